@@ -1,0 +1,91 @@
+//! A burst: up to 32 frames in a fixed array, consumed from the front.
+
+use crate::Frame;
+
+/// The most frames that move at once. Enough to spread the fixed cost of a call, few enough to stay in the L1 cache.
+pub const BURST_MAX: usize = 32;
+
+/// Up to [`BURST_MAX`] frames in order. Dropping it gives its frames back to their pools.
+#[derive(Default)]
+pub struct Burst {
+    frames: [Option<Frame>; BURST_MAX],
+    head: usize,
+    tail: usize,
+}
+
+impl Burst {
+    /// An empty burst.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Frames in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
+    /// Whether it holds nothing.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    /// How many more frames [`push`](Self::push) takes.
+    #[inline]
+    pub fn room(&self) -> usize {
+        BURST_MAX - self.len()
+    }
+
+    /// Appends a frame, or hands it back when the burst is full.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.tail == BURST_MAX {
+            if self.head == 0 {
+                return Err(frame);
+            }
+            self.frames.rotate_left(self.head);
+            self.tail -= self.head;
+            self.head = 0;
+        }
+        self.frames[self.tail] = Some(frame);
+        self.tail += 1;
+        Ok(())
+    }
+
+    /// Takes the oldest frame.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Frame> {
+        if self.is_empty() {
+            return None;
+        }
+        let frame = self.frames[self.head].take();
+        self.head += 1;
+        if self.head == self.tail {
+            self.head = 0;
+            self.tail = 0;
+        }
+        frame
+    }
+
+    /// The oldest frame, left in place: a port looks here before it accepts.
+    #[inline]
+    pub fn front(&self) -> Option<&Frame> {
+        self.frames[self.head..self.tail].first()?.as_ref()
+    }
+
+    /// The frames in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Frame> {
+        self.frames[self.head..self.tail].iter().flatten()
+    }
+
+    /// The frames in order, to change in place.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Frame> {
+        self.frames[self.head..self.tail].iter_mut().flatten()
+    }
+
+    /// Gives every frame back to its pool.
+    pub fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+}

@@ -1,0 +1,1 @@
+//! SPSC and MPSC rings over any memory

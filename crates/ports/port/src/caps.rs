@@ -1,0 +1,51 @@
+//! What a port can do, and what it has done.
+
+use barewire_base::{Counter, DropCounters};
+use barewire_frame::StampSource;
+
+/// An Ethernet address.
+pub type MacAddr = barewire_wire::MacAddr;
+
+/// What a port can do. Fixed when the port is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortCaps {
+    /// Largest IP packet in bytes, without the Ethernet header: what `ip link` calls the MTU.
+    pub mtu: u32,
+    /// Largest frame that the port takes or gives, in bytes, Ethernet header included, FCS not.
+    pub frame_max: u32,
+    /// The interface's own address, where there is one.
+    pub mac: Option<MacAddr>,
+    /// Best receive stamp that the port gives.
+    pub rx_stamp: StampSource,
+    /// Receive queues that this port object serves.
+    pub queues: u16,
+    /// Frames of the port's pool are received and sent without a copy in user space.
+    pub in_place: bool,
+    /// The kernel hands frames to the card without a copy either.
+    pub zero_copy: bool,
+    /// Frames may be sent with an unfinished transport checksum; the port completes it.
+    pub tx_checksum: bool,
+    /// Frames that the medium itself cannot corrupt (memory between two threads or processes).
+    pub lossless_bits: bool,
+    /// What was chosen and why, for people: one line.
+    pub description: String,
+}
+
+/// Counts of one port. The port's engine writes them, anybody reads.
+#[derive(Debug, Default)]
+pub struct PortCounters {
+    /// Frames received.
+    pub rx_frames: Counter,
+    /// Bytes received.
+    pub rx_bytes: Counter,
+    /// Frames sent.
+    pub tx_frames: Counter,
+    /// Bytes sent.
+    pub tx_bytes: Counter,
+    /// System calls made for I/O, the count that explains most latencies.
+    pub syscalls: Counter,
+    /// Times that a transmit found no room.
+    pub tx_full: Counter,
+    /// Frames dropped by the port, by reason.
+    pub drops: DropCounters,
+}

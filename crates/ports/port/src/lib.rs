@@ -1,0 +1,83 @@
+//! Ports: where frames enter and leave. Burst in, burst out, never blocking, never allocating.
+//!
+//! [`Port`] is the trait; `memory`, `pcap`, `unix` are ports of this crate, `fault` and `trace` wrap another port; the
+//! AF_PACKET and AF_XDP ports have crates of their own. [`PortUri`] is how a user names any of them, and
+//! `conformance` is the suite that every port passes.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod caps;
+mod error;
+mod uri;
+
+pub use caps::{MacAddr, PortCaps, PortCounters};
+pub use error::{OpenError, PortError};
+pub use uri::PortUri;
+
+use barewire_base::Instant;
+use barewire_frame::Burst;
+use std::os::fd::RawFd;
+
+/// A place where frames enter and leave. Never blocks, never allocates.
+pub trait Port {
+    /// What this port can do, fixed when it was opened.
+    fn caps(&self) -> &PortCaps;
+
+    /// Receives up to `burst.room()` frames into `burst` and says how many. Each carries the best receive stamp the port
+    /// has (at worst [`barewire_frame::Stamp::engine`] of `now`). A frame it cannot take is counted and dropped.
+    fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError>;
+
+    /// Sends from the front of `burst` and says how many were accepted; unaccepted frames remain in `burst`, in order.
+    /// A frame that can never be sent (too large) is taken, counted and dropped, so that it does not block the rest.
+    fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError>;
+
+    /// What has passed, and what was dropped and why.
+    fn counters(&self) -> &PortCounters;
+
+    /// A descriptor that becomes readable when [`rx_burst`](Port::rx_burst) would return frames, for a parked engine.
+    /// `None`: the port has to be polled.
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Called before the engine sleeps on [`wait_fd`](Port::wait_fd): arms wake-ups. False when frames are already
+    /// waiting, so that the engine must not sleep.
+    fn prepare_wait(&mut self) -> bool {
+        true
+    }
+
+    /// Called after the engine woke: clears what woke it.
+    fn finish_wait(&mut self) {}
+
+    /// Earliest time at which the port itself has work though no frame arrives (a delayed frame, a paced replay).
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn caps(&self) -> &PortCaps {
+        (**self).caps()
+    }
+    fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        (**self).rx_burst(now, burst)
+    }
+    fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        (**self).tx_burst(now, burst)
+    }
+    fn counters(&self) -> &PortCounters {
+        (**self).counters()
+    }
+    fn wait_fd(&self) -> Option<RawFd> {
+        (**self).wait_fd()
+    }
+    fn prepare_wait(&mut self) -> bool {
+        (**self).prepare_wait()
+    }
+    fn finish_wait(&mut self) {
+        (**self).finish_wait();
+    }
+    fn next_deadline(&self) -> Option<Instant> {
+        (**self).next_deadline()
+    }
+}

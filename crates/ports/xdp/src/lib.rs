@@ -1,0 +1,1 @@
+//! AF_XDP port on bare system calls

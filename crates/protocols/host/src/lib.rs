@@ -1,0 +1,1 @@
+//! One host on a port: ARP, ND, ICMP, UDP demultiplexing

@@ -1,0 +1,1 @@
+//! Message transport: flows, reliability, congestion control

@@ -1,0 +1,1 @@
+//! Shared-memory channel between an application and the daemon

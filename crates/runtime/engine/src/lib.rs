@@ -1,0 +1,1 @@
+//! Duty cycle, idle strategies, core pinning, shared counters

@@ -1,0 +1,1 @@
+//! Time stamps, histograms, machine fingerprint

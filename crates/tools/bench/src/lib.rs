@@ -1,0 +1,1 @@
+//! Workloads, experiment runner, statistics, reports.

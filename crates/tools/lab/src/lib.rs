@@ -1,0 +1,1 @@
+//! Network namespaces and links on one machine
