@@ -1,1 +1,32 @@
-//! AF_PACKET port
+//! The AF_PACKET port: works on every interface and every kernel, at the price of two copies.
+//!
+//! ```text
+//! card, driver --> kernel copies --> receive ring (mapped) --> we copy --> frame of the pool
+//! frame        --> we copy --> transmit ring (mapped) --> one send(2) a burst --> driver, past the queueing discipline
+//! ```
+//! Frames keep what the kernel knows about them: its receive time (or the card's), the VLAN tag that the card had cut
+//! out, and whether the transport checksum was verified or left unfinished. An unfinished one is marked
+//! [`ChecksumState::Partial`](barewire_frame::ChecksumState) and never passed on as if it were good.
+//!
+//! [`PacketConfig`] says what is wanted, [`PacketPort`] is the port. [`interface`] asks for index, MTU, address, queues
+//! and driver, [`checksum`] completes and recognises unfinished checksums, [`outgoing`] checks a frame before it is
+//! sent: the AF_XDP port uses them, too.
+//!
+//! # Why TPACKET_V2
+//! The kernel hands a frame of version 2 over by itself, as it arrives. Version 3 hands over whole blocks, when one is
+//! full or its timer (of a millisecond at least) runs out: cheaper at millions of frames a second, but a lone frame
+//! waits. Its transmit ring is version 2's with another header. Source: kernel
+//! `Documentation/networking/packet_mmap.rst`.
+#![warn(missing_docs)]
+
+pub mod checksum;
+pub mod interface;
+pub mod outgoing;
+
+mod config;
+mod port;
+mod ring;
+mod sys;
+
+pub use config::{Fanout, FanoutMode, PacketConfig, StampSource};
+pub use port::PacketPort;

@@ -1,18 +1,41 @@
 //! Ports: where frames enter and leave. Burst in, burst out, never blocking, never allocating.
 //!
 //! [`Port`] is the trait; `memory`, `pcap`, `unix` are ports of this crate, `fault` and `trace` wrap another port; the
-//! AF_PACKET and AF_XDP ports have crates of their own. [`PortUri`] is how a user names any of them, and
-//! `conformance` is the suite that every port passes.
+//! AF_PACKET and AF_XDP ports have crates of their own. [`PortUri`] is how a user names any of them, [`open()`] makes a port
+//! of it, and `conformance` is the suite that every port passes.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod caps;
+#[doc(hidden)]
+pub mod conformance;
 mod error;
+mod fault;
+mod fault_plan;
+mod memory;
+mod memory_file;
+mod open;
+mod pcap;
+mod pcap_file;
+mod sys;
+mod trace;
+mod unix;
 mod uri;
 
 pub use caps::{MacAddr, PortCaps, PortCounters};
 pub use error::{OpenError, PortError};
-pub use uri::PortUri;
+pub use fault::{Direction, Fault, FaultConfig, HELD_MAX};
+pub use fault_plan::{
+    Corruption, Decision, Delivery, FaultPlan, FaultSettings, FaultStats, GilbertElliott, LIMIT_FRAMES_MAX,
+    Outage, RATE_BPS_MAX,
+};
+pub use memory::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, SLOT_BYTES_DEFAULT, SLOTS_DEFAULT};
+pub use open::{OtherSchemes, open};
+pub use pcap::{PcapConfig, PcapPort, Speed};
+pub use pcap_file::{LINK_ETHERNET, PACKET_MAX, PcapError, PcapPacket, PcapReader, PcapWriter};
+pub use trace::{TRACE_BYTES_DEFAULT, Trace, TraceConfig, TraceCounters};
+pub use unix::{UnixConfig, UnixPort};
+pub use uri::{PortUri, SCHEMES, WRAPPERS, Wrapper, suggest};
 
 use barewire_base::Instant;
 use barewire_frame::Burst;
@@ -49,9 +72,15 @@ pub trait Port {
     /// Called after the engine woke: clears what woke it.
     fn finish_wait(&mut self) {}
 
-    /// Earliest time at which the port itself has work though no frame arrives (a delayed frame, a paced replay).
+    /// Earliest time at which the port itself has work though no frame arrives (a delayed frame, a paced replay). When it
+    /// has passed, `rx_burst` and `tx_burst` do that work, the latter with an empty burst as well.
     fn next_deadline(&self) -> Option<Instant> {
         None
+    }
+
+    /// Whether no frame will ever be received again: a replay is over. False for everything that is alive.
+    fn is_finished(&self) -> bool {
+        false
     }
 }
 
@@ -79,5 +108,8 @@ impl<P: Port + ?Sized> Port for Box<P> {
     }
     fn next_deadline(&self) -> Option<Instant> {
         (**self).next_deadline()
+    }
+    fn is_finished(&self) -> bool {
+        (**self).is_finished()
     }
 }

@@ -1,1 +1,31 @@
-//! AF_XDP port on bare system calls
+//! The AF_XDP port, on bare system calls: no libxdp, no libbpf, no clang.
+//!
+//! The pool's own region is the UMEM, so frames are received and sent where they lie:
+//!
+//! ```text
+//!            fill ring <- Frame::into_index      Pool::reclaim <- receive ring
+//! pool.alloc()  |                                       ^
+//!               v        card, driver, XDP program      |          kernel
+//!            transmit ring -------> wire ------> completion ring -> back to the pool
+//! ```
+//! Our XDP [`program`] chooses which frames are ours (all, or those to claimed addresses), stamps them with the kernel's
+//! clock and redirects them to the socket of their queue; everything else goes on to the kernel's own stack. It hangs
+//! on a link descriptor, so that it vanishes with the process, however that ends.
+//!
+//! [`XdpConfig`] says what is wanted, [`XdpPort::open`] probes what there is, and `caps().description` says what was
+//! chosen and why. Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`, `linux/bpf.h`.
+#![warn(missing_docs)]
+
+mod asm;
+mod config;
+mod ledger;
+mod open;
+mod port;
+mod ring;
+mod sys;
+
+pub mod program;
+
+pub use asm::Insn;
+pub use config::{Attach, BusyPoll, Mode, NeedWakeup, Queues, XdpConfig};
+pub use port::{XdpPort, XdpStatistics};

@@ -1,1 +1,42 @@
-//! Message transport: flows, reliability, congestion control
+//! The message transport: reliable messages between two hosts over UDP, as a value.
+//!
+//! Bytes and time go in, bytes and deadlines come out; there is no socket, thread, clock or file here. What flows
+//! through, in order:
+//!
+//! 1. [`Endpoint::connect`], [`Endpoint::listen`] and [`Endpoint::send`] put flows and messages in.
+//! 2. [`Endpoint::poll_transmit`](barewire_host::Endpoint::poll_transmit) cuts messages into numbered segments and copies
+//!    each straight from the sender's [`Memory`] into a frame (`sender`).
+//! 3. [`Endpoint::handle_datagram`](barewire_host::Endpoint::handle_datagram) checks the CRC32C, finds the flow by its
+//!    connection id, and copies the segment straight into the receiver's [`Memory`] (`receiver`).
+//! 4. Acknowledgements ride on segments going the other way, or go alone after a short delay; what is missing is found
+//!    by RACK and a tail-loss probe, and by a time-out at last (`sender`, `flow`).
+//! 5. The window follows the path's delay (`congestion`), and the receiver's application grants credit, so that one that
+//!    does not read holds up its own senders and nobody else.
+//! 6. [`Event`]s come out: connected, accepted, received, sent, closed.
+//!
+//! The wire format is [`barewire_wire::msg`].
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod buddy;
+mod config;
+mod congestion;
+mod endpoint;
+mod event;
+mod flow;
+mod handshake;
+mod ids;
+mod input;
+mod memory;
+mod output;
+mod receiver;
+mod rtt;
+mod sender;
+mod timers;
+
+pub use config::{Config, ConfigError, WINDOW_SEGMENTS};
+pub use congestion::{Congestion, CongestionConfig};
+pub use endpoint::{ConnectError, Counters, Endpoint, FlowView, ListenError, SendError, engine_for};
+pub use event::{CloseReason, ConnectFailure, Event};
+pub use flow::FlowId;
+pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf};

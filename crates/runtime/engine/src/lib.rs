@@ -1,1 +1,66 @@
-//! Duty cycle, idle strategies, core pinning, shared counters
+//! The engine: one thread that runs agents in a duty cycle, and the page of counters that others read.
+//!
+//! An [`Agent`] does a little work and returns; an [`Engine`] calls its agents round and round, reads the clock once per
+//! cycle, and when nothing happens it idles as its [`IdleStrategy`] says. A parked engine sleeps on its own [`Waker`], on
+//! the [`StopFlag`] and on the descriptors of its agents, until the earliest of their deadlines. [`Engine::spawn`] gives it
+//! a thread (and a core) of its own; an embedding program may instead call [`Engine::run_once`] from its own loop.
+//!
+//! [`CountersPage`] is a shared file of named counters. Writing one is a store to memory; [`CountersReader`] reads them
+//! without asking or disturbing the owner.
+//!
+//! ```
+//! use barewire_base::Instant;
+//! use barewire_engine::{Agent, Engine, EngineConfig, StopFlag};
+//!
+//! struct Countdown(u32, StopFlag);
+//! impl Agent for Countdown {
+//!     fn name(&self) -> &str {
+//!         "countdown"
+//!     }
+//!     fn do_work(&mut self, _now: Instant) -> usize {
+//!         self.0 -= 1;
+//!         if self.0 == 0 {
+//!             self.1.stop();
+//!         }
+//!         1
+//!     }
+//! }
+//!
+//! let stop = StopFlag::new()?;
+//! let mut engine = Engine::new(EngineConfig::default())?;
+//! engine.add(Box::new(Countdown(3, stop.clone())));
+//! engine.run(&stop);
+//! assert_eq!(engine.counters().work_items.get(), 3);
+//! # Ok::<(), barewire_engine::EngineError>(())
+//! ```
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agent;
+mod counters;
+mod engine;
+mod error;
+mod idle;
+mod page;
+mod spawn;
+mod sys;
+mod waker;
+
+pub use agent::Agent;
+pub use counters::{EngineCounters, EngineSlots};
+pub use engine::{Engine, EngineConfig, EngineLinks, PUBLISH_INTERVAL, SLOW_CYCLE, UNWATCHED_POLL};
+pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnError};
+pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
+pub use page::{
+    CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, PAGE_NAME_MAX,
+    counters_path,
+};
+pub use spawn::EngineHandle;
+pub use waker::{StopFlag, Waker};
+
+/// The engine's clock: `CLOCK_MONOTONIC`, the reading that drives agents and protocols. For embedding programs; an agent
+/// uses the `now` that it is given.
+#[inline]
+pub fn now() -> barewire_base::Instant {
+    barewire_base::Instant::from_nanos(sys::monotonic_ns())
+}

@@ -1,1 +1,30 @@
-//! Time stamps, histograms, machine fingerprint
+//! How barewire measures: fresh clock readings, histograms of a whole run, the machine's fingerprint, a watch for
+//! company on the cores, and the control rows that show the floor under every figure.
+//!
+//! [`stamp`] is read at the points t1, t4 and t5 and drives nothing. A figure goes into a [`Histogram`]; its
+//! [`Summary`] holds no percentile that the samples do not carry. A table prints beside it the [`Fingerprint`] of the
+//! machine, what [`Contention`] saw during the run, and the [`ControlRows`]: what a clock reading, a system call, a
+//! cache line and a wake-up cost here.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod clock;
+mod contention;
+mod control;
+mod fingerprint;
+mod histogram;
+mod histogram_log;
+mod little;
+mod proc_text;
+mod sys;
+
+pub use clock::{ClockCost, clock_cost, realtime_ns, stamp};
+pub use contention::{Contention, ContentionReport};
+pub use control::{
+    ControlRows, CoreToCore, Hiccups, SyscallCost, Wakeup, allowed_cores, core_to_core_rtt, eventfd_wakeup,
+    hiccup_meter, pin_to_core, syscall_cost,
+};
+pub use fingerprint::{Build, Difference, FINGERPRINT_SCHEMA, Fingerprint, Hugepages, Machine, RunState};
+pub use histogram::{Histogram, MAX_NS, Quantile, RttNs, Summary, samples_needed};
+pub use histogram_log::{HistogramError, LOG_HEADER};
+pub use little::little_law_check;

@@ -1,1 +1,40 @@
-//! Seeded virtual-time network
+//! A seeded network in virtual time: nodes, links with faults, a clock that jumps from event to event.
+//!
+//! A [`World`] owns everything and runs on one thread. A [`Node`] is a protocol stack; a link carries its frames to
+//! another node, late, marked, twice, damaged or not at all, as its [`LinkConfig`] says. Every random draw comes from the
+//! world's seed, and events that fall on the same nanosecond happen in the order in which they were scheduled, so a
+//! seed replays to the byte: [`World::trace_hash`] says so.
+//!
+//! What flows through: [`Node::poll_transmit`] -> the link's queue (rate, drops, ECN) -> the wire (loss, corruption,
+//! copies, delay) -> [`Node::handle_frame`]. A node with several links tells them apart by [`Frame::port`].
+//!
+//! [`ExactlyOnce`] and [`NoLeak`] judge a run; [`seeds`] makes a test of many runs and prints how to replay the one
+//! that failed.
+//!
+//! [`Frame::port`]: barewire_frame::Frame::port
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod check;
+mod damage;
+mod ecn;
+mod event;
+mod hash;
+mod hub;
+mod link;
+mod node;
+mod runner;
+mod world;
+
+pub use check::{ExactlyOnce, Leak, NoLeak, Order, Violation};
+pub use damage::{Corrupt, Damage};
+pub use ecn::mark_ce;
+pub use hash::content_hash;
+pub use hub::{Hub, HubStats};
+pub use link::{GilbertElliott, LinkConfig, LinkFilter, LinkStats, Reorder};
+pub use node::{Node, NodeClock, NodeId, NodeStats};
+pub use runner::{SEED_VAR, SEEDS_VAR, seeds, seeds_part};
+pub use world::{
+    Delivery, Direction, LinkId, Outcome, PAUSED_FRAMES_MAX, STEP_LIMIT_DEFAULT, STEPS_PER_INSTANT_MAX, Star,
+    World,
+};

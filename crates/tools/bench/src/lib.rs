@@ -1,1 +1,29 @@
-//! Workloads, experiment runner, statistics, reports.
+//! Workloads, the loop that drives any system, kernel baselines, rows and reports.
+//!
+//! What flows through: a [`MsgWorkload`] and a system that implements [`RequestResponse`] go into the [`driver`], which gives a
+//! [`RunResult`]; [`interleave`](interleave::interleave) runs several [`Cell`]s in turn and makes a [`Row`] of each;
+//! [`Output`] is the rows with the machine's fingerprint as one JSON object, [`render`] makes tables of rows and [`seeds`]
+//! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod awake;
+pub mod driver;
+pub mod interleave;
+pub mod kernel;
+pub mod render;
+mod row;
+pub mod seeds;
+pub mod seeds_data;
+mod workload;
+
+pub use awake::KeepAwake;
+pub use driver::{Clock, Driver, DriverError, MonotonicClock, RunCounts, RunResult, Void};
+pub use interleave::{
+    Cell, CellError, CellOutcome, Progress, Ratio, Silent, TerminalProgress, ratio_of_medians,
+};
+pub use row::{CellInfo, IdleState, LoopKind, Output, OutputError, Row, RunLine, SCHEMA};
+pub use workload::{
+    Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,
+    SystemName, WINDOW_MAX, Wait, WorkloadError,
+};

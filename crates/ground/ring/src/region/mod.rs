@@ -1,0 +1,11 @@
+//! Memory that somebody else may write at any time.
+
+#[cfg(not(loom))]
+mod memory;
+#[cfg(loom)]
+mod model;
+
+#[cfg(not(loom))]
+pub use memory::Region;
+#[cfg(loom)]
+pub use model::Region;

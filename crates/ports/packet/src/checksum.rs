@@ -1,0 +1,200 @@
+//! Transport checksums that a sender left to its hardware: completing them, and recognising them.
+//!
+//! Linux hands such a packet (`CHECKSUM_PARTIAL`) to a virtual peer as it is: the field holds the folded sum of the
+//! pseudo-header, not complemented (kernel `Documentation/networking/checksum-offloads.rst`). Arithmetic is RFC 1071's.
+
+const ETH_LEN: usize = 14;
+const IPV6_LEN: usize = 40;
+const PROTO_TCP: u8 = 6;
+const PROTO_UDP: u8 = 17;
+
+/// Sum of the 16-bit big-endian words of `data`, an odd last byte padded with zero, not yet folded.
+fn sum(data: &[u8]) -> u64 {
+    let mut words = data.chunks_exact(4);
+    let mut total: u64 =
+        words.by_ref().map(|w| u64::from(u32::from_be_bytes([w[0], w[1], w[2], w[3]]))).sum();
+    let rest = words.remainder();
+    let mut last = [0u8; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    total += u64::from(u32::from_be_bytes(last));
+    total
+}
+
+fn fold(mut total: u64) -> u16 {
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
+}
+
+/// Completes the checksum over `data[start..]` whose 16-bit field is at `start + offset` and holds the sum of the
+/// pseudo-header (as `struct virtio_net_hdr` and [`ChecksumState::Partial`](barewire_frame::ChecksumState) have it).
+/// False, with nothing changed, when the field lies outside the frame.
+#[must_use]
+pub fn complete(data: &mut [u8], start: u16, offset: u16) -> bool {
+    let (start, field) = (usize::from(start), usize::from(start) + usize::from(offset));
+    if field + 2 > data.len() {
+        return false;
+    }
+    // A UDP sum of zero means "none": it is sent as its other representation (RFC 768); to TCP both are equal.
+    let check = match !fold(sum(&data[start..])) {
+        0 => 0xffff,
+        check => check,
+    };
+    data[field..field + 2].copy_from_slice(&check.to_be_bytes());
+    true
+}
+
+/// Where a UDP or TCP header and its checksum field lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transport {
+    /// First byte of the header, from the start of the frame.
+    pub start: u16,
+    /// The checksum field, from `start`.
+    pub offset: u16,
+    /// Folded sum of the pseudo-header.
+    pub pseudo: u16,
+}
+
+/// Finds the transport header of an Ethernet frame (up to two VLAN tags) that holds UDP or TCP over IPv4, or over IPv6
+/// without extension headers. `None` for anything else, for fragments and for a frame that is cut short.
+pub fn transport(frame: &[u8]) -> Option<Transport> {
+    let (mut kind, mut at) = (u16_at(frame, 12)?, ETH_LEN);
+    for _ in 0..2 {
+        if matches!(kind, 0x8100 | 0x88a8) {
+            kind = u16_at(frame, at + 2)?;
+            at += 4;
+        }
+    }
+    let ip = frame.get(at..)?;
+    let (header, proto, addresses, payload) = match kind {
+        0x0800 => {
+            let header = usize::from(*ip.first()? & 0x0f) * 4;
+            let total = usize::from(u16_at(ip, 2)?);
+            // More fragments, or an offset: the transport header covers more than this packet.
+            if ip[0] >> 4 != 4 || header < 20 || u16_at(ip, 6)? & 0x3fff != 0 {
+                return None;
+            }
+            (header, *ip.get(9)?, ip.get(12..20)?, total.checked_sub(header)?)
+        }
+        0x86dd => {
+            if *ip.first()? >> 4 != 6 {
+                return None;
+            }
+            (IPV6_LEN, *ip.get(6)?, ip.get(8..40)?, usize::from(u16_at(ip, 4)?))
+        }
+        _ => return None,
+    };
+    let offset = match proto {
+        PROTO_UDP => 6,
+        PROTO_TCP => 16,
+        _ => return None,
+    };
+    if header + payload > ip.len() || usize::from(offset) + 2 > payload {
+        return None;
+    }
+    Some(Transport {
+        start: u16::try_from(at + header).ok()?,
+        offset,
+        pseudo: fold(sum(addresses) + u64::from(proto) + payload as u64),
+    })
+}
+
+/// Recognises a checksum that was left unfinished, by its value: the bare sum of the pseudo-header. A finished checksum
+/// looks like that once in 65,536 packets; such a packet is then taken for unfinished, which loses its check, no more.
+pub fn find_unfinished(frame: &[u8]) -> Option<Transport> {
+    let found = transport(frame)?;
+    let field = u16_at(frame, usize::from(found.start) + usize::from(found.offset))?;
+    (field == found.pseudo).then_some(found)
+}
+
+fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    let bytes = data.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// 10.0.0.1:9 to 10.0.0.2:7, UDP, `hi!`; pseudo-header 0a00+0001+0a00+0002+0011+000b = 0x141f.
+    const UDP4: [u8; 45] = [
+        0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0x08, 0x00, 0x45, 0x00, 0x00,
+        0x1f, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xa5, 0xa5, 0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02,
+        0x00, 0x09, 0x00, 0x07, 0x00, 0x0b, 0x14, 0x1f, b'h', b'i', b'!',
+    ];
+
+    #[test]
+    fn an_unfinished_datagram_is_found_and_completed() {
+        let mut frame = UDP4;
+        let found = find_unfinished(&frame).unwrap();
+        assert_eq!(found, Transport { start: 34, offset: 6, pseudo: 0x141f });
+        assert!(complete(&mut frame, found.start, found.offset));
+        // 0009+0007+000b+141f+6869+2100 = 9da3, complemented.
+        assert_eq!(&frame[40..42], &[0x62, 0x5c]);
+        assert_eq!(find_unfinished(&frame), None, "finished now");
+        assert_eq!(&frame[..40], &UDP4[..40]);
+        assert_eq!(&frame[42..], &UDP4[42..]);
+    }
+
+    #[test]
+    fn a_tag_moves_the_header() {
+        let mut frame = UDP4[..12].to_vec();
+        frame.extend_from_slice(&[0x81, 0x00, 0x00, 0x05]);
+        frame.extend_from_slice(&UDP4[12..]);
+        assert_eq!(find_unfinished(&frame).unwrap().start, 38);
+    }
+
+    #[test]
+    fn fragments_and_other_protocols_are_left_alone() {
+        let mut frame = UDP4;
+        frame[20] = 0x20;
+        assert_eq!(transport(&frame), None, "more fragments");
+        let mut frame = UDP4;
+        frame[23] = 1;
+        assert_eq!(transport(&frame), None, "ICMP");
+        assert_eq!(transport(&UDP4[..44]), None, "cut short");
+    }
+
+    #[test]
+    fn tcp_over_ipv6_has_its_field_elsewhere() {
+        let mut frame = vec![0xa5; 12];
+        frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64]);
+        frame.extend_from_slice(&[0; 15]);
+        frame.push(1);
+        frame.extend_from_slice(&[0; 15]);
+        frame.push(2);
+        frame.extend_from_slice(&[0xa5; 20]);
+        assert_eq!(transport(&frame), Some(Transport { start: 54, offset: 16, pseudo: 1 + 2 + 6 + 20 }));
+    }
+
+    #[test]
+    fn a_field_outside_the_frame_changes_nothing() {
+        let mut frame = [0xa5u8; 20];
+        assert!(!complete(&mut frame, 14, 5));
+        assert!(!complete(&mut frame, 65535, 65535));
+        assert_eq!(frame, [0xa5; 20]);
+        assert!(complete(&mut frame, 14, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn a_completed_sum_is_all_ones(mut data in proptest::collection::vec(any::<u8>(), 8..200), seed: u16) {
+            data[6..8].copy_from_slice(&seed.to_be_bytes());
+            prop_assert!(complete(&mut data, 0, 6));
+            // The receiver adds the pseudo-header (whose sum the field held) to everything else.
+            let total = fold(sum(&data) + u64::from(seed));
+            prop_assert!(total == 0xffff || (total == 0 && seed == 0));
+        }
+
+        #[test]
+        fn no_bytes_panic(data in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..3) {
+            let mut data = data;
+            if data.len() > 14 {
+                data[12..14].copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x81, 0]][kind]);
+            }
+            let _ = find_unfinished(&data);
+        }
+    }
+}

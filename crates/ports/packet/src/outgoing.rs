@@ -1,0 +1,74 @@
+//! What is checked before a frame goes to the kernel.
+
+use crate::checksum;
+use barewire_base::DropReason;
+use barewire_frame::{ChecksumState, Frame};
+
+/// Bytes of an Ethernet header.
+pub const ETH_LEN: u32 = 14;
+/// Bytes of a VLAN tag, which does not count against the MTU.
+pub const VLAN_LEN: u32 = 4;
+
+/// Whether a port whose largest untagged frame has `frame_max` bytes may send `data`.
+///
+/// # Errors
+/// `Truncated` without a whole Ethernet header, `TooLarge` beyond `frame_max` (and a VLAN tag).
+#[inline]
+pub fn check_len(data: &[u8], frame_max: u32) -> Result<(), DropReason> {
+    let len = data.len();
+    if len < ETH_LEN as usize {
+        return Err(DropReason::Truncated);
+    }
+    if len > frame_max as usize {
+        let tagged = matches!(data[12..14], [0x81, 0x00] | [0x88, 0xa8]);
+        if !tagged || len > (frame_max + VLAN_LEN) as usize {
+            return Err(DropReason::TooLarge);
+        }
+    }
+    Ok(())
+}
+
+/// Completes a transport checksum that is marked unfinished.
+///
+/// # Errors
+/// `UnfinishedChecksum` when the mark points outside the frame.
+#[inline]
+pub fn complete(frame: &mut Frame) -> Result<(), DropReason> {
+    if let ChecksumState::Partial { start, offset } = frame.checksum() {
+        if !checksum::complete(frame.data_mut(), start, offset) {
+            return Err(DropReason::UnfinishedChecksum);
+        }
+        frame.set_checksum(ChecksumState::Unknown);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_frame::{Pool, PoolConfig};
+
+    #[test]
+    fn a_tag_is_allowed_beyond_the_limit_and_nothing_else() {
+        let mut frame = [0xa5u8; 1519];
+        assert_eq!(check_len(&frame[..13], 1514), Err(DropReason::Truncated));
+        assert_eq!(check_len(&frame[..14], 1514), Ok(()));
+        assert_eq!(check_len(&frame[..1514], 1514), Ok(()));
+        assert_eq!(check_len(&frame[..1515], 1514), Err(DropReason::TooLarge));
+        frame[12..14].copy_from_slice(&[0x81, 0x00]);
+        assert_eq!(check_len(&frame[..1518], 1514), Ok(()));
+        assert_eq!(check_len(&frame, 1514), Err(DropReason::TooLarge));
+    }
+
+    #[test]
+    fn a_mark_outside_the_frame_refuses_it() {
+        let pool = Pool::new(PoolConfig { frames: 1, ..PoolConfig::default() }).unwrap();
+        let mut frame = pool.alloc_from(&[0; 40]).unwrap();
+        assert_eq!(complete(&mut frame), Ok(()), "nothing to do");
+        frame.set_checksum(ChecksumState::Partial { start: 30, offset: 9 });
+        assert_eq!(complete(&mut frame), Err(DropReason::UnfinishedChecksum));
+        frame.set_checksum(ChecksumState::Partial { start: 30, offset: 8 });
+        assert_eq!(complete(&mut frame), Ok(()));
+        assert_eq!((&frame.data()[38..], frame.checksum()), (&[0xff, 0xff][..], ChecksumState::Unknown));
+    }
+}

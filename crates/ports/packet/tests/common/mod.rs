@@ -1,0 +1,126 @@
+//! A network namespace of the test's own, with a veth pair in it. It vanishes with the thread.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::process::Command;
+use std::time::Duration;
+
+/// The two ends of the pair.
+pub const NEAR: &str = "bw-near";
+pub const FAR: &str = "bw-far";
+
+/// Runs `test` on a thread in a fresh network namespace where `NEAR` and `FAR` are up and joined, without IPv6 chatter
+/// and addresses. Says loudly when it cannot.
+pub fn with_veth(name: &str, queues: u32, test: impl FnOnce() + Send + 'static) {
+    // SAFETY: no arguments, no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("SKIPPED: {name} needs root");
+        return;
+    }
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // SAFETY: no memory; moves this thread alone into a new network namespace.
+        let rc = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        assert_eq!(rc, 0, "unshare: {}", std::io::Error::last_os_error());
+        write_sysctl("ipv6/conf/default/disable_ipv6", "1");
+        let n = queues.to_string();
+        ip(&[
+            "link",
+            "add",
+            NEAR,
+            "numtxqueues",
+            &n,
+            "numrxqueues",
+            &n,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            FAR,
+            "numtxqueues",
+            &n,
+            "numrxqueues",
+            &n,
+        ]);
+        ip(&["link", "set", NEAR, "up"]);
+        ip(&["link", "set", FAR, "up"]);
+        test();
+    });
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Writes below `/proc/sys/net`, which shows the namespace of the thread that opens it.
+pub fn write_sysctl(path: &str, value: &str) {
+    let _ = std::fs::write(format!("/proc/sys/net/{path}"), value);
+}
+
+/// Runs `ip` in the calling thread's namespace and gives its output.
+pub fn ip(args: &[&str]) -> String {
+    let out = Command::new("ip").args(args).output().expect("the `ip` command");
+    assert!(out.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Nanoseconds of `clock`.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(clock, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// The engine's clock.
+pub fn now() -> barewire_base::Instant {
+    barewire_base::Instant::from_nanos(clock_ns(libc::CLOCK_MONOTONIC))
+}
+
+/// Calls `done` until it says so, for up to two seconds.
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{what}: not within two seconds");
+}
+
+/// An ARP request of `sender` for `target`.
+pub fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
+    let mac = [0x02, 0, 0, 0, 0, 0x77];
+    let mut f = vec![0xff; 6];
+    f.extend_from_slice(&mac);
+    f.extend_from_slice(&[0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+    f.extend_from_slice(&mac);
+    f.extend_from_slice(&sender);
+    f.extend_from_slice(&[0; 6]);
+    f.extend_from_slice(&target);
+    f
+}
+
+/// An ICMP echo request with 8 bytes of payload.
+pub fn echo_request(to_mac: [u8; 6], from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
+    let mut f = to_mac.to_vec();
+    f.extend_from_slice(&[0x02, 0, 0, 0, 0, 0x77, 0x08, 0x00]);
+    let mut ip = vec![0x45, 0, 0, 36, 0, 1, 0, 0, 64, 1, 0, 0];
+    ip.extend_from_slice(&from);
+    ip.extend_from_slice(&to);
+    let sum = checksum(&ip);
+    ip[10..12].copy_from_slice(&sum);
+    f.extend_from_slice(&ip);
+    let mut icmp = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
+    icmp.extend_from_slice(b"barewire");
+    let sum = checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum);
+    f.extend_from_slice(&icmp);
+    f
+}
+
+/// RFC 1071 over an even number of bytes.
+pub fn checksum(data: &[u8]) -> [u8; 2] {
+    let mut sum: u32 = data.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}

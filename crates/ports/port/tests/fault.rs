@@ -1,0 +1,309 @@
+//! The fault port over a memory link.
+
+mod support;
+
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_frame::{Burst, Pool, StampSource};
+use barewire_port::conformance::{ConformancePair, run_all};
+use barewire_port::{Direction, Fault, FaultConfig, FaultSettings, MemoryConfig, MemoryPort, Port, PortUri};
+use support::*;
+
+type Faulty = Fault<MemoryPort>;
+
+fn config(settings: FaultSettings, direction: Direction) -> FaultConfig {
+    FaultConfig { settings, seed: 7, direction }
+}
+
+fn link(config: &FaultConfig, pool: &Pool) -> (Faulty, MemoryPort) {
+    let (a, b) = MemoryPort::pair(MemoryConfig::default(), pool.clone(), pool.clone()).unwrap();
+    (Fault::new(a, config).unwrap(), b)
+}
+
+fn settings() -> FaultSettings {
+    FaultSettings::default()
+}
+
+#[test]
+fn conforms() {
+    let every = |settings: FaultSettings, name: &str, in_order: bool, lossless: bool| {
+        run_all(name, &mut || {
+            let (a_pool, b_pool) = (pool(600), pool(300));
+            let (a, b) = MemoryPort::pair(MemoryConfig::default(), a_pool.clone(), b_pool.clone()).unwrap();
+            let config = config(settings.clone(), Direction::Both);
+            ConformancePair {
+                a: Box::new(Fault::new(a, &config).unwrap()),
+                a_pool,
+                b: Box::new(Fault::new(b, &config).unwrap()),
+                b_pool,
+                in_order,
+                lossless,
+                settle: std::time::Duration::from_millis(if lossless { 30 } else { 2 }),
+            }
+        });
+    };
+    every(settings(), "fault, none", true, true);
+    let delay =
+        FaultSettings { delay: Duration::from_micros(20), jitter: Duration::from_micros(20), ..settings() };
+    every(delay, "fault, delay", true, true);
+    let reorder = FaultSettings { reorder: 0.2, reorder_hold: Duration::from_micros(50), ..settings() };
+    every(reorder, "fault, reorder", false, true);
+}
+
+#[test]
+fn loss_replays_and_is_counted() {
+    let run = |seed: u64| {
+        let pool = pool(64);
+        let config = FaultConfig { seed, ..config(FaultSettings { loss: 0.3, ..settings() }, Direction::Tx) };
+        let (mut a, mut b) = link(&config, &pool);
+        let mut got = Vec::new();
+        for i in 0..20 {
+            assert_eq!(send(&mut a, ms(i), &pool, 0..10), 10);
+            got.push(receive(&mut b, ms(i)));
+        }
+        let arrived: usize = got.iter().map(Vec::len).sum();
+        assert_eq!(a.counters().drops.get(DropReason::Injected), 200 - arrived as u64);
+        assert_eq!(a.tx_stats().lost, 200 - arrived as u64);
+        assert!((110..170).contains(&arrived), "{arrived}");
+        got
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn directions_are_separate() {
+    let all = FaultSettings { loss: 1.0, ..settings() };
+    for (direction, sent, received) in [(Direction::Tx, 0, 5), (Direction::Rx, 5, 0), (Direction::Both, 0, 0)]
+    {
+        let pool = pool(64);
+        let (mut a, mut b) = link(&config(all.clone(), direction), &pool);
+        send(&mut a, ms(0), &pool, 0..5);
+        assert_eq!(receive(&mut b, ms(0)).len(), sent, "{direction:?}");
+        send(&mut b, ms(0), &pool, 0..5);
+        assert_eq!(receive(&mut a, ms(0)).len(), received, "{direction:?}");
+    }
+}
+
+#[test]
+fn delay_holds_frames_until_their_time() {
+    let delay = FaultSettings { delay: Duration::from_millis(5), ..settings() };
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(delay.clone(), Direction::Tx), &pool);
+    send(&mut a, ms(10), &pool, [1, 2]);
+    assert_eq!(receive(&mut b, ms(10)), []);
+    assert_eq!(a.next_deadline(), Some(ms(15)));
+    a.tx_burst(Instant::from_nanos(14_999_999), &mut Burst::new()).unwrap();
+    assert_eq!(receive(&mut b, ms(14)), []);
+    a.tx_burst(ms(15), &mut Burst::new()).unwrap();
+    assert_eq!(receive(&mut b, ms(15)), [1, 2]);
+    assert_eq!(a.next_deadline(), None);
+
+    // Receiving: the same, and the stamp is that of the delivery.
+    let (mut a, mut b) = link(&config(delay, Direction::Rx), &pool);
+    send(&mut b, ms(10), &pool, [3]);
+    assert_eq!(receive(&mut a, ms(10)), []);
+    let mut burst = Burst::new();
+    assert_eq!(a.rx_burst(ms(16), &mut burst).unwrap(), 1);
+    let stamp = burst.front().unwrap().stamp();
+    assert_eq!((stamp.source, stamp.ns), (StampSource::Engine, 16_000_000));
+}
+
+#[test]
+fn a_held_frame_is_overtaken_and_never_stuck() {
+    // Every frame is held until two later ones have passed, or for 5 ms; all are held, so time decides.
+    let held =
+        FaultSettings { reorder: 1.0, reorder_gap: 2, reorder_hold: Duration::from_millis(5), ..settings() };
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(held.clone(), Direction::Tx), &pool);
+    send(&mut a, ms(0), &pool, [1]);
+    assert_eq!(receive(&mut b, ms(0)), []);
+    assert_eq!(a.next_deadline(), Some(ms(5)));
+    a.rx_burst(ms(5), &mut Burst::new()).unwrap();
+    assert_eq!(receive(&mut b, ms(5)), [1]);
+
+    // Some are held: each of those arrives right after the second of its followers that were not.
+    let some = FaultSettings { reorder: 0.2, ..held };
+    let (mut a, mut b) = link(&config(some, Direction::Tx), &pool);
+    let mut got = Vec::new();
+    for i in 0..100 {
+        send(&mut a, us(i), &pool, [i as u8]);
+        got.extend(receive(&mut b, us(i)));
+    }
+    a.tx_burst(ms(50), &mut Burst::new()).unwrap();
+    got.extend(receive(&mut b, ms(50)));
+    let reordered = a.tx_stats().reordered;
+    assert!((10..35).contains(&reordered), "{reordered}");
+    let late = got.iter().enumerate().filter(|(i, t)| got[..*i].iter().any(|e| e > *t)).count();
+    // The last ones have nobody behind them to be overtaken by.
+    assert!((reordered - 2..=reordered).contains(&(late as u64)), "{reordered}: {got:?}");
+    for (i, tag) in got.iter().enumerate() {
+        let overtaken_by = got[..i].iter().filter(|e| *e > tag).count();
+        assert!(overtaken_by <= 3, "{tag} was overtaken by {overtaken_by}");
+    }
+    got.sort_unstable();
+    assert_eq!(got, (0..100).collect::<Vec<u8>>(), "each once");
+}
+
+#[test]
+fn copies_and_flips() {
+    let pool = pool(64);
+    let twice = FaultSettings { duplicate: 1.0, ..settings() };
+    let (mut a, mut b) = link(&config(twice, Direction::Tx), &pool);
+    send(&mut a, ms(0), &pool, [1, 2]);
+    assert_eq!(receive(&mut b, ms(0)), [1, 1, 2, 2]);
+    assert_eq!(a.counters().tx_frames.get(), 4);
+    // Without a free frame there is no copy, and the original passes.
+    let held: Vec<_> = std::iter::from_fn(|| pool.alloc()).skip(1).collect();
+    let mut burst = Burst::new();
+    let last = pool.alloc();
+    assert!(last.is_none());
+    drop(held);
+    let mut all: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+    let mut one = all.pop().unwrap();
+    assert!(one.set_len(60));
+    one.data_mut().fill(9);
+    assert!(burst.push(one).is_ok());
+    a.tx_burst(ms(1), &mut burst).unwrap();
+    assert_eq!(a.counters().drops.get(DropReason::PoolEmpty), 1);
+    drop(all);
+    assert_eq!(receive(&mut b, ms(1)), [9]);
+
+    let flip = FaultSettings { corrupt: 1.0, ..settings() };
+    let (mut a, mut b) = link(&config(flip, Direction::Tx), &pool);
+    assert!(!a.caps().lossless_bits);
+    send(&mut a, ms(0), &pool, [0xa5; 8]);
+    assert_eq!(b.rx_burst(ms(0), &mut burst).unwrap(), 8);
+    for frame in burst.iter() {
+        let flips: u32 = frame.data().iter().map(|b| (b ^ 0xa5).count_ones()).sum();
+        assert!((1..=8).contains(&flips), "{flips}");
+    }
+}
+
+#[test]
+fn a_rate_drops_what_its_queue_does_not_hold() {
+    // One byte a microsecond; 60-byte frames; three may wait.
+    let slow = FaultSettings { rate_bps: 8_000_000, rate_burst_bytes: 60, limit_frames: 3, ..settings() };
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(slow, Direction::Tx), &pool);
+    assert_eq!(send(&mut a, us(0), &pool, 0..10), 10);
+    assert_eq!(a.counters().drops.get(DropReason::RingFull), 6);
+    let mut got = Vec::new();
+    for t in 0..400 {
+        a.tx_burst(us(t), &mut Burst::new()).unwrap();
+        got.extend(receive(&mut b, us(t)).into_iter().map(|tag| (tag, t)));
+    }
+    assert_eq!(got, [(0, 0), (1, 60), (2, 120), (3, 180)]);
+}
+
+#[test]
+fn back_pressure_passes_through() {
+    let delay = FaultSettings { delay: Duration::from_micros(1), ..settings() };
+    let pool = pool(64);
+    let small = MemoryConfig { slots: 4, slot_bytes: 2048 };
+    let (a, mut b) = MemoryPort::pair(small, pool.clone(), pool.clone()).unwrap();
+    let mut a = Fault::new(a, &config(delay, Direction::Tx)).unwrap();
+    assert_eq!(send(&mut a, us(0), &pool, 0..6), 6);
+    assert_eq!(send(&mut a, us(2), &pool, [6]), 0, "two of six still wait for the inner port");
+    assert_eq!(a.next_deadline(), Some(us(2)));
+    assert_eq!(receive(&mut b, us(3)), [0, 1, 2, 3]);
+    assert_eq!(send(&mut a, us(4), &pool, [7]), 1);
+    a.tx_burst(us(9), &mut Burst::new()).unwrap();
+    assert_eq!(receive(&mut b, us(9)), [4, 5, 7]);
+    assert_eq!(a.counters().drops.total(), 0);
+}
+
+#[test]
+fn a_slow_reader_loses_nothing() {
+    let delay = FaultSettings { delay: Duration::from_micros(1), limit_frames: 4, ..settings() };
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(delay, Direction::Rx), &pool);
+    let mut burst = Burst::new();
+    while burst.room() > 1 {
+        assert!(burst.push(frame(&pool, 0, 60)).is_ok());
+    }
+    for i in 0..4 {
+        send(&mut b, us(i), &pool, [i as u8]);
+    }
+    let mut got = Vec::new();
+    for t in 10..30 {
+        assert!(a.rx_burst(us(t), &mut burst).unwrap() <= 1);
+        while burst.len() > 31 {
+            burst.iter().skip(31).for_each(|f| got.push(f.data()[0]));
+            let mut keep = Burst::new();
+            while keep.len() < 31 {
+                assert!(keep.push(burst.pop().unwrap()).is_ok());
+            }
+            burst = keep;
+        }
+    }
+    assert_eq!(got, [0, 1, 2, 3]);
+    assert_eq!(a.counters().drops.total(), 0);
+}
+
+#[test]
+fn uris() {
+    let take = |text: &str| {
+        let mut uri: PortUri = text.parse().unwrap();
+        let config = FaultConfig::take(&mut uri).map_err(|e| e.to_string())?;
+        uri.finish().map_err(|e| e.to_string())?;
+        Ok::<_, String>(config)
+    };
+    let text =
+        "fault+mem:a?loss=0.01&seed=9&dir=both&delay_us=50&jitter_us=5&outage_start_ms=10&outage_ms=20";
+    let config = take(text).unwrap();
+    assert_eq!((config.seed, config.direction), (9, Direction::Both));
+    assert_eq!(config.settings.delay, Duration::from_micros(50));
+    assert_eq!(config.settings.outage.unwrap().length, Duration::from_millis(20));
+    assert_eq!(take("fault+mem:a").unwrap(), FaultConfig::default());
+    assert!(take("fault+mem:a?loss=2").unwrap_err().contains("from 0 to 1"));
+    assert!(take("fault+mem:a?dir=in").unwrap_err().contains("known: rx, tx, both"));
+    assert!(take("fault+mem:a?los=1").unwrap_err().contains("did you mean `loss`"));
+    assert!(take("fault+mem:a?burst_p=0.1").unwrap_err().contains("both burst_p and burst_r"));
+
+    let port = barewire_port::open(
+        &"fault+mem:fault-uris?seed=77&loss=0.5&slots=64".parse().unwrap(),
+        &pool(8),
+        &mut |_, _| None,
+    );
+    let description = port.unwrap().caps().description.clone();
+    assert!(description.contains("seed 77") && description.contains("64 slots"), "{description}");
+    let wrong = |text: &str| {
+        let opened = barewire_port::open(&text.parse().unwrap(), &pool(8), &mut |_, _| None);
+        opened.err().expect("refused").to_string()
+    };
+    assert!(wrong("fault+mem:fault-uris?lossy=1").contains("did you mean `loss`"));
+    assert!(wrong("fault+xdp:eth0?loss=0.1").contains("no `xdp:` ports"));
+}
+
+/// The suite is only worth what it finds: each of these breaks one promise and must be caught.
+#[test]
+fn the_conformance_suite_catches_faults() {
+    let caught = |settings: FaultSettings| {
+        let run = std::panic::AssertUnwindSafe(|| {
+            run_all("broken on purpose", &mut || {
+                let (a_pool, b_pool) = (pool(600), pool(300));
+                let (a, b) =
+                    MemoryPort::pair(MemoryConfig::default(), a_pool.clone(), b_pool.clone()).unwrap();
+                ConformancePair {
+                    a: Box::new(Fault::new(a, &config(settings.clone(), Direction::Tx)).unwrap()),
+                    a_pool,
+                    b: Box::new(b),
+                    b_pool,
+                    in_order: true,
+                    lossless: true,
+                    settle: std::time::Duration::from_millis(2),
+                }
+            });
+        });
+        let panic = std::panic::catch_unwind(run).expect_err("must be caught");
+        panic.downcast_ref::<String>().cloned().unwrap_or_default()
+    };
+    let is = |what: &str, settings: FaultSettings| {
+        let said = caught(settings);
+        assert!(said.contains(what), "{said}");
+    };
+    is("missing", FaultSettings { loss: 0.05, ..settings() });
+    is("twice", FaultSettings { duplicate: 0.05, ..settings() });
+    is("other bytes", FaultSettings { corrupt: 0.2, ..settings() });
+    is("out of order", FaultSettings { reorder: 0.1, ..settings() });
+}

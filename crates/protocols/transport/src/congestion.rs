@@ -1,0 +1,200 @@
+//! Congestion control by delay, after Swift (Kumar et al., SIGCOMM 2020).
+//!
+//! Each flow keeps its round-trip delay near a target: below it the window grows by one segment in a round trip, above
+//! it the window shrinks in proportion to the excess, once in a round trip. The target is the path's own base delay plus
+//! an allowance for queueing, a little more for flows with small windows so that shares even out (flow scaling). A
+//! window below one segment is legal and means pacing: many senders into one port share it without loss.
+
+use barewire_base::{Duration, Instant};
+
+/// Bounds and gains. The defaults suit one rack or one cloud zone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CongestionConfig {
+    /// Queueing delay allowed on top of the base delay. Default 100 us.
+    pub target_queue: Duration,
+    /// Extra allowance at the smallest window; it falls with the square root of the window. Default 100 us.
+    pub flow_scaling_range: Duration,
+    /// Segments added in a round trip below target.
+    pub additive_increase: f32,
+    /// Gain of the decrease.
+    pub beta: f32,
+    /// Largest cut at once.
+    pub max_decrease: f32,
+    /// Window of a new flow, segments.
+    pub initial_window: f32,
+    /// Smallest window, segments.
+    pub min_window: f32,
+}
+
+impl Default for CongestionConfig {
+    fn default() -> Self {
+        CongestionConfig {
+            target_queue: Duration::from_micros(100),
+            flow_scaling_range: Duration::from_micros(100),
+            additive_increase: 1.0,
+            beta: 0.8,
+            max_decrease: 0.5,
+            initial_window: 32.0,
+            min_window: 0.05,
+        }
+    }
+}
+
+/// Window range over which flow scaling works, segments (Swift, section 3.5).
+const SCALE_MIN: f32 = 0.1;
+const SCALE_MAX: f32 = 100.0;
+/// Time-outs in a row after which the window restarts from its minimum of one.
+const RETRIES_RESET: u32 = 5;
+
+/// The window of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    window: f32,
+    window_max: f32,
+    last_decrease: Instant,
+    slow_start: bool,
+}
+
+impl Congestion {
+    /// A new flow's window, never above `window_max` segments.
+    pub fn new(config: &CongestionConfig, window_max: u32) -> Congestion {
+        Congestion {
+            window: config.initial_window.min(window_max as f32),
+            window_max: window_max as f32,
+            last_decrease: Instant::ZERO,
+            slow_start: true,
+        }
+    }
+
+    /// Segments that may be in flight.
+    #[inline]
+    pub fn window(&self) -> f32 {
+        self.window
+    }
+
+    /// The delay this flow aims at.
+    pub fn target(&self, config: &CongestionConfig, base: Duration) -> Duration {
+        // alpha / sqrt(w) - alpha / sqrt(w_max), with alpha chosen so that the range is spent at the smallest window.
+        let alpha = config.flow_scaling_range.as_nanos() as f32
+            / (1.0 / SCALE_MIN.sqrt() - 1.0 / SCALE_MAX.sqrt());
+        let scaled = alpha / self.window.clamp(SCALE_MIN, SCALE_MAX).sqrt() - alpha / SCALE_MAX.sqrt();
+        base + config.target_queue + Duration::from_nanos(scaled.max(0.0) as u64)
+    }
+
+    /// `acked` segments arrived; one of them took `delay` there and back, without the time the peer held it.
+    pub fn on_ack(
+        &mut self,
+        config: &CongestionConfig,
+        now: Instant,
+        acked: u32,
+        delay: Duration,
+        base: Duration,
+        window_limited: bool,
+    ) {
+        let target = self.target(config, base);
+        if delay < target {
+            // A flow that does not use its window learns nothing about whether more would fit.
+            if !window_limited {
+                return;
+            }
+            let acked = acked as f32;
+            self.window += if self.slow_start {
+                acked
+            } else if self.window >= 1.0 {
+                config.additive_increase * acked / self.window
+            } else {
+                config.additive_increase * acked
+            };
+            self.window = self.window.min(self.window_max);
+            return;
+        }
+        self.slow_start = false;
+        let excess = (delay - target).as_nanos() as f32 / delay.as_nanos().max(1) as f32;
+        self.decrease(config, now, delay, (1.0 - config.beta * excess).max(1.0 - config.max_decrease));
+    }
+
+    fn decrease(&mut self, config: &CongestionConfig, now: Instant, rtt: Duration, factor: f32) {
+        if now.since(self.last_decrease) < rtt {
+            return;
+        }
+        self.last_decrease = now;
+        self.slow_start = false;
+        self.window = (self.window * factor).max(config.min_window);
+    }
+
+    /// Segments were lost, or the network marked congestion.
+    pub fn on_loss(&mut self, config: &CongestionConfig, now: Instant, rtt: Duration) {
+        self.decrease(config, now, rtt, 1.0 - config.max_decrease);
+    }
+
+    /// The retransmission timer ran out for the `retries`th time in a row.
+    pub fn on_timeout(&mut self, config: &CongestionConfig, now: Instant, rtt: Duration, retries: u32) {
+        if retries >= RETRIES_RESET {
+            self.window = self.window.min(1.0);
+            self.slow_start = true;
+        } else {
+            self.decrease(config, now, rtt, 1.0 - config.max_decrease);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Duration = Duration::from_micros(10);
+
+    fn flow() -> (CongestionConfig, Congestion) {
+        let config = CongestionConfig::default();
+        (config, Congestion::new(&config, 256))
+    }
+
+    #[test]
+    fn below_target_it_grows_above_it_shrinks_once_a_round_trip() {
+        let (config, mut cc) = flow();
+        let t = Instant::from_nanos(1_000_000_000);
+        cc.on_ack(&config, t, 8, Duration::from_micros(12), BASE, true);
+        assert_eq!(cc.window(), 40.0);
+        let late = Duration::from_micros(400);
+        cc.on_ack(&config, t, 1, late, BASE, true);
+        let once = cc.window();
+        assert!(once < 40.0 && once >= 20.0, "{once}");
+        cc.on_ack(&config, t + Duration::from_micros(399), 1, late, BASE, true);
+        assert_eq!(cc.window(), once);
+        cc.on_ack(&config, t + Duration::from_micros(401), 1, late, BASE, true);
+        assert!(cc.window() < once);
+        let now = cc.window();
+        cc.on_ack(&config, t + Duration::from_micros(900), now as u32, Duration::from_micros(12), BASE, true);
+        assert!((cc.window() - now - 1.0).abs() < 0.1, "one segment in a round trip after slow start");
+    }
+
+    #[test]
+    fn an_idle_window_does_not_grow_and_none_leaves_its_bounds() {
+        let (config, mut cc) = flow();
+        let mut t = Instant::from_nanos(1_000_000_000);
+        cc.on_ack(&config, t, 8, Duration::from_micros(12), BASE, false);
+        assert_eq!(cc.window(), 32.0);
+        for _ in 0..100 {
+            t += Duration::from_millis(1);
+            cc.on_loss(&config, t, BASE);
+        }
+        assert_eq!(cc.window(), config.min_window);
+        for _ in 0..3000 {
+            t += Duration::from_millis(1);
+            cc.on_ack(&config, t, 32, Duration::from_micros(12), BASE, true);
+        }
+        assert_eq!(cc.window(), 256.0);
+        cc.on_timeout(&config, t, BASE, RETRIES_RESET);
+        assert_eq!(cc.window(), 1.0);
+    }
+
+    #[test]
+    fn small_windows_get_a_little_more_delay() {
+        let (config, mut cc) = flow();
+        let big = cc.target(&config, BASE);
+        cc.window = 1.0;
+        let small = cc.target(&config, BASE);
+        assert!(small > big);
+        assert!(small <= BASE + config.target_queue + config.flow_scaling_range);
+    }
+}

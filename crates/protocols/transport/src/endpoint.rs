@@ -1,0 +1,783 @@
+//! The endpoint: the table of flows, what applications ask of it, and its timers.
+
+use crate::config::{Config, ConfigError, WINDOW_SEGMENTS};
+use crate::congestion::Congestion;
+use crate::event::{CloseReason, ConnectFailure, Event};
+use crate::flow::{Flow, FlowId, Repeat, State};
+use crate::handshake::Strays;
+use crate::ids::{self, Ids};
+use crate::memory::{Memory, RecvBuf, SendBuf};
+use crate::receiver::Receiver;
+use crate::rtt::Rtt;
+use crate::sender::{Fin, OutMessages, Packed, Sender};
+use crate::timers::Timers;
+use barewire_base::{Counter, DropCounters, Duration, Instant};
+use barewire_wire::msg;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Most events that one flow has waiting besides those of its messages.
+const EVENTS_PER_FLOW: usize = 4;
+/// First and longest wait between two questions for credit.
+const CREDIT_PROBE_FIRST: Duration = Duration::from_millis(5);
+const CREDIT_PROBE_SHIFT_MAX: u32 = 6;
+
+/// Why [`Endpoint::listen`] refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Port zero.
+    #[error("udp_port 0 cannot be listened on")]
+    PortZero,
+    /// Another application has it.
+    #[error("the udp_port is taken by another listener")]
+    PortTaken,
+}
+
+/// Why [`Endpoint::connect`] refused at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// `flows_max` flows exist.
+    #[error("the flow table is full")]
+    TableFull,
+    /// Port zero, an unspecified or multicast address, or the two ends of different IP versions.
+    #[error("that is no address one can connect to")]
+    BadAddress,
+    /// Every ephemeral UDP port is in use.
+    #[error("no free udp_port")]
+    NoPort,
+}
+
+/// Why [`Endpoint::send`] refused. The message is still the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// No such flow, or no longer.
+    #[error("no such flow")]
+    NoSuchFlow,
+    /// The flow is closing.
+    #[error("the flow is closing")]
+    Closing,
+    /// `send_messages_max` messages wait: try again when one is acknowledged.
+    #[error("too many messages under way; try again")]
+    WouldBlock,
+    /// Above 64 MiB.
+    #[error("a message holds at most 64 MiB")]
+    TooLarge,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What an endpoint has done.
+        #[derive(Debug, Default)]
+        pub struct Counters { $($(#[$doc])* pub $name: Counter,)* 
+            /// Packets dropped, by reason.
+            pub drops: DropCounters,
+        }
+        impl Counters {
+            /// Each counter with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name.get()),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Messages accepted from applications.
+    messages_queued,
+    /// Messages that the peer acknowledged whole.
+    messages_sent,
+    /// Bytes of those.
+    bytes_sent,
+    /// Messages handed to applications.
+    messages_received,
+    /// Bytes of those.
+    bytes_received,
+    /// Packets of any kind made.
+    packets_tx,
+    /// Packets of any kind taken in.
+    packets_rx,
+    /// Segments sent for the first time.
+    segments_tx,
+    /// Segments sent again.
+    segments_resent,
+    /// Pure acknowledgements sent.
+    acks_tx,
+    /// Pure acknowledgements received.
+    acks_rx,
+    /// Retransmission time-outs.
+    timeouts,
+    /// Tail-loss probes.
+    probes,
+    /// Segments given up as lost.
+    segments_lost,
+    /// Acknowledgements that said the peer's application has no room.
+    not_ready_rx,
+    /// Packets that arrived with Congestion Experienced.
+    ecn_marks_rx,
+    /// Questions for a sign of life.
+    keepalives_tx,
+    /// Flows that were opened here.
+    flows_connected,
+    /// Flows that a client opened.
+    flows_accepted,
+    /// Flows that ended, for whatever reason.
+    flows_closed,
+    /// Resets sent.
+    resets_tx,
+    /// Resets obeyed.
+    resets_rx,
+    /// Handshakes answered with a cookie.
+    retries_tx,
+    /// Handshakes refused.
+    rejects_tx,
+}
+
+pub(crate) struct Listener {
+    pub owner: u32,
+    pub token: u64,
+}
+
+/// What `stat` shows of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowView {
+    /// The flow.
+    pub id: FlowId,
+    /// Its application.
+    pub owner: u32,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// `connecting`, `accepting`, `open`, `closing` or `lingering`.
+    pub state: &'static str,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Least round-trip time seen lately.
+    pub rtt_floor: Duration,
+    /// Congestion window in segments.
+    pub window: f32,
+    /// Segments in flight.
+    pub in_flight: u32,
+}
+
+/// The engine that owns the flow of this packet, from its connection id; `None` for a handshake (any engine whose
+/// listeners include the port may take it) and for what is no packet of ours. Nothing is checked beyond the shape.
+pub fn engine_for(packet: &[u8]) -> Option<u8> {
+    let header = msg::Header::parse(packet).ok()?;
+    (header.dst_cid != 0).then(|| ids::engine_of(header.dst_cid))
+}
+
+/// One endpoint: all flows of one engine.
+pub struct Endpoint<M> {
+    pub(crate) config: Config,
+    pub(crate) memory: M,
+    pub(crate) ids: Ids,
+    pub(crate) flows: Vec<Flow>,
+    free: Vec<u32>,
+    pub(crate) segs: Vec<Packed>,
+    pub(crate) msgs: Vec<Packed>,
+    pub(crate) out: OutMessages,
+    pub(crate) events: VecDeque<Event>,
+    events_max: usize,
+    timers: Timers,
+    pub(crate) active: VecDeque<u32>,
+    pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
+    pub(crate) listeners: HashMap<u16, Listener>,
+    /// One bit for each UDP port that a flow of ours connects from.
+    udp_ports: Box<[u64; 1024]>,
+    pub(crate) strays: Strays,
+    pub(crate) counters: Counters,
+    generation: u64,
+    pub(crate) half_open: u32,
+    pub(crate) recv_messages: u32,
+    /// Flows waiting for their next hop to be resolved.
+    pub(crate) unrouted: u32,
+}
+
+/// The part of a per-flow table that belongs to `slot`.
+pub(crate) fn row(table: &mut [Packed], slot: u32) -> &mut [Packed] {
+    &mut table[slot as usize * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]
+}
+
+impl<M: Memory> Endpoint<M> {
+    /// An endpoint with all its tables allocated. `secret` keys connection ids and cookies: 32 bytes from the operating
+    /// system, or from a seed in a simulation.
+    pub fn new(config: Config, memory: M, secret: [u8; 32]) -> Result<Endpoint<M>, ConfigError> {
+        config.check()?;
+        let flows = config.flows_max as usize;
+        let events_max = config.send_messages_max as usize
+            + config.recv_messages_max as usize
+            + flows * EVENTS_PER_FLOW;
+        Ok(Endpoint {
+            memory,
+            ids: Ids::new(secret),
+            flows: (0..flows).map(|_| Flow::empty()).collect(),
+            free: (0..config.flows_max).rev().collect(),
+            segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
+            msgs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
+            out: OutMessages::new(config.send_messages_max),
+            events: VecDeque::with_capacity(events_max),
+            events_max,
+            timers: Timers::new(flows),
+            active: VecDeque::with_capacity(flows),
+            // Twice the flows, so that deletions never make the map grow.
+            by_remote: HashMap::with_capacity(flows * 2),
+            listeners: HashMap::with_capacity(64),
+            udp_ports: Box::new([0; 1024]),
+            strays: Strays::new(),
+            counters: Counters::default(),
+            generation: 0,
+            half_open: 0,
+            recv_messages: 0,
+            unrouted: 0,
+            config,
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The message memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The message memory.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// What has been done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Flows that exist, half-open and lingering ones included.
+    pub fn flows_used(&self) -> u32 {
+        self.config.flows_max - self.free.len() as u32
+    }
+
+    /// Messages that applications wait to see acknowledged.
+    pub fn messages_under_way(&self) -> u32 {
+        self.out.used()
+    }
+
+    /// The flows, for people to look at.
+    pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
+        self.flows.iter().filter(|f| f.state != State::Free).map(|f| FlowView {
+            id: f.id,
+            owner: f.owner,
+            local: f.local,
+            remote: f.remote,
+            state: match f.state {
+                State::Connecting => "connecting",
+                State::Accepting => "accepting",
+                State::Lingering => "lingering",
+                _ if f.closing => "closing",
+                _ => "open",
+            },
+            rtt: f.rtt.smoothed(),
+            rtt_floor: f.rtt.floor(),
+            window: f.cc.window(),
+            in_flight: f.tx.in_flight,
+        })
+    }
+
+    /// Takes connections on `udp_port` for `owner`, who gets `token` back with each.
+    pub fn listen(&mut self, udp_port: u16, owner: u32, token: u64) -> Result<(), ListenError> {
+        if udp_port == 0 {
+            return Err(ListenError::PortZero);
+        }
+        if self.listeners.contains_key(&udp_port) {
+            return Err(ListenError::PortTaken);
+        }
+        self.listeners.insert(udp_port, Listener { owner, token });
+        Ok(())
+    }
+
+    /// Takes no more connections on `udp_port`; flows that exist go on. False when `owner` had no such listener.
+    pub fn unlisten(&mut self, udp_port: u16, owner: u32) -> bool {
+        let ours = self.listeners.get(&udp_port).is_some_and(|l| l.owner == owner);
+        if ours {
+            self.listeners.remove(&udp_port);
+        }
+        ours
+    }
+
+    /// Whether a UDP datagram to this port may be for us.
+    pub fn serves(&self, udp_port: u16) -> bool {
+        self.listeners.contains_key(&udp_port) || self.udp_port_used(udp_port)
+    }
+
+    fn udp_port_used(&self, port: u16) -> bool {
+        self.udp_ports[port as usize / 64] >> (port % 64) & 1 != 0
+    }
+
+    fn free_udp_port(&mut self) -> Option<u16> {
+        let (first, last) = self.config.ephemeral_udp_ports;
+        let n = u64::from(last - first) + 1;
+        // A random start, so that neither the port nor the order of connections can be guessed from outside.
+        let start = self.ids.draw() % n;
+        (0..n).map(|i| first + ((start + i) % n) as u16).find(|&p| !self.serves(p))
+    }
+
+    /// Opens a flow from `local` (port zero: an ephemeral one) to `remote`. `Connected` or `ConnectFailed` follows;
+    /// messages may be queued meanwhile.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        owner: u32,
+        mut local: SocketAddr,
+        remote: SocketAddr,
+        ordered: bool,
+        token: u64,
+    ) -> Result<FlowId, ConnectError> {
+        let ip = remote.ip();
+        if remote.port() == 0 || ip.is_unspecified() || ip.is_multicast() || local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::BadAddress);
+        }
+        if self.free.is_empty() || self.events.len() + EVENTS_PER_FLOW > self.events_max {
+            return Err(ConnectError::TableFull);
+        }
+        if local.port() == 0 {
+            local.set_port(self.free_udp_port().ok_or(ConnectError::NoPort)?);
+        }
+        let slot = self.open(now, owner, local, remote, token).ok_or(ConnectError::TableFull)?;
+        self.udp_ports[local.port() as usize / 64] |= 1 << (local.port() % 64);
+        let f = &mut self.flows[slot as usize];
+        f.state = State::Connecting;
+        f.ordered = ordered;
+        f.control_due = true;
+        let id = f.id;
+        self.touch(slot, now);
+        Ok(id)
+    }
+
+    /// Sets up a slot, in no particular state yet.
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        owner: u32,
+        local: SocketAddr,
+        remote: SocketAddr,
+        token: u64,
+    ) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.generation += 1;
+        let config = &self.config;
+        let first_seq = self.ids.draw() as u32;
+        let f = &mut self.flows[slot as usize];
+        *f = Flow {
+            id: FlowId::new(slot, self.generation),
+            local_cid: self.ids.cid(slot, config.engine),
+            local,
+            remote,
+            owner,
+            token,
+            mss: config.mss(remote.is_ipv6()),
+            first_seq,
+            tx: Sender::new(first_seq),
+            rx: Receiver::new(0, config.credit_window()),
+            rtt: Rtt::new(config.timeout_initial),
+            cc: Congestion::new(&config.congestion, WINDOW_SEGMENTS as u32),
+            handshake_at: now + config.timeout_initial,
+            give_up_at: now + config.handshake_timeout,
+            heard_at: now,
+            used_at: now,
+            ..Flow::empty()
+        };
+        // Freed rows are left zeroed by whoever freed them; only segments need no clearing, numbers guard them.
+        Some(slot)
+    }
+
+    /// Whether one more flow could say all it may have to say.
+    pub(crate) fn has_event_room(&self) -> bool {
+        self.events.len() + EVENTS_PER_FLOW <= self.events_max
+    }
+
+    pub(crate) fn slot_for(&self, flow: FlowId) -> Option<u32> {
+        let f = self.flows.get(flow.slot() as usize)?;
+        (f.id == flow && f.state != State::Free).then_some(flow.slot())
+    }
+
+    /// Puts the flow where its state says it belongs: the list of flows with work, and the wheel.
+    #[inline]
+    pub(crate) fn touch(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if f.state == State::Open {
+            if f.tx.outstanding() == 0 && f.tx.is_blocked_by_credit() {
+                if f.credit_probe_at == Instant::FAR_FUTURE {
+                    let wait = CREDIT_PROBE_FIRST.as_nanos() << f.credit_probes.min(CREDIT_PROBE_SHIFT_MAX);
+                    f.credit_probe_at = now + Duration::from_nanos(wait);
+                }
+            } else {
+                f.credit_probe_at = Instant::FAR_FUTURE;
+            }
+        }
+        if !f.active && f.has_work(now) {
+            f.active = true;
+            self.active.push_back(slot);
+        }
+        let deadline = f.deadline(now);
+        self.timers.arm(slot, deadline);
+    }
+
+    pub(crate) fn arm(&mut self, slot: u32, deadline: Instant) {
+        self.timers.arm(slot, deadline);
+    }
+
+    /// Queues a message. Its memory stays untouched until `Sent` gives it back.
+    #[inline]
+    pub fn send(&mut self, now: Instant, flow: FlowId, buf: SendBuf, token: u64) -> Result<(), SendError> {
+        if buf.len > msg::MESSAGE_LEN_MAX {
+            return Err(SendError::TooLarge);
+        }
+        let slot = self.slot_for(flow).ok_or(SendError::NoSuchFlow)?;
+        let f = &mut self.flows[slot as usize];
+        if !f.takes_messages() {
+            return Err(SendError::Closing);
+        }
+        if !f.tx.push(&mut self.out, buf, token) {
+            return Err(SendError::WouldBlock);
+        }
+        f.used_at = now;
+        self.counters.messages_queued.add(1);
+        self.touch(slot, now);
+        Ok(())
+    }
+
+    /// The application is done with a received message: frees its memory and grants its bytes to the sender again.
+    #[inline]
+    pub fn release(&mut self, now: Instant, flow: FlowId, buf: RecvBuf) {
+        self.memory.free(buf);
+        self.recv_messages = self.recv_messages.saturating_sub(1);
+        if let Some(slot) = self.slot_for(flow) {
+            let f = &mut self.flows[slot as usize];
+            if f.rx.release(buf.len) {
+                f.rx.ack_now = true;
+            }
+            self.touch(slot, now);
+        }
+    }
+
+    /// Closes a flow after everything queued has been acknowledged; `Closed` follows. False: no such flow.
+    pub fn close(&mut self, now: Instant, flow: FlowId) -> bool {
+        let Some(slot) = self.slot_for(flow) else {
+            return false;
+        };
+        let f = &mut self.flows[slot as usize];
+        match f.state {
+            State::Connecting | State::Accepting => self.end(slot, now, CloseReason::Local),
+            _ => {
+                self.begin_close(slot, now);
+                self.touch(slot, now);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn begin_close(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if !f.closing {
+            f.closing = true;
+            f.tx.fin = Fin::Queued;
+            f.give_up_at = now + self.config.dead_after;
+        }
+    }
+
+    /// Ends a flow at once: what was not acknowledged is lost, and the peer is told. False: no such flow.
+    pub fn reset(&mut self, now: Instant, flow: FlowId) -> bool {
+        let Some(slot) = self.slot_for(flow) else {
+            return false;
+        };
+        self.queue_reset(slot, CloseReason::Reset);
+        self.end(slot, now, CloseReason::LocalReset);
+        true
+    }
+
+    /// Ends everything of an application that is gone. No events are left for it.
+    pub fn drop_owner(&mut self, now: Instant, owner: u32) {
+        self.listeners.retain(|_, l| l.owner != owner);
+        for slot in 0..self.config.flows_max {
+            let f = &self.flows[slot as usize];
+            if f.state != State::Free && f.owner == owner {
+                if f.remote_cid != 0 {
+                    self.queue_reset(slot, CloseReason::Reset);
+                }
+                self.end(slot, now, CloseReason::LocalReset);
+            }
+        }
+        let (memory, recv_messages) = (&mut self.memory, &mut self.recv_messages);
+        self.events.retain(|e| match e {
+            Event::Received { owner: o, buf, .. } if *o == owner => {
+                memory.free(*buf);
+                *recv_messages = recv_messages.saturating_sub(1);
+                false
+            }
+            Event::Connected { owner: o, .. }
+            | Event::ConnectFailed { owner: o, .. }
+            | Event::Accepted { owner: o, .. }
+            | Event::Sent { owner: o, .. }
+            | Event::Closed { owner: o, .. }
+            | Event::Received { owner: o, .. } => *o != owner,
+        });
+    }
+
+    /// Tells the application that the flow is closed, once.
+    pub(crate) fn tell_closed(&mut self, slot: u32, reason: CloseReason) {
+        let f = &mut self.flows[slot as usize];
+        if f.closed_told {
+            return;
+        }
+        f.closed_told = true;
+        let (flow, owner, token) = (f.id, f.owner, f.token);
+        match f.state {
+            // The application has never heard of it.
+            State::Accepting => {}
+            State::Connecting => {
+                let reason = ConnectFailure::TimedOut;
+                self.events.push_back(Event::ConnectFailed { flow, owner, token, reason });
+            }
+            _ => self.events.push_back(Event::Closed { flow, owner, reason }),
+        }
+    }
+
+    /// Ends a flow at once: messages fail, memory is freed, the application is told, the slot is free.
+    pub(crate) fn end(&mut self, slot: u32, now: Instant, reason: CloseReason) {
+        self.abandon(slot);
+        self.tell_closed(slot, reason);
+        self.retire(slot, now);
+    }
+
+    fn abandon(&mut self, slot: u32) {
+        let f = &mut self.flows[slot as usize];
+        let (flow, owner) = (f.id, f.owner);
+        let events = &mut self.events;
+        f.tx.abandon(row(&mut self.segs, slot), &mut self.out, &mut |m| {
+            events.push_back(Event::Sent { flow, owner, buf: m.buf, token: m.token, delivered: false });
+        });
+        let freed = f.rx.abandon(row(&mut self.msgs, slot), &mut self.memory, owner);
+        self.recv_messages = self.recv_messages.saturating_sub(freed);
+    }
+
+    /// A connection attempt failed.
+    pub(crate) fn fail_connect(&mut self, slot: u32, now: Instant, reason: ConnectFailure) {
+        self.abandon(slot);
+        let f = &mut self.flows[slot as usize];
+        f.closed_told = true;
+        self.events.push_back(Event::ConnectFailed { flow: f.id, owner: f.owner, token: f.token, reason });
+        self.retire(slot, now);
+    }
+
+    /// Frees the slot.
+    fn retire(&mut self, slot: u32, _now: Instant) {
+        self.timers.disarm(slot);
+        let f = &mut self.flows[slot as usize];
+        if f.state == State::Accepting {
+            self.half_open -= 1;
+        }
+        if f.route_retry_at != Instant::FAR_FUTURE {
+            self.unrouted -= 1;
+        }
+        if f.remote_cid != 0 {
+            self.by_remote.remove(&(f.remote, f.remote_cid));
+        }
+        if f.listener == 0 {
+            let port = f.local.port();
+            self.udp_ports[port as usize / 64] &= !(1 << (port % 64));
+        }
+        f.state = State::Free;
+        f.template = None;
+        if std::mem::take(&mut f.active) {
+            self.active.retain(|s| *s != slot);
+        }
+        self.counters.flows_closed.add(1);
+        self.free.push(slot);
+    }
+
+    /// Both halves may have ended: tells the application and lets the flow linger.
+    pub(crate) fn after_progress(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if f.state != State::Open {
+            return;
+        }
+        if f.rx.is_finished() && !f.closing {
+            self.tell_closed(slot, CloseReason::Peer);
+            self.begin_close(slot, now);
+        }
+        let f = &mut self.flows[slot as usize];
+        if f.is_over() {
+            self.tell_closed(slot, CloseReason::Local);
+            let f = &mut self.flows[slot as usize];
+            f.state = State::Lingering;
+            f.give_up_at = now + self.config.linger;
+        }
+    }
+
+    /// The host has resolved or lost a next hop: flows that waited for one try again.
+    pub fn routes_changed(&mut self, now: Instant) {
+        if self.unrouted == 0 {
+            return;
+        }
+        for slot in 0..self.config.flows_max {
+            let f = &mut self.flows[slot as usize];
+            if f.state != State::Free && f.route_retry_at != Instant::FAR_FUTURE {
+                f.route_retry_at = Instant::FAR_FUTURE;
+                self.unrouted -= 1;
+                self.touch(slot, now);
+            }
+        }
+    }
+
+    pub(crate) fn run_timers(&mut self, now: Instant) {
+        if !self.timers.is_due(now) {
+            return;
+        }
+        while let Some(slot) = self.timers.pop_due(now) {
+            self.on_timer(slot, now);
+        }
+    }
+
+    fn on_timer(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if now >= f.route_retry_at {
+            f.route_retry_at = Instant::FAR_FUTURE;
+            self.unrouted -= 1;
+        }
+        match f.state {
+            State::Free => return,
+            State::Connecting | State::Accepting => {
+                if now >= f.give_up_at {
+                    if f.state == State::Connecting {
+                        self.fail_connect(slot, now, ConnectFailure::TimedOut);
+                    } else {
+                        self.end(slot, now, CloseReason::TimedOut);
+                    }
+                    return;
+                }
+                if now >= f.handshake_at {
+                    f.control_due = true;
+                    // Intervals double, as each equals the time since the first attempt.
+                    let since = now.since(f.used_at).max(self.config.timeout_initial);
+                    f.handshake_at = now + since.min(self.config.timeout_max.div(2));
+                }
+            }
+            State::Lingering => {
+                if now >= f.give_up_at {
+                    self.retire(slot, now);
+                    return;
+                }
+                if now >= f.rx.ack_at {
+                    f.rx.ack_now = true;
+                    f.rx.ack_at = Instant::FAR_FUTURE;
+                }
+            }
+            State::Open => {
+                if !self.on_open_timer(slot, now) {
+                    return;
+                }
+            }
+        }
+        self.touch(slot, now);
+    }
+
+    /// False when the flow is gone.
+    fn on_open_timer(&mut self, slot: u32, now: Instant) -> bool {
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
+        if now >= f.rx.ack_at {
+            f.rx.ack_now = true;
+            f.rx.ack_at = Instant::FAR_FUTURE;
+        }
+        if now >= f.tx.reorder_at {
+            let floor = f.rtt.floor();
+            let lost = f.tx.detect_lost(row(&mut self.segs, slot), now, floor);
+            self.counters.segments_lost.add(u64::from(lost));
+            if lost > 0 {
+                f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+            }
+        }
+        if now >= f.retry_at {
+            if f.tx.outstanding() == 0 {
+                f.retry_at = Instant::FAR_FUTURE;
+            } else if now < f.not_ready_until {
+                // The peer answers, it only has no room: nothing is lost that a repeat would bring.
+                f.retry_at = f.not_ready_until + f.timeout(now, config);
+            } else if !f.probed && f.timeouts == 0 {
+                f.probed = true;
+                f.repeat_due = Some(Repeat::Last);
+                self.counters.probes.add(1);
+                f.retry_at = now + f.timeout(now, config);
+            } else {
+                if f.timeouts == 0 {
+                    f.first_timeout_at = now;
+                }
+                let silent_since = f.heard_at.max(f.first_timeout_at);
+                if f.timeouts > 0 && now.since(silent_since) >= config.dead_after {
+                    self.end(slot, now, CloseReason::TimedOut);
+                    return false;
+                }
+                f.timeouts += 1;
+                self.counters.timeouts.add(1);
+                f.repeat_due = Some(Repeat::First);
+                f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
+                f.retry_at = now + f.timeout(now, config);
+            }
+        }
+        if now >= f.credit_probe_at {
+            f.credit_probe_at = Instant::FAR_FUTURE;
+            f.credit_probes += 1;
+            f.control_due = true;
+        }
+        if now >= f.keepalive_at {
+            if let Some(idle) = config.idle_timeout
+                && now.since(f.used_at) >= idle
+                && !f.closing
+            {
+                self.tell_closed(slot, CloseReason::Idle);
+                self.begin_close(slot, now);
+            }
+            let config = &self.config;
+            let f = &mut self.flows[slot as usize];
+            let silent = now.since(f.heard_at);
+            f.keepalive_at = if silent < config.keepalive {
+                f.heard_at + config.keepalive
+            } else if f.keepalives >= config.keepalive_probes {
+                self.end(slot, now, CloseReason::TimedOut);
+                return false;
+            } else {
+                f.keepalives += 1;
+                f.control_due = true;
+                self.counters.keepalives_tx.add(1);
+                now + config.keepalive_interval
+            };
+            let f = &mut self.flows[slot as usize];
+            if let Some(idle) = self.config.idle_timeout
+                && !f.closing
+            {
+                f.keepalive_at = f.keepalive_at.min(f.used_at + idle);
+            }
+        }
+        let f = &mut self.flows[slot as usize];
+        if now >= f.give_up_at {
+            // Closing, and nothing has moved for as long as a dead peer is given.
+            self.queue_reset(slot, CloseReason::Reset);
+            self.end(slot, now, CloseReason::Local);
+            return false;
+        }
+        true
+    }
+
+    /// The earliest time at which [`run_timers`](Self::run_timers) has something to do; now when there is work already.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        if !self.active.is_empty() || !self.strays.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.timers.next_deadline()
+    }
+}

@@ -1,0 +1,317 @@
+//! Opening flows, refusing to, and telling strangers that a flow is gone.
+
+use crate::config::Config;
+use crate::endpoint::Endpoint;
+use crate::event::{CloseReason, ConnectFailure, Event};
+use crate::flow::{Flow, State};
+use crate::memory::Memory;
+use crate::receiver::Receiver;
+use crate::sender::stamp_of;
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_host::Verdict;
+use barewire_wire::msg::{self, Header, Kind, flag, option};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Packets without a flow that wait to be sent.
+const STRAYS_MAX: usize = 256;
+/// Such packets in a second, at most: they answer what anybody may send.
+const STRAYS_PER_SECOND: u32 = 10_000;
+
+/// A packet that belongs to no flow of ours: RETRY, REJECT, RESET.
+pub(crate) struct Stray {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub bytes: [u8; msg::RETRY_LEN],
+    pub len: usize,
+}
+
+pub(crate) struct Strays {
+    queue: VecDeque<Stray>,
+    second: u64,
+    this_second: u32,
+}
+
+impl Strays {
+    pub(crate) fn new() -> Strays {
+        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Stray> {
+        self.queue.pop_front()
+    }
+
+    /// Whether one more may be answered; counts it.
+    fn admit(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.this_second = 0;
+        }
+        self.this_second += 1;
+        self.this_second <= STRAYS_PER_SECOND && self.queue.len() < STRAYS_MAX
+    }
+
+    fn push(&mut self, local: SocketAddr, remote: SocketAddr, header: Header, len: usize, body: impl FnOnce(&mut [u8])) {
+        let mut bytes = [0; msg::RETRY_LEN];
+        header.emit(&mut bytes);
+        body(&mut bytes);
+        let crc = crc32c::crc32c(&bytes[4..len]);
+        msg::set_crc(&mut bytes, crc);
+        self.queue.push_back(Stray { local, remote, bytes, len });
+    }
+}
+
+fn bare(kind: Kind, dst_cid: u64) -> Header {
+    Header { kind, flags: 0, dst_cid, seq: 0, ack: 0, stamp: 0, echo: 0, echo_delay: 0, credit: 0 }
+}
+
+/// The round trip that a header's echo tells of, and how long the peer held it.
+pub(crate) fn echoed_rtt(now: Instant, header: &Header) -> Option<Duration> {
+    if header.flags & flag::ECHO == 0 {
+        return None;
+    }
+    let elapsed = stamp_of(now).wrapping_sub(header.echo);
+    let rtt = elapsed.checked_sub(header.echo_delay)?;
+    // A quarter of the stamp's circle: beyond it the echo is older than any flow's patience.
+    (rtt < 1 << 30).then(|| Duration::from_nanos(u64::from(rtt.max(1)) * msg::STAMP_UNIT_NS))
+}
+
+impl<M: Memory> Endpoint<M> {
+    /// INIT: a client wants a flow.
+    pub(crate) fn on_init(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: SocketAddr,
+        header: &Header,
+        packet: &[u8],
+    ) -> Verdict {
+        let init = match msg::Init::parse(packet) {
+            Ok(init) if header.dst_cid == 0 => init,
+            _ => return Verdict::Drop(DropReason::Malformed),
+        };
+        if let Some(&slot) = self.by_remote.get(&(remote, init.src_cid)) {
+            // Its ACCEPT was lost, or the INIT came twice.
+            let f = &mut self.flows[slot as usize];
+            if f.state == State::Accepting {
+                f.control_due = true;
+                f.rx.echo = header.stamp;
+                f.rx.echo_at = now;
+                self.touch(slot, now);
+            }
+            return Verdict::Consumed;
+        }
+        let Some(listener) = self.listeners.get(&local.port()) else {
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::Refused);
+            return Verdict::Drop(DropReason::NoListener);
+        };
+        let (owner, token) = (listener.owner, listener.token);
+        if self.half_open >= self.config.half_open_max
+            && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
+        {
+            let had_one = init.cookie != [0; 16];
+            if self.strays.admit(now) {
+                let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
+                self.counters.retries_tx.add(1);
+                self.strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
+                    b[msg::COMMON_LEN..msg::RETRY_LEN].copy_from_slice(&cookie);
+                });
+            }
+            return if had_one { Verdict::Drop(DropReason::BadCookie) } else { Verdict::Consumed };
+        }
+        if !self.has_event_room() || !self.memory.admit_flow(owner) {
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+            return Verdict::Drop(DropReason::FlowTableFull);
+        }
+        let Some(slot) = self.open(now, owner, local, remote, token) else {
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+            return Verdict::Drop(DropReason::FlowTableFull);
+        };
+        self.half_open += 1;
+        self.by_remote.insert((remote, init.src_cid), slot);
+        let credit_window = self.config.credit_window();
+        let f = &mut self.flows[slot as usize];
+        f.state = State::Accepting;
+        f.listener = local.port();
+        f.remote_cid = init.src_cid;
+        f.ordered = init.options & option::UNORDERED == 0;
+        f.mss = f.mss.min(init.mss);
+        f.tx.credit_limit = header.credit;
+        f.rx = Receiver::new(header.seq, credit_window);
+        f.rx.echo = header.stamp;
+        f.rx.echo_at = now;
+        f.rx.has_echo = true;
+        f.control_due = true;
+        self.touch(slot, now);
+        Verdict::Consumed
+    }
+
+    fn reject(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64, why: ConnectFailure) {
+        if self.strays.admit(now) {
+            self.counters.rejects_tx.add(1);
+            self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
+                b[msg::COMMON_LEN..msg::REJECT_LEN].copy_from_slice(&(why as u16).to_be_bytes());
+            });
+        }
+    }
+
+    /// ACCEPT: the server agreed.
+    pub(crate) fn on_accept(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8]) -> Verdict {
+        let Ok(accept) = msg::Accept::parse(packet) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        let credit_window = self.config.credit_window();
+        let f = &mut self.flows[slot as usize];
+        if f.state != State::Connecting {
+            // Our acknowledgement of the first one was lost.
+            if f.remote_cid == accept.src_cid {
+                f.rx.ack_now = true;
+                self.touch(slot, now);
+                return Verdict::Consumed;
+            }
+            return Verdict::Drop(DropReason::BadState);
+        }
+        let offered_unordered = !f.ordered;
+        let unordered = accept.options & option::UNORDERED != 0;
+        if header.ack != f.first_seq || accept.mss > f.mss || unordered != offered_unordered {
+            return Verdict::Drop(DropReason::Malformed);
+        }
+        f.remote_cid = accept.src_cid;
+        f.mss = accept.mss;
+        f.tx.credit_limit = header.credit;
+        f.rx = Receiver::new(header.seq, credit_window);
+        f.rx.ack_now = true;
+        if let Some(rtt) = echoed_rtt(now, header) {
+            f.rtt.sample(now, rtt);
+        }
+        self.by_remote.insert((f.remote, f.remote_cid), slot);
+        let f = &mut self.flows[slot as usize];
+        become_open(f, now, &self.config);
+        self.events.push_back(Event::Connected {
+            flow: f.id,
+            owner: f.owner,
+            token: f.token,
+            local: f.local,
+            remote: f.remote,
+        });
+        self.counters.flows_connected.add(1);
+        self.touch(slot, now);
+        Verdict::Consumed
+    }
+
+    /// Anything from the client on a flow that waits for it proves that our ACCEPT arrived.
+    pub(crate) fn confirm(&mut self, now: Instant, slot: u32) {
+        let f = &mut self.flows[slot as usize];
+        become_open(f, now, &self.config);
+        self.half_open -= 1;
+        self.events.push_back(Event::Accepted {
+            flow: f.id,
+            owner: f.owner,
+            token: f.token,
+            local: f.local,
+            remote: f.remote,
+        });
+        self.counters.flows_accepted.add(1);
+    }
+
+    /// RETRY: the server is under pressure and wants its cookie back.
+    pub(crate) fn on_retry(&mut self, now: Instant, slot: u32, packet: &[u8]) -> Verdict {
+        let f = &mut self.flows[slot as usize];
+        match msg::parse_retry(packet) {
+            Err(_) => Verdict::Drop(DropReason::Malformed),
+            Ok(_) if f.state != State::Connecting => Verdict::Drop(DropReason::BadState),
+            Ok(cookie) => {
+                if f.cookie != cookie {
+                    f.cookie = cookie;
+                    f.control_due = true;
+                    self.touch(slot, now);
+                }
+                Verdict::Consumed
+            }
+        }
+    }
+
+    /// REJECT: the server will not.
+    pub(crate) fn on_reject(&mut self, now: Instant, slot: u32, packet: &[u8]) -> Verdict {
+        let Ok(code) = msg::parse_reject(packet) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        if self.flows[slot as usize].state != State::Connecting {
+            return Verdict::Drop(DropReason::BadState);
+        }
+        let reason = ConnectFailure::from_code(code).unwrap_or(ConnectFailure::Refused);
+        self.fail_connect(slot, now, reason);
+        Verdict::Consumed
+    }
+
+    /// RESET from a host that knows the flow, or that proves that it saw our packets to a flow it does not know.
+    pub(crate) fn on_reset(&mut self, now: Instant, remote: SocketAddr, header: &Header, packet: &[u8]) -> Verdict {
+        let Ok(reset) = msg::Reset::parse(packet) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        let slot = if header.dst_cid != 0 {
+            self.find(header.dst_cid)
+        } else {
+            self.by_remote.get(&(remote, reset.proof)).copied()
+        };
+        let Some(slot) = slot.filter(|s| self.flows[*s as usize].remote == remote) else {
+            return Verdict::Drop(DropReason::ForgedReset);
+        };
+        self.counters.resets_rx.add(1);
+        let f = &self.flows[slot as usize];
+        let reason = if f.rx.is_finished() && f.closing {
+            // Both ends were done; the peer merely forgot sooner than we had its last acknowledgement.
+            CloseReason::Local
+        } else if header.dst_cid == 0 {
+            CloseReason::PeerRestarted
+        } else {
+            CloseReason::Reset
+        };
+        if f.state == State::Connecting {
+            self.fail_connect(slot, now, ConnectFailure::Refused);
+        } else {
+            self.end(slot, now, reason);
+        }
+        Verdict::Consumed
+    }
+
+    /// Tells the peer of `slot` that the flow is gone. Lost on the way, the next packet of the peer brings another.
+    pub(crate) fn queue_reset(&mut self, slot: u32, reason: CloseReason) {
+        let f = &self.flows[slot as usize];
+        if f.remote_cid == 0 || self.strays.queue.len() >= STRAYS_MAX {
+            return;
+        }
+        let (local, remote, cid) = (f.local, f.remote, f.remote_cid);
+        self.counters.resets_tx.add(1);
+        self.strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| {
+            msg::Reset { proof: 0, reason: reason as u16 }.emit(b);
+        });
+    }
+
+    /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.
+    pub(crate) fn answer_unknown(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64) {
+        if self.strays.admit(now) {
+            self.counters.resets_tx.add(1);
+            self.strays.push(local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
+                msg::Reset { proof: cid, reason: CloseReason::PeerRestarted as u16 }.emit(b);
+            });
+        }
+    }
+}
+
+fn become_open(f: &mut Flow, now: Instant, config: &Config) {
+    f.state = State::Open;
+    f.control_due = false;
+    f.handshake_at = Instant::FAR_FUTURE;
+    f.give_up_at = Instant::FAR_FUTURE;
+    f.keepalive_at = now + config.keepalive;
+    if let Some(idle) = config.idle_timeout {
+        f.keepalive_at = f.keepalive_at.min(now + idle);
+    }
+    f.used_at = now;
+}

@@ -1,0 +1,234 @@
+//! Packets in.
+
+use crate::endpoint::{Endpoint, row};
+use crate::event::Event;
+use crate::flow::State;
+use crate::handshake::echoed_rtt;
+use crate::ids;
+use crate::memory::Memory;
+use crate::receiver::{Arrival, FlowTraits};
+use crate::sender::{AckTime, before, stamp_of, units};
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_host::{Datagram, Endpoint as HostEndpoint, Host, Verdict};
+use barewire_frame::Frame;
+use barewire_wire::msg::{self, Header, Kind, flag};
+
+/// First and longest pause after the peer's application had no room.
+const NOT_READY_FIRST: Duration = Duration::from_millis(1);
+const NOT_READY_SHIFT_MAX: u32 = 5;
+/// The codepoint Congestion Experienced (RFC 3168).
+const ECN_CE: u8 = 3;
+
+impl<M: Memory> Endpoint<M> {
+    /// The slot of a connection id of ours.
+    #[inline]
+    pub(crate) fn find(&self, cid: u64) -> Option<u32> {
+        let slot = ids::slot_of(cid);
+        let f = self.flows.get(slot as usize)?;
+        (f.local_cid == cid && f.state != State::Free).then_some(slot)
+    }
+
+    fn take_in(&mut self, now: Instant, datagram: &Datagram, packet: &[u8]) -> Verdict {
+        let header = match Header::parse(packet) {
+            Ok(header) => header,
+            Err(e) => return Verdict::Drop(e.into()),
+        };
+        if msg::crc(packet) != Some(crc32c::crc32c(&packet[4..])) {
+            return Verdict::Drop(DropReason::BadCrc);
+        }
+        self.counters.packets_rx.add(1);
+        let (local, remote) = (datagram.dst, datagram.src);
+        match header.kind {
+            Kind::Init => return self.on_init(now, remote, local, &header, packet),
+            Kind::Reset => return self.on_reset(now, remote, &header, packet),
+            _ => {}
+        }
+        let Some(slot) = self.find(header.dst_cid) else {
+            if header.dst_cid != 0 && matches!(header.kind, Kind::Data | Kind::Ack | Kind::Accept) {
+                self.answer_unknown(now, local, remote, header.dst_cid);
+            }
+            return Verdict::Drop(DropReason::UnknownFlow);
+        };
+        let f = &mut self.flows[slot as usize];
+        if f.remote != remote || f.local != local {
+            return Verdict::Drop(DropReason::WrongPeer);
+        }
+        f.heard_at = now;
+        f.keepalives = 0;
+        match header.kind {
+            Kind::Accept => self.on_accept(now, slot, &header, packet),
+            Kind::Retry => self.on_retry(now, slot, packet),
+            Kind::Reject => self.on_reject(now, slot, packet),
+            _ => self.on_flow_packet(now, slot, &header, packet, datagram.ecn),
+        }
+    }
+
+    /// DATA or ACK of a known flow.
+    fn on_flow_packet(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8], ecn: u8) -> Verdict {
+        match self.flows[slot as usize].state {
+            State::Connecting | State::Free => return Verdict::Drop(DropReason::BadState),
+            State::Accepting => self.confirm(now, slot),
+            State::Open | State::Lingering => {}
+        }
+        if ecn == ECN_CE {
+            self.flows[slot as usize].rx.ce = true;
+            self.counters.ecn_marks_rx.add(1);
+        }
+        let mut verdict = self.on_ack(now, slot, header, packet);
+        let f = &mut self.flows[slot as usize];
+        if header.kind == Kind::Data || header.flags & flag::ACK_NOW != 0 {
+            f.rx.echo = header.stamp;
+            f.rx.echo_at = now;
+            f.rx.has_echo = true;
+        }
+        f.rx.ack_now |= header.flags & flag::ACK_NOW != 0;
+        if header.kind == Kind::Data {
+            let data = self.on_data(now, slot, header, packet);
+            if matches!(data, Verdict::Drop(_)) {
+                verdict = data;
+            }
+        } else {
+            self.counters.acks_rx.add(1);
+        }
+        self.after_progress(slot, now);
+        self.touch(slot, now);
+        verdict
+    }
+
+    fn on_ack(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8]) -> Verdict {
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
+        let in_flight_before = f.tx.in_flight;
+        let (flow, owner) = (f.id, f.owner);
+        let (events, counters) = (&mut self.events, &self.counters);
+        let mut done = |m: crate::sender::OutMessage| {
+            counters.messages_sent.add(1);
+            counters.bytes_sent.add(u64::from(m.buf.len));
+            events.push_back(Event::Sent { flow, owner, buf: m.buf, token: m.token, delivered: true });
+        };
+        let at = AckTime { now: stamp_of(now), floor: units(f.rtt.floor()) };
+        let segs = row(&mut self.segs, slot);
+        let outcome = if header.kind == Kind::Ack {
+            f.tx.on_ack(segs, &mut self.out, header.ack, msg::sack_ranges(packet), at, &mut done)
+        } else {
+            f.tx.on_ack(segs, &mut self.out, header.ack, std::iter::empty(), at, &mut done)
+        };
+        if outcome.bogus {
+            return Verdict::Drop(DropReason::BadAck);
+        }
+        if before(f.tx.credit_limit, header.credit) {
+            f.tx.credit_limit = header.credit;
+            f.credit_probes = 0;
+        }
+        let rtt = echoed_rtt(now, header);
+        if let Some(rtt) = rtt {
+            f.rtt.sample(now, rtt);
+        }
+        if header.flags & flag::NOT_READY != 0 {
+            self.counters.not_ready_rx.add(1);
+            if now >= f.not_ready_until {
+                let pause = NOT_READY_FIRST.as_nanos() << f.not_ready_count.min(NOT_READY_SHIFT_MAX);
+                f.not_ready_until = now + Duration::from_nanos(pause);
+                f.not_ready_count += 1;
+            }
+        } else if f.not_ready_until != Instant::ZERO {
+            f.not_ready_until = Instant::ZERO;
+            f.not_ready_count = 0;
+        }
+        if outcome.acked > 0 {
+            if let Some(rtt) = rtt {
+                let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
+                f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, f.rtt.floor(), limited);
+            }
+            f.timeouts = 0;
+            f.probed = false;
+            f.repeat_due = None;
+            f.restart_retry(now, config);
+            if f.closing && f.give_up_at != Instant::FAR_FUTURE {
+                f.give_up_at = f.give_up_at.max(now + config.dead_after);
+            }
+        }
+        if header.flags & flag::CE != 0 {
+            f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+        }
+        if outcome.acked_resent || f.tx.has_holes() {
+            let lost = f.tx.detect_lost(segs, now, f.rtt.floor());
+            self.counters.segments_lost.add(u64::from(lost));
+            if lost > 0 && header.flags & flag::NOT_READY == 0 {
+                f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+            }
+        }
+        Verdict::Consumed
+    }
+
+    fn on_data(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8]) -> Verdict {
+        let Ok((data, payload)) = msg::Data::parse(packet) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        let f = &mut self.flows[slot as usize];
+        let (flow, owner) = (f.id, f.owner);
+        let traits = FlowTraits { mss: f.mss, ordered: f.ordered, owner };
+        let (events, counters) = (&mut self.events, &self.counters);
+        let (count, max) = (&mut self.recv_messages, self.config.recv_messages_max);
+        let before_place = *count;
+        let result = f.rx.on_segment(
+            row(&mut self.msgs, slot),
+            &mut self.memory,
+            &mut || {
+                *count += 1;
+                *count <= max
+            },
+            traits,
+            Arrival { seq: header.seq, fin: header.flags & flag::FIN != 0, data, payload },
+            &mut |buf| {
+                counters.messages_received.add(1);
+                counters.bytes_received.add(u64::from(buf.len));
+                events.push_back(Event::Received { flow, owner, buf });
+            },
+        );
+        match result {
+            Ok(()) => {
+                f.used_at = now;
+                if f.rx.unacked >= self.config.ack_every {
+                    f.rx.ack_now = true;
+                } else if f.rx.ack_at == Instant::FAR_FUTURE {
+                    f.rx.ack_at = now + self.config.ack_delay;
+                }
+                Verdict::Consumed
+            }
+            Err(reason) => {
+                // Room that was asked for and not used.
+                *count = before_place;
+                Verdict::Drop(reason)
+            }
+        }
+    }
+}
+
+impl<M: Memory> HostEndpoint for Endpoint<M> {
+    type Event = Event;
+
+    fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &[u8]) -> Verdict {
+        let verdict = self.take_in(now, datagram, payload);
+        if let Verdict::Drop(reason) = verdict {
+            self.counters.drops.count(reason);
+        }
+        verdict
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.run_timers(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, host: &mut Host, frame: &mut Frame) -> bool {
+        self.transmit(now, host, frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,302 @@
+//! Packets out.
+
+use crate::endpoint::{Endpoint, row};
+use crate::event::ConnectFailure;
+use crate::flow::{Flow, Repeat, State};
+use crate::memory::Memory;
+use crate::sender::{self, Segment, stamp_of, units};
+use barewire_base::{Duration, Instant};
+use barewire_frame::Frame;
+use barewire_host::{Host, Route, Template};
+use barewire_wire::msg::{self, DATA_HEADER_LEN, Header, Kind, flag, option};
+
+/// Wait before a route is asked for again while the host resolves it, in case its answer was missed.
+const ROUTE_RETRY: Duration = Duration::from_millis(20);
+/// The codepoint ECT(0) (RFC 3168).
+const ECN_CAPABLE: u8 = 2;
+
+/// What became of a flow's turn.
+enum Turn {
+    /// The frame is filled.
+    Sent,
+    /// Nothing to send now.
+    Nothing,
+    /// The flow is gone.
+    Gone,
+}
+
+/// Makes the frame as long as the template's headers and `len` bytes.
+fn lengthen(frame: &mut Frame, template: &Template, len: usize) -> bool {
+    frame.set_len(template.header_len() + len)
+}
+
+/// CRC, then the outer headers.
+#[inline]
+fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
+    let data = frame.data_mut();
+    let packet = &mut data[template.header_len()..];
+    let crc = crc32c::crc32c(&packet[4..]);
+    msg::set_crc(packet, crc);
+    template.seal(data, ecn);
+}
+
+impl<M: Memory> Endpoint<M> {
+    pub(crate) fn transmit(&mut self, now: Instant, host: &mut Host, frame: &mut Frame) -> bool {
+        while let Some(stray) = self.strays.pop() {
+            let Route::Ready(template) = host.route(now, stray.local, stray.remote) else {
+                // Whoever it answers will ask again; by then the address may be known.
+                continue;
+            };
+            if lengthen(frame, &template, stray.len) {
+                frame.data_mut()[template.header_len()..].copy_from_slice(&stray.bytes[..stray.len]);
+                template.seal(frame.data_mut(), 0);
+                self.counters.packets_tx.add(1);
+                return true;
+            }
+        }
+        while let Some(slot) = self.active.pop_front() {
+            self.flows[slot as usize].active = false;
+            match self.take_turn(slot, now, host, frame) {
+                Turn::Sent => {
+                    self.counters.packets_tx.add(1);
+                    self.touch(slot, now);
+                    return true;
+                }
+                Turn::Nothing => {
+                    let deadline = self.flows[slot as usize].deadline(now);
+                    self.arm(slot, deadline);
+                }
+                Turn::Gone => {}
+            }
+        }
+        false
+    }
+
+    /// Makes sure that the flow has headers towards its peer.
+    #[inline]
+    fn ensure_route(&mut self, slot: u32, now: Instant, host: &mut Host) -> Option<Turn> {
+        let f = &mut self.flows[slot as usize];
+        if f.template.as_ref().is_some_and(|t| t.generation() == host.generation()) {
+            return None;
+        }
+        match host.route(now, f.local, f.remote) {
+            Route::Ready(template) => {
+                f.template = Some(template);
+                None
+            }
+            // With an old template the old path is still the best guess.
+            Route::Pending if f.template.is_some() => None,
+            Route::Unreachable if f.state == State::Connecting => {
+                self.fail_connect(slot, now, ConnectFailure::Unreachable);
+                Some(Turn::Gone)
+            }
+            Route::Pending | Route::Unreachable => {
+                if f.route_retry_at == Instant::FAR_FUTURE {
+                    self.unrouted += 1;
+                }
+                f.route_retry_at = now + ROUTE_RETRY;
+                Some(Turn::Nothing)
+            }
+        }
+    }
+
+    fn take_turn(&mut self, slot: u32, now: Instant, host: &mut Host, frame: &mut Frame) -> Turn {
+        if let Some(turn) = self.ensure_route(slot, now, host) {
+            return turn;
+        }
+        match self.flows[slot as usize].state {
+            State::Free => Turn::Nothing,
+            State::Connecting => self.write_init(slot, now, frame),
+            State::Accepting => self.write_accept(slot, now, frame),
+            State::Open | State::Lingering => {
+                let f = &mut self.flows[slot as usize];
+                // Holes are described in pure acknowledgements only, and the peer waits for that description.
+                let describe = f.rx.ack_now && f.rx.has_gaps();
+                if !describe && f.state == State::Open {
+                    if let Some((seq, seg)) = self.choose_segment(slot, now) {
+                        return self.write_segment(slot, now, seq, seg, frame);
+                    }
+                }
+                let f = &mut self.flows[slot as usize];
+                if f.control_due || f.rx.ack_now {
+                    return self.write_ack(slot, now, frame);
+                }
+                Turn::Nothing
+            }
+        }
+    }
+
+    /// The segment whose turn it is: a repeat, a lost one, a new one.
+    #[inline]
+    fn choose_segment(&mut self, slot: u32, now: Instant) -> Option<(u32, Segment)> {
+        let f = &mut self.flows[slot as usize];
+        let segs = row(&mut self.segs, slot);
+        if let Some(repeat) = f.repeat_due.take()
+            && let Some(chosen) = f.tx.repeat(segs, now, repeat == Repeat::Last)
+        {
+            return Some(chosen);
+        }
+        if !f.window_is_open(now) {
+            return None;
+        }
+        let chosen = f.tx.take_lost(segs, now);
+        let chosen = chosen.or_else(|| f.tx.take_new(segs, &mut self.out, f.mss, now))?;
+        let window = f.cc.window();
+        if window < 1.0 {
+            f.pace_at = now + Duration::from_nanos((f.rtt.smoothed().as_nanos() as f32 / window) as u64);
+        }
+        Some(chosen)
+    }
+
+    fn write_segment(&mut self, slot: u32, now: Instant, seq: u32, seg: Segment, frame: &mut Frame) -> Turn {
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
+        let Some(template) = &f.template else {
+            return Turn::Nothing;
+        };
+        let len = DATA_HEADER_LEN + usize::from(seg.len);
+        if !lengthen(frame, template, len) {
+            debug_assert!(false, "a frame holds a full segment");
+            return Turn::Nothing;
+        }
+        let header_len = template.header_len();
+        let packet = &mut frame.data_mut()[header_len..];
+        let resent = seg.flags & sender::RESENT != 0;
+        let fin = seg.flags & sender::FIN != 0;
+        // A repeat asks for an answer at once: the peer may sit on an acknowledgement of what it has.
+        let mut flags = if resent { flag::ACK_NOW } else { 0 };
+        let data = if fin {
+            flags |= flag::FIN;
+            msg::Data { msg_id: 0, msg_len: 0, offset: 0 }
+        } else {
+            let m = self.out.get(seg.msg);
+            if !self.memory.read(m.buf, seg.offset, &mut packet[DATA_HEADER_LEN..]) {
+                // The owner is being torn down; its flows go with it.
+                return Turn::Nothing;
+            }
+            msg::Data { msg_id: m.id, msg_len: m.buf.len, offset: seg.offset }
+        };
+        fill_header(f, now, Kind::Data, flags, seq).emit(packet);
+        data.emit(packet);
+        if let Some(template) = &f.template {
+            seal(frame, template, if config.ecn { ECN_CAPABLE } else { 0 });
+        }
+        acknowledged(f);
+        if f.retry_at == Instant::FAR_FUTURE {
+            f.restart_retry(now, config);
+        }
+        if resent {
+            self.counters.segments_resent.add(1);
+        } else {
+            self.counters.segments_tx.add(1);
+        }
+        Turn::Sent
+    }
+
+    fn write_ack(&mut self, slot: u32, now: Instant, frame: &mut Frame) -> Turn {
+        let f = &mut self.flows[slot as usize];
+        let Some(template) = &f.template else {
+            return Turn::Nothing;
+        };
+        let (ranges, n) = if f.rx.has_gaps() { f.rx.ranges() } else { Default::default() };
+        if !lengthen(frame, template, msg::COMMON_LEN + 8 * n) {
+            return Turn::Nothing;
+        }
+        let header_len = template.header_len();
+        let packet = &mut frame.data_mut()[header_len..];
+        let flags = if std::mem::take(&mut f.control_due) { flag::ACK_NOW } else { 0 };
+        let seq = f.tx.nxt;
+        fill_header(f, now, Kind::Ack, flags, seq).emit(packet);
+        for (i, &(first, end)) in ranges[..n].iter().enumerate() {
+            msg::emit_sack_range(packet, i, first, end);
+        }
+        if let Some(template) = &f.template {
+            seal(frame, template, 0);
+        }
+        acknowledged(f);
+        self.counters.acks_tx.add(1);
+        Turn::Sent
+    }
+
+    fn write_init(&mut self, slot: u32, now: Instant, frame: &mut Frame) -> Turn {
+        let f = &mut self.flows[slot as usize];
+        let Some(template) = &f.template else {
+            return Turn::Nothing;
+        };
+        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, msg::INIT_LEN) {
+            return Turn::Nothing;
+        }
+        let header_len = template.header_len();
+        let packet = &mut frame.data_mut()[header_len..];
+        let options = if f.ordered { 0 } else { option::UNORDERED };
+        let init = msg::Init { src_cid: f.local_cid, mss: f.mss, options, cookie: f.cookie };
+        let seq = f.first_seq;
+        let mut header = fill_header(f, now, Kind::Init, 0, seq);
+        (header.dst_cid, header.ack) = (0, 0);
+        header.emit(packet);
+        init.emit(packet);
+        if let Some(template) = &f.template {
+            seal(frame, template, 0);
+        }
+        Turn::Sent
+    }
+
+    fn write_accept(&mut self, slot: u32, now: Instant, frame: &mut Frame) -> Turn {
+        let f = &mut self.flows[slot as usize];
+        let Some(template) = &f.template else {
+            return Turn::Nothing;
+        };
+        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, msg::ACCEPT_LEN) {
+            return Turn::Nothing;
+        }
+        let header_len = template.header_len();
+        let packet = &mut frame.data_mut()[header_len..];
+        let options = if f.ordered { 0 } else { option::UNORDERED };
+        f.rx.has_echo = true;
+        let seq = f.first_seq;
+        fill_header(f, now, Kind::Accept, 0, seq).emit(packet);
+        msg::Accept { src_cid: f.local_cid, mss: f.mss, options }.emit(packet);
+        if let Some(template) = &f.template {
+            seal(frame, template, 0);
+        }
+        Turn::Sent
+    }
+}
+
+/// The common header of a flow's packet, with everything the flow has to say to its peer.
+#[inline]
+fn fill_header(f: &mut Flow, now: Instant, kind: Kind, mut flags: u8, seq: u32) -> Header {
+    let (mut echo, mut echo_delay) = (0, 0);
+    if f.rx.has_echo {
+        flags |= flag::ECHO;
+        echo = f.rx.echo;
+        echo_delay = units(now.since(f.rx.echo_at));
+    }
+    if f.rx.ce {
+        flags |= flag::CE;
+    }
+    if f.rx.not_ready {
+        flags |= flag::NOT_READY;
+    }
+    Header {
+        kind,
+        flags,
+        dst_cid: f.remote_cid,
+        seq,
+        ack: f.rx.next,
+        stamp: stamp_of(now),
+        echo,
+        echo_delay,
+        credit: f.rx.credit(),
+    }
+}
+
+/// An acknowledgement is on its way: nothing more to say for now.
+#[inline]
+fn acknowledged(f: &mut Flow) {
+    f.rx.unacked = 0;
+    f.rx.ack_now = false;
+    f.rx.ack_at = Instant::FAR_FUTURE;
+    f.rx.has_echo = false;
+    f.rx.ce = false;
+}

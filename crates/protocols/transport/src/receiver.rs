@@ -1,0 +1,431 @@
+//! The receiving half of a flow: which segments have arrived, messages being put together, what to acknowledge.
+
+use crate::config::{WINDOW_SEGMENTS, credit_cost};
+use crate::memory::{Memory, RecvBuf};
+use crate::sender::{Packed, before};
+use barewire_base::{DropReason, Instant};
+use barewire_wire::msg::{Data, SACK_RANGES_MAX};
+
+const MASK: u32 = WINDOW_SEGMENTS as u32 - 1;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Stage {
+    Empty = 0,
+    /// Some segments are here.
+    Partial = 1,
+    /// All are, but an earlier message is not: it waits its turn.
+    Complete = 2,
+    /// Handed over before its turn (unordered flows).
+    Delivered = 3,
+}
+
+/// A message being received. Packed like [`crate::sender::Segment`], and for the same reason.
+#[derive(Clone, Copy, Debug)]
+struct InMessage {
+    offset: u32,
+    len: u32,
+    /// Segment number of its first segment: with it, each segment number has one place in the message, so that no
+    /// message can be declared whole with a hole in it.
+    first_seq: u32,
+    /// Segments still missing.
+    left: u32,
+    stage: Stage,
+}
+
+impl InMessage {
+    fn pack(self) -> Packed {
+        [
+            u64::from(self.offset) << 32 | u64::from(self.len),
+            u64::from(self.first_seq) << 32 | u64::from(self.left) << 2 | self.stage as u64,
+        ]
+    }
+
+    fn unpack([a, b]: Packed) -> InMessage {
+        InMessage {
+            offset: (a >> 32) as u32,
+            len: a as u32,
+            first_seq: (b >> 32) as u32,
+            left: (b as u32) >> 2,
+            stage: match b & 3 {
+                0 => Stage::Empty,
+                1 => Stage::Partial,
+                2 => Stage::Complete,
+                _ => Stage::Delivered,
+            },
+        }
+    }
+}
+
+/// One segment's place in its flow, from the header.
+pub(crate) struct Arrival<'a> {
+    pub seq: u32,
+    pub fin: bool,
+    pub data: Data,
+    pub payload: &'a [u8],
+}
+
+pub(crate) struct Receiver {
+    /// Next segment expected: all before it are here.
+    pub next: u32,
+    /// One bit for each segment of the window, at its number modulo the window.
+    arrived: [u64; WINDOW_SEGMENTS / 64],
+    /// One past the highest segment here.
+    high: u32,
+    /// First message not yet handed over.
+    msg_base: u32,
+    fin_seq: Option<u32>,
+    /// Segments since the last acknowledgement.
+    pub unacked: u32,
+    pub ack_now: bool,
+    pub ack_at: Instant,
+    pub echo: u32,
+    pub echo_at: Instant,
+    pub has_echo: bool,
+    /// Congestion was marked since the last acknowledgement.
+    pub ce: bool,
+    /// A segment was dropped for want of memory and nothing has been freed since.
+    pub not_ready: bool,
+    credit_window: u32,
+    /// Credit for what the application has released.
+    consumed: u32,
+    /// Limit that the peer was last told.
+    advertised: u32,
+}
+
+impl Receiver {
+    pub(crate) fn new(first: u32, credit_window: u32) -> Receiver {
+        Receiver {
+            next: first,
+            arrived: [0; WINDOW_SEGMENTS / 64],
+            high: first,
+            msg_base: 0,
+            fin_seq: None,
+            unacked: 0,
+            ack_now: false,
+            ack_at: Instant::FAR_FUTURE,
+            echo: 0,
+            echo_at: Instant::ZERO,
+            has_echo: false,
+            ce: false,
+            not_ready: false,
+            credit_window,
+            consumed: 0,
+            advertised: credit_window,
+        }
+    }
+
+    fn bit(&self, seq: u32) -> bool {
+        self.arrived[((seq & MASK) / 64) as usize] >> (seq % 64) & 1 != 0
+    }
+
+    /// Whether the peer's FIN and everything before it has arrived.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin_seq.is_some_and(|fin| before(fin, self.next))
+    }
+
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.high != self.next
+    }
+
+    /// The limit to advertise now.
+    pub(crate) fn credit(&mut self) -> u32 {
+        self.advertised = self.consumed.wrapping_add(self.credit_window);
+        self.advertised
+    }
+
+    /// The application gave a message of `len` bytes back. True when the peer should hear of the new credit at once.
+    pub(crate) fn release(&mut self, len: u32) -> bool {
+        self.consumed = self.consumed.wrapping_add(credit_cost(len));
+        let news = self.consumed.wrapping_add(self.credit_window).wrapping_sub(self.advertised);
+        std::mem::take(&mut self.not_ready) || news >= self.credit_window.div_ceil(2)
+    }
+
+    /// Takes in a segment and calls `deliver` with each message that is now whole and whose turn it is.
+    pub(crate) fn on_segment<M: Memory>(
+        &mut self,
+        msgs: &mut [Packed],
+        memory: &mut M,
+        room: &mut impl FnMut() -> bool,
+        flow: FlowTraits,
+        arrival: Arrival<'_>,
+        deliver: &mut impl FnMut(RecvBuf),
+    ) -> Result<(), DropReason> {
+        let Arrival { seq, fin, data, payload } = arrival;
+        let ahead = seq.wrapping_sub(self.next);
+        if ahead >= WINDOW_SEGMENTS as u32 {
+            self.ack_now = true;
+            return Err(if before(seq, self.next) { DropReason::Duplicate } else { DropReason::OutOfWindow });
+        }
+        if self.bit(seq) {
+            self.ack_now = true;
+            return Err(DropReason::Duplicate);
+        }
+        if self.fin_seq.is_some_and(|f| !before(seq, f)) {
+            return Err(DropReason::Malformed);
+        }
+        if fin {
+            if before(seq, self.high) || !payload.is_empty() {
+                return Err(DropReason::Malformed);
+            }
+            self.fin_seq = Some(seq);
+        } else {
+            self.place(msgs, memory, room, flow, seq, data, payload, deliver)?;
+        }
+
+        self.arrived[((seq & MASK) / 64) as usize] |= 1 << (seq % 64);
+        if before(self.high, seq.wrapping_add(1)) {
+            self.high = seq.wrapping_add(1);
+        }
+        let in_order = seq == self.next;
+        let had_gaps = !in_order || self.high != seq.wrapping_add(1);
+        while self.bit(self.next) {
+            self.arrived[((self.next & MASK) / 64) as usize] &= !(1 << (self.next % 64));
+            self.next = self.next.wrapping_add(1);
+        }
+        self.unacked += 1;
+        self.ack_now |= had_gaps || fin;
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn place<M: Memory>(
+        &mut self,
+        msgs: &mut [Packed],
+        memory: &mut M,
+        room: &mut impl FnMut() -> bool,
+        flow: FlowTraits,
+        seq: u32,
+        data: Data,
+        payload: &[u8],
+        deliver: &mut impl FnMut(RecvBuf),
+    ) -> Result<(), DropReason> {
+        let FlowTraits { mss, ordered, owner } = flow;
+        let mss = u32::from(mss);
+        if data.msg_id.wrapping_sub(self.msg_base) >= WINDOW_SEGMENTS as u32 {
+            return Err(DropReason::OutOfWindow);
+        }
+        // Every segment but the last is full, so its offset follows from its number and nothing overlaps.
+        let index = data.offset / mss;
+        let expect = (data.msg_len - data.offset).min(mss);
+        if !data.offset.is_multiple_of(mss) || payload.len() as u32 != expect {
+            return Err(DropReason::Malformed);
+        }
+        let at = (data.msg_id & MASK) as usize;
+        let mut m = InMessage::unpack(msgs[at]);
+        match m.stage {
+            Stage::Empty => {
+                let buf = if room() { memory.alloc(owner, data.msg_len) } else { None };
+                let Some(buf) = buf else {
+                    self.not_ready = true;
+                    self.ack_now = true;
+                    return Err(DropReason::NoCredit);
+                };
+                m = InMessage {
+                    offset: buf.offset,
+                    len: data.msg_len,
+                    first_seq: seq.wrapping_sub(index),
+                    left: data.msg_len.div_ceil(mss).max(1),
+                    stage: Stage::Partial,
+                };
+            }
+            Stage::Partial if m.len == data.msg_len && m.first_seq.wrapping_add(index) == seq => {}
+            _ => return Err(DropReason::Malformed),
+        }
+        let buf = RecvBuf { owner, offset: m.offset, len: m.len };
+        memory.write(buf, data.offset, payload);
+        m.left -= 1;
+        if m.left == 0 {
+            m.stage = Stage::Complete;
+            if !ordered {
+                deliver(buf);
+                m.stage = Stage::Delivered;
+            }
+        }
+        msgs[at] = m.pack();
+        loop {
+            let at = (self.msg_base & MASK) as usize;
+            let m = InMessage::unpack(msgs[at]);
+            match m.stage {
+                Stage::Complete => deliver(RecvBuf { owner, offset: m.offset, len: m.len }),
+                Stage::Delivered => {}
+                Stage::Empty | Stage::Partial => return Ok(()),
+            }
+            msgs[at] = [0; 2];
+            self.msg_base = self.msg_base.wrapping_add(1);
+        }
+    }
+
+    /// Gives the memory of messages that were never handed over back; says how many.
+    pub(crate) fn abandon<M: Memory>(&mut self, msgs: &mut [Packed], memory: &mut M, owner: u32) -> u32 {
+        let mut freed = 0;
+        for packed in msgs {
+            let m = InMessage::unpack(*packed);
+            if matches!(m.stage, Stage::Partial | Stage::Complete) {
+                memory.free(RecvBuf { owner, offset: m.offset, len: m.len });
+                freed += 1;
+            }
+            *packed = [0; 2];
+        }
+        freed
+    }
+
+    /// What lies beyond the first hole, as ranges of segment numbers, lowest first.
+    pub(crate) fn ranges(&self) -> ([(u32, u32); SACK_RANGES_MAX], usize) {
+        let (mut out, mut n) = ([(0, 0); SACK_RANGES_MAX], 0);
+        let mut seq = self.next;
+        while n < SACK_RANGES_MAX && before(seq, self.high) {
+            while before(seq, self.high) && !self.bit(seq) {
+                seq = seq.wrapping_add(1);
+            }
+            let first = seq;
+            while before(seq, self.high) && self.bit(seq) {
+                seq = seq.wrapping_add(1);
+            }
+            if first != seq {
+                out[n] = (first, seq);
+                n += 1;
+            }
+        }
+        (out, n)
+    }
+}
+
+/// What the receiving half has to know of its flow.
+#[derive(Clone, Copy)]
+pub(crate) struct FlowTraits {
+    pub mss: u16,
+    pub ordered: bool,
+    pub owner: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::HeapMemory;
+    use barewire_base::Prng;
+
+    const MSS: u16 = 100;
+
+    struct Rig {
+        r: Receiver,
+        msgs: Vec<Packed>,
+        memory: HeapMemory,
+        got: Vec<Vec<u8>>,
+        ordered: bool,
+    }
+
+    impl Rig {
+        fn new(ordered: bool) -> Rig {
+            Rig {
+                r: Receiver::new(u32::MAX - 3, 1000),
+                msgs: vec![[0; 2]; WINDOW_SEGMENTS],
+                memory: HeapMemory::new(0, 1 << 16),
+                got: vec![],
+                ordered,
+            }
+        }
+        fn give(&mut self, i: u32, fin: bool, data: Data, payload: &[u8]) -> Result<(), DropReason> {
+            let seq = (u32::MAX - 3).wrapping_add(i);
+            let mut bufs = vec![];
+            let flow = FlowTraits { mss: MSS, ordered: self.ordered, owner: 0 };
+            let result = self.r.on_segment(
+                &mut self.msgs,
+                &mut self.memory,
+                &mut || true,
+                flow,
+                Arrival { seq, fin, data, payload },
+                &mut |b| bufs.push(b),
+            );
+            for b in bufs {
+                self.got.push(self.memory.recv_bytes(b).to_vec());
+                self.memory.free(b);
+            }
+            result
+        }
+    }
+
+    fn d(msg_id: u32, msg_len: u32, offset: u32) -> Data {
+        Data { msg_id, msg_len, offset }
+    }
+
+    #[test]
+    fn ordered_waits_unordered_does_not() {
+        for ordered in [true, false] {
+            let mut rig = Rig::new(ordered);
+            rig.give(1, false, d(1, 1, 0), b"b").unwrap();
+            assert!(rig.r.ack_now && rig.r.has_gaps());
+            assert_eq!(rig.got.len(), usize::from(!ordered));
+            rig.give(0, false, d(0, 1, 0), b"a").unwrap();
+            assert_eq!(rig.got, if ordered { [b"a", b"b"] } else { [b"b", b"a"] });
+            assert!(!rig.r.has_gaps());
+            assert_eq!(rig.give(0, false, d(0, 1, 0), b"a"), Err(DropReason::Duplicate));
+        }
+    }
+
+    #[test]
+    fn lies_about_a_message_are_refused() {
+        let mut rig = Rig::new(true);
+        rig.give(1, false, d(0, 250, 100), &[1; 100]).unwrap();
+        assert_eq!(rig.give(2, false, d(0, 260, 200), &[1; 60]), Err(DropReason::Malformed), "another length");
+        assert_eq!(rig.give(3, false, d(0, 250, 200), &[1; 50]), Err(DropReason::Malformed), "another place");
+        assert_eq!(rig.give(2, false, d(0, 250, 150), &[1; 100]), Err(DropReason::Malformed), "odd offset");
+        assert_eq!(rig.give(2, false, d(0, 250, 200), &[1; 49]), Err(DropReason::Malformed), "short segment");
+        assert_eq!(rig.give(300, false, d(0, 250, 200), &[1; 50]), Err(DropReason::OutOfWindow));
+        assert_eq!(rig.give(2, false, d(256, 1, 0), &[1; 1]), Err(DropReason::OutOfWindow));
+        rig.give(2, false, d(0, 250, 200), &[2; 50]).unwrap();
+        rig.give(0, false, d(0, 250, 0), &[0; 100]).unwrap();
+        assert_eq!(rig.got[0], [&[0u8; 100][..], &[1; 100], &[2; 50]].concat());
+    }
+
+    #[test]
+    fn the_end_comes_after_everything_and_once() {
+        let mut rig = Rig::new(true);
+        rig.give(2, true, d(0, 0, 0), b"").unwrap();
+        assert!(!rig.r.is_finished());
+        assert_eq!(rig.give(3, false, d(2, 1, 0), b"x"), Err(DropReason::Malformed), "beyond the end");
+        rig.give(0, false, d(0, 1, 0), b"a").unwrap();
+        rig.give(1, false, d(1, 0, 0), b"").unwrap();
+        assert!(rig.r.is_finished());
+        assert_eq!(rig.got, [b"a".to_vec(), vec![]]);
+    }
+
+    #[test]
+    fn no_memory_means_not_ready_never_lost() {
+        let mut rig = Rig::new(true);
+        rig.memory = HeapMemory::new(0, 64);
+        assert_eq!(rig.give(0, false, d(0, 100, 0), &[7; 100]), Err(DropReason::NoCredit));
+        assert!(rig.r.not_ready && rig.r.ack_now && rig.r.next == u32::MAX - 3);
+        rig.memory = HeapMemory::new(0, 4096);
+        rig.give(0, false, d(0, 100, 0), &[7; 100]).unwrap();
+        assert!(rig.r.release(100), "the peer has to hear that there is room again");
+        assert_eq!(rig.got[0], [7; 100]);
+    }
+
+    #[test]
+    fn ranges_describe_exactly_what_is_beyond_the_hole() {
+        let mut p = Prng::new(9);
+        for _ in 0..200 {
+            let mut rig = Rig::new(false);
+            let mut have = vec![false; 200];
+            for _ in 0..p.below(200) {
+                let i = p.below(200) as u32;
+                if rig.give(i, false, d(i, 0, 0), b"").is_ok() {
+                    have[i as usize] = true;
+                }
+            }
+            let base = u32::MAX - 3;
+            let next = have.iter().take_while(|h| **h).count() as u32;
+            assert_eq!(rig.r.next, base.wrapping_add(next));
+            let (ranges, n) = rig.r.ranges();
+            let mut said = vec![false; 200];
+            said[..next as usize].fill(true);
+            for &(a, b) in &ranges[..n] {
+                let (a, b) = (a.wrapping_sub(base) as usize, b.wrapping_sub(base) as usize);
+                said[a..b].fill(true);
+            }
+            let known = if n == SACK_RANGES_MAX { ranges[n - 1].1.wrapping_sub(base) as usize } else { 200 };
+            assert_eq!(said[..known], have[..known]);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Round-trip time: estimate, floor, and the time-outs that follow from them.
+
+use barewire_base::{Duration, Instant};
+
+/// How long a floor is remembered: a route may change for the worse.
+const FLOOR_WINDOW: Duration = Duration::from_secs(10);
+
+/// Estimates after RFC 6298 section 2 from echoed stamps, one sample for each acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    smoothed: Duration,
+    variation: Duration,
+    floor: Duration,
+    floor_next: Duration,
+    floor_until: Instant,
+    has_sample: bool,
+}
+
+impl Rtt {
+    pub(crate) fn new(initial: Duration) -> Rtt {
+        Rtt {
+            smoothed: initial,
+            variation: initial.div(2),
+            floor: Duration::MAX,
+            floor_next: Duration::MAX,
+            floor_until: Instant::ZERO,
+            has_sample: false,
+        }
+    }
+
+    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration) {
+        if now >= self.floor_until {
+            self.floor = self.floor_next.min(rtt);
+            self.floor_next = rtt;
+            self.floor_until = now + FLOOR_WINDOW;
+        }
+        self.floor = self.floor.min(rtt);
+        self.floor_next = self.floor_next.min(rtt);
+        if !self.has_sample {
+            self.has_sample = true;
+            self.smoothed = rtt;
+            self.variation = rtt.div(2);
+            return;
+        }
+        let (s, r) = (self.smoothed.as_nanos(), rtt.as_nanos());
+        let v = self.variation.as_nanos();
+        self.variation = Duration::from_nanos(v - v / 4 + s.abs_diff(r) / 4);
+        self.smoothed = Duration::from_nanos(s - s / 8 + r / 8);
+    }
+
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// The least seen lately: the path without queues. The smoothed value while there is no sample.
+    pub(crate) fn floor(&self) -> Duration {
+        if self.has_sample { self.floor } else { self.smoothed }
+    }
+
+    /// Retransmission time-out, before the peer's acknowledgement delay and any back-off.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.smoothed + self.variation.saturating_mul(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_follow_the_samples() {
+        let mut r = Rtt::new(Duration::from_millis(5));
+        let mut now = Instant::from_nanos(1);
+        for _ in 0..100 {
+            now += Duration::from_millis(1);
+            r.sample(now, Duration::from_micros(10));
+        }
+        assert_eq!(r.smoothed(), Duration::from_micros(10));
+        assert!(r.timeout() < Duration::from_micros(12));
+        for _ in 0..100 {
+            now += Duration::from_millis(1);
+            r.sample(now, Duration::from_micros(500));
+        }
+        assert_eq!(r.floor(), Duration::from_micros(10));
+        assert!(r.smoothed() > Duration::from_micros(490));
+        now += Duration::from_secs(25);
+        r.sample(now, Duration::from_micros(500));
+        now += Duration::from_secs(11);
+        r.sample(now, Duration::from_micros(500));
+        assert_eq!(r.floor(), Duration::from_micros(500), "an old floor is forgotten");
+    }
+}

@@ -1,0 +1,662 @@
+//! The sending half of a flow: messages cut into numbered segments, what became of each, what to send next.
+
+use crate::config::{WINDOW_SEGMENTS, credit_cost};
+use crate::memory::SendBuf;
+use barewire_base::{Duration, Instant};
+use barewire_wire::msg::STAMP_UNIT_NS;
+
+pub(crate) const NONE: u32 = u32::MAX;
+const MASK: u32 = WINDOW_SEGMENTS as u32 - 1;
+/// Segments acknowledged above a hole that make it a loss, while the path has shown no reordering (RFC 8985, 6.2).
+const REORDER_SEGMENTS: u32 = 3;
+
+/// The clock as it stands in headers.
+#[inline]
+pub(crate) fn stamp_of(now: Instant) -> u32 {
+    (now.as_nanos() / STAMP_UNIT_NS) as u32
+}
+
+/// A span in stamp units.
+pub(crate) fn units(d: Duration) -> u32 {
+    u32::try_from(d.as_nanos() / STAMP_UNIT_NS).unwrap_or(u32::MAX)
+}
+
+/// `a` is before `b`, on a circle.
+#[inline]
+pub(crate) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+pub(crate) const SACKED: u8 = 1;
+pub(crate) const LOST: u8 = 2;
+pub(crate) const RESENT: u8 = 4;
+pub(crate) const FIN: u8 = 8;
+
+/// One numbered segment in flight. Kept packed as two words, so that the table of all flows is zeroed memory that the
+/// system hands out when it is first touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Slot of its message.
+    pub msg: u32,
+    pub offset: u32,
+    /// Stamp of the last transmission.
+    pub sent: u32,
+    pub len: u16,
+    pub flags: u8,
+}
+
+pub(crate) type Packed = [u64; 2];
+
+impl Segment {
+    fn pack(self) -> Packed {
+        [
+            u64::from(self.msg) << 32 | u64::from(self.offset),
+            u64::from(self.sent) << 32 | u64::from(self.len) << 8 | u64::from(self.flags),
+        ]
+    }
+
+    fn unpack([a, b]: Packed) -> Segment {
+        Segment {
+            msg: (a >> 32) as u32,
+            offset: a as u32,
+            sent: (b >> 32) as u32,
+            len: (b >> 8) as u16,
+            flags: b as u8,
+        }
+    }
+}
+
+/// A message accepted for sending.
+#[derive(Clone, Copy)]
+pub(crate) struct OutMessage {
+    pub buf: SendBuf,
+    pub token: u64,
+    pub id: u32,
+    /// Segments not yet acknowledged, unsent ones included; known from the first transmission on, when the segment size
+    /// is agreed.
+    pub left: u32,
+    pub next: u32,
+}
+
+/// All messages of an endpoint, in one array with a free list.
+pub(crate) struct OutMessages {
+    slots: Vec<OutMessage>,
+    free: u32,
+    used: u32,
+}
+
+impl OutMessages {
+    pub(crate) fn new(n: u32) -> OutMessages {
+        let slots = (0..n)
+            .map(|i| OutMessage {
+                buf: SendBuf::default(),
+                token: 0,
+                id: 0,
+                left: 0,
+                next: if i + 1 < n { i + 1 } else { NONE },
+            })
+            .collect();
+        OutMessages { slots, free: 0, used: 0 }
+    }
+
+    pub(crate) fn used(&self) -> u32 {
+        self.used
+    }
+
+    fn take(&mut self, message: OutMessage) -> Option<u32> {
+        let slot = self.free;
+        let entry = self.slots.get_mut(slot as usize)?;
+        self.free = entry.next;
+        *entry = message;
+        self.used += 1;
+        Some(slot)
+    }
+
+    fn put(&mut self, slot: u32) -> OutMessage {
+        let message = self.slots[slot as usize];
+        self.slots[slot as usize].next = self.free;
+        self.free = slot;
+        self.used -= 1;
+        message
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> &OutMessage {
+        &self.slots[slot as usize]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fin {
+    No,
+    Queued,
+    Sent,
+    Acked,
+}
+
+/// What an acknowledgement brought about.
+#[derive(Default, Debug)]
+pub(crate) struct AckOutcome {
+    pub acked: u32,
+    /// A segment that had been repeated is among them.
+    pub acked_resent: bool,
+    /// It acknowledges what was never sent.
+    pub bogus: bool,
+}
+
+/// When an acknowledgement came and the least time it can have taken, in stamp units.
+#[derive(Clone, Copy)]
+pub(crate) struct AckTime {
+    pub now: u32,
+    pub floor: u32,
+}
+
+pub(crate) struct Sender {
+    /// First segment not acknowledged.
+    pub una: u32,
+    /// Next new segment number.
+    pub nxt: u32,
+    unsent_head: u32,
+    unsent_tail: u32,
+    /// Bytes of the first unsent message that are segments already.
+    unsent_offset: u32,
+    next_msg_id: u32,
+    /// Sent, neither acknowledged nor given up as lost.
+    pub in_flight: u32,
+    /// Given up as lost, not yet sent again.
+    pub lost: u32,
+    /// One past the highest segment acknowledged selectively.
+    high: u32,
+    /// Latest transmission time among acknowledged segments (RACK, RFC 8985).
+    rack: u32,
+    /// When that segment's acknowledgement came.
+    rack_acked: u32,
+    has_rack: bool,
+    reordering: bool,
+    pub credit_limit: u32,
+    pub credit_used: u32,
+    pub fin: Fin,
+    /// When doubtful segments are looked at again.
+    pub reorder_at: Instant,
+}
+
+impl Sender {
+    pub(crate) fn new(first: u32) -> Sender {
+        Sender {
+            una: first,
+            nxt: first,
+            unsent_head: NONE,
+            unsent_tail: NONE,
+            unsent_offset: 0,
+            next_msg_id: 0,
+            in_flight: 0,
+            lost: 0,
+            high: first,
+            rack: 0,
+            rack_acked: 0,
+            has_rack: false,
+            reordering: false,
+            credit_limit: 0,
+            credit_used: 0,
+            fin: Fin::No,
+            reorder_at: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// Queues a message. False when the endpoint's table of messages is full.
+    pub(crate) fn push(&mut self, out: &mut OutMessages, buf: SendBuf, token: u64) -> bool {
+        let message = OutMessage { buf, token, id: self.next_msg_id, left: 0, next: NONE };
+        let Some(slot) = out.take(message) else {
+            return false;
+        };
+        self.next_msg_id = self.next_msg_id.wrapping_add(1);
+        if self.unsent_tail == NONE {
+            self.unsent_head = slot;
+        } else {
+            out.slots[self.unsent_tail as usize].next = slot;
+        }
+        self.unsent_tail = slot;
+        true
+    }
+
+    /// Sent and not acknowledged, lost ones included.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.nxt.wrapping_sub(self.una)
+    }
+
+    /// Whether the next message waits for credit alone.
+    pub(crate) fn is_blocked_by_credit(&self) -> bool {
+        self.unsent_head != NONE && self.unsent_offset == 0 && !before(self.credit_used, self.credit_limit)
+    }
+
+    /// Whether a new segment may be numbered now, the congestion window aside.
+    fn may_send_new(&self) -> bool {
+        self.outstanding() < WINDOW_SEGMENTS as u32
+            && if self.unsent_head == NONE { self.fin == Fin::Queued } else { !self.is_blocked_by_credit() }
+    }
+
+    /// Whether there is anything to send if the congestion window allows.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.lost > 0 || self.may_send_new()
+    }
+
+    /// The first lost segment, if any: it goes before new ones.
+    pub(crate) fn take_lost(&mut self, segs: &mut [Packed], now: Instant) -> Option<(u32, Segment)> {
+        if self.lost == 0 {
+            return None;
+        }
+        let mut seq = self.una;
+        while seq != self.nxt {
+            let seg = Segment::unpack(segs[(seq & MASK) as usize]);
+            if seg.flags & (LOST | SACKED) == LOST {
+                return Some((seq, self.mark_resent(segs, seq, now)));
+            }
+            seq = seq.wrapping_add(1);
+        }
+        debug_assert!(false, "lost segments are counted but none is marked");
+        self.lost = 0;
+        None
+    }
+
+    fn mark_resent(&mut self, segs: &mut [Packed], seq: u32, now: Instant) -> Segment {
+        let at = (seq & MASK) as usize;
+        let mut seg = Segment::unpack(segs[at]);
+        if seg.flags & LOST != 0 {
+            self.lost -= 1;
+            self.in_flight += 1;
+        }
+        seg.flags = seg.flags & !LOST | RESENT;
+        seg.sent = stamp_of(now);
+        segs[at] = seg.pack();
+        seg
+    }
+
+    /// The segment a time-out or a probe repeats: the first one outstanding, or the last for a probe.
+    pub(crate) fn repeat(
+        &mut self,
+        segs: &mut [Packed],
+        now: Instant,
+        last: bool,
+    ) -> Option<(u32, Segment)> {
+        let outstanding = self.outstanding();
+        for i in 0..outstanding {
+            let seq = if last { self.nxt.wrapping_sub(1 + i) } else { self.una.wrapping_add(i) };
+            if Segment::unpack(segs[(seq & MASK) as usize]).flags & SACKED == 0 {
+                return Some((seq, self.mark_resent(segs, seq, now)));
+            }
+        }
+        None
+    }
+
+    /// Numbers the next new segment, or says that there is none to send now.
+    pub(crate) fn take_new(
+        &mut self,
+        segs: &mut [Packed],
+        out: &mut OutMessages,
+        mss: u16,
+        now: Instant,
+    ) -> Option<(u32, Segment)> {
+        if !self.may_send_new() {
+            return None;
+        }
+        let seg = if self.unsent_head == NONE {
+            self.fin = Fin::Sent;
+            Segment { msg: NONE, offset: 0, sent: stamp_of(now), len: 0, flags: FIN }
+        } else {
+            let slot = self.unsent_head;
+            let message = &mut out.slots[slot as usize];
+            let offset = self.unsent_offset;
+            if offset == 0 {
+                message.left = message.buf.len.div_ceil(u32::from(mss)).max(1);
+                self.credit_used = self.credit_used.wrapping_add(credit_cost(message.buf.len));
+            }
+            let len = (message.buf.len - offset).min(u32::from(mss));
+            if offset + len == message.buf.len {
+                self.unsent_head = message.next;
+                self.unsent_offset = 0;
+                if self.unsent_head == NONE {
+                    self.unsent_tail = NONE;
+                }
+            } else {
+                self.unsent_offset = offset + len;
+            }
+            Segment { msg: slot, offset, sent: stamp_of(now), len: len as u16, flags: 0 }
+        };
+        let seq = self.nxt;
+        segs[(seq & MASK) as usize] = seg.pack();
+        self.nxt = seq.wrapping_add(1);
+        self.in_flight += 1;
+        Some((seq, seg))
+    }
+
+    fn acknowledge(
+        &mut self,
+        segs: &mut [Packed],
+        out: &mut OutMessages,
+        seq: u32,
+        at_time: AckTime,
+        outcome: &mut AckOutcome,
+        done: &mut impl FnMut(OutMessage),
+    ) {
+        let at = (seq & MASK) as usize;
+        let mut seg = Segment::unpack(segs[at]);
+        if seg.flags & SACKED != 0 {
+            return;
+        }
+        outcome.acked += 1;
+        if seg.flags & LOST != 0 {
+            // Given up, not sent again, and here it is: the path reorders.
+            self.lost -= 1;
+            self.reordering = true;
+        } else {
+            self.in_flight -= 1;
+        }
+        // An acknowledgement that comes sooner after a repeat than any round trip takes is for the original.
+        let resent = seg.flags & RESENT != 0;
+        outcome.acked_resent |= resent;
+        let trusted = !resent || at_time.now.wrapping_sub(seg.sent) >= at_time.floor;
+        if trusted && (!self.has_rack || !before(seg.sent, self.rack)) {
+            self.rack = seg.sent;
+            self.rack_acked = at_time.now;
+            self.has_rack = true;
+        }
+        seg.flags = seg.flags & !LOST | SACKED;
+        segs[at] = seg.pack();
+        if seg.flags & FIN != 0 {
+            self.fin = Fin::Acked;
+            return;
+        }
+        let message = &mut out.slots[seg.msg as usize];
+        message.left -= 1;
+        if message.left == 0 {
+            done(out.put(seg.msg));
+        }
+    }
+
+    /// Takes in an acknowledgement: everything before `ack`, and the `ranges` beyond it. Calls `done` with each message
+    /// that has arrived whole.
+    pub(crate) fn on_ack(
+        &mut self,
+        segs: &mut [Packed],
+        out: &mut OutMessages,
+        ack: u32,
+        ranges: impl Iterator<Item = (u32, u32)>,
+        at_time: AckTime,
+        done: &mut impl FnMut(OutMessage),
+    ) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
+        if before(self.nxt, ack) {
+            outcome.bogus = true;
+            return outcome;
+        }
+        while before(self.una, ack) {
+            self.acknowledge(segs, out, self.una, at_time, &mut outcome, done);
+            self.una = self.una.wrapping_add(1);
+        }
+        if before(self.high, self.una) {
+            self.high = self.una;
+        }
+        for (first, end) in ranges {
+            // A range that is empty, behind, or beyond what was sent says nothing; the rest of it is clipped.
+            if !before(first, end) || before(self.nxt, end) {
+                outcome.bogus |= before(self.nxt, end);
+                continue;
+            }
+            let mut seq = if before(first, self.una) { self.una } else { first };
+            while before(seq, end) {
+                self.acknowledge(segs, out, seq, at_time, &mut outcome, done);
+                seq = seq.wrapping_add(1);
+            }
+            if before(self.high, end) {
+                self.high = end;
+            }
+        }
+        outcome
+    }
+
+    /// Gives up segments that must be lost, judged by what arrived that was sent after them (RACK, RFC 8985). Called
+    /// after an acknowledgement that leaves holes or covers a repeat, and again at `reorder_at`.
+    pub(crate) fn detect_lost(&mut self, segs: &mut [Packed], now: Instant, rtt_floor: Duration) -> u32 {
+        self.reorder_at = Instant::FAR_FUTURE;
+        if !self.has_rack {
+            return 0;
+        }
+        // On a path that reorders, a quarter of a round trip is not patience enough.
+        let patience = if self.reordering { rtt_floor } else { rtt_floor.div(4) };
+        let patience = units(patience).max(1);
+        let waited = stamp_of(now).wrapping_sub(self.rack_acked);
+        let (mut lost, mut arrived_above, mut soonest) = (0, 0, u32::MAX);
+        let mut seq = self.nxt;
+        while seq != self.una {
+            seq = seq.wrapping_sub(1);
+            let at = (seq & MASK) as usize;
+            let mut seg = Segment::unpack(segs[at]);
+            if seg.flags & SACKED != 0 {
+                arrived_above += 1;
+                continue;
+            }
+            // Segments of one burst share a stamp; among those sent once, the numbers tell the order.
+            let same_burst = seg.sent == self.rack && seg.flags & RESENT == 0 && arrived_above > 0;
+            if seg.flags & LOST != 0 || !(same_burst || before(seg.sent, self.rack)) {
+                continue;
+            }
+            let by_count = !self.reordering && arrived_above >= REORDER_SEGMENTS;
+            let overdue = self.rack.wrapping_sub(seg.sent).saturating_add(waited);
+            if by_count || overdue > patience {
+                seg.flags |= LOST;
+                segs[at] = seg.pack();
+                self.in_flight -= 1;
+                self.lost += 1;
+                lost += 1;
+            } else {
+                soonest = soonest.min(patience + 1 - overdue);
+            }
+        }
+        if soonest != u32::MAX {
+            self.reorder_at = now + Duration::from_nanos(u64::from(soonest) * STAMP_UNIT_NS);
+        }
+        lost
+    }
+
+    /// Whether something arrived beyond a hole.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.una != self.nxt && self.high != self.una
+    }
+
+    /// Gives every outstanding and unsent message to `failed` and forgets them.
+    pub(crate) fn abandon(
+        &mut self,
+        segs: &[Packed],
+        out: &mut OutMessages,
+        failed: &mut impl FnMut(OutMessage),
+    ) {
+        let mut previous = NONE;
+        while self.una != self.nxt {
+            let seg = Segment::unpack(segs[(self.una & MASK) as usize]);
+            // The first unsent message may have segments in flight: it goes with the unsent ones. A message's segments
+            // follow each other, so comparing with the last one seen finds every message once.
+            if seg.flags & (SACKED | FIN) == 0 && seg.msg != previous && seg.msg != self.unsent_head {
+                previous = seg.msg;
+                failed(out.put(seg.msg));
+            }
+            self.una = self.una.wrapping_add(1);
+        }
+        while self.unsent_head != NONE {
+            let message = out.put(self.unsent_head);
+            self.unsent_head = message.next;
+            failed(message);
+        }
+        self.unsent_tail = NONE;
+        self.in_flight = 0;
+        self.lost = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_base::Prng;
+
+    fn t(us: u64) -> Instant {
+        Instant::from_nanos(1_000_000_000 + us * 1000)
+    }
+
+    struct Rig {
+        s: Sender,
+        out: OutMessages,
+        segs: Vec<Packed>,
+        done: Vec<u64>,
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            let mut s = Sender::new(u32::MAX - 5);
+            s.credit_limit = 1 << 20;
+            Rig { s, out: OutMessages::new(64), segs: vec![[0; 2]; WINDOW_SEGMENTS], done: vec![] }
+        }
+        fn message(&mut self, len: u32, token: u64) {
+            assert!(self.s.push(&mut self.out, SendBuf { owner: 0, offset: 0, len }, token));
+        }
+        fn send(&mut self, us: u64) -> Option<(u32, Segment)> {
+            self.s.take_new(&mut self.segs, &mut self.out, 100, t(us))
+        }
+        fn ack(&mut self, us: u64, ack: u32, ranges: &[(u32, u32)]) -> AckOutcome {
+            let done = &mut self.done;
+            self.s.on_ack(&mut self.segs, &mut self.out, ack, ranges.iter().copied(), AckTime { now: stamp_of(t(us)), floor: 1 }, &mut |m| done.push(m.token))
+        }
+    }
+
+    #[test]
+    fn a_message_is_cut_numbered_and_done_when_all_of_it_arrived() {
+        let mut r = Rig::new();
+        r.message(250, 1);
+        r.message(0, 2);
+        let first = r.s.nxt;
+        let cut: Vec<_> = (0..4).map(|i| r.send(i).unwrap()).map(|(_, s)| (s.offset, s.len)).collect();
+        assert_eq!(cut, [(0, 100), (100, 100), (200, 50), (0, 0)]);
+        assert!(r.send(9).is_none());
+        r.ack(1, first, &[(first.wrapping_add(1), first.wrapping_add(4))]);
+        assert_eq!(r.done, [2]);
+        r.ack(1, first.wrapping_add(4), &[]);
+        assert_eq!(r.done, [2, 1]);
+        assert_eq!((r.s.in_flight, r.out.used()), (0, 0));
+    }
+
+    #[test]
+    fn three_above_make_a_hole_a_loss_and_it_goes_first() {
+        let mut r = Rig::new();
+        for i in 0..5 {
+            r.message(10, i);
+            r.send(0);
+        }
+        let una = r.s.una;
+        r.ack(1, una, &[(una.wrapping_add(1), una.wrapping_add(3))]);
+        assert_eq!(r.s.detect_lost(&mut r.segs, t(1), Duration::from_micros(10)), 0);
+        r.ack(1, una, &[(una.wrapping_add(1), una.wrapping_add(4))]);
+        assert_eq!(r.s.detect_lost(&mut r.segs, t(1), Duration::from_micros(10)), 1);
+        let (seq, seg) = r.s.take_lost(&mut r.segs, t(2)).unwrap();
+        assert_eq!(seq, una);
+        assert!(seg.flags & RESENT != 0);
+        assert_eq!((r.s.lost, r.s.in_flight), (0, 2));
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        let mut r = Rig::new();
+        r.message(10, 1);
+        r.send(0);
+        assert!(r.ack(1, r.s.nxt.wrapping_add(1), &[]).bogus);
+        let nxt = r.s.nxt;
+        assert!(r.ack(1, r.s.una, &[(nxt, nxt.wrapping_add(9))]).bogus);
+        assert!(r.ack(1, r.s.una.wrapping_sub(3), &[]).acked == 0);
+        assert!(r.done.is_empty());
+    }
+
+    #[test]
+    fn credit_holds_messages_not_segments() {
+        let mut r = Rig::new();
+        r.s.credit_limit = 1;
+        r.message(250, 1);
+        r.message(10, 2);
+        // The first message starts while any credit is left and then goes out whole.
+        assert!(r.send(0).is_some() && r.send(0).is_some() && r.send(0).is_some());
+        assert!(r.send(0).is_none() && r.s.is_blocked_by_credit());
+        r.s.credit_limit = r.s.credit_used.wrapping_add(1);
+        assert!(r.send(0).is_some());
+    }
+
+    #[test]
+    fn abandoning_reports_each_message_once() {
+        for sent in 0..9 {
+            let mut r = Rig::new();
+            for i in 0..3 {
+                r.message(250, i);
+            }
+            let una = r.s.una;
+            for _ in 0..sent {
+                r.send(0);
+            }
+            if sent >= 3 {
+                r.ack(1, una, &[(una.wrapping_add(1), una.wrapping_add(3))]);
+            }
+            let mut failed = vec![];
+            r.s.abandon(&r.segs, &mut r.out, &mut |m| failed.push(m.token));
+            failed.extend(&r.done);
+            failed.sort_unstable();
+            assert_eq!(failed, [0, 1, 2], "after {sent} segments");
+            assert_eq!(r.out.used(), 0);
+        }
+    }
+
+    #[test]
+    fn any_order_of_acknowledgements_keeps_the_books_straight() {
+        for seed in 0..300 {
+            let mut p = Prng::new(seed);
+            let mut r = Rig::new();
+            let mut now = 0;
+            let (mut pushed, mut arrived) = (0, vec![false; 0]);
+            let first = r.s.nxt;
+            for _ in 0..400 {
+                now += p.below(20);
+                match p.below(5) {
+                    0 if r.out.used() < 60 => {
+                        r.message(p.below(500) as u32, pushed);
+                        pushed += 1;
+                    }
+                    1 | 2 => {
+                        let sent = r.s.take_lost(&mut r.segs, t(now)).or_else(|| r.send(now));
+                        if let Some((seq, _)) = sent {
+                            let i = seq.wrapping_sub(first) as usize;
+                            arrived.resize(arrived.len().max(i + 1), false);
+                            arrived[i] |= p.chance(0.7);
+                        }
+                    }
+                    3 => {
+                        let ack = first.wrapping_add(arrived.iter().take_while(|a| **a).count() as u32);
+                        let ranges: Vec<_> = (0..arrived.len())
+                            .filter(|&i| arrived[i])
+                            .map(|i| (first.wrapping_add(i as u32), first.wrapping_add(i as u32 + 1)))
+                            .collect();
+                        r.ack(now, ack, &ranges);
+                        r.s.detect_lost(&mut r.segs, t(now), Duration::from_micros(10));
+                    }
+                    _ => {
+                        if let Some((seq, _)) = r.s.repeat(&mut r.segs, t(now), p.chance(0.5)) {
+                            let i = seq.wrapping_sub(first) as usize;
+                            arrived[i] |= p.chance(0.7);
+                        }
+                    }
+                }
+                let (mut lost, mut flying, mut seq) = (0, 0, r.s.una);
+                while seq != r.s.nxt {
+                    match Segment::unpack(r.segs[(seq & MASK) as usize]).flags & (SACKED | LOST) {
+                        0 => flying += 1,
+                        LOST => lost += 1,
+                        _ => {}
+                    }
+                    seq = seq.wrapping_add(1);
+                }
+                assert_eq!((r.s.lost, r.s.in_flight), (lost, flying), "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! System calls that the standard library lacks. All unsafe code of the crate is here.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a writable timespec. The call cannot fail: the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// A non-blocking eventfd at zero (eventfd(2)).
+pub fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    own(fd)
+}
+
+/// Takes a descriptor that a call has just returned.
+fn own(fd: libc::c_int) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this open descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets the calling thread's timer slack (`PR_SET_TIMERSLACK`, prctl(2)). A refusal only makes sleeps less exact.
+pub fn set_timer_slack(ns: u64) {
+    // SAFETY: the option takes an integer, no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) };
+}
+
+/// Is there a process `pid`, whoever owns it?
+pub fn process_exists(pid: i32) -> bool {
+    // SAFETY: signal 0 is not delivered, only permission and existence are checked; `pid` is positive by the caller's
+    // check, and a wrong one names no memory.
+    let answer = unsafe { libc::kill(pid, 0) };
+    answer == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// What a descriptor in an [`Epoll`] belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Token {
+    /// The engine's own waker.
+    Waker = 1,
+    /// The stop flag.
+    Stop = 2,
+    /// Any agent.
+    Agent = 3,
+}
+
+/// What ended a sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Woken {
+    /// Some descriptor; false: time ran out, or a signal came.
+    pub any: bool,
+    /// The waker among them.
+    pub waker: bool,
+}
+
+/// Events fetched per sleep. The engine asks every agent anyway, so one would do; a few let the waker be seen at once.
+const EVENTS: usize = 8;
+
+/// An epoll instance (epoll(7)) that watches for readability, level-triggered.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    /// The kernel has no `epoll_pwait2` (before Linux 5.11, or a filter forbids it): sleeps are whole milliseconds.
+    coarse: AtomicBool,
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: no memory is passed.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        Ok(Epoll { fd: own(fd)?, coarse: AtomicBool::new(false) })
+    }
+
+    pub fn add(&self, fd: RawFd, token: Token) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token as u64 };
+        // SAFETY: `event` outlives the call, which copies it; a wrong `fd` is an error, not a hazard.
+        let answer = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
+        match answer {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                // Watched already is watched.
+                error if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    pub fn remove(&self, fd: RawFd) {
+        // SAFETY: deletion reads no event; a wrong `fd` is an error, not a hazard.
+        unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
+    }
+
+    /// Sleeps until a descriptor is readable, a signal comes, or `limit_ns` have passed.
+    pub fn wait(&self, limit_ns: Option<u64>) -> Woken {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let mut count = -1;
+        if !self.coarse.load(Relaxed) {
+            let limit = limit_ns.map(|ns| libc::timespec {
+                tv_sec: (ns / 1_000_000_000) as libc::time_t,
+                tv_nsec: (ns % 1_000_000_000) as _,
+            });
+            let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+            // SAFETY: `events` has room for EVENTS entries, `limit` is null or points to a valid timespec that outlives the
+            // call, and a null signal mask leaves the mask alone.
+            count = unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    self.fd.as_raw_fd(),
+                    events.as_mut_ptr(),
+                    EVENTS as libc::c_int,
+                    limit,
+                    ptr::null::<libc::sigset_t>(),
+                    size_of::<u64>(),
+                )
+            };
+            if count < 0 {
+                match io::Error::last_os_error().raw_os_error() {
+                    Some(libc::ENOSYS | libc::EPERM) => self.coarse.store(true, Relaxed),
+                    _ => return Woken::default(),
+                }
+            }
+        }
+        if self.coarse.load(Relaxed) {
+            // Rounded up: waking before the deadline would only mean to sleep again.
+            let limit = limit_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
+            // SAFETY: `events` has room for EVENTS entries.
+            let answer = unsafe {
+                libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, limit)
+            };
+            count = answer.into();
+        }
+        let got = &events[..usize::try_from(count).unwrap_or(0).min(EVENTS)];
+        Woken { any: !got.is_empty(), waker: got.iter().any(|event| { event.u64 } == Token::Waker as u64) }
+    }
+}
+
+/// More cores than any kernel can be built for (`NR_CPUS` is at most 8192): a smaller set would be refused.
+const CORES_MAX: usize = 8192;
+const WORDS: usize = CORES_MAX / 64;
+
+/// A set of cores (`cpu_set_t` at its largest).
+#[derive(Clone)]
+pub struct CoreSet([u64; WORDS]);
+
+impl CoreSet {
+    /// The cores on which the process's main thread may run.
+    pub fn of_process() -> io::Result<CoreSet> {
+        let mut set = CoreSet([0; WORDS]);
+        // SAFETY: `getpid` has no conditions; the pointer is to `size_of_val` writable bytes, aligned for words.
+        let answer = unsafe {
+            libc::sched_getaffinity(libc::getpid(), size_of_val(&set.0), set.0.as_mut_ptr().cast())
+        };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(set) }
+    }
+
+    /// One core alone. `core` must be below [`CORES_MAX`], as every core that [`contains`](CoreSet::contains) is.
+    pub fn one(core: usize) -> CoreSet {
+        let mut set = CoreSet([0; WORDS]);
+        set.0[core / 64] = 1 << (core % 64);
+        set
+    }
+
+    pub fn contains(&self, core: usize) -> bool {
+        core < CORES_MAX && self.0[core / 64] >> (core % 64) & 1 == 1
+    }
+
+    /// Keeps the calling thread on these cores.
+    pub fn apply(&self) -> io::Result<()> {
+        // SAFETY: the pointer is to `size_of_val` readable bytes, aligned for words; thread 0 is the calling one.
+        let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for CoreSet {
+    /// As the kernel writes it: `0-3,8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut core, mut comma) = (0, "");
+        while core < CORES_MAX {
+            if !self.contains(core) {
+                core += 1;
+                continue;
+            }
+            let first = core;
+            while self.contains(core + 1) {
+                core += 1;
+            }
+            write!(f, "{comma}{first}")?;
+            if core > first {
+                write!(f, "-{core}")?;
+            }
+            comma = ",";
+            core += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A file mapped shared and writable, seen as 64-bit words.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping is plain memory, valid from any thread until the drop, and reached only as atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `words` words of `file`, which must have them: touching memory behind the end of a file kills the
+    /// process. The file is ours (mode 0644) and nobody shortens it.
+    pub fn new(file: &File, words: usize) -> io::Result<Mapping> {
+        let len = words.checked_mul(8).filter(|&len| len > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        if file.metadata()?.len() < len as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: a fresh mapping at an address of the kernel's choice; no existing memory is named.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Mapping { base, words })
+    }
+
+    /// The word at `index`.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.words);
+        // SAFETY: inside the mapping by the assertion; page-aligned base, so aligned; memory that other processes may
+        // change is only ever reached through atomics.
+        unsafe { self.base.add(index).as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of `new`, and every reference into it borrowed `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_sets_print_as_ranges() {
+        let set = |cores: &[usize]| {
+            let mut all = CoreSet([0; WORDS]);
+            cores.iter().for_each(|&core| all.0[core / 64] |= 1 << (core % 64));
+            all
+        };
+        assert_eq!(set(&[]).to_string(), "");
+        assert_eq!(set(&[0]).to_string(), "0");
+        assert_eq!(set(&[0, 1, 2, 8, 63, 64]).to_string(), "0-2,8,63-64");
+        assert_eq!(set(&[8190, 8191]).to_string(), "8190-8191");
+        assert!(!set(&[8191]).contains(CORES_MAX));
+        assert!(!set(&[8191]).contains(usize::MAX));
+    }
+
+    #[test]
+    fn without_pwait2_a_sleep_is_rounded_up_and_still_wakes() {
+        let epoll = Epoll::new().unwrap();
+        epoll.coarse.store(true, Relaxed);
+        let event = eventfd().unwrap();
+        epoll.add(event.as_raw_fd(), Token::Waker).unwrap();
+        epoll.add(event.as_raw_fd(), Token::Waker).unwrap();
+        let begin = monotonic_ns();
+        assert_eq!(epoll.wait(Some(1_200_000)), Woken::default());
+        assert!(monotonic_ns() - begin >= 1_200_000, "not before the deadline");
+        std::io::Write::write_all(&mut File::from(event.try_clone().unwrap()), &1u64.to_ne_bytes()).unwrap();
+        assert_eq!(epoll.wait(None), Woken { any: true, waker: true });
+        epoll.remove(event.as_raw_fd());
+        assert_eq!(epoll.wait(Some(1)), Woken::default());
+    }
+
+    #[test]
+    fn a_file_too_short_is_not_mapped() {
+        let file = File::open("/dev/null").unwrap();
+        assert_eq!(Mapping::new(&file, 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(Mapping::new(&file, 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(Mapping::new(&file, usize::MAX).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,151 @@
+//! Keeping cores awake: what [`IdleState::Warm`](crate::IdleState::Warm) means.
+
+use barewire_measure::{allowed_cores, pin_to_core};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// A limit in microseconds written here holds for as long as the file is open: `Documentation/power/pm_qos_interface.rst`.
+const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
+/// Idle states whose exit the limit governs. Without them the file has no effect.
+const IDLE_STATES: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1";
+/// Rounds of a spinner between two offers of its core.
+const SPINS_PER_YIELD: u32 = 16;
+/// What `nice(2)` is asked for: more than it grants, and it grants the lowest there is.
+const LOWEST: i32 = 40;
+
+/// Cores that do not go to sleep when they have nothing to do, so that a thread's wake-up does not include the core's. Undone on
+/// drop.
+///
+/// The kernel's own idle loop spins when `/dev/cpu_dma_latency` is held at 0, which costs the measured threads nothing: that is
+/// the first choice, and needs root and idle states. Otherwise threads of the lowest priority spin, one on each core, and
+/// offer their core after every few rounds.
+pub struct KeepAwake {
+    held: Option<File>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl KeepAwake {
+    /// Keeps `cores` awake, or every core that this thread may use when `cores` is empty.
+    ///
+    /// # Errors
+    /// What the system says to a spinner, its priority or its pin.
+    pub fn start(cores: &[usize]) -> io::Result<KeepAwake> {
+        let mut awake = KeepAwake { held: hold_latency(), stop: Arc::default(), threads: Vec::new() };
+        if awake.held.is_none() {
+            let cores = if cores.is_empty() { allowed_cores()? } else { cores.to_vec() };
+            for core in cores {
+                awake.spin_on(core)?;
+            }
+        }
+        Ok(awake)
+    }
+
+    /// How the cores are kept awake, for a note beside the figures.
+    pub fn method(&self) -> &'static str {
+        if self.held.is_some() { "idle loop held at 0 us" } else { "lowest-priority spinners" }
+    }
+
+    /// Whether threads of this process do it: they are always runnable, and count as company wherever that is watched.
+    pub fn uses_threads(&self) -> bool {
+        !self.threads.is_empty()
+    }
+
+    fn spin_on(&mut self, core: usize) -> io::Result<()> {
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let stop = Arc::clone(&self.stop);
+        let spinner = move || {
+            // Lowest first: a spinner must never run on a measured core at ordinary priority.
+            let set_up =
+                rustix::process::nice(LOWEST).map_err(io::Error::from).and_then(|_| pin_to_core(core));
+            let spin = set_up.is_ok();
+            let _ = ready.send(set_up);
+            while spin && !stop.load(Ordering::Relaxed) {
+                for _ in 0..SPINS_PER_YIELD {
+                    std::hint::spin_loop();
+                }
+                std::thread::yield_now();
+            }
+        };
+        self.threads.push(std::thread::Builder::new().name(format!("awake-{core}")).spawn(spinner)?);
+        is_ready.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+    }
+}
+
+fn hold_latency() -> Option<File> {
+    if !Path::new(IDLE_STATES).exists() {
+        return None;
+    }
+    let mut file = OpenOptions::new().write(true).open(LATENCY_FILE).ok()?;
+    file.write_all(&0i32.to_ne_bytes()).ok()?;
+    Some(file)
+}
+
+impl Drop for KeepAwake {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Times that any core entered an idle state that it has to be woken from.
+    fn sleeps() -> u64 {
+        let mut sum = 0;
+        for core in allowed_cores().unwrap() {
+            for state in 1.. {
+                let path = format!("/sys/devices/system/cpu/cpu{core}/cpuidle/state{state}/usage");
+                let Ok(text) = std::fs::read_to_string(path) else { break };
+                sum += text.trim().parse::<u64>().unwrap();
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn no_core_sleeps_while_the_idle_loop_is_held() {
+        let awake = KeepAwake::start(&[]).unwrap();
+        if awake.uses_threads() {
+            eprintln!("SKIPPED: holding the idle loop needs root and idle states");
+            return;
+        }
+        // Cores that are asleep at this moment leave once more.
+        std::thread::sleep(Duration::from_millis(20));
+        let before = sleeps();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(sleeps(), before);
+        assert_eq!(awake.method(), "idle loop held at 0 us");
+    }
+
+    #[test]
+    fn spinners_run_at_the_lowest_priority_and_stop() {
+        let core = allowed_cores().unwrap()[0];
+        let mut awake = KeepAwake { held: None, stop: Arc::default(), threads: Vec::new() };
+        awake.spin_on(core).unwrap();
+        assert!(awake.uses_threads());
+        let name = format!("awake-{core}");
+        let task = std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .find(|p| std::fs::read_to_string(p.join("comm")).is_ok_and(|c| c.trim() == name))
+            .expect("the spinner runs");
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap();
+        // proc(5): nice is field 19, the 17th after the parenthesised name.
+        let nice = stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap();
+        assert_eq!(nice, "19");
+        drop(awake);
+        assert!(!task.exists());
+        let mut awake = KeepAwake { held: None, stop: Arc::default(), threads: Vec::new() };
+        assert!(awake.spin_on(8_000).is_err());
+    }
+}

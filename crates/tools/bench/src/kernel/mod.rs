@@ -1,0 +1,364 @@
+//! Baselines: the same workload over the kernel's TCP and UDP sockets.
+//!
+//! Messages of one fixed size, one send and one receive call for each message, no batching, `TCP_NODELAY`. Over TCP a
+//! message has a length of four bytes in front; over UDP the datagram is the message. The server is one thread that
+//! answers with the bytes it got; the client is one thread that runs the [`driver`]. Each has its core, if cores are
+//! given, and its sockets belong to its own side of the wires.
+//!
+//! `blocking` sleeps in the kernel, in `recv` for one connection and in `ppoll` for several; `spin` calls a `recv` that
+//! does not wait, over and over.
+
+mod client;
+mod link;
+mod server;
+
+pub use client::KernelClient;
+
+use crate::awake::KeepAwake;
+use crate::driver::{self, RunResult};
+use crate::interleave::{Cell, CellError};
+use crate::row::{CellInfo, IdleState};
+use crate::workload::{MsgWorkload, SystemName};
+use barewire_base::Duration;
+use barewire_lab::TwoHosts;
+use barewire_measure::{Contention, ContentionReport, pin_to_core};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Most connections of a baseline: the descriptors of one `ppoll` live on the stack.
+pub const CONNECTIONS_MAX: u32 = 64;
+/// Largest message over UDP: an IPv4 datagram's payload. From the MTU on the kernel fragments it.
+pub const UDP_SIZE_MAX: u32 = 65_507;
+/// How long the machine is left alone before a cold run.
+pub const COLD_PAUSE: Duration = Duration::from_secs(1);
+/// A request over UDP that was not answered for so long is sent again.
+pub const UDP_RESEND_AFTER: Duration = Duration::from_millis(50);
+/// Socket buffers asked for over UDP, where an overrun is a loss.
+const UDP_BUFFER_LEN: usize = 4 << 20;
+/// Involuntary switches per second of client or server above which a warm run counts as contended.
+const SWITCHES_PER_S_MAX: f64 = 20.0;
+/// Share of core time that a hypervisor may steal from a warm run, in percent.
+const STEAL_PERCENT_MAX: f64 = 1.0;
+
+/// Which of the kernel's transports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// `SOCK_STREAM`.
+    Tcp,
+    /// `SOCK_DGRAM`.
+    Udp,
+}
+
+/// How both ends wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waiting {
+    /// Asleep in the kernel.
+    Blocking,
+    /// Non-blocking reads in a loop.
+    Spin,
+}
+
+/// Runs a closure where sockets of one side have to be made. A socket keeps the network namespace that it was made in.
+pub type Enter = Arc<dyn Fn(&mut (dyn FnMut() + Send)) -> io::Result<()> + Send + Sync>;
+
+/// The two sides between which a baseline runs.
+#[derive(Clone)]
+pub struct Ends {
+    /// What lies between them, for the row: `loopback`, `veth`.
+    pub over: String,
+    /// The server's address, as the client sees it.
+    pub server_ip: IpAddr,
+    /// The client's side.
+    pub client: Enter,
+    /// The server's side.
+    pub server: Enter,
+}
+
+impl Ends {
+    /// Both ends on 127.0.0.1: needs no privilege, has no link.
+    pub fn loopback() -> Ends {
+        let here: Enter = Arc::new(|f| {
+            f();
+            Ok(())
+        });
+        Ends {
+            over: "loopback".to_owned(),
+            server_ip: Ipv4Addr::LOCALHOST.into(),
+            client: Arc::clone(&here),
+            server: here,
+        }
+    }
+
+    /// Client on the first host, server on the second, over the twin wire, which has no program attached; over `eth0` when
+    /// the pair has no twin. Holds the hosts until the last clone is gone.
+    pub fn hosts(hosts: &Arc<TwoHosts>) -> Ends {
+        let side = |first: bool| -> Enter {
+            let hosts = Arc::clone(hosts);
+            Arc::new(move |f: &mut (dyn FnMut() + Send)| {
+                let ns = if first { &hosts.ns_a } else { &hosts.ns_b };
+                ns.enter(f).map_err(io::Error::other)
+            })
+        };
+        let server = hosts.twin.as_ref().map_or(&hosts.eth_b, |(_, b)| b);
+        Ends { over: "veth".to_owned(), server_ip: server.v4.into(), client: side(true), server: side(false) }
+    }
+}
+
+/// A kernel baseline: a [`Cell`] of an interleaved plan.
+#[derive(Clone)]
+pub struct KernelCell {
+    protocol: Protocol,
+    waiting: Waiting,
+    ends: Ends,
+    client_core: Option<usize>,
+    server_core: Option<usize>,
+    info: CellInfo,
+}
+
+impl KernelCell {
+    /// A baseline of `workload` between `ends`. `cores`: client's and server's, to pin them. `command` is what the row
+    /// says produced it.
+    pub fn new(
+        protocol: Protocol,
+        waiting: Waiting,
+        ends: Ends,
+        cores: Option<(usize, usize)>,
+        workload: MsgWorkload,
+        idle_state: IdleState,
+        command: String,
+    ) -> KernelCell {
+        let name = SystemName {
+            system: system_name(protocol, waiting).to_owned(),
+            mode: match waiting {
+                Waiting::Blocking => "blocking".to_owned(),
+                Waiting::Spin => "spin".to_owned(),
+            },
+            over: ends.over.clone(),
+        };
+        KernelCell {
+            protocol,
+            waiting,
+            ends,
+            client_core: cores.map(|c| c.0),
+            server_core: cores.map(|c| c.1),
+            info: CellInfo { name, workload, idle_state, command },
+        }
+    }
+
+    fn check(&self) -> Result<(), CellError> {
+        let w = &self.info.workload;
+        w.validate().map_err(driver::DriverError::from)?;
+        let refuse =
+            |what| Err(CellError::Setup { what, source: io::Error::from(io::ErrorKind::InvalidInput) });
+        if w.connections > CONNECTIONS_MAX {
+            return refuse("a kernel baseline takes at most 64 connections");
+        }
+        if self.protocol == Protocol::Udp && w.size > UDP_SIZE_MAX {
+            return refuse("a message over kernel UDP has at most 65507 bytes");
+        }
+        Ok(())
+    }
+}
+
+/// `kernel-tcp`, `kernel-tcp-spin`, `kernel-udp` or `kernel-udp-spin`.
+pub fn system_name(protocol: Protocol, waiting: Waiting) -> &'static str {
+    match (protocol, waiting) {
+        (Protocol::Tcp, Waiting::Blocking) => "kernel-tcp",
+        (Protocol::Tcp, Waiting::Spin) => "kernel-tcp-spin",
+        (Protocol::Udp, Waiting::Blocking) => "kernel-udp",
+        (Protocol::Udp, Waiting::Spin) => "kernel-udp-spin",
+    }
+}
+
+impl Cell for KernelCell {
+    fn info(&self) -> &CellInfo {
+        &self.info
+    }
+
+    fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
+        self.check()?;
+        let workload = &self.info.workload;
+        let sockets = Sockets::open(self.protocol, &self.ends, workload.connections)?;
+        let mut client = KernelClient::new(self.protocol, self.waiting, sockets.client, workload.size)
+            .map_err(|source| CellError::Setup { what: "client sockets", source })?;
+
+        let cores: Vec<usize> = self.client_core.into_iter().chain(self.server_core).collect();
+        let awake = match self.info.idle_state {
+            IdleState::Warm => Some(
+                KeepAwake::start(&cores)
+                    .map_err(|source| CellError::Setup { what: "keeping cores awake", source })?,
+            ),
+            IdleState::Cold => {
+                std::thread::sleep(COLD_PAUSE.into());
+                None
+            }
+        };
+
+        let stop = AtomicBool::new(false);
+        let watch = Contention::start();
+        let (client_end, server_end) = std::thread::scope(|scope| {
+            let (size, waiting, stop) = (workload.size as usize, self.waiting, &stop);
+            let (server_core, client_core, server_socket) =
+                (self.server_core, self.client_core, sockets.server);
+            let server = scope.spawn(move || {
+                watched(server_core, || match server_socket {
+                    ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, waiting, size, stop),
+                    ServerSocket::Udp(socket) => server::serve_udp(&socket, waiting, size, stop),
+                })
+            });
+            let client = scope.spawn(move || {
+                // Moved in: its sockets close when the run ends, and a server that waits for them wakes up.
+                watched(client_core, move || driver::run(&mut client, workload))
+            });
+            let client_end = client.join();
+            stop.store(true, Ordering::Relaxed);
+            (client_end, server.join())
+        });
+        let report = watch.finish();
+        let spinners = awake.is_some_and(|awake| awake.uses_threads());
+
+        let setup = |what| move |source| CellError::Setup { what, source };
+        let (server_result, server_switches) =
+            server_end.map_err(|_| CellError::Panicked("server"))?.map_err(setup("pinning the server"))?;
+        let (client_result, client_switches) =
+            client_end.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
+        // The server's error explains the client's, which only saw its connection go.
+        server_result.map_err(setup("server"))?;
+        let mut result = client_result?;
+
+        // Spinners are always runnable and often switched out, by design: only the two threads that are measured, and the
+        // hypervisor, tell of others then.
+        result.contention = if spinners {
+            company_beside_spinners(&report, client_switches, server_switches)
+        } else {
+            report.reasons
+        };
+        Ok(result)
+    }
+}
+
+fn company_beside_spinners(
+    report: &ContentionReport,
+    client_switches: Option<u64>,
+    server_switches: Option<u64>,
+) -> Vec<String> {
+    let seconds = report.window_ns as f64 / 1e9;
+    let mut reasons = Vec::new();
+    for (who, switches) in [("client", client_switches), ("server", server_switches)] {
+        let per_s = switches.map_or(0.0, |n| n as f64 / seconds);
+        if per_s > SWITCHES_PER_S_MAX {
+            reasons.push(format!("{who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"));
+        }
+    }
+    if let Some(steal) = report.steal_percent.filter(|&s| s > STEAL_PERCENT_MAX) {
+        reasons.push(format!("{steal:.1} % of core time stolen by the hypervisor"));
+    }
+    reasons
+}
+
+/// Pins this thread, gives it exact timers, runs `body` and tells how often the thread was switched out involuntarily.
+fn watched<T>(core: Option<usize>, body: impl FnOnce() -> T) -> io::Result<(T, Option<u64>)> {
+    if let Some(core) = core {
+        pin_to_core(core)?;
+    }
+    // An open loop that sleeps until its next send would oversleep by the default slack of 50 us.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let before = involuntary_switches();
+    let out = body();
+    Ok((out, before.zip(involuntary_switches()).map(|(before, after)| after.saturating_sub(before))))
+}
+
+fn involuntary_switches() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
+enum ServerSocket {
+    Tcp(Vec<OwnedFd>),
+    Udp(UdpSocket),
+}
+
+struct Sockets {
+    client: Vec<OwnedFd>,
+    server: ServerSocket,
+}
+
+impl Sockets {
+    /// Makes and connects all sockets of a run, each on its own side.
+    fn open(protocol: Protocol, ends: &Ends, connections: u32) -> Result<Sockets, CellError> {
+        let any_port = SocketAddr::new(ends.server_ip, 0);
+        match protocol {
+            Protocol::Tcp => {
+                let listener = enter(&ends.server, "listening", || TcpListener::bind(any_port))?;
+                let open = || -> io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
+                    let at = listener.local_addr()?;
+                    let (mut client, mut server) = (Vec::new(), Vec::new());
+                    for _ in 0..connections {
+                        // The handshake ends in the listener's backlog: both calls return at once.
+                        let here = enter_io(&ends.client, || TcpStream::connect(at))?;
+                        let (there, _) = listener.accept()?;
+                        for stream in [&here, &there] {
+                            stream.set_nodelay(true)?;
+                        }
+                        client.push(here.into());
+                        server.push(there.into());
+                    }
+                    Ok((client, server))
+                };
+                let (client, server) =
+                    open().map_err(|source| CellError::Setup { what: "connecting TCP", source })?;
+                Ok(Sockets { client, server: ServerSocket::Tcp(server) })
+            }
+            Protocol::Udp => {
+                let server = enter(&ends.server, "binding the server", || UdpSocket::bind(any_port))?;
+                let open = || -> io::Result<Vec<OwnedFd>> {
+                    let at = server.local_addr()?;
+                    let any: SocketAddr = match ends.server_ip {
+                        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                        IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+                    };
+                    grow_buffers(&server);
+                    (0..connections)
+                        .map(|_| {
+                            let socket = enter_io(&ends.client, || UdpSocket::bind(any))?;
+                            socket.connect(at)?;
+                            grow_buffers(&socket);
+                            Ok(socket.into())
+                        })
+                        .collect()
+                };
+                let client = open().map_err(|source| CellError::Setup { what: "connecting UDP", source })?;
+                Ok(Sockets { client, server: ServerSocket::Udp(server) })
+            }
+        }
+    }
+}
+
+fn enter<T: Send>(
+    side: &Enter,
+    what: &'static str,
+    make: impl Fn() -> io::Result<T> + Send + Sync,
+) -> Result<T, CellError> {
+    enter_io(side, make).map_err(|source| CellError::Setup { what, source })
+}
+
+fn enter_io<T: Send>(side: &Enter, make: impl Fn() -> io::Result<T> + Send + Sync) -> io::Result<T> {
+    let mut made = None;
+    side(&mut || made = Some(make()))?;
+    made.unwrap_or_else(|| Err(io::Error::other("the closure was not run")))
+}
+
+/// As large as the system allows. Too small a buffer shows as resends in the row.
+fn grow_buffers(socket: &UdpSocket) {
+    use rustix::net::sockopt;
+    if sockopt::set_socket_recv_buffer_size_force(socket, UDP_BUFFER_LEN).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(socket, UDP_BUFFER_LEN);
+    }
+    if sockopt::set_socket_send_buffer_size_force(socket, UDP_BUFFER_LEN).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(socket, UDP_BUFFER_LEN);
+    }
+}

@@ -1,0 +1,265 @@
+//! A row: everything that is known about one figure, and the JSON document that carries rows.
+
+use crate::driver::{RunCounts, RunResult};
+use crate::workload::{Arrivals, MsgWorkload, SystemName};
+use barewire_measure::{Fingerprint, Histogram, RttNs, little_law_check};
+use serde::{Deserialize, Serialize};
+
+/// Version of the document. Keys may be added under one version; none changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// In what state the cores were that the run used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleState {
+    /// The machine was left alone for a second before the run and nothing kept its cores from sleeping in it.
+    Cold,
+    /// Something spun on the cores that had nothing to do, before and during the run, so that none went to sleep:
+    /// [`KeepAwake`](crate::KeepAwake).
+    Warm,
+}
+
+/// Closed or open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoopKind {
+    /// A window of requests outstanding: the next one waits for a response.
+    Closed,
+    /// An absolute schedule of intended send times.
+    Open,
+}
+
+/// One run of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunLine {
+    /// Median of the run: service time, as `rtt_ns`.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the run.
+    pub p99_ns: Option<u64>,
+    /// Responses per second.
+    pub rate_per_s: f64,
+    /// Responses with a time.
+    pub samples: u64,
+    /// Another process ran on our cores, or the hypervisor took them.
+    pub contended: bool,
+    /// Why the run is void, if it is.
+    pub void: Option<String>,
+}
+
+/// One row of a report. Times are nanoseconds from the send call (t1) to the response in the application (t5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// `barewire`, `kernel-tcp`, ...
+    pub system: String,
+    /// How it waits.
+    pub mode: String,
+    /// What lies between the two ends.
+    pub over: String,
+    /// Bytes of a request, and of its response.
+    pub size: u32,
+    /// Requests outstanding at once (closed loop), or at most (open loop).
+    pub window: u32,
+    /// Connections they are spread over.
+    pub connections: u32,
+    /// Responses with a time, over all runs.
+    pub samples: u64,
+    /// Round trip: service time, over all runs.
+    pub rtt_ns: RttNs,
+    /// Responses per second of measured time, over all runs.
+    pub rate_per_s: f64,
+    /// Closed or open.
+    #[serde(rename = "loop")]
+    pub loop_kind: LoopKind,
+    /// Open loop: requests per second of the schedule.
+    pub offered_per_s: Option<f64>,
+    /// Open loop: from the send call (t1) to the response (t5).
+    pub service_ns: Option<RttNs>,
+    /// Open loop: from the intended send (t0) to the response (t5).
+    pub response_ns: Option<RttNs>,
+    /// Measured seconds, over all runs.
+    pub seconds: f64,
+    /// Each run.
+    pub runs: Vec<RunLine>,
+    /// State of the cores.
+    pub idle_state: IdleState,
+    /// Some run was contended.
+    pub contended: bool,
+    /// Closed loop: rate times mean round trip, divided by the window (Little's law). 1 when times and rate agree.
+    pub little: Option<f64>,
+    /// The exact command that produced the row.
+    pub command: String,
+    /// Open loop: how gaps are drawn.
+    pub arrivals: Option<Arrivals>,
+    /// Open loop: sends more than a millisecond behind schedule, in percent.
+    pub behind_percent: Option<f64>,
+    /// Every byte of every response was compared.
+    pub verified: bool,
+    /// Responses that differed from their requests.
+    pub mismatches: u64,
+    /// Requests sent again.
+    pub resends: u64,
+    /// Requests never answered.
+    pub unanswered: u64,
+    /// Seed of payload and gaps.
+    pub seed: u64,
+    /// Why the machine was not ours alone.
+    pub contention: Vec<String>,
+    /// Why the row must not be used, if so: the first void run's reason.
+    pub void: Option<String>,
+}
+
+/// What a row is made from besides its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellInfo {
+    /// The system.
+    pub name: SystemName,
+    /// The workload.
+    pub workload: MsgWorkload,
+    /// State of the cores.
+    pub idle_state: IdleState,
+    /// The exact command that produces the row.
+    pub command: String,
+}
+
+impl std::fmt::Display for CellInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let w = &self.workload;
+        write!(f, "{}, {} B, ", self.name, w.size)?;
+        match w.rate {
+            None => write!(f, "window {}", w.window),
+            Some(rate) => write!(f, "open loop {rate}/s"),
+        }
+    }
+}
+
+impl Row {
+    /// Makes the row of some runs of one cell: histograms merged, each run's own figures kept.
+    pub fn from_runs(info: &CellInfo, runs: &[RunResult]) -> Row {
+        let w = &info.workload;
+        let open = w.rate.is_some();
+        let mut service = Histogram::new();
+        let mut response = Histogram::new();
+        let mut counts = RunCounts::default();
+        let mut seconds = 0.0;
+        let mut contention = Vec::new();
+        for run in runs {
+            service.merge(&run.service);
+            if let Some(r) = &run.response {
+                response.merge(r);
+            }
+            counts.add(&run.counts);
+            seconds += run.measured.as_secs_f64();
+            for reason in &run.contention {
+                if !contention.contains(reason) {
+                    contention.push(reason.clone());
+                }
+            }
+        }
+        let rate = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
+        let rtt_ns = RttNs::from(service.summary());
+        Row {
+            system: info.name.system.clone(),
+            mode: info.name.mode.clone(),
+            over: info.name.over.clone(),
+            size: w.size,
+            window: w.window,
+            connections: w.connections,
+            samples: service.samples(),
+            rtt_ns,
+            rate_per_s: tenth(rate),
+            loop_kind: if open { LoopKind::Open } else { LoopKind::Closed },
+            offered_per_s: w.rate,
+            service_ns: open.then_some(rtt_ns),
+            response_ns: open.then(|| RttNs::from(response.summary())),
+            seconds,
+            runs: runs.iter().map(RunLine::of).collect(),
+            idle_state: info.idle_state,
+            contended: runs.iter().any(|r| !r.contention.is_empty()),
+            little: service
+                .mean()
+                .filter(|_| !open)
+                .map(|mean_ns| thousandth(little_law_check(w.window, rate, mean_ns))),
+            command: info.command.clone(),
+            arrivals: open.then_some(w.arrivals),
+            behind_percent: open.then(|| thousandth(counts.behind_percent())),
+            verified: w.verify,
+            mismatches: counts.mismatches,
+            resends: counts.resends,
+            unanswered: counts.unanswered,
+            seed: w.seed,
+            contention,
+            void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),
+        }
+    }
+}
+
+impl RunLine {
+    fn of(run: &RunResult) -> RunLine {
+        RunLine {
+            p50_ns: run.service.quantile(0.5).value(),
+            p99_ns: run.service.quantile(0.99).value(),
+            rate_per_s: tenth(run.rate_per_s()),
+            samples: run.service.samples(),
+            contended: !run.contention.is_empty(),
+            void: run.void().map(|v| v.to_string()),
+        }
+    }
+}
+
+fn tenth(x: f64) -> f64 {
+    (x * 10.0).round() / 10.0
+}
+
+fn thousandth(x: f64) -> f64 {
+    (x * 1000.0).round() / 1000.0
+}
+
+/// The document: one JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The machine, as [`Fingerprint`] writes itself. Kept as JSON, so that a document of another version can be read.
+    pub fingerprint: serde_json::Value,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// Why a document could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// No JSON, or not of this shape.
+    #[error("not a bench document: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// Another version.
+    #[error("bench document of schema {found}; this build reads schema {SCHEMA}")]
+    Schema {
+        /// The document's version.
+        found: u64,
+    },
+}
+
+impl Output {
+    /// A document of `rows` measured on the machine of `fingerprint`.
+    pub fn new(fingerprint: &Fingerprint, rows: Vec<Row>) -> Output {
+        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
+        Output { schema: SCHEMA, fingerprint, rows }
+    }
+
+    /// The document as one line.
+    pub fn to_json(&self) -> String {
+        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads a document back.
+    pub fn from_json(text: &str) -> Result<Output, OutputError> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        // The version is judged before the shape: another version may well have another shape.
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(found) if found != u64::from(SCHEMA) => Err(OutputError::Schema { found }),
+            _ => Ok(serde_json::from_value(value)?),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A host: one network namespace, with the sockets that configure it.
+
+use crate::rtnl::Rtnl;
+use crate::stale::{self, Owner};
+use crate::{LabError, sys};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// The namespace of the thread that opens it; `/proc/self` would be that of the first thread.
+const THIS_NET: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace. Dropping it removes its name; the kernel removes the rest (its ends of links, and with them the
+/// other ends) once no process or socket inside is left.
+///
+/// A process that is ended by a signal drops nothing: catch SIGINT and SIGTERM and let `main` return, and call
+/// [`sweep_stale`](crate::sweep_stale) at the next start for the case that it was killed.
+#[derive(Debug)]
+pub struct Namespace {
+    /// The file under `/run/netns` of a named one.
+    path: Option<PathBuf>,
+    label: String,
+    fd: Arc<OwnedFd>,
+    rtnl: Mutex<Rtnl>,
+    /// Any socket of the namespace: ioctls on it concern the namespace's interfaces.
+    control: UdpSocket,
+}
+
+/// What a thread brings back out of a namespace that it made.
+struct Inside {
+    fd: OwnedFd,
+    rtnl: Rtnl,
+    control: UdpSocket,
+}
+
+impl Namespace {
+    /// A namespace that `ip netns` lists and `ip netns exec` enters, named `bw-PID-START-LABEL` ([`Namespace::name`]).
+    /// Nothing in it is up, not even `lo`.
+    ///
+    /// # Errors
+    /// [`LabError::BadName`] for a label that is not 1 to 32 of `a-z0-9_-`; [`LabError::System`] when the process may
+    /// not, or has one of this label already.
+    pub fn create(label: &str) -> Result<Namespace, LabError> {
+        stale::check_label(label)?;
+        let path = stale::prepare_dir()?.join(stale::name_of(Owner::this_process()?, label));
+        let making = || LabError::system(format!("make namespace {}", path.display()));
+        // Exclusive: an existing file is another namespace of ours, which must not be covered.
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(&path)
+            .map_err(making())?;
+        match Self::new_inside(Some(&path)) {
+            Ok(inside) => Ok(Self::from_inside(inside, Some(path), label)),
+            Err(e) => {
+                // The first error is the one to tell.
+                let _ = stale::remove(&path);
+                Err(making()(e))
+            }
+        }
+    }
+
+    /// A namespace without a name, which lives as long as this value and its processes. Nothing can be left behind.
+    ///
+    /// # Errors
+    /// [`LabError::System`] when the process may not.
+    pub fn anonymous() -> Result<Namespace, LabError> {
+        let inside = Self::new_inside(None).map_err(LabError::system("make a namespace"))?;
+        Ok(Self::from_inside(inside, None, "anonymous"))
+    }
+
+    fn from_inside(inside: Inside, path: Option<PathBuf>, label: &str) -> Namespace {
+        let Inside { fd, rtnl, control } = inside;
+        Namespace { path, label: label.to_string(), fd: Arc::new(fd), rtnl: Mutex::new(rtnl), control }
+    }
+
+    /// Makes the namespace on a thread that ends inside it, so that no thread of the caller moves.
+    fn new_inside(path: Option<&Path>) -> io::Result<Inside> {
+        on_thread(|| {
+            sys::unshare_net()?;
+            if let Some(path) = path {
+                let target = stale::c_path(path).map_err(io::Error::other)?;
+                sys::bind_mount(c"/proc/thread-self/ns/net", &target, false)?;
+            }
+            let fd = File::open(THIS_NET)?.into();
+            Ok(Inside { fd, rtnl: Rtnl::open()?, control: UdpSocket::bind("0.0.0.0:0")? })
+        })
+    }
+
+    /// The name for `ip netns exec NAME`; `None` of an anonymous one.
+    pub fn name(&self) -> Option<&str> {
+        self.path.as_deref()?.file_name()?.to_str()
+    }
+
+    /// The label that it was made with, for messages.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The namespace's descriptor, for `setns`.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Runs `f` on a fresh thread inside the namespace and hands back what it returns. Sockets that `f` makes, and threads
+    /// that it starts, stay inside wherever they go. A panic of `f` goes on in the caller.
+    ///
+    /// # Errors
+    /// [`LabError::System`] when the thread may not enter; `f` has then not run.
+    pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        on_thread(|| {
+            sys::set_net(self.fd())?;
+            Ok(f())
+        })
+        .map_err(LabError::system(format!("enter namespace {}", self.label)))
+    }
+
+    /// Starts a program inside the namespace. The command stays bound to it.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`], or what `setns` says.
+    pub fn spawn_in(&self, command: &mut Command) -> io::Result<Child> {
+        sys::start_in(command, Arc::clone(&self.fd));
+        command.spawn()
+    }
+
+    /// Removes the name, as dropping does, and says whether that went well.
+    ///
+    /// # Errors
+    /// [`LabError::System`] when it did not.
+    pub fn remove(mut self) -> Result<(), LabError> {
+        self.path.take().map_or(Ok(()), |path| stale::remove(&path))
+    }
+
+    pub(crate) fn rtnl(&self) -> MutexGuard<'_, Rtnl> {
+        // A panic in between leaves at most an answer unread, which the next request skips by its sequence number.
+        self.rtnl.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            // Nobody to tell: the next sweep tries again and has somebody.
+            let _ = stale::remove(&path);
+        }
+    }
+}
+
+/// Runs `f` on a thread of its own: which namespace a thread is in outlasts a call.
+pub(crate) fn on_thread<T: Send>(f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("lab-netns".into()).spawn_scoped(scope, f)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,219 @@
+//! Names that tell their owner, and the removal of what dead owners left.
+
+use crate::{LabError, sys};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where `ip netns` looks for namespaces.
+pub(crate) const NETNS_DIR: &str = "/run/netns";
+
+/// Longest label of a namespace.
+const LABEL_MAX: usize = 32;
+
+/// Who made a namespace. The start time tells a process from a later one with the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) pid: u32,
+    /// Clock ticks after the start of the machine.
+    pub(crate) started: u64,
+}
+
+impl Owner {
+    /// This process.
+    pub(crate) fn this_process() -> Result<Owner, LabError> {
+        let read = fs::read_to_string("/proc/self/stat").map_err(LabError::system("read /proc/self/stat"))?;
+        let strange = || LabError::system("read /proc/self/stat")(io::ErrorKind::InvalidData.into());
+        let stat = Stat::parse(&read).ok_or_else(strange)?;
+        Ok(Owner { pid: std::process::id(), started: stat.started })
+    }
+
+    /// Whether the owner still runs. In doubt it does.
+    fn is_alive(self) -> bool {
+        if !sys::process_exists(self.pid) {
+            return false;
+        }
+        match fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok().as_deref().and_then(Stat::parse) {
+            Some(stat) => stat.started == self.started && !stat.is_dead(),
+            None => true,
+        }
+    }
+}
+
+/// What is needed of `/proc/PID/stat` (man 5 proc).
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    threads: u64,
+    started: u64,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Stat> {
+        // The second field is the program's name in parentheses and may itself contain any.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse().ok();
+        Some(Stat { state: fields.first()?.chars().next()?, threads: number(20)?, started: number(22)? })
+    }
+
+    /// Dead and only not yet waited for. A first thread that has ended while others run looks alike but for their number.
+    fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
+}
+
+/// Refuses labels that are no part of a file name and of a namespace's name.
+pub(crate) fn check_label(label: &str) -> Result<(), LabError> {
+    let bad = |why| Err(LabError::BadName { what: "namespace label", name: label.to_string(), why });
+    if label.is_empty() || label.len() > LABEL_MAX {
+        return bad("must have 1 to 32 characters");
+    }
+    if !label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_') {
+        return bad("may contain a to z, 0 to 9, `-` and `_` only");
+    }
+    Ok(())
+}
+
+/// The name of a namespace: `bw-PID-START-LABEL`.
+pub(crate) fn name_of(owner: Owner, label: &str) -> String {
+    format!("bw-{}-{}-{label}", owner.pid, owner.started)
+}
+
+/// The owner that a name tells; `None` for every name that [`name_of`] does not make.
+fn owner_of(name: &str) -> Option<Owner> {
+    let mut parts = name.strip_prefix("bw-")?.splitn(3, '-');
+    let owner = Owner { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? };
+    let label = parts.next()?;
+    // Parsing takes `+7` and `007`, naming does not make them.
+    (owner.pid > 0 && check_label(label).is_ok() && name_of(owner, label) == name).then_some(owner)
+}
+
+/// Removes the namespaces that dead processes of barewire left behind, and says their names. Nothing else is touched: a
+/// name must tell an owner, and the owner must be gone. Processes that still run inside keep their namespace until they
+/// end; only its name goes.
+///
+/// # Errors
+/// [`LabError::System`] when a leftover cannot be removed; those before it are.
+pub fn sweep_stale() -> Result<Vec<String>, LabError> {
+    let entries = match fs::read_dir(NETNS_DIR) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(LabError::system(format!("list {NETNS_DIR}"))(e)),
+    };
+    let mut removed = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Some(owner) = owner_of(&name) else { continue };
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) || owner.is_alive() {
+            continue;
+        }
+        remove(&entry.path())?;
+        removed.push(name);
+    }
+    Ok(removed)
+}
+
+/// Takes a namespace's name away. That it is gone already is no error.
+pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
+    match sys::unmount(&c_path(path)?) {
+        // Not a mount: killed between the file and its mount. Not there: somebody swept.
+        Err(e) if !matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
+            return Err(LabError::system(format!("unmount {}", path.display()))(e));
+        }
+        _ => {}
+    }
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(LabError::system(format!("remove {}", path.display()))(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder of names as `ip netns` does: shared, so that a mount namespace copied from ours does not keep a
+/// namespace alive that we removed.
+pub(crate) fn prepare_dir() -> Result<PathBuf, LabError> {
+    let dir = Path::new(NETNS_DIR);
+    let doing = || LabError::system(format!("prepare {NETNS_DIR}"));
+    fs::create_dir_all(dir).map_err(doing())?;
+    // Two processes at once would both find no mount and stack two; the lock ends with the file.
+    let lock = File::open(dir).map_err(doing())?;
+    lock.lock().map_err(doing())?;
+    let path = c_path(dir)?;
+    if let Err(e) = sys::make_shared(&path) {
+        if e.raw_os_error() != Some(libc::EINVAL) {
+            return Err(doing()(e));
+        }
+        sys::bind_mount(&path, &path, true).and_then(|()| sys::make_shared(&path)).map_err(doing())?;
+    }
+    Ok(dir.to_path_buf())
+}
+
+pub(crate) fn c_path(path: &Path) -> Result<CString, LabError> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| LabError::BadName {
+        what: "path",
+        name: path.display().to_string(),
+        why: "contains a zero byte",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_their_owner_and_nothing_else_does() {
+        let owner = Owner { pid: 4711, started: 99 };
+        assert_eq!(name_of(owner, "demo-a"), "bw-4711-99-demo-a");
+        assert_eq!(owner_of("bw-4711-99-demo-a"), Some(owner));
+        for foreign in [
+            "bw-4711-99",
+            "bw-4711-99-",
+            "bw-+4711-99-a",
+            "bw-04711-99-a",
+            "bw-0-99-a",
+            "bw--4711-99-a",
+            "bw-4711-x-a",
+            "h1",
+            "bw-99999999999-1-a",
+            "xbw-4711-99-a",
+            "bw-4711-99-A",
+            "bw-4711-99-a/b",
+            "BW-4711-99-a",
+            "bw-4711-99-a b",
+            "",
+        ] {
+            assert_eq!(owner_of(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn labels_are_checked() {
+        for label in ["", "A", "a b", "a/b", "..", "ä", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] {
+            assert!(matches!(check_label(label), Err(LabError::BadName { .. })), "{label}");
+        }
+        assert!(check_label("demo-a_1").is_ok());
+    }
+
+    #[test]
+    fn stat_lines_parse_whatever_the_program_is_called() {
+        let line = "6702 (a) Z (1 2) R 6682 6682 3639 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 7 0 142384 3133440 390 1 2";
+        assert_eq!(Stat::parse(line), Some(Stat { state: 'R', threads: 7, started: 142_384 }));
+        assert_eq!(Stat::parse("1 (x) R 1 2"), None);
+        assert_eq!(Stat::parse(""), None);
+        assert!(Stat { state: 'Z', threads: 1, started: 0 }.is_dead());
+        assert!(!Stat { state: 'Z', threads: 2, started: 0 }.is_dead());
+        assert!(!Stat { state: 'S', threads: 1, started: 0 }.is_dead());
+    }
+
+    #[test]
+    fn we_live_and_our_predecessor_does_not() {
+        let ours = Owner::this_process().unwrap();
+        assert!(ours.is_alive());
+        assert!(!Owner { started: ours.started + 1, ..ours }.is_alive());
+        // Above the largest pid_max that Linux allows (2^22).
+        assert!(!Owner { pid: 1 << 23, started: 1 }.is_alive());
+    }
+}
