@@ -26,6 +26,7 @@ mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod mac;
+pub mod msg;
 pub mod ndisc;
 pub mod tcp;
 pub mod udp;

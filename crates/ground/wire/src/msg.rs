@@ -169,7 +169,8 @@ impl Header {
     /// Writes the common part with a zero CRC; [`set_crc`] comes last. `out` must hold [`COMMON_LEN`] bytes.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
-        let h: &mut [u8; COMMON_LEN] = out.first_chunk_mut().expect("a packet buffer holds the common header");
+        let h: &mut [u8; COMMON_LEN] =
+            out.first_chunk_mut().expect("a packet buffer holds the common header");
         h[0..4].fill(0);
         h[4] = (VERSION << 4) | self.kind as u8;
         h[5] = self.flags;
@@ -214,8 +215,7 @@ impl Data {
         if packet.len() < DATA_HEADER_LEN {
             return Err(Error::Truncated);
         }
-        let data =
-            Data { msg_id: be32(packet, 40), msg_len: be32(packet, 44), offset: be32(packet, 48) };
+        let data = Data { msg_id: be32(packet, 40), msg_len: be32(packet, 44), offset: be32(packet, 48) };
         let payload = &packet[DATA_HEADER_LEN..];
         let end = u64::from(data.offset) + payload.len() as u64;
         if data.msg_len > MESSAGE_LEN_MAX || end > u64::from(data.msg_len) {
@@ -257,7 +257,8 @@ impl Init {
         }
         let mut cookie = [0; 16];
         cookie.copy_from_slice(&packet[52..68]);
-        let init = Init { src_cid: be64(packet, 40), mss: be16(packet, 48), options: be16(packet, 50), cookie };
+        let init =
+            Init { src_cid: be64(packet, 40), mss: be16(packet, 48), options: be16(packet, 50), cookie };
         if init.src_cid == 0 || init.mss == 0 {
             return Err(Error::Malformed);
         }
@@ -358,7 +359,12 @@ impl Reset {
 
 /// The SACK ranges of an ACK packet, as (first, one past last). Surplus bytes and ranges beyond the limit are ignored.
 pub fn sack_ranges(packet: &[u8]) -> impl Iterator<Item = (u32, u32)> + '_ {
-    packet.get(COMMON_LEN..).unwrap_or_default().chunks_exact(8).take(SACK_RANGES_MAX).map(|r| (be32(r, 0), be32(r, 4)))
+    packet
+        .get(COMMON_LEN..)
+        .unwrap_or_default()
+        .chunks_exact(8)
+        .take(SACK_RANGES_MAX)
+        .map(|r| (be32(r, 0), be32(r, 4)))
 }
 
 /// Writes SACK range number `i`. `out` must hold `COMMON_LEN + 8 * (i + 1)` bytes.

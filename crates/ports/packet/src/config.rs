@@ -4,7 +4,7 @@ use barewire_port::{OpenError, PortUri};
 
 /// Which clock shall stamp received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum StampSource {
+pub enum StampBy {
     /// The kernel, as the frame passes from the driver to the socket. `CLOCK_REALTIME`.
     #[default]
     Kernel,
@@ -61,7 +61,7 @@ pub struct PacketConfig {
     /// Share the interface's frames with other sockets.
     pub fanout: Option<Fanout>,
     /// Who stamps.
-    pub stamp: StampSource,
+    pub stamp: StampBy,
 }
 
 impl PacketConfig {
@@ -76,7 +76,7 @@ impl PacketConfig {
             vnet_hdr: false,
             promiscuous: false,
             fanout: None,
-            stamp: StampSource::Kernel,
+            stamp: StampBy::Kernel,
         }
     }
 
@@ -122,7 +122,7 @@ impl PacketConfig {
             (None, Some(_)) => return Err(uri.bad("`fanout_mode` needs `fanout=ID`")),
             (None, None) => None,
         };
-        let sources = [("kernel", StampSource::Kernel), ("hardware", StampSource::Hardware)];
+        let sources = [("kernel", StampBy::Kernel), ("hardware", StampBy::Hardware)];
         config.stamp = uri.take_choice("stamp", &sources)?.unwrap_or_default();
         uri.finish()?;
         Ok(config)
@@ -132,7 +132,9 @@ impl PacketConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, slots) in [("rx", self.rx_ring), ("tx", self.tx_ring)] {
             if !slots.is_power_of_two() || !(2..=1 << 16).contains(&slots) {
-                return Err(format!("ring `{name}` of {slots} slots: a power of two from 2 to 65536 is needed"));
+                return Err(format!(
+                    "ring `{name}` of {slots} slots: a power of two from 2 to 65536 is needed"
+                ));
             }
         }
         Ok(())
@@ -163,7 +165,7 @@ mod tests {
             vnet_hdr: true,
             promiscuous: true,
             fanout: Some(Fanout { id: 7, mode: FanoutMode::Cpu }),
-            stamp: StampSource::Hardware,
+            stamp: StampBy::Hardware,
         };
         assert_eq!(c.unwrap(), expected);
     }

@@ -28,5 +28,5 @@ mod port;
 mod ring;
 mod sys;
 
-pub use config::{Fanout, FanoutMode, PacketConfig, StampSource};
+pub use config::{Fanout, FanoutMode, PacketConfig, StampBy};
 pub use port::PacketPort;

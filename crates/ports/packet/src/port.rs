@@ -1,7 +1,7 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::checksum;
-use crate::config::{self, PacketConfig};
+use crate::config::{PacketConfig, StampBy};
 use crate::interface::Interface;
 use crate::outgoing::{self, ETH_LEN, VLAN_LEN};
 use crate::ring::{Header, RX_NET_AT, Ring, TX_DATA_AT, align16};
@@ -60,7 +60,9 @@ impl PacketPort {
         let failed = |call| {
             let uri = uri.clone();
             move |source: io::Error| match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { uri, call, needs: "CAP_NET_RAW" },
+                Some(libc::EPERM | libc::EACCES) => {
+                    OpenError::NotPermitted { uri, call, needs: "CAP_NET_RAW" }
+                }
                 _ => OpenError::Io { uri, call, source },
             }
         };
@@ -94,8 +96,8 @@ impl PacketPort {
         // Kernels before 4.20 do not know the option.
         let mut skip_outgoing = config.ignore_outgoing && set(libc::PACKET_IGNORE_OUTGOING, 1).is_err();
         let hardware = match config.stamp {
-            config::StampSource::Kernel => None,
-            config::StampSource::Hardware => Some(sys::stamp_by_hardware(&socket, name)),
+            StampBy::Kernel => None,
+            StampBy::Hardware => Some(sys::stamp_by_hardware(&socket, name)),
         };
 
         let rx_max = if config.vnet_hdr { chunk_room } else { frame_max };
@@ -124,7 +126,8 @@ impl PacketPort {
         sys::bind(&socket, interface.index).map_err(failed("bind(AF_PACKET)"))?;
         if let Some(fanout) = config.fanout {
             let group = u32::from(fanout.id) | (fanout.mode as u32) << 16;
-            let leave_out = if config.ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING << 16 } else { 0 };
+            let leave_out =
+                if config.ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING << 16 } else { 0 };
             if set(libc::PACKET_FANOUT, (group | leave_out) as i32).is_err() {
                 // Kernels before 5.10 do not know the flag.
                 set(libc::PACKET_FANOUT, group as i32).map_err(failed("setsockopt(PACKET_FANOUT)"))?;
@@ -288,7 +291,8 @@ impl PacketPort {
     /// later ones forward by one. False when there is no such slot.
     #[cold]
     fn remove_refused(&mut self, error: i32) -> bool {
-        let Some(refused) = (0..self.tx.count()).find(|&at| self.tx.status(at) == libc::TP_STATUS_WRONG_FORMAT)
+        let Some(refused) =
+            (0..self.tx.count()).find(|&at| self.tx.status(at) == libc::TP_STATUS_WRONG_FORMAT)
         else {
             return false;
         };
@@ -329,15 +333,13 @@ impl PacketPort {
 }
 
 /// The length of a slot that holds `extra` bytes and a frame of `frame` bytes, and of the blocks that `slots` of them
-/// fill exactly.
+/// fill exactly. All are powers of two, so that whole slots fill a block and whole pages, too.
 fn geometry(extra: usize, frame: u32, slots: u32) -> (u32, u32) {
-    // A power of two, so that whole slots fill a block.
-    let slot = (align16(extra) as u32 + frame).next_power_of_two().max(2048);
     // SAFETY: no arguments, no memory.
     let page = u32::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let all = u64::from(slot) * u64::from(slots);
-    let block = u64::from(BLOCK_LEN.max(slot)).min(all).max(u64::from(page));
-    (slot.max((u64::from(page) / u64::from(slots)).min(u64::from(page)) as u32), block as u32)
+    let slot = (align16(extra) as u32 + frame).next_power_of_two().max(page / slots);
+    let block = u64::from(BLOCK_LEN.max(slot)).min(u64::from(slot) * u64::from(slots));
+    (slot, block as u32)
 }
 
 /// The VLAN tag that was cut out of the frame, as it stood there.
@@ -373,7 +375,11 @@ fn checksum_of_status(status: u32, frame: &[u8]) -> Result<ChecksumState, DropRe
         let found = checksum::transport(frame).ok_or(DropReason::UnfinishedChecksum)?;
         return Ok(ChecksumState::Partial { start: found.start, offset: found.offset });
     }
-    Ok(if status & libc::TP_STATUS_CSUM_VALID != 0 { ChecksumState::Verified } else { ChecksumState::Unknown })
+    Ok(if status & libc::TP_STATUS_CSUM_VALID != 0 {
+        ChecksumState::Verified
+    } else {
+        ChecksumState::Unknown
+    })
 }
 
 /// What a virtio header says of the checksum; `shift` bytes were put into the frame before the transport header.

@@ -199,8 +199,14 @@ mod tests {
             ring.set_status(at, 7 + at);
         }
         ring.copy_slot(2, 1);
-        assert_eq!((ring.status(1), ring.read_header(1).len, ring.bytes(1, 32, 96).unwrap()[95]), (8, 102, 2));
-        assert_eq!((ring.status(2), ring.bytes(0, 127, 1).unwrap(), ring.bytes(3, 32, 1).unwrap()), (9, &[0][..], &[3][..]));
+        assert_eq!(
+            (ring.status(1), ring.read_header(1).len, ring.bytes(1, 32, 96).unwrap()[95]),
+            (8, 102, 2)
+        );
+        assert_eq!(
+            (ring.status(2), ring.bytes(0, 127, 1).unwrap(), ring.bytes(3, 32, 1).unwrap()),
+            (9, &[0][..], &[3][..])
+        );
         for (from, len) in [(32, 97), (128, 1), (usize::MAX, 1), (0, 4)] {
             assert!(ring.bytes(0, from, len).is_none() && ring.bytes_mut(0, from, len).is_none());
         }

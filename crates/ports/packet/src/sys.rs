@@ -68,7 +68,13 @@ pub(crate) fn stamp_by_hardware(fd: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 /// Sizes one ring: `PACKET_RX_RING` or `PACKET_TX_RING`.
-pub(crate) fn set_ring(fd: &OwnedFd, ring: libc::c_int, slot_len: u32, slots: u32, block_len: u32) -> io::Result<()> {
+pub(crate) fn set_ring(
+    fd: &OwnedFd,
+    ring: libc::c_int,
+    slot_len: u32,
+    slots: u32,
+    block_len: u32,
+) -> io::Result<()> {
     let request = libc::tpacket_req {
         tp_block_size: block_len,
         tp_block_nr: (u64::from(slots) * u64::from(slot_len) / u64::from(block_len)) as u32,
@@ -168,8 +174,7 @@ pub(crate) fn pending_error(fd: &OwnedFd) -> Option<io::Error> {
 #[inline]
 pub(crate) fn kick(fd: &OwnedFd) -> i32 {
     // SAFETY: an empty message without an address: nothing is read.
-    let rc = unsafe {
-        libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
-    };
+    let rc =
+        unsafe { libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
     if rc >= 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
 }

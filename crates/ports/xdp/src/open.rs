@@ -8,15 +8,14 @@ use crate::sys;
 use barewire_base::Instant;
 use barewire_frame::{Pool, StampSource};
 use barewire_packet::interface::Interface;
+use barewire_packet::outgoing::{ETH_LEN, VLAN_LEN};
 use barewire_port::{OpenError, PortCaps, PortCounters};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Bytes that the kernel leaves free in front of a received frame (`XDP_PACKET_HEADROOM`).
-pub(crate) const XDP_HEADROOM: u32 = 256;
-pub(crate) const ETH_LEN: u32 = 14;
-pub(crate) const VLAN_LEN: u32 = 4;
+const XDP_HEADROOM: u32 = 256;
 /// The part of the pool's free frames that may lie in fill and receive rings, over all queues: one in this many. The rest
 /// is for frames being worked on and sent, and for further ports on the same pool.
 const FILL_SHARE: usize = 2;
@@ -90,6 +89,9 @@ impl Opening<'_> {
         let config = self.config;
         config.check().map_err(|why| OpenError::BadUri { uri: self.uri.clone(), why })?;
         let frame_max = self.check_sizes(&pool)?;
+        if !self.interface.up {
+            return Err(self.failed("bind(AF_XDP)", "nothing", io::Error::from_raw_os_error(libc::ENETDOWN)));
+        }
         let queues = self.queues()?;
         let target = self.fill_target(&pool, queues.len())?;
 

@@ -1,12 +1,12 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::ledger::Ledger;
-use crate::open::{ETH_LEN, VLAN_LEN, wait_until_free};
+use crate::open::wait_until_free;
 use crate::program::STAMP_LEN;
 use crate::sys::{self, Completion, Fill, Rx, Tx};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Stamp, StampSource};
-use barewire_packet::checksum;
+use barewire_packet::{checksum, outgoing};
 use barewire_port::{Port, PortCaps, PortCounters, PortError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -312,7 +312,7 @@ impl XdpPort {
             }
             let Some(mut frame) = burst.pop() else { break };
             taken += 1;
-            if let Err(reason) = ready(&mut frame, self.caps.frame_max) {
+            if let Err(reason) = sendable(&mut frame, self.caps.frame_max) {
                 self.counters.drops.count(reason);
                 continue;
             }
@@ -343,26 +343,11 @@ impl XdpPort {
     }
 }
 
-/// Completes an unfinished checksum and refuses what cannot be sent.
+/// Refuses what cannot be sent, and completes an unfinished checksum.
 #[inline]
-fn ready(frame: &mut Frame, frame_max: u32) -> Result<(), DropReason> {
-    let len = frame.len() as u32;
-    if len < ETH_LEN {
-        return Err(DropReason::Truncated);
-    }
-    if len > frame_max {
-        // A VLAN tag does not count against the MTU.
-        let tagged = matches!(frame.data()[12..14], [0x81, 0x00] | [0x88, 0xa8]);
-        if !tagged || len > frame_max + VLAN_LEN {
-            return Err(DropReason::TooLarge);
-        }
-    }
-    if let ChecksumState::Partial { start, offset } = frame.checksum()
-        && !checksum::complete(frame.data_mut(), start, offset)
-    {
-        return Err(DropReason::UnfinishedChecksum);
-    }
-    Ok(())
+fn sendable(frame: &mut Frame, frame_max: u32) -> Result<(), DropReason> {
+    outgoing::check_len(frame.data(), frame_max)?;
+    outgoing::complete(frame)
 }
 
 /// Reads the time that the program wrote in front of the frame, and erases its mark, so that it is never read twice.

@@ -315,9 +315,8 @@ fn refusals_say_what_to_change() {
         let large = Pool::new(PoolConfig { frames: 64, chunk_len: 4096, ..PoolConfig::default() }).unwrap();
         assert_eq!(open(XdpConfig::new(NEAR), &large).caps().frame_max, 3014);
         ip(&["link", "set", NEAR, "mtu", "1500", "down"]);
-        if let Err(e) = XdpPort::open(XdpConfig::new(NEAR), p.clone()) {
-            assert!(e.to_string().contains("ip link set dev bw-near up"), "{e}");
-        }
+        let e = refusal(XdpConfig::new(NEAR), &p);
+        assert!(e.to_string().contains("ip link set dev bw-near up"), "{e}");
         assert_eq!((p.available(), large.available(), leaked_pools()), (64, 64, 0));
     });
 }

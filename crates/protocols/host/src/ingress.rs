@@ -100,7 +100,8 @@ impl Host {
             if !checksum::is_intact(checksum::sum(&h[..L4])) {
                 return None;
             }
-            if be!(u16, h, L4 + UDP_CHECKSUM_AT) != 0 && must_verify(state, l3 + L4, UDP_CHECKSUM_AT).ok()? {
+            let verify = must_verify(state, l3 + L4, UDP_CHECKSUM_AT).ok()?;
+            if verify && be!(u16, h, L4 + UDP_CHECKSUM_AT) != 0 {
                 let pseudo = checksum::pseudo_v4(src.into(), dst.into(), Protocol::UDP.0, udp_len as u16);
                 if !checksum::is_intact(pseudo + checksum::sum(&packet[L4..L4 + udp_len])) {
                     return None;
@@ -333,3 +334,7 @@ fn udp_datagram(
         ttl,
     })
 }
+
+#[cfg(test)]
+#[path = "ingress_tests.rs"]
+mod tests;

@@ -249,8 +249,8 @@ mod tests {
         assert_eq!(frame.len(), Template::HEADER_MAX + 3);
         assert_eq!(frame[12..22], [0x81, 0, 0, 5, 0x86, 0xdd, 0x60, 0x10, 0, 0]);
         assert_eq!(frame[22..26], [0, 11, 17, 64]);
-        // fe80+1+fe80+2+17+11 + 1+2+11 + ffff+0100 = (2) fe2e -> fe30 -> 01cf
-        assert_eq!(frame[58..66], [0, 1, 0, 2, 0, 11, 0x01, 0xcf]);
+        // fe80+1+fe80+2+17+11 + 1+2+11 + ffff+0100 = (2) fe2c -> fe2e -> 01d1
+        assert_eq!(frame[58..66], [0, 1, 0, 2, 0, 11, 0x01, 0xd1]);
     }
 
     #[test]
