@@ -149,7 +149,7 @@ pub enum Repr<'a> {
     },
     /// A packet of ours did not arrive.
     Unreachable {
-        /// Why; see [`unreachable`].
+        /// Why; see [`mod@unreachable`].
         code: u8,
         /// The next hop's MTU in bytes when `code` is `FRAGMENTATION_NEEDED`; zero otherwise or from old routers.
         mtu: u16,

@@ -169,7 +169,7 @@ pub enum Repr<'a> {
     },
     /// A packet of ours did not arrive.
     Unreachable {
-        /// Why; see [`unreachable`].
+        /// Why; see [`mod@unreachable`].
         code: u8,
         /// As much of our packet as came back.
         original: &'a [u8],

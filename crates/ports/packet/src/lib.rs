@@ -9,8 +9,8 @@
 //! [`ChecksumState::Partial`](barewire_frame::ChecksumState) and never passed on as if it were good.
 //!
 //! [`PacketConfig`] says what is wanted, [`PacketPort`] is the port. [`interface`] asks for index, MTU, address, queues
-//! and driver, [`checksum`] completes and recognises unfinished checksums, [`outgoing`] checks a frame before it is
-//! sent: the AF_XDP port uses them, too.
+//! and driver, [`checksum`] finds and recognises unfinished checksums, [`outgoing`] checks a frame before it is sent and
+//! completes its checksum: the AF_XDP port uses them, too.
 //!
 //! # Why TPACKET_V2
 //! The kernel hands a frame of version 2 over by itself, as it arrives. Version 3 hands over whole blocks, when one is

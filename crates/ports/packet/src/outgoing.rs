@@ -1,8 +1,8 @@
 //! What is checked before a frame goes to the kernel.
 
-use crate::checksum;
 use barewire_base::DropReason;
 use barewire_frame::{ChecksumState, Frame};
+use barewire_wire::checksum;
 
 /// Bytes of an Ethernet header.
 pub const ETH_LEN: u32 = 14;
@@ -35,7 +35,7 @@ pub fn check_len(data: &[u8], frame_max: u32) -> Result<(), DropReason> {
 #[inline]
 pub fn complete(frame: &mut Frame) -> Result<(), DropReason> {
     if let ChecksumState::Partial { start, offset } = frame.checksum() {
-        if !checksum::complete(frame.data_mut(), start, offset) {
+        if !checksum::complete(frame.data_mut(), usize::from(start), usize::from(offset)) {
             return Err(DropReason::UnfinishedChecksum);
         }
         frame.set_checksum(ChecksumState::Unknown);

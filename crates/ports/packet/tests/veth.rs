@@ -6,7 +6,7 @@ use barewire_base::{DropReason, Duration};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, PoolConfig, StampSource};
 use barewire_packet::{Fanout, FanoutMode, PacketConfig, PacketPort, StampBy};
 use barewire_port::conformance::{ConformancePair, run_all};
-use barewire_port::{Port, PortError};
+use barewire_port::{OpenError, Port, PortError};
 use common::{FAR, NEAR, arp_request, clock_ns, eventually, ip, now, with_veth};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -156,26 +156,39 @@ fn unfinished_checksums_are_marked_and_completed() {
     }
 }
 
+/// The kernel cuts the outermost tag out of every frame before a packet socket sees it.
 #[test]
 fn a_tag_that_was_cut_out_is_put_back() {
-    for vnet_hdr in [false, true] {
-        with_veth("tagged", 1, move || {
-            ip(&["link", "add", "link", FAR, "name", "bw-vlan", "type", "vlan", "id", "5"]);
-            ip(&["link", "set", "bw-vlan", "up"]);
-            ip(&["address", "add", "10.8.0.1/24", "dev", "bw-vlan"]);
-            ip(&["neigh", "add", "10.8.0.2", "lladdr", "02:00:00:00:00:02", "dev", "bw-vlan"]);
-            let p = pool(64);
-            let mut near = open(PacketConfig { vnet_hdr, ..PacketConfig::new(NEAR) }, &p);
-            let kernel = UdpSocket::bind("10.8.0.1:5000").unwrap();
-            kernel.send_to(b"hello", "10.8.0.2:6000").unwrap();
-            let frame = receive(&mut near, |f| f.len() > 46 && f[16..18] == [8, 0]);
-            assert_eq!(frame.data()[12..18], [0x81, 0x00, 0x00, 0x05, 0x08, 0x00]);
-            assert_eq!((frame.len(), &frame.data()[46..]), (14 + 4 + 28 + 5, &b"hello"[..]));
-            if let ChecksumState::Partial { start, offset } = frame.checksum() {
-                assert_eq!((start, offset), (38, 6));
+    with_veth("tagged", 1, || {
+        let p = pool(64);
+        let mut far = open(PacketConfig { vnet_hdr: true, ..PacketConfig::new(FAR) }, &p);
+        let mut plain = open(PacketConfig::new(NEAR), &p);
+        let mut virtio = open(PacketConfig { vnet_hdr: true, ..PacketConfig::new(NEAR) }, &p);
+        for tag in [[0x81, 0x00, 0x00, 0x05], [0x88, 0xa8, 0xe0, 0x06]] {
+            // 10.0.0.1:9 to 10.0.0.2:7, `hi!`, the checksum left at the sum of the pseudo-header.
+            let mut bytes = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0x77];
+            bytes.extend_from_slice(&tag);
+            bytes.extend_from_slice(&[
+                0x08, 0x00, 0x45, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x26, 0xcd, 0x0a,
+                0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02, 0x00, 0x09, 0x00, 0x07, 0x00, 0x0b, 0x14, 0x1f,
+                b'h', b'i', b'!',
+            ]);
+            let mut frame = p.alloc_from(&bytes).unwrap();
+            frame.set_checksum(ChecksumState::Partial { start: 38, offset: 6 });
+            send(&mut far, frame);
+            for port in [&mut plain, &mut virtio] {
+                let frame = receive(port, |f| f.len() > 46 && f[16..18] == [8, 0]);
+                assert_eq!(frame.data(), bytes);
+                assert_eq!(frame.checksum(), ChecksumState::Partial { start: 38, offset: 6 });
             }
-        });
-    }
+        }
+        let mut largest = vec![0xa5; 1518];
+        largest[..16]
+            .copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0x77, 0x81, 0, 0, 5]);
+        send(&mut far, p.alloc_from(&largest).unwrap());
+        assert_eq!(receive(&mut plain, |f| f.len() > 1000).data(), largest);
+        assert_eq!(receive(&mut virtio, |f| f.len() > 1000).data(), largest);
+    });
 }
 
 #[test]
@@ -330,6 +343,16 @@ fn an_interface_that_goes_down_is_an_error_and_comes_back() {
         });
         send(&mut far, p.alloc_from(&bytes).unwrap());
         let _ = receive(&mut near, |f| f == bytes);
+    });
+}
+
+#[test]
+fn without_privilege_the_missing_capability_is_named() {
+    with_veth("unprivileged", 1, || {
+        let p = pool(64);
+        common::become_nobody();
+        let e = PacketPort::open(PacketConfig::new(NEAR), p.clone()).unwrap_err();
+        assert!(matches!(&e, OpenError::NotPermitted { .. }) && e.to_string().contains("CAP_NET_RAW"), "{e}");
     });
 }
 

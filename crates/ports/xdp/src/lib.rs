@@ -12,6 +12,10 @@
 //! clock and redirects them to the socket of their queue; everything else goes on to the kernel's own stack. It hangs
 //! on a link descriptor, so that it vanishes with the process, however that ends.
 //!
+//! What the hook does not see: a VLAN tag that the card cut out (`ethtool -K eth0 rxvlan off` leaves it in), and whether
+//! a checksum was verified. Frames larger than the MTU, of a virtual peer that segments late, do not fit into a chunk:
+//! the kernel drops them, and they are counted as too large (`ethtool -K PEER tso off gso off`).
+//!
 //! [`XdpConfig`] says what is wanted, [`XdpPort::open`] probes what there is, and `caps().description` says what was
 //! chosen and why. Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`, `linux/bpf.h`.
 #![warn(missing_docs)]

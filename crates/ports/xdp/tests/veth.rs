@@ -239,20 +239,35 @@ fn checksums_that_the_kernel_left_unfinished_are_marked() {
         ip(&["neigh", "add", "10.9.0.2", "lladdr", "02:00:00:00:00:02", "dev", FAR]);
         let p = pool(256);
         let mut near = open(XdpConfig::new(NEAR), &p);
-        let socket = std::net::UdpSocket::bind("10.9.0.1:5000").unwrap();
-        socket.send_to(b"hello", "10.9.0.2:6000").unwrap();
+        let kernel = std::net::UdpSocket::bind("10.9.0.1:5000").unwrap();
+        kernel.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        kernel.send_to(b"hello", "10.9.0.2:6000").unwrap();
         let mut frame = receive(&mut near, |f| f[12..14] == [8, 0] && f[23] == 17);
         assert_eq!(frame.checksum(), ChecksumState::Partial { start: 34, offset: 6 });
-        // Sent on, it is completed: a kernel that checks accepts it. Here: the sum over everything is all ones.
-        let ChecksumState::Partial { start, offset } = frame.checksum() else { unreachable!() };
-        assert!(barewire_packet::checksum::complete(frame.data_mut(), start, offset));
-        let data = frame.data();
-        let mut covered = data[26..34].to_vec();
-        covered.extend_from_slice(&[0, 17]);
-        covered.extend_from_slice(&data[38..40]);
-        covered.extend_from_slice(&data[34..]);
-        covered.push(0);
-        assert_eq!(common::checksum(&covered), [0, 0]);
+        // Turned round and sent back, it is completed: the kernel takes it.
+        let data = frame.data_mut();
+        for (a, b, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+            for i in 0..len {
+                data.swap(a + i, b + i);
+            }
+        }
+        let mut burst = Burst::new();
+        burst.push(frame).unwrap();
+        near.tx_burst(now(), &mut burst).unwrap();
+        let mut answer = [0u8; 16];
+        let (len, from) = kernel.recv_from(&mut answer).unwrap();
+        assert_eq!((&answer[..len], from.to_string().as_str()), (&b"hello"[..], "10.9.0.2:6000"));
+    });
+}
+
+#[test]
+fn without_privilege_the_missing_capability_is_named() {
+    with_veth("unprivileged", 1, || {
+        let p = pool(64);
+        common::become_nobody();
+        let e = XdpPort::open(XdpConfig::new(NEAR), p.clone()).unwrap_err();
+        assert!(matches!(&e, OpenError::NotPermitted { .. }) && e.to_string().contains("CAP_BPF"), "{e}");
+        assert_eq!(p.available(), 64);
     });
 }
 

@@ -37,6 +37,7 @@ impl Host {
     #[inline]
     pub fn handle_frame(&mut self, now: Instant, frame: &Frame) -> Input {
         self.counters.rx_frames.add(1);
+        self.now = now;
         let (data, state) = (frame.data(), frame.checksum());
         let fast = match self.config.vlan {
             None => self.fast::<ETH>(data, state),
@@ -53,7 +54,6 @@ impl Host {
     #[cold]
     #[inline(never)]
     fn slow(&mut self, now: Instant, data: &[u8], state: ChecksumState) -> Input {
-        self.now = now;
         match self.general(now, data, state) {
             Ok(Some(datagram)) => {
                 self.counters.rx_datagrams.add(1);

@@ -494,7 +494,8 @@ impl Neighbours {
             }
             let e = &self.entries[i as usize];
             let resolving = e.state == Some(NeighbourState::Incomplete);
-            if !resolving && !(e.templated && now.since(e.used) < REACHABLE_TIME) {
+            let in_use = resolving || e.templated && now.since(e.used) < REACHABLE_TIME;
+            if !in_use {
                 return Some(i);
             }
             i = e.newer;

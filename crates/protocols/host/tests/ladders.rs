@@ -214,6 +214,17 @@ fn drops_have_their_reason() {
 }
 
 #[test]
+fn impossible_ipv6_senders_are_refused() {
+    let mut solo = Solo::new(config(1));
+    for src in ["::", "::1", "ff02::1", "::ffff:10.0.0.9", "fe80::1", "2001:db8::1"] {
+        let bytes = udp_frame(&format!("[{src}]:5"), "[fe80::1]:6", b"payload");
+        assert_eq!(solo.give(&bytes), Input::Drop(DropReason::Malformed), "{src}");
+    }
+    let bytes = udp_frame("[fe80::9]:5", "[fe80::7]:6", b"payload");
+    assert_eq!(solo.give(&bytes), Input::Drop(DropReason::NotOurAddress));
+}
+
+#[test]
 fn checksums_follow_the_state_of_the_frame() {
     let mut solo = Solo::new(config(1));
     for (src, dst, l4) in [("10.0.0.9:5", "10.0.0.1:6", 34u16), ("[fe80::9]:5", "[fe80::1]:6", 54)] {
@@ -362,6 +373,10 @@ fn advertisements_obey_the_override_flag() {
     let mut solo = Solo::new(config(1));
     let (src, dst) = (sock("[fe80::1]:1"), "[fe80::2]:1");
     solo.host.route(solo.now, src, sock(dst));
+    // An answer to a group is none, whatever its flags say (section 7.1.2).
+    let loud = advert(MacAddr([0x33, 0x33, 0, 0, 0, 1]), MAC_EVIL, "fe80::2", "ff02::1", (true, true));
+    assert_eq!(solo.give(&loud), Input::Drop(DropReason::BadNeighbour));
+    assert!(matches!(solo.host.route(solo.now, src, sock(dst)), Route::Pending));
     // A solicited advertisement without override is enough for a first answer.
     assert_eq!(solo.give(&advert(MAC_A, MAC_B, "fe80::2", "fe80::1", (true, false))), Input::Consumed);
     assert!(matches!(solo.host.route(solo.now, src, sock(dst)), Route::Ready(_)));
@@ -462,10 +477,8 @@ fn port_unreachable_quotes_the_packet() {
         let packet = bytes[14..].to_vec();
         bytes.extend([0xee; 4]);
         let frame = solo.pool.alloc_from(&bytes).unwrap();
-        let Input::Udp(datagram) = solo.host.handle_frame(solo.now, &frame) else { panic!() };
         solo.now += ms(50);
-        // The clock of the limit is that of the frames that took the general path.
-        solo.host.handle_frame(solo.now, &solo.pool.alloc_from(&[0; 14]).unwrap());
+        let Input::Udp(datagram) = solo.host.handle_frame(solo.now, &frame) else { panic!() };
         solo.host.port_unreachable(&frame, &datagram);
         let error = solo.take().unwrap();
         if src.starts_with('1') {
@@ -484,6 +497,11 @@ fn port_unreachable_quotes_the_packet() {
         }
         assert!(solo.host.counters().drops.get(DropReason::RateLimited) > 0);
         while solo.take().is_some() {}
+        // The allowance comes back though nothing but plain datagrams arrives.
+        solo.now += ms(20);
+        assert!(matches!(solo.host.handle_frame(solo.now, &frame), Input::Udp(_)));
+        solo.host.port_unreachable(&frame, &datagram);
+        assert!(solo.take().is_some());
     }
 }
 

@@ -167,6 +167,7 @@ fn a_silent_neighbour_is_given_up_after_three_probes_and_a_broadcast() {
     // It comes back.
     net.lose = 0;
     net.advance(ms(1_000));
+    assert_eq!(net.hosts[0].generation(), template.generation() + 1, "once for each loss");
     net.exchange(0, 1, "10.0.0.1:1", "10.0.0.2:2", b"again");
 }
 

@@ -5,6 +5,10 @@
 //! the [`StopFlag`] and on the descriptors of its agents, until the earliest of their deadlines. [`Engine::spawn`] gives it
 //! a thread (and a core) of its own; an embedding program may instead call [`Engine::run_once`] from its own loop.
 //!
+//! [`open_port`] opens any port by its URI, and [`Stack`] is a port, a host and a message endpoint wired together: the one
+//! place where the two wings of the house, ports and protocols, meet. The daemon runs it as an agent, an embedding
+//! application calls it from its own loop.
+//!
 //! [`CountersPage`] is a shared file of named counters. Writing one is a store to memory; [`CountersReader`] reads them
 //! without asking or disturbing the owner.
 //!
@@ -42,7 +46,9 @@ mod engine;
 mod error;
 mod idle;
 mod page;
+mod ports;
 mod spawn;
+mod stack;
 mod sys;
 mod waker;
 
@@ -55,7 +61,9 @@ pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, PAGE_NAME_MAX,
     counters_path,
 };
+pub use ports::open_port;
 pub use spawn::EngineHandle;
+pub use stack::{Stack, StackCounters};
 pub use waker::{StopFlag, Waker};
 
 /// The engine's clock: `CLOCK_MONOTONIC`, the reading that drives agents and protocols. For embedding programs; an agent

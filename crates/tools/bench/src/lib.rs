@@ -9,6 +9,7 @@
 
 mod awake;
 pub mod driver;
+pub mod embedded;
 pub mod interleave;
 pub mod kernel;
 pub mod render;

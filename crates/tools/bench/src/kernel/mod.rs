@@ -261,7 +261,7 @@ fn company_beside_spinners(
 }
 
 /// Pins this thread, gives it exact timers, runs `body` and tells how often the thread was switched out involuntarily.
-fn watched<T>(core: Option<usize>, body: impl FnOnce() -> T) -> io::Result<(T, Option<u64>)> {
+pub(crate) fn watched<T>(core: Option<usize>, body: impl FnOnce() -> T) -> io::Result<(T, Option<u64>)> {
     if let Some(core) = core {
         pin_to_core(core)?;
     }

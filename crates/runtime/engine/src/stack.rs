@@ -1,0 +1,239 @@
+//! A port, a host and a message endpoint, wired together.
+//!
+//! ```text
+//! port.rx_burst -> host.handle_frame -> endpoint.handle_datagram -> events
+//! sends -> endpoint.poll_transmit -> frames -> port.tx_burst
+//! ```
+//! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
+//! the last cycle leaves at once, and what arrives is the application's before the next.
+
+use barewire_base::{Counter, DropCounters, DropReason, Instant};
+use barewire_frame::{Burst, Frame, Pool};
+use barewire_host::{Endpoint as _, Host, HostEvent, Input, Verdict};
+use barewire_port::{Port, PortError};
+use barewire_transport::{Endpoint, Event, Memory, engine_for};
+
+/// Receive bursts in one cycle, so that a flood cannot keep the application waiting.
+const RX_BURSTS_PER_CYCLE: usize = 4;
+/// Transmit bursts in one cycle.
+const TX_BURSTS_PER_CYCLE: usize = 4;
+
+/// What a stack counts besides what its port, host and endpoint count themselves.
+#[derive(Debug, Default)]
+pub struct StackCounters {
+    /// Frames dropped between port and endpoint, by reason.
+    pub drops: DropCounters,
+    /// Frames handed to another engine that owns their flow.
+    pub forwarded: Counter,
+}
+
+/// Takes frames that arrived here and belong to another engine. False when it could not.
+pub type Forward<'a> = dyn FnMut(u8, &[u8]) -> bool + 'a;
+
+/// A port, a host and a message endpoint.
+pub struct Stack<M> {
+    // Declared before the pool: a port gives its frames back when it is dropped.
+    port: Box<dyn Port>,
+    host: Host,
+    endpoint: Endpoint<M>,
+    rx: Burst,
+    tx: Burst,
+    /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
+    spare: Option<Frame>,
+    pool: Pool,
+    counters: StackCounters,
+}
+
+impl<M: Memory> Stack<M> {
+    /// Wires the parts together. `pool` is the port's own.
+    pub fn new(port: Box<dyn Port>, pool: Pool, host: Host, endpoint: Endpoint<M>) -> Stack<M> {
+        Stack {
+            port,
+            host,
+            endpoint,
+            rx: Burst::new(),
+            tx: Burst::new(),
+            spare: None,
+            pool,
+            counters: StackCounters::default(),
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// The port, to prepare a wait on it.
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.port
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint<M> {
+        &self.endpoint
+    }
+
+    /// The endpoint.
+    #[inline]
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint<M> {
+        &mut self.endpoint
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What was counted here.
+    pub fn counters(&self) -> &StackCounters {
+        &self.counters
+    }
+
+    /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    #[inline]
+    pub fn poll(&mut self, now: Instant) -> Result<usize, PortError> {
+        Ok(self.transmit(now)? + self.receive(now, None)?)
+    }
+
+    /// The sending half of a cycle.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
+        self.run_timers(now);
+        let mut sent = 0;
+        for _ in 0..TX_BURSTS_PER_CYCLE {
+            self.fill(now);
+            if self.tx.is_empty() {
+                break;
+            }
+            sent += self.port.tx_burst(now, &mut self.tx)?;
+            if !self.tx.is_empty() {
+                // The port is full: the rest stays where it is, and so do the messages behind it.
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        if self.host.poll_timeout().is_some_and(|at| at <= now) {
+            self.host.handle_timeout(now);
+            self.drain_host_events(now);
+        }
+        self.endpoint.handle_timeout(now);
+    }
+
+    fn drain_host_events(&mut self, now: Instant) {
+        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = self.host.poll_event() {
+            self.endpoint.routes_changed(now);
+        }
+    }
+
+    /// Fills the transmit burst.
+    fn fill(&mut self, now: Instant) {
+        while self.tx.room() > 0 {
+            let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
+                self.counters.drops.count(DropReason::PoolEmpty);
+                return;
+            };
+            let filled = self.endpoint.poll_transmit(now, &mut self.host, &mut frame)
+                || self.host.poll_transmit(now, &mut frame);
+            if !filled {
+                self.spare = Some(frame);
+                return;
+            }
+            if self.tx.push(frame).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The receiving half of a cycle. With `forward`, frames whose flow another engine owns are handed to it.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn receive(&mut self, now: Instant, mut forward: Option<&mut Forward<'_>>) -> Result<usize, PortError> {
+        let mut received = 0;
+        for _ in 0..RX_BURSTS_PER_CYCLE {
+            let n = self.port.rx_burst(now, &mut self.rx)?;
+            if n == 0 {
+                break;
+            }
+            received += n;
+            while let Some(frame) = self.rx.pop() {
+                self.take_in(now, &frame, &mut forward);
+            }
+        }
+        if received > 0 {
+            self.drain_host_events(now);
+        }
+        Ok(received)
+    }
+
+    /// Takes in a frame that another engine received.
+    pub fn take_forwarded(&mut self, now: Instant, bytes: &[u8]) {
+        match self.pool.alloc_from(bytes) {
+            Some(frame) => self.take_in(now, &frame, &mut None),
+            None => self.counters.drops.count(DropReason::PoolEmpty),
+        }
+    }
+
+    #[inline]
+    fn take_in(&mut self, now: Instant, frame: &Frame, forward: &mut Option<&mut Forward<'_>>) {
+        let Input::Udp(datagram) = self.host.handle_frame(now, frame) else {
+            return;
+        };
+        let payload = datagram.payload(frame);
+        if let Some(forward) = forward {
+            let own = self.endpoint.config().engine;
+            let target = engine_for(payload).unwrap_or(own);
+            if target != own {
+                if forward(target, frame.data()) {
+                    self.counters.forwarded.add(1);
+                } else {
+                    self.counters.drops.count(DropReason::RingFull);
+                }
+                return;
+            }
+        }
+        if let Verdict::Drop(DropReason::Malformed | DropReason::UnknownVersion | DropReason::Truncated) =
+            self.endpoint.handle_datagram(now, &datagram, payload)
+            && !self.endpoint.serves(datagram.dst.port())
+        {
+            // Not ours at all: say so as any host does.
+            self.host.port_unreachable(frame, &datagram);
+        }
+    }
+
+    /// The next thing that applications have to know.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.endpoint.poll_event()
+    }
+
+    /// When a cycle is due though nothing arrives; in the past when there is work now.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.tx.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}

@@ -1,0 +1,333 @@
+//! The engine inside the application's own thread: no daemon, no second thread, no copy between processes.
+//!
+//! The fastest way on few cores. The application calls [`Embedded::poll`] in its loop; everything else only queues.
+
+use crate::error::{OpenError, SendError};
+use crate::event::{ConnectOptions, Event, Inbound};
+use barewire_base::{Duration, Instant};
+use barewire_engine::{Stack, open_port};
+use barewire_frame::{Pool, PoolConfig};
+use barewire_host::{Host, HostConfig};
+use barewire_port::{Port, PortUri};
+use barewire_transport as transport;
+use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, SendBuf};
+use barewire_wire::MacAddr;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Which port, which addresses, how much memory.
+#[derive(Clone, Debug)]
+pub struct EmbeddedConfig {
+    /// The port's URI, such as `xdp:eth0` or `mem:demo`.
+    pub port: String,
+    /// Our IPv4 addresses with their prefix lengths.
+    pub ipv4: Vec<(Ipv4Addr, u8)>,
+    /// Our IPv6 addresses with their prefix lengths.
+    pub ipv6: Vec<(Ipv6Addr, u8)>,
+    /// Where IPv4 packets to other networks go.
+    pub gateway4: Option<Ipv4Addr>,
+    /// Where IPv6 packets to other networks go.
+    pub gateway6: Option<Ipv6Addr>,
+    /// Our MAC address. Default: the interface's, or a random local one where the port has none.
+    pub mac: Option<MacAddr>,
+    /// The frame pool.
+    pub pool: PoolConfig,
+    /// Bytes of messages waiting to be acknowledged. Default 16 MiB.
+    pub send_bytes: u32,
+    /// Bytes of messages not yet released. Default 16 MiB.
+    pub recv_bytes: u32,
+    /// Limits and timers. Its MTU is lowered to the port's.
+    pub transport: transport::Config,
+}
+
+impl EmbeddedConfig {
+    /// A configuration with one IPv4 address on a network of 24 bits.
+    pub fn new(port: &str, ipv4: Ipv4Addr) -> EmbeddedConfig {
+        EmbeddedConfig {
+            port: port.to_owned(),
+            ipv4: vec![(ipv4, 24)],
+            ipv6: vec![],
+            gateway4: None,
+            gateway6: None,
+            mac: None,
+            pool: PoolConfig::default(),
+            send_bytes: 16 << 20,
+            recv_bytes: 16 << 20,
+            transport: transport::Config { flows_max: 256, ..transport::Config::default() },
+        }
+    }
+}
+
+/// A message endpoint in this thread.
+///
+/// Neither `Send` nor `Sync`: frames and memory belong to the thread that made it.
+pub struct Embedded {
+    stack: Stack<HeapMemory>,
+    now: Instant,
+}
+
+/// 32 bytes from the operating system, for what must not be guessed.
+pub(crate) fn secret() -> Result<[u8; 32], OpenError> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|e| OpenError::Random(e.to_string()))?;
+    Ok(secret)
+}
+
+/// A random, locally administered MAC address.
+pub(crate) fn random_mac() -> Result<MacAddr, OpenError> {
+    let s = secret()?;
+    Ok(MacAddr([0x02, 0x62, s[0], s[1], s[2], s[3]]))
+}
+
+impl Embedded {
+    /// Opens the port and builds the endpoint. All memory is allocated here.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what could not be opened, with a hint.
+    pub fn open(config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
+        let uri: PortUri = config.port.parse()?;
+        let pool = Pool::new(config.pool)?;
+        let port = open_port(&uri, &pool)?;
+        Embedded::with_port(port, pool, config)
+    }
+
+    /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.port` is not looked at.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn with_port(port: Box<dyn Port>, pool: Pool, config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
+        let caps = port.caps();
+        let mac = match config.mac.or(caps.mac) {
+            Some(mac) => mac,
+            None => random_mac()?,
+        };
+        let mtu = caps.mtu.min(u32::from(config.transport.mtu)) as u16;
+        let mut host = HostConfig::new(mac);
+        host.mtu = mtu;
+        host.ipv4 = config.ipv4.clone();
+        host.ipv6 = config.ipv6.clone();
+        host.gateway4 = config.gateway4;
+        host.gateway6 = config.gateway6;
+        let transport = transport::Config { mtu, ..config.transport.clone() };
+        let memory = HeapMemory::new(config.send_bytes as usize, config.recv_bytes as usize);
+        let endpoint = Endpoint::new(transport, memory, secret()?)?;
+        Ok(Embedded {
+            stack: Stack::new(port, pool, Host::new(host), endpoint),
+            now: barewire_engine::now(),
+        })
+    }
+
+    /// The stack below, to look at counters, flows and the port.
+    pub fn stack(&self) -> &Stack<HeapMemory> {
+        &self.stack
+    }
+
+    /// The time of the last duty cycle.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Takes connections on `udp_port`; `token` comes back with each.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen(&mut self, udp_port: u16, token: u64) -> Result<(), ListenError> {
+        self.stack.endpoint_mut().listen(udp_port, 0, token)
+    }
+
+    /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows; messages may be queued meanwhile.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<FlowId, ConnectError> {
+        self.now = barewire_engine::now();
+        let source = match options.local {
+            Some(ip) => ip,
+            None => self.stack.host().source_for(remote.ip()).unwrap_or(unspecified(remote.ip())),
+        };
+        let local = SocketAddr::new(source, options.local_udp_port);
+        self.stack.endpoint_mut().connect(self.now, 0, local, remote, options.ordered, options.token)
+    }
+
+    /// Queues a copy of `message`.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] when memory or table is full: poll, and try again.
+    #[inline]
+    pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
+        let buf = self.reserve(message.len())?;
+        self.bytes_mut(buf).copy_from_slice(message);
+        self.commit(flow, buf, 0)
+    }
+
+    /// Queues one message made of `pieces`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_vectored(&mut self, flow: FlowId, pieces: &[IoSlice<'_>]) -> Result<(), SendError> {
+        let buf = self.reserve(pieces.iter().map(|p| p.len()).sum())?;
+        let mut rest = self.bytes_mut(buf);
+        for piece in pieces {
+            let (head, tail) = rest.split_at_mut(piece.len());
+            head.copy_from_slice(piece);
+            rest = tail;
+        }
+        self.commit(flow, buf, 0)
+    }
+
+    /// Room for a message of `len` bytes, to build it in place. [`commit`](Self::commit) sends it,
+    /// [`abandon`](Self::abandon) gives it back.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] while the memory is full, [`SendError::TooLarge`] when it never can.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<SendBuf, SendError> {
+        if len > barewire_wire::msg::MESSAGE_LEN_MAX as usize {
+            return Err(SendError::TooLarge);
+        }
+        self.stack.endpoint_mut().memory_mut().reserve(len as u32).ok_or(SendError::WouldBlock)
+    }
+
+    /// The bytes of a reserved message.
+    #[inline]
+    pub fn bytes_mut(&mut self, buf: SendBuf) -> &mut [u8] {
+        self.stack.endpoint_mut().memory_mut().send_bytes(buf)
+    }
+
+    /// Queues a reserved message. With a `token` other than zero, [`Event::Delivered`] reports its fate.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); the reservation is given back.
+    #[inline]
+    pub fn commit(&mut self, flow: FlowId, buf: SendBuf, token: u64) -> Result<(), SendError> {
+        let endpoint = self.stack.endpoint_mut();
+        endpoint.send(self.now, flow, buf, token).map_err(|e| {
+            endpoint.memory_mut().release_send(buf);
+            e.into()
+        })
+    }
+
+    /// Sends a received message back on its flow and releases it: what an echo server does.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), with the message still the caller's.
+    #[inline]
+    pub fn echo(&mut self, inbound: Inbound) -> Result<(), (SendError, Inbound)> {
+        let buf = match self.reserve(inbound.len()) {
+            Ok(buf) => buf,
+            Err(e) => return Err((e, inbound)),
+        };
+        self.stack.endpoint_mut().memory_mut().copy_to_send(inbound.buf, buf);
+        match self.commit(inbound.flow, buf, 0) {
+            Ok(()) => {
+                self.release(inbound);
+                Ok(())
+            }
+            Err(e) => Err((e, inbound)),
+        }
+    }
+
+    /// Gives a reservation back unsent.
+    pub fn abandon(&mut self, buf: SendBuf) {
+        self.stack.endpoint_mut().memory_mut().release_send(buf);
+    }
+
+    /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    #[inline]
+    pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
+        self.now = barewire_engine::now();
+        self.stack.poll(self.now)
+    }
+
+    /// Sends what is queued without looking for what has arrived.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    #[inline]
+    pub fn flush(&mut self) -> Result<usize, barewire_port::PortError> {
+        self.now = barewire_engine::now();
+        self.stack.transmit(self.now)
+    }
+
+    /// The next thing to know. A received message is read with [`message`](Self::message) and given back with
+    /// [`release`](Self::release).
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            return Some(match self.stack.poll_event()? {
+                transport::Event::Received { flow, buf, .. } => Event::Message(Inbound { flow, buf }),
+                transport::Event::Sent { flow, buf, token, delivered, .. } => {
+                    self.stack.endpoint_mut().memory_mut().release_send(buf);
+                    if token == 0 {
+                        continue;
+                    }
+                    Event::Delivered { flow, token, delivered }
+                }
+                transport::Event::Connected { flow, token, local, remote, .. } => {
+                    Event::Connected { flow, token, local, remote }
+                }
+                transport::Event::ConnectFailed { flow, token, reason, .. } => {
+                    Event::ConnectFailed { flow, token, reason }
+                }
+                transport::Event::Accepted { flow, token, local, remote, .. } => {
+                    Event::Accepted { flow, token, local, remote }
+                }
+                transport::Event::Closed { flow, reason, .. } => Event::Closed { flow, reason },
+                _ => continue,
+            });
+        }
+    }
+
+    /// The bytes of a received message.
+    #[inline]
+    pub fn message(&self, inbound: &Inbound) -> &[u8] {
+        self.stack.endpoint().memory().recv_bytes(inbound.buf)
+    }
+
+    /// Gives a received message back: its memory is free, its sender gets the credit.
+    #[inline]
+    pub fn release(&mut self, inbound: Inbound) {
+        self.stack.endpoint_mut().release(self.now, inbound.flow, inbound.buf);
+    }
+
+    /// Closes a flow after everything queued was acknowledged; [`Event::Closed`] follows. False: no such flow.
+    pub fn close(&mut self, flow: FlowId) -> bool {
+        self.stack.endpoint_mut().close(self.now, flow)
+    }
+
+    /// Ends a flow at once. False: no such flow.
+    pub fn reset(&mut self, flow: FlowId) -> bool {
+        self.stack.endpoint_mut().reset(self.now, flow)
+    }
+
+    /// Polls until `done` says so or `timeout` has passed; false: it has passed.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn poll_until(
+        &mut self,
+        timeout: Duration,
+        mut done: impl FnMut(&mut Embedded) -> bool,
+    ) -> Result<bool, barewire_port::PortError> {
+        let end = barewire_engine::now() + timeout;
+        loop {
+            let moved = self.poll()?;
+            if done(self) {
+                return Ok(true);
+            }
+            if self.now >= end {
+                return Ok(false);
+            }
+            if moved == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+pub(crate) fn unspecified(like: IpAddr) -> IpAddr {
+    if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}

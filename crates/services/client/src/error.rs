@@ -1,0 +1,53 @@
+//! Errors for callers.
+
+use barewire_transport as transport;
+
+/// Why an endpoint could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] barewire_port::OpenError),
+    /// The frame pool.
+    #[error(transparent)]
+    Pool(#[from] barewire_frame::PoolError),
+    /// The transport's configuration.
+    #[error("transport configuration: {0}")]
+    Transport(#[from] transport::ConfigError),
+    /// The system's random source.
+    #[error("the system's random source: {0}")]
+    Random(String),
+}
+
+/// Why a message was not queued. It is still the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Memory, table or ring is full for now: poll, and try again.
+    #[error("full for now: poll and try again")]
+    WouldBlock,
+    /// Above 64 MiB, or above the send memory.
+    #[error("the message is too large")]
+    TooLarge,
+    /// No such flow, or no longer.
+    #[error("no such flow")]
+    NoSuchFlow,
+    /// The flow is closing.
+    #[error("the flow is closing")]
+    Closing,
+    /// The daemon is gone.
+    #[error("the daemon is gone")]
+    DaemonGone,
+}
+
+impl From<transport::SendError> for SendError {
+    fn from(e: transport::SendError) -> Self {
+        match e {
+            transport::SendError::WouldBlock => SendError::WouldBlock,
+            transport::SendError::TooLarge => SendError::TooLarge,
+            transport::SendError::Closing => SendError::Closing,
+            _ => SendError::NoSuchFlow,
+        }
+    }
+}

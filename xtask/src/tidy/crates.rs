@@ -1,0 +1,188 @@
+//! Rules about crates: who may depend on whom, and where unsafe code may be.
+
+use super::scrub::{lines_with_word, scrub};
+use super::tree::is_below;
+use super::workspace::Member;
+use super::{Finding, Tree, Workspace};
+
+/// Crates whose subject is unsafe.
+const ISLANDS: &[&str] = &["frame", "ring", "channel", "packet", "xdp", "ffi"];
+/// The one kind of integration test that needs `unsafe` anywhere: it replaces the allocator to prove that none is asked.
+const ALLOCATOR_TEST: &str = "no_alloc.rs";
+
+/// A floor of the house. Wings of one floor do not see each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Floor {
+    number: u8,
+    wing: &'static str,
+}
+
+/// Where a crate in `folder` stands; `None`: nowhere.
+fn floor(folder: &str) -> Option<Floor> {
+    let mut parts = folder.split('/');
+    let at = |number, wing| Some(Floor { number, wing });
+    match (parts.next()?, parts.next(), parts.next(), parts.next()) {
+        ("crates", Some("ground"), Some(_), None) => at(1, "ground"),
+        ("crates", Some("ports"), Some(_), None) => at(2, "ports"),
+        ("crates", Some("protocols"), Some(_), None) => at(2, "protocols"),
+        ("crates", Some("runtime"), Some(_), None) => at(3, "runtime"),
+        ("crates", Some("services"), Some(_), None) => at(4, "services"),
+        ("crates", Some("tools"), Some(_), None) => at(5, "tools"),
+        // The garden: may look into every room, and nobody builds on it.
+        ("fuzz", None, ..) => at(6, "fuzz"),
+        ("xtask", None, ..) => at(7, "xtask"),
+        _ => None,
+    }
+}
+
+/// All rules of this file.
+pub fn check(workspace: &Workspace, tree: &Tree, findings: &mut Vec<Finding>) {
+    for member in &workspace.members {
+        arrows(workspace, member, findings);
+        lints(tree, member, findings);
+        unsafe_code(tree, member, findings);
+        heads(tree, member, findings);
+    }
+    circles(workspace, findings);
+}
+
+fn arrows(workspace: &Workspace, member: &Member, findings: &mut Vec<Finding>) {
+    let Some(here) = floor(&member.folder) else {
+        findings.push(Finding {
+            file: member.manifest(),
+            line: 0,
+            rule: "floor",
+            reason: format!("`{}` stands on no floor of the house", member.name),
+            hint: "crates live in crates/{ground,ports,protocols,runtime,services,tools}/NAME",
+        });
+        return;
+    };
+    for need in member.needs.iter().filter_map(|name| workspace.member(name)) {
+        let Some(there) = floor(&need.folder) else { continue };
+        let reason = if there.number > here.number {
+            format!("`{}` (floor {}) depends on `{}` (floor {})", member.name, here.number, need.name, there.number)
+        } else if there.number == here.number && there.wing != here.wing {
+            format!("`{}` ({}) depends on `{}` ({})", member.name, here.wing, need.name, there.wing)
+        } else {
+            continue;
+        };
+        findings.push(Finding {
+            file: member.manifest(),
+            line: 0,
+            rule: "arrow",
+            reason,
+            hint: "depend downwards only; ports and protocols meet on floor 3; only tests may look anywhere",
+        });
+    }
+}
+
+/// Cargo refuses circles too, but only when it resolves; here they come with a name.
+fn circles(workspace: &Workspace, findings: &mut Vec<Finding>) {
+    for start in &workspace.members {
+        let mut seen = Vec::new();
+        let mut open: Vec<&str> = start.needs.iter().map(String::as_str).collect();
+        while let Some(name) = open.pop() {
+            if seen.contains(&name) {
+                continue;
+            }
+            seen.push(name);
+            open.extend(workspace.member(name).into_iter().flat_map(|m| m.needs.iter().map(String::as_str)));
+        }
+        if seen.contains(&start.name.as_str()) {
+            findings.push(Finding {
+                file: start.manifest(),
+                line: 0,
+                rule: "circle",
+                reason: format!("`{}` depends on itself through others", start.name),
+                hint: "move what both need to a lower floor",
+            });
+        }
+    }
+}
+
+fn lints(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
+    let path = member.manifest();
+    let Some(manifest) = tree.file(&path) else { return };
+    let mut section = "";
+    let inherits = manifest.text.lines().any(|line| {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.starts_with('[') {
+            section = line;
+        }
+        let bare: String = line.chars().filter(|c| !c.is_whitespace()).collect();
+        (section == "[lints]" && bare == "workspace=true") || bare == "lints.workspace=true"
+    });
+    if !inherits {
+        findings.push(Finding {
+            file: path,
+            line: 0,
+            rule: "lints",
+            reason: format!("`{}` does not inherit the workspace's lints", member.name),
+            hint: "add `[lints]` and `workspace = true`",
+        });
+    }
+}
+
+/// Whether a file may hold unsafe code outside the islands: `sys.rs`, or anything below a folder `sys`.
+fn is_sys(path: &str) -> bool {
+    path.ends_with("/sys.rs") || path.contains("/sys/")
+}
+
+fn unsafe_code(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
+    if ISLANDS.contains(&member.short_name()) && member.folder.starts_with("crates/") {
+        return;
+    }
+    let mut has_sys = false;
+    for file in tree.below(&member.folder).filter(|f| f.is_rust()) {
+        if is_sys(&file.path) {
+            has_sys |= is_below(&file.path, &format!("{}/src", member.folder));
+            continue;
+        }
+        let tests = format!("{}/tests/{ALLOCATOR_TEST}", member.folder);
+        if file.path == tests {
+            continue;
+        }
+        for line in lines_with_word(&scrub(&file.text), "unsafe") {
+            findings.push(Finding {
+                file: file.path.clone(),
+                line,
+                rule: "unsafe",
+                reason: format!("`unsafe` in `{}`, which is no island", member.name),
+                hint: "move it to the crate's `sys` module, or to an island crate",
+            });
+        }
+    }
+    let wanted = if has_sys { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
+    for root in &member.roots {
+        if !root.ends_with("/lib.rs") && !root.ends_with("/main.rs") {
+            continue;
+        }
+        let Some(file) = tree.file(root) else { continue };
+        let code = scrub(&file.text);
+        let stronger = code.contains("#![forbid(unsafe_code)]");
+        if !stronger && !code.contains(wanted) {
+            findings.push(Finding {
+                file: root.clone(),
+                line: 0,
+                rule: "forbid",
+                reason: format!("`{}` lacks `{wanted}`", member.name),
+                hint: "add it below the head; `deny` where a `sys` module allows it again, `forbid` elsewhere",
+            });
+        }
+    }
+}
+
+fn heads(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
+    for root in &member.roots {
+        let Some(file) = tree.file(root) else { continue };
+        if !file.text.trim_start().starts_with("//!") {
+            findings.push(Finding {
+                file: root.clone(),
+                line: 1,
+                rule: "head",
+                reason: "the file does not begin with a `//!` head".to_owned(),
+                hint: "say what the crate is and what flows through it",
+            });
+        }
+    }
+}
