@@ -1,1 +1,72 @@
-//! Fuzz targets.
+//! Fuzz targets: bytes that nobody vouches for, into everything that reads such bytes.
+//!
+//! A target is a function of the input alone, so that a crash replays from its file. Each has a [`Target`] entry with a
+//! corpus of valid inputs, and is run in two ways: by libFuzzer (`fuzz_targets/`, feature `libfuzzer`), and by [`smoke`],
+//! a seeded loop of random and mutated inputs ([`Mutator`]) for tests and `xtask fuzz-smoke`.
+//!
+//! | target | into | what must hold besides no panic |
+//! | --- | --- | --- |
+//! | [`wire`] | every packet view and `Repr`, the message header | what parses is written and parsed again to the same |
+//! | [`uri`] | `PortUri` | a URI prints as one that parses to the same |
+//! | [`pcap`] | `PcapReader` | it advances, ends, reads the same in pieces, and `PcapWriter` keeps what it gives |
+//! | [`counters`] | `CountersReader` on a file | no more entries than the file holds, names fit for a terminal |
+//! | [`host`] | `Host` | replies bounded and well-formed, no mapping stolen, real datagrams still pass |
+//! | [`transport`] | two live endpoints with an open flow, and a hostile peer | the honest flow stays open and carries messages |
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod bytes;
+mod frames;
+mod mutate;
+mod smoke;
+mod targets;
+
+pub use mutate::Mutator;
+pub use smoke::{Failure, INPUT_MAX, Outcome, input_of, smoke};
+pub use targets::counters::counters;
+pub use targets::host::host;
+pub use targets::pcap::pcap;
+pub use targets::transport::transport;
+pub use targets::uri::uri;
+pub use targets::wire::wire;
+
+/// One target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name: of the function, of the libFuzzer binary, of its artifacts.
+    pub name: &'static str,
+    /// What is run. Returns how many things (frames, packets, entries) it fed; panics when something is wrong.
+    pub run: fn(&[u8]) -> u64,
+    /// Valid inputs to start from.
+    pub corpus: fn() -> Vec<Vec<u8>>,
+    /// Its share of the iterations of a run over all targets.
+    pub weight: u64,
+}
+
+/// Every target but the [`CANARY`].
+pub const TARGETS: &[Target] = &[
+    Target { name: "wire", run: wire, corpus: targets::wire::corpus, weight: 40 },
+    Target { name: "uri", run: uri, corpus: targets::uri::corpus, weight: 20 },
+    Target { name: "pcap", run: pcap, corpus: targets::pcap::corpus, weight: 8 },
+    Target { name: "counters", run: counters, corpus: targets::counters::corpus, weight: 8 },
+    Target { name: "host", run: host, corpus: targets::host::corpus, weight: 8 },
+    Target { name: "transport", run: transport, corpus: targets::transport::corpus, weight: 4 },
+];
+
+/// The target that fails: proof that a panic is seen. Not among [`TARGETS`].
+pub const CANARY: Target = Target { name: "canary", run: canary, corpus: canary_corpus, weight: 0 };
+
+/// The target with this name, the canary included.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().chain([&CANARY]).find(|t| t.name == name).copied()
+}
+
+/// Panics on any input that begins with `sing`.
+pub fn canary(data: &[u8]) -> u64 {
+    assert!(!data.starts_with(b"sing"), "the canary sings");
+    1
+}
+
+fn canary_corpus() -> Vec<Vec<u8>> {
+    vec![b"sing, canary".to_vec(), b"silence".to_vec()]
+}

@@ -190,12 +190,13 @@ mod tests {
 
     #[test]
     fn machine_paths_are_told_from_others() {
-        assert_eq!(machine_path(&at("home", "carol/x")), Some("/home/carol".to_owned()));
-        assert_eq!(machine_path(&at("work", "main")), Some("/work/main".to_owned()));
-        assert_eq!(machine_path(&at("root", ".ssh/id")), Some("/root/.ssh".to_owned()));
+        for (folder, rest, name) in [("home", "carol/x", "carol"), ("work", "main", "main"), ("root", ".ssh/id", ".ssh")] {
+            assert_eq!(machine_path(&at(folder, rest)), Some(format!("/{folder}/{name}")));
+        }
         assert_eq!(machine_path(&at("home", "alice/x")), None);
         assert_eq!(machine_path(&at("home", "\"")), None);
-        assert_eq!(machine_path("net/work/x ../root/x a-b/home/carol"), None);
-        assert_eq!(machine_path(&format!("{} {}", at("home", "bob"), at("home", "carol"))), Some("/home/carol".to_owned()));
+        assert_eq!(machine_path("net/work/x ../root/x a-b/home/x"), None);
+        let both = format!("{} {}", at("home", "bob"), at("home", "carol"));
+        assert_eq!(machine_path(&both), Some(format!("/{}/carol", "home")));
     }
 }

@@ -6,17 +6,29 @@ use crate::Frame;
 pub const BURST_MAX: usize = 32;
 
 /// Up to [`BURST_MAX`] frames in order. Dropping it gives its frames back to their pools.
-#[derive(Default)]
 pub struct Burst {
     frames: [Option<Frame>; BURST_MAX],
     head: usize,
     tail: usize,
+    limit: usize,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Burst {
     /// An empty burst.
     pub fn new() -> Self {
-        Self::default()
+        Burst::with_limit(BURST_MAX)
+    }
+
+    /// An empty burst that holds at most `limit` frames (at least one, at most [`BURST_MAX`]): a receiver that answers at once
+    /// keeps its peer busier with small bursts than with large ones.
+    pub fn with_limit(limit: usize) -> Self {
+        Burst { frames: [const { None }; BURST_MAX], head: 0, tail: 0, limit: limit.clamp(1, BURST_MAX) }
     }
 
     /// Frames in it.
@@ -34,12 +46,15 @@ impl Burst {
     /// How many more frames [`push`](Self::push) takes.
     #[inline]
     pub fn room(&self) -> usize {
-        BURST_MAX - self.len()
+        self.limit - self.len()
     }
 
     /// Appends a frame, or hands it back when the burst is full.
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.len() == self.limit {
+            return Err(frame);
+        }
         if self.tail == BURST_MAX {
             if self.head == 0 {
                 return Err(frame);

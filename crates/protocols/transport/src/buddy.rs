@@ -138,6 +138,11 @@ impl Buddy {
         self.order_in_use(offset).map(|order| BLOCK_MIN << order)
     }
 
+    /// Bytes of the largest block that there can be, when all is free.
+    pub fn largest(&self) -> u32 {
+        if self.units == 0 { 0 } else { BLOCK_MIN << (31 - self.units.leading_zeros()).min(ORDERS as u32 - 1) }
+    }
+
     /// Free bytes in all; a single block may be smaller.
     pub fn available(&self) -> u64 {
         u64::from(self.free_units) * u64::from(BLOCK_MIN)
@@ -189,6 +194,7 @@ mod tests {
                 assert!(b.free(*at));
             }
             let largest = 1u32 << (31 - (b.capacity() as u32).leading_zeros());
+            assert_eq!(b.largest(), largest);
             assert!(b.alloc(largest).is_some(), "merged back into the largest block");
         }
     }

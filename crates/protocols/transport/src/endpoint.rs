@@ -186,13 +186,17 @@ pub struct Endpoint<M> {
     pub(crate) active: VecDeque<u32>,
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
     pub(crate) listeners: HashMap<u16, Listener>,
-    /// One bit for each UDP port that a flow of ours connects from.
-    udp_ports: Box<[u64; 1024]>,
+    /// Flows at each UDP port of ours, whoever opened them.
+    udp_ports: Box<[u32]>,
     pub(crate) strays: Strays,
     pub(crate) counters: Counters,
     generation: u64,
     pub(crate) half_open: u32,
     pub(crate) recv_messages: u32,
+    /// Messages, by owner, that applications hold of flows that are gone.
+    orphans: HashMap<u32, u32>,
+    /// `Sent` events that nobody has taken yet.
+    pub(crate) sent_undrained: u32,
     /// Flows waiting for their next hop to be resolved.
     pub(crate) unrouted: u32,
 }
@@ -226,12 +230,14 @@ impl<M: Memory> Endpoint<M> {
             // Twice the flows, so that deletions never make the map grow.
             by_remote: HashMap::with_capacity(flows * 2),
             listeners: HashMap::with_capacity(64),
-            udp_ports: Box::new([0; 1024]),
+            udp_ports: vec![0; 1 << 16].into_boxed_slice(),
             strays: Strays::new(),
             counters: Counters::default(),
             generation: 0,
             half_open: 0,
             recv_messages: 0,
+            orphans: HashMap::with_capacity(64),
+            sent_undrained: 0,
             unrouted: 0,
             config,
         })
@@ -265,6 +271,11 @@ impl<M: Memory> Endpoint<M> {
     /// Messages that applications wait to see acknowledged.
     pub fn messages_under_way(&self) -> u32 {
         self.out.used()
+    }
+
+    /// Messages being received, or received and not yet released by their applications.
+    pub fn received_messages(&self) -> u32 {
+        self.recv_messages
     }
 
     /// The flows, for people to look at.
@@ -311,11 +322,7 @@ impl<M: Memory> Endpoint<M> {
 
     /// Whether a UDP datagram to this port may be for us.
     pub fn serves(&self, udp_port: u16) -> bool {
-        self.listeners.contains_key(&udp_port) || self.udp_port_used(udp_port)
-    }
-
-    fn udp_port_used(&self, port: u16) -> bool {
-        self.udp_ports[port as usize / 64] >> (port % 64) & 1 != 0
+        self.udp_ports[usize::from(udp_port)] != 0 || self.listeners.contains_key(&udp_port)
     }
 
     fn free_udp_port(&mut self) -> Option<u16> {
@@ -348,7 +355,6 @@ impl<M: Memory> Endpoint<M> {
             local.set_port(self.free_udp_port().ok_or(ConnectError::NoPort)?);
         }
         let slot = self.open(now, owner, local, remote, token).ok_or(ConnectError::TableFull)?;
-        self.udp_ports[local.port() as usize / 64] |= 1 << (local.port() % 64);
         let f = &mut self.flows[slot as usize];
         f.state = State::Connecting;
         f.ordered = ordered;
@@ -371,8 +377,11 @@ impl<M: Memory> Endpoint<M> {
         self.generation += 1;
         let config = &self.config;
         let first_seq = self.ids.draw() as u32;
+        self.udp_ports[usize::from(local.port())] += 1;
         let f = &mut self.flows[slot as usize];
         *f = Flow {
+            // The slot's last flow may have left it in the list.
+            active: f.active,
             id: FlowId::new(slot, self.generation),
             local_cid: self.ids.cid(slot, config.engine),
             local,
@@ -442,36 +451,59 @@ impl<M: Memory> Endpoint<M> {
         if !f.takes_messages() {
             return Err(SendError::Closing);
         }
-        if !f.tx.push(&mut self.out, buf, token) {
+        // Messages whose `Sent` waits to be taken count too, so that the queue of events is bounded.
+        if self.out.used() + self.sent_undrained >= self.config.send_messages_max
+            || !f.tx.push(&mut self.out, buf, token)
+        {
             return Err(SendError::WouldBlock);
         }
-        f.used_at = now;
+        if f.state == State::Open {
+            f.used_at = now;
+        }
         self.counters.messages_queued.add(1);
         self.touch(slot, now);
         Ok(())
     }
 
-    /// The application is done with a received message: frees its memory and grants its bytes to the sender again.
+    /// The application is done with a received message: frees its memory and grants its bytes to the sender again. To be
+    /// called once for each `Received`, also when the flow is gone; more calls grant nothing.
     #[inline]
     pub fn release(&mut self, now: Instant, flow: FlowId, buf: RecvBuf) {
         self.memory.free(buf);
-        self.recv_messages = self.recv_messages.saturating_sub(1);
-        if let Some(slot) = self.slot_for(flow) {
-            let f = &mut self.flows[slot as usize];
-            if f.rx.release(buf.len) {
-                f.rx.ack_now = true;
+        let Some(slot) = self.slot_for(flow) else {
+            if let Some(held) = self.orphans.get_mut(&buf.owner)
+                && *held > 0
+            {
+                *held -= 1;
+                self.recv_messages -= 1;
             }
-            self.touch(slot, now);
+            return;
+        };
+        let f = &mut self.flows[slot as usize];
+        if f.held == 0 {
+            return;
         }
+        f.held -= 1;
+        self.recv_messages -= 1;
+        if f.rx.release(buf.len) {
+            f.rx.ack_now = true;
+        }
+        self.touch(slot, now);
     }
 
-    /// Closes a flow after everything queued has been acknowledged; `Closed` follows. False: no such flow.
+    /// Closes a flow after everything queued has been acknowledged; `Closed` follows. It waits for as long as the peer
+    /// answers, even if the peer's application does not read: [`reset`](Self::reset) does not wait. A flow that is not
+    /// open yet opens first if messages are queued; with none its `connect` fails as cancelled. False: no such flow.
     pub fn close(&mut self, now: Instant, flow: FlowId) -> bool {
         let Some(slot) = self.slot_for(flow) else {
             return false;
         };
         let f = &mut self.flows[slot as usize];
         match f.state {
+            State::Connecting if f.tx.wants_to_open() => {
+                f.closing = true;
+                f.tx.fin = Fin::Queued;
+            }
             State::Connecting | State::Accepting => self.end(slot, now, CloseReason::Local),
             _ => {
                 self.begin_close(slot, now);
@@ -504,19 +536,23 @@ impl<M: Memory> Endpoint<M> {
     pub fn drop_owner(&mut self, now: Instant, owner: u32) {
         self.listeners.retain(|_, l| l.owner != owner);
         for slot in 0..self.config.flows_max {
-            let f = &self.flows[slot as usize];
+            let f = &mut self.flows[slot as usize];
             if f.state != State::Free && f.owner == owner {
-                if f.remote_cid != 0 {
-                    self.queue_reset(slot, CloseReason::Reset);
-                }
+                // What the application holds it will not release any more.
+                self.recv_messages -= std::mem::take(&mut f.held);
+                self.queue_reset(slot, CloseReason::Reset);
                 self.end(slot, now, CloseReason::LocalReset);
             }
         }
-        let (memory, recv_messages) = (&mut self.memory, &mut self.recv_messages);
+        self.recv_messages -= self.orphans.remove(&owner).unwrap_or(0);
+        let (memory, undrained) = (&mut self.memory, &mut self.sent_undrained);
         self.events.retain(|e| match e {
             Event::Received { owner: o, buf, .. } if *o == owner => {
                 memory.free(*buf);
-                *recv_messages = recv_messages.saturating_sub(1);
+                false
+            }
+            Event::Sent { owner: o, .. } if *o == owner => {
+                *undrained -= 1;
                 false
             }
             Event::Connected { owner: o, .. }
@@ -540,7 +576,7 @@ impl<M: Memory> Endpoint<M> {
             // The application has never heard of it.
             State::Accepting => {}
             State::Connecting => {
-                let reason = ConnectFailure::TimedOut;
+                let reason = ConnectFailure::Cancelled;
                 self.events.push_back(Event::ConnectFailed { flow, owner, token, reason });
             }
             _ => self.events.push_back(Event::Closed { flow, owner, reason }),
@@ -548,17 +584,18 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// Ends a flow at once: messages fail, memory is freed, the application is told, the slot is free.
-    pub(crate) fn end(&mut self, slot: u32, now: Instant, reason: CloseReason) {
+    pub(crate) fn end(&mut self, slot: u32, _now: Instant, reason: CloseReason) {
         self.abandon(slot);
         self.tell_closed(slot, reason);
-        self.retire(slot, now);
+        self.retire(slot);
     }
 
     fn abandon(&mut self, slot: u32) {
         let f = &mut self.flows[slot as usize];
         let (flow, owner) = (f.id, f.owner);
-        let events = &mut self.events;
+        let (events, undrained) = (&mut self.events, &mut self.sent_undrained);
         f.tx.abandon(row(&mut self.segs, slot), &mut self.out, &mut |m| {
+            *undrained += 1;
             events.push_back(Event::Sent { flow, owner, buf: m.buf, token: m.token, delivered: false });
         });
         let freed = f.rx.abandon(row(&mut self.msgs, slot), &mut self.memory, owner);
@@ -566,36 +603,35 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// A connection attempt failed.
-    pub(crate) fn fail_connect(&mut self, slot: u32, now: Instant, reason: ConnectFailure) {
+    pub(crate) fn fail_connect(&mut self, slot: u32, _now: Instant, reason: ConnectFailure) {
         self.abandon(slot);
         let f = &mut self.flows[slot as usize];
         f.closed_told = true;
         self.events.push_back(Event::ConnectFailed { flow: f.id, owner: f.owner, token: f.token, reason });
-        self.retire(slot, now);
+        self.retire(slot);
     }
 
-    /// Frees the slot.
-    fn retire(&mut self, slot: u32, _now: Instant) {
+    /// Frees the slot. It stays in the list of flows with work if it is there: to look for it would take as many steps as
+    /// there are flows.
+    fn retire(&mut self, slot: u32) {
         self.timers.disarm(slot);
         let f = &mut self.flows[slot as usize];
         if f.state == State::Accepting {
             self.half_open -= 1;
         }
         if f.route_retry_at != Instant::FAR_FUTURE {
+            f.route_retry_at = Instant::FAR_FUTURE;
             self.unrouted -= 1;
         }
         if f.remote_cid != 0 {
             self.by_remote.remove(&(f.remote, f.remote_cid));
         }
-        if f.listener == 0 {
-            let port = f.local.port();
-            self.udp_ports[port as usize / 64] &= !(1 << (port % 64));
+        self.udp_ports[usize::from(f.local.port())] -= 1;
+        if f.held > 0 {
+            *self.orphans.entry(f.owner).or_insert(0) += f.held;
         }
         f.state = State::Free;
         f.template = None;
-        if std::mem::take(&mut f.active) {
-            self.active.retain(|s| *s != slot);
-        }
         self.counters.flows_closed.add(1);
         self.free.push(slot);
     }
@@ -669,7 +705,7 @@ impl<M: Memory> Endpoint<M> {
             }
             State::Lingering => {
                 if now >= f.give_up_at {
-                    self.retire(slot, now);
+                    self.retire(slot);
                     return;
                 }
                 if now >= f.rx.ack_at {
@@ -698,16 +734,16 @@ impl<M: Memory> Endpoint<M> {
             let floor = f.rtt.floor();
             let lost = f.tx.detect_lost(row(&mut self.segs, slot), now, floor);
             self.counters.segments_lost.add(u64::from(lost));
-            if lost > 0 {
+            if lost > 0 && f.not_ready_count == 0 {
                 f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
             }
         }
         if now >= f.retry_at {
             if f.tx.outstanding() == 0 {
                 f.retry_at = Instant::FAR_FUTURE;
-            } else if now < f.not_ready_until {
-                // The peer answers, it only has no room: nothing is lost that a repeat would bring.
-                f.retry_at = f.not_ready_until + f.timeout(now, config);
+            } else if std::mem::take(&mut f.excused) {
+                f.repeat_due = Some(Repeat::First);
+                f.retry_at = now + f.timeout(now, config);
             } else if !f.probed && f.timeouts == 0 {
                 f.probed = true;
                 f.repeat_due = Some(Repeat::Last);
@@ -717,8 +753,10 @@ impl<M: Memory> Endpoint<M> {
                 if f.timeouts == 0 {
                     f.first_timeout_at = now;
                 }
-                let silent_since = f.heard_at.max(f.first_timeout_at);
-                if f.timeouts > 0 && now.since(silent_since) >= config.dead_after {
+                let dead_at = f.first_timeout_at + config.dead_after;
+                if now >= dead_at {
+                    // Perhaps only one direction is dead.
+                    self.queue_reset(slot, CloseReason::Reset);
                     self.end(slot, now, CloseReason::TimedOut);
                     return false;
                 }
@@ -726,7 +764,7 @@ impl<M: Memory> Endpoint<M> {
                 self.counters.timeouts.add(1);
                 f.repeat_due = Some(Repeat::First);
                 f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
-                f.retry_at = now + f.timeout(now, config);
+                f.retry_at = (now + f.timeout(now, config)).min(dead_at);
             }
         }
         if now >= f.credit_probe_at {
@@ -765,10 +803,16 @@ impl<M: Memory> Endpoint<M> {
         }
         let f = &mut self.flows[slot as usize];
         if now >= f.give_up_at {
-            // Closing, and nothing has moved for as long as a dead peer is given.
-            self.queue_reset(slot, CloseReason::Reset);
-            self.end(slot, now, CloseReason::Local);
-            return false;
+            // A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our
+            // half is not done, its own time-outs judge; while the application holds messages, the peer may have to wait.
+            let moves = now.since(f.used_at) < self.config.dead_after;
+            if f.tx.fin != Fin::Acked || f.held > 0 || moves {
+                f.give_up_at = now + self.config.dead_after;
+            } else {
+                self.queue_reset(slot, CloseReason::Reset);
+                self.end(slot, now, CloseReason::TimedOut);
+                return false;
+            }
         }
         true
     }

@@ -23,13 +23,17 @@ pub enum CloseReason {
     Idle = 5,
     /// This side reset it.
     LocalReset = 6,
+    /// A message was longer than its receiver's memory can ever hold.
+    MessageTooLarge = 7,
 }
 
 impl CloseReason {
     /// The reason with this number.
     pub fn from_code(code: u16) -> Option<CloseReason> {
         use CloseReason::*;
-        [Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset].into_iter().find(|r| *r as u16 == code)
+        [Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge]
+            .into_iter()
+            .find(|r| *r as u16 == code)
     }
 }
 
@@ -43,6 +47,7 @@ impl std::fmt::Display for CloseReason {
             CloseReason::TimedOut => "the peer does not answer",
             CloseReason::Idle => "idle for too long",
             CloseReason::LocalReset => "reset here",
+            CloseReason::MessageTooLarge => "a message is longer than its receiver's memory",
         })
     }
 }
@@ -60,13 +65,15 @@ pub enum ConnectFailure {
     TimedOut = 3,
     /// The next hop does not answer, or there is no route.
     Unreachable = 4,
+    /// This side closed or reset the flow before it was open.
+    Cancelled = 5,
 }
 
 impl ConnectFailure {
     /// The failure with this number.
     pub fn from_code(code: u16) -> Option<ConnectFailure> {
         use ConnectFailure::*;
-        [Refused, TableFull, TimedOut, Unreachable].into_iter().find(|r| *r as u16 == code)
+        [Refused, TableFull, TimedOut, Unreachable, Cancelled].into_iter().find(|r| *r as u16 == code)
     }
 }
 
@@ -77,6 +84,7 @@ impl std::fmt::Display for ConnectFailure {
             ConnectFailure::TableFull => "the other side has no room for another flow",
             ConnectFailure::TimedOut => "no answer",
             ConnectFailure::Unreachable => "the next hop does not answer, or there is no route",
+            ConnectFailure::Cancelled => "given up here",
         })
     }
 }

@@ -91,9 +91,14 @@ pub(crate) struct Flow {
     pub first_timeout_at: Instant,
     /// Pacing of a window below one segment.
     pub pace_at: Instant,
-    /// The peer's application has no room until then.
+    /// The peer's application has no room; only one segment is repeated now and then, first at this time. Always with
+    /// something outstanding, so that an answer must come.
     pub not_ready_until: Instant,
     pub not_ready_count: u32,
+    /// The peer answered that it has no room: the next repeat is no time-out.
+    pub excused: bool,
+    /// Messages that the application has and has not released.
+    pub held: u32,
     /// Asking for credit while nothing is in flight to bring it.
     pub credit_probe_at: Instant,
     pub credit_probes: u32,
@@ -151,6 +156,8 @@ impl Flow {
             pace_at: Instant::ZERO,
             not_ready_until: Instant::ZERO,
             not_ready_count: 0,
+            excused: false,
+            held: 0,
             credit_probe_at: Instant::FAR_FUTURE,
             credit_probes: 0,
             route_retry_at: Instant::FAR_FUTURE,
@@ -169,7 +176,7 @@ impl Flow {
     /// Whether the congestion window, pacing and the peer's readiness let a segment go.
     #[inline]
     pub(crate) fn window_is_open(&self, now: Instant) -> bool {
-        if now < self.not_ready_until {
+        if self.not_ready_count > 0 {
             return false;
         }
         let window = self.cc.window();
@@ -221,13 +228,8 @@ impl Flow {
                 let mut at = self.retry_at.min(self.rx.ack_at).min(self.keepalive_at);
                 at = at.min(self.tx.reorder_at).min(self.credit_probe_at).min(self.route_retry_at);
                 at = at.min(self.give_up_at);
-                if self.tx.wants_to_send() {
-                    if self.not_ready_until > now {
-                        at = at.min(self.not_ready_until);
-                    }
-                    if self.cc.window() < 1.0 && self.pace_at > now {
-                        at = at.min(self.pace_at);
-                    }
+                if self.cc.window() < 1.0 && self.pace_at > now && self.tx.wants_to_send() {
+                    at = at.min(self.pace_at);
                 }
                 at
             }

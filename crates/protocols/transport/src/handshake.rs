@@ -17,6 +17,8 @@ use std::net::SocketAddr;
 const STRAYS_MAX: usize = 256;
 /// Such packets in a second, at most: they answer what anybody may send.
 const STRAYS_PER_SECOND: u32 = 10_000;
+/// Smallest segment that a peer may ask for: with less, a message would cost more headers than bytes.
+const MSS_MIN: u16 = 64;
 
 /// A packet that belongs to no flow of ours: RETRY, REJECT, RESET.
 pub(crate) struct Stray {
@@ -60,7 +62,7 @@ impl Strays {
         let mut bytes = [0; msg::RETRY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
-        let crc = crc32c::crc32c(&bytes[4..len]);
+        let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
         self.queue.push_back(Stray { local, remote, bytes, len });
     }
@@ -92,7 +94,7 @@ impl<M: Memory> Endpoint<M> {
         packet: &[u8],
     ) -> Verdict {
         let init = match msg::Init::parse(packet) {
-            Ok(init) if header.dst_cid == 0 => init,
+            Ok(init) if header.dst_cid == 0 && init.mss >= MSS_MIN => init,
             _ => return Verdict::Drop(DropReason::Malformed),
         };
         if let Some(&slot) = self.by_remote.get(&(remote, init.src_cid)) {
@@ -143,6 +145,7 @@ impl<M: Memory> Endpoint<M> {
         f.mss = f.mss.min(init.mss);
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
+        f.rx.heard_stamp = header.stamp;
         f.rx.echo = header.stamp;
         f.rx.echo_at = now;
         f.rx.has_echo = true;
@@ -178,7 +181,8 @@ impl<M: Memory> Endpoint<M> {
         }
         let offered_unordered = !f.ordered;
         let unordered = accept.options & option::UNORDERED != 0;
-        if header.ack != f.first_seq || accept.mss > f.mss || unordered != offered_unordered {
+        let mss_fits = (MSS_MIN..=f.mss).contains(&accept.mss);
+        if header.ack != f.first_seq || !mss_fits || unordered != offered_unordered {
             return Verdict::Drop(DropReason::Malformed);
         }
         f.remote_cid = accept.src_cid;
@@ -186,6 +190,11 @@ impl<M: Memory> Endpoint<M> {
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
         f.rx.ack_now = true;
+        // Echoed, so that the server knows the round trip before its first segment.
+        f.rx.heard_stamp = header.stamp;
+        f.rx.echo = header.stamp;
+        f.rx.echo_at = now;
+        f.rx.has_echo = true;
         if let Some(rtt) = echoed_rtt(now, header) {
             f.rtt.sample(now, rtt);
         }
@@ -269,6 +278,8 @@ impl<M: Memory> Endpoint<M> {
             CloseReason::Local
         } else if header.dst_cid == 0 {
             CloseReason::PeerRestarted
+        } else if reset.reason == CloseReason::MessageTooLarge as u16 {
+            CloseReason::MessageTooLarge
         } else {
             CloseReason::Reset
         };
@@ -308,7 +319,7 @@ fn become_open(f: &mut Flow, now: Instant, config: &Config) {
     f.state = State::Open;
     f.control_due = false;
     f.handshake_at = Instant::FAR_FUTURE;
-    f.give_up_at = Instant::FAR_FUTURE;
+    f.give_up_at = if f.closing { now + config.dead_after } else { Instant::FAR_FUTURE };
     f.keepalive_at = now + config.keepalive;
     if let Some(idle) = config.idle_timeout {
         f.keepalive_at = f.keepalive_at.min(now + idle);

@@ -1,7 +1,7 @@
 //! Packets in.
 
 use crate::endpoint::{Endpoint, row};
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use crate::flow::State;
 use crate::handshake::echoed_rtt;
 use crate::ids;
@@ -13,6 +13,8 @@ use barewire_host::{Datagram, Endpoint as HostEndpoint, Host, Verdict};
 use barewire_frame::Frame;
 use barewire_wire::msg::{self, Header, Kind, flag};
 
+/// Silence after which stamps say nothing any more: half of their circle is 34 s.
+const STAMPS_GOOD: Duration = Duration::from_secs(16);
 /// First and longest pause after the peer's application had no room.
 const NOT_READY_FIRST: Duration = Duration::from_millis(1);
 const NOT_READY_SHIFT_MAX: u32 = 5;
@@ -33,7 +35,7 @@ impl<M: Memory> Endpoint<M> {
             Ok(header) => header,
             Err(e) => return Verdict::Drop(e.into()),
         };
-        if msg::crc(packet) != Some(crc32c::crc32c(&packet[4..])) {
+        if msg::crc(packet) != Some(crc_fast::crc32_iscsi(&packet[4..])) {
             return Verdict::Drop(DropReason::BadCrc);
         }
         self.counters.packets_rx.add(1);
@@ -53,18 +55,27 @@ impl<M: Memory> Endpoint<M> {
         if f.remote != remote || f.local != local {
             return Verdict::Drop(DropReason::WrongPeer);
         }
+        let silent = now.since(f.heard_at);
         f.heard_at = now;
         f.keepalives = 0;
         match header.kind {
             Kind::Accept => self.on_accept(now, slot, &header, packet),
             Kind::Retry => self.on_retry(now, slot, packet),
             Kind::Reject => self.on_reject(now, slot, packet),
-            _ => self.on_flow_packet(now, slot, &header, packet, datagram.ecn),
+            _ => self.on_flow_packet(now, slot, &header, packet, datagram.ecn, silent),
         }
     }
 
     /// DATA or ACK of a known flow.
-    fn on_flow_packet(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8], ecn: u8) -> Verdict {
+    fn on_flow_packet(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        header: &Header,
+        packet: &[u8],
+        ecn: u8,
+        silent: Duration,
+    ) -> Verdict {
         match self.flows[slot as usize].state {
             State::Connecting | State::Free => return Verdict::Drop(DropReason::BadState),
             State::Accepting => self.confirm(now, slot),
@@ -74,34 +85,45 @@ impl<M: Memory> Endpoint<M> {
             self.flows[slot as usize].rx.ce = true;
             self.counters.ecn_marks_rx.add(1);
         }
-        let mut verdict = self.on_ack(now, slot, header, packet);
         let f = &mut self.flows[slot as usize];
-        if header.kind == Kind::Data || header.flags & flag::ACK_NOW != 0 {
-            f.rx.echo = header.stamp;
-            f.rx.echo_at = now;
-            f.rx.has_echo = true;
+        // Copies and latecomers, however old, must not be taken for slow round trips.
+        let newer = before(f.rx.heard_stamp, header.stamp) || silent > STAMPS_GOOD;
+        let no_older = newer || f.rx.heard_stamp == header.stamp;
+        if newer {
+            f.rx.heard_stamp = header.stamp;
         }
+        let mut verdict = self.on_ack(now, slot, header, packet, newer);
+        let f = &mut self.flows[slot as usize];
         f.rx.ack_now |= header.flags & flag::ACK_NOW != 0;
+        let mut echo = newer && header.flags & flag::ACK_NOW != 0;
         if header.kind == Kind::Data {
             let data = self.on_data(now, slot, header, packet);
-            if matches!(data, Verdict::Drop(_)) {
-                verdict = data;
+            match data {
+                Verdict::Consumed => echo = no_older,
+                Verdict::Drop(_) => verdict = data,
             }
         } else {
             self.counters.acks_rx.add(1);
+        }
+        let f = &mut self.flows[slot as usize];
+        if echo {
+            f.rx.echo = header.stamp;
+            f.rx.echo_at = now;
+            f.rx.has_echo = true;
         }
         self.after_progress(slot, now);
         self.touch(slot, now);
         verdict
     }
 
-    fn on_ack(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8]) -> Verdict {
+    fn on_ack(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8], newer: bool) -> Verdict {
         let config = &self.config;
         let f = &mut self.flows[slot as usize];
         let in_flight_before = f.tx.in_flight;
         let (flow, owner) = (f.id, f.owner);
-        let (events, counters) = (&mut self.events, &self.counters);
+        let (events, counters, undrained) = (&mut self.events, &self.counters, &mut self.sent_undrained);
         let mut done = |m: crate::sender::OutMessage| {
+            *undrained += 1;
             counters.messages_sent.add(1);
             counters.bytes_sent.add(u64::from(m.buf.len));
             events.push_back(Event::Sent { flow, owner, buf: m.buf, token: m.token, delivered: true });
@@ -120,20 +142,9 @@ impl<M: Memory> Endpoint<M> {
             f.tx.credit_limit = header.credit;
             f.credit_probes = 0;
         }
-        let rtt = echoed_rtt(now, header);
+        let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
         if let Some(rtt) = rtt {
             f.rtt.sample(now, rtt);
-        }
-        if header.flags & flag::NOT_READY != 0 {
-            self.counters.not_ready_rx.add(1);
-            if now >= f.not_ready_until {
-                let pause = NOT_READY_FIRST.as_nanos() << f.not_ready_count.min(NOT_READY_SHIFT_MAX);
-                f.not_ready_until = now + Duration::from_nanos(pause);
-                f.not_ready_count += 1;
-            }
-        } else if f.not_ready_until != Instant::ZERO {
-            f.not_ready_until = Instant::ZERO;
-            f.not_ready_count = 0;
         }
         if outcome.acked > 0 {
             if let Some(rtt) = rtt {
@@ -144,9 +155,21 @@ impl<M: Memory> Endpoint<M> {
             f.probed = false;
             f.repeat_due = None;
             f.restart_retry(now, config);
-            if f.closing && f.give_up_at != Instant::FAR_FUTURE {
-                f.give_up_at = f.give_up_at.max(now + config.dead_after);
+        }
+        if header.flags & flag::NOT_READY != 0 && f.tx.outstanding() > 0 {
+            self.counters.not_ready_rx.add(1);
+            if now >= f.not_ready_until {
+                let pause = NOT_READY_FIRST.as_nanos() << f.not_ready_count.min(NOT_READY_SHIFT_MAX);
+                f.not_ready_until = now + Duration::from_nanos(pause);
+                f.not_ready_count += 1;
             }
+            // It answers, so nothing is lost that an earlier repeat would bring, and it is not dead.
+            (f.timeouts, f.probed, f.excused, f.repeat_due) = (0, false, true, None);
+            f.retry_at = f.not_ready_until;
+        } else if f.not_ready_count > 0 {
+            (f.not_ready_until, f.not_ready_count, f.excused) = (Instant::ZERO, 0, false);
+            f.tx.give_up_older(segs, now, at.floor);
+            f.restart_retry(now, config);
         }
         if header.flags & flag::CE != 0 {
             f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
@@ -154,7 +177,7 @@ impl<M: Memory> Endpoint<M> {
         if outcome.acked_resent || f.tx.has_holes() {
             let lost = f.tx.detect_lost(segs, now, f.rtt.floor());
             self.counters.segments_lost.add(u64::from(lost));
-            if lost > 0 && header.flags & flag::NOT_READY == 0 {
+            if lost > 0 && f.not_ready_count == 0 {
                 f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
             }
         }
@@ -171,6 +194,7 @@ impl<M: Memory> Endpoint<M> {
         let (events, counters) = (&mut self.events, &self.counters);
         let (count, max) = (&mut self.recv_messages, self.config.recv_messages_max);
         let before_place = *count;
+        let mut delivered = 0;
         let result = f.rx.on_segment(
             row(&mut self.msgs, slot),
             &mut self.memory,
@@ -184,8 +208,10 @@ impl<M: Memory> Endpoint<M> {
                 counters.messages_received.add(1);
                 counters.bytes_received.add(u64::from(buf.len));
                 events.push_back(Event::Received { flow, owner, buf });
+                delivered += 1;
             },
         );
+        f.held += delivered;
         match result {
             Ok(()) => {
                 f.used_at = now;
@@ -199,6 +225,10 @@ impl<M: Memory> Endpoint<M> {
             Err(reason) => {
                 // Room that was asked for and not used.
                 *count = before_place;
+                if reason == DropReason::TooLarge {
+                    self.queue_reset(slot, CloseReason::MessageTooLarge);
+                    self.end(slot, now, CloseReason::MessageTooLarge);
+                }
                 Verdict::Drop(reason)
             }
         }
@@ -229,6 +259,10 @@ impl<M: Memory> HostEndpoint for Endpoint<M> {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if let Some(Event::Sent { .. }) = event {
+            self.sent_undrained -= 1;
+        }
+        event
     }
 }

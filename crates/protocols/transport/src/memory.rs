@@ -39,6 +39,12 @@ pub trait Memory {
     fn write(&mut self, buf: RecvBuf, offset: u32, bytes: &[u8]);
     /// Takes back room that no application will see.
     fn free(&mut self, buf: RecvBuf);
+    /// Longest message that `owner` can ever take, in bytes, however empty its memory is. A longer one ends its flow with
+    /// [`CloseReason::MessageTooLarge`](crate::CloseReason::MessageTooLarge): to wait for room would be to wait for ever.
+    fn message_max(&self, owner: u32) -> u32 {
+        let _ = owner;
+        u32::MAX
+    }
     /// Whether `owner` can take another flow (its event ring has room for what a flow may say).
     fn admit_flow(&mut self, owner: u32) -> bool {
         let _ = owner;
@@ -123,5 +129,9 @@ impl Memory for HeapMemory {
     #[inline]
     fn free(&mut self, buf: RecvBuf) {
         self.recv_books.free(buf.offset);
+    }
+
+    fn message_max(&self, _owner: u32) -> u32 {
+        self.recv_books.largest()
     }
 }

@@ -35,7 +35,7 @@ fn lengthen(frame: &mut Frame, template: &Template, len: usize) -> bool {
 fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
     let data = frame.data_mut();
     let packet = &mut data[template.header_len()..];
-    let crc = crc32c::crc32c(&packet[4..]);
+    let crc = crc_fast::crc32_iscsi(&packet[4..]);
     msg::set_crc(packet, crc);
     template.seal(data, ecn);
 }
@@ -101,6 +101,9 @@ impl<M: Memory> Endpoint<M> {
     }
 
     fn take_turn(&mut self, slot: u32, now: Instant, host: &mut Host, frame: &mut Frame) -> Turn {
+        if self.flows[slot as usize].state == State::Free {
+            return Turn::Nothing;
+        }
         if let Some(turn) = self.ensure_route(slot, now, host) {
             return turn;
         }

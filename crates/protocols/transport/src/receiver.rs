@@ -82,10 +82,15 @@ pub(crate) struct Receiver {
     pub echo: u32,
     pub echo_at: Instant,
     pub has_echo: bool,
+    /// Latest stamp heard from the peer: what is older is late or a replay, and times nothing.
+    pub heard_stamp: u32,
     /// Congestion was marked since the last acknowledgement.
     pub ce: bool,
     /// A segment was dropped for want of memory and nothing has been freed since.
     pub not_ready: bool,
+    /// The first message refused for want of memory: later ones wait, or they would take what it waits for, and one
+    /// that may not be handed over before it would keep it for good.
+    starved: Option<u32>,
     credit_window: u32,
     /// Credit for what the application has released.
     consumed: u32,
@@ -107,8 +112,10 @@ impl Receiver {
             echo: 0,
             echo_at: Instant::ZERO,
             has_echo: false,
+            heard_stamp: 0,
             ce: false,
             not_ready: false,
+            starved: None,
             credit_window,
             consumed: 0,
             advertised: credit_window,
@@ -215,12 +222,23 @@ impl Receiver {
         let mut m = InMessage::unpack(msgs[at]);
         match m.stage {
             Stage::Empty => {
-                let buf = if room() { memory.alloc(owner, data.msg_len) } else { None };
+                let in_turn = self.starved.is_none_or(|first| !before(first, data.msg_id));
+                let buf = if in_turn && room() { memory.alloc(owner, data.msg_len) } else { None };
                 let Some(buf) = buf else {
+                    if data.msg_len > memory.message_max(owner) {
+                        return Err(DropReason::TooLarge);
+                    }
+                    if in_turn {
+                        self.starved = Some(data.msg_id);
+                    }
                     self.not_ready = true;
                     self.ack_now = true;
                     return Err(DropReason::NoCredit);
                 };
+                if self.starved == Some(data.msg_id) {
+                    self.starved = None;
+                    self.not_ready = false;
+                }
                 m = InMessage {
                     offset: buf.offset,
                     len: data.msg_len,
@@ -393,13 +411,19 @@ mod tests {
     #[test]
     fn no_memory_means_not_ready_never_lost() {
         let mut rig = Rig::new(true);
-        rig.memory = HeapMemory::new(0, 64);
+        rig.memory = HeapMemory::new(0, 1024);
+        let full = rig.memory.alloc(0, 1000).unwrap();
         assert_eq!(rig.give(0, false, d(0, 100, 0), &[7; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.not_ready && rig.r.ack_now && rig.r.next == u32::MAX - 3);
-        rig.memory = HeapMemory::new(0, 4096);
-        rig.give(0, false, d(0, 100, 0), &[7; 100]).unwrap();
+        rig.memory.free(full);
+        // A later message must not take the room that the first one waits for.
+        assert_eq!(rig.give(1, false, d(1, 100, 0), &[8; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.release(100), "the peer has to hear that there is room again");
-        assert_eq!(rig.got[0], [7; 100]);
+        rig.give(0, false, d(0, 100, 0), &[7; 100]).unwrap();
+        assert!(!rig.r.not_ready);
+        rig.give(1, false, d(1, 100, 0), &[8; 100]).unwrap();
+        assert_eq!(rig.got, [[7; 100], [8; 100]]);
+        assert_eq!(rig.give(2, false, d(2, 2000, 0), &[9; 100]), Err(DropReason::TooLarge));
     }
 
     #[test]

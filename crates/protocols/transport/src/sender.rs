@@ -31,6 +31,8 @@ pub(crate) const SACKED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 pub(crate) const RESENT: u8 = 4;
 pub(crate) const FIN: u8 = 8;
+/// Sent again because it was given up, not to probe.
+const WAS_LOST: u8 = 16;
 
 /// One numbered segment in flight. Kept packed as two words, so that the table of all flows is zeroed memory that the
 /// system hands out when it is first touched.
@@ -218,6 +220,11 @@ impl Sender {
         true
     }
 
+    /// Whether a flow that is not open yet has anything to open for.
+    pub(crate) fn wants_to_open(&self) -> bool {
+        self.unsent_head != NONE
+    }
+
     /// Sent and not acknowledged, lost ones included.
     pub(crate) fn outstanding(&self) -> u32 {
         self.nxt.wrapping_sub(self.una)
@@ -263,6 +270,7 @@ impl Sender {
         if seg.flags & LOST != 0 {
             self.lost -= 1;
             self.in_flight += 1;
+            seg.flags |= WAS_LOST;
         }
         seg.flags = seg.flags & !LOST | RESENT;
         seg.sent = stamp_of(now);
@@ -322,6 +330,10 @@ impl Sender {
             Segment { msg: slot, offset, sent: stamp_of(now), len: len as u16, flags: 0 }
         };
         let seq = self.nxt;
+        if seq == self.una {
+            // Stamps are compared on a circle of 69 s: what was acknowledged before a long silence is no measure.
+            self.has_rack = false;
+        }
         segs[(seq & MASK) as usize] = seg.pack();
         self.nxt = seq.wrapping_add(1);
         self.in_flight += 1;
@@ -354,6 +366,8 @@ impl Sender {
         let resent = seg.flags & RESENT != 0;
         outcome.acked_resent |= resent;
         let trusted = !resent || at_time.now.wrapping_sub(seg.sent) >= at_time.floor;
+        // Given up too soon, then: the path reorders.
+        self.reordering |= !trusted && seg.flags & WAS_LOST != 0;
         if trusted && (!self.has_rack || !before(seg.sent, self.rack)) {
             self.rack = seg.sent;
             self.rack_acked = at_time.now;
@@ -455,6 +469,24 @@ impl Sender {
             self.reorder_at = now + Duration::from_nanos(u64::from(soonest) * STAMP_UNIT_NS);
         }
         lost
+    }
+
+    /// Gives up all that is outstanding and was sent at least `age` stamp units ago: the receiver has said that it
+    /// dropped segments for want of room, and now that it has room again.
+    pub(crate) fn give_up_older(&mut self, segs: &mut [Packed], now: Instant, age: u32) {
+        let now = stamp_of(now);
+        let mut seq = self.una;
+        while seq != self.nxt {
+            let at = (seq & MASK) as usize;
+            let mut seg = Segment::unpack(segs[at]);
+            if seg.flags & (SACKED | LOST) == 0 && now.wrapping_sub(seg.sent) >= age {
+                seg.flags |= LOST;
+                segs[at] = seg.pack();
+                self.in_flight -= 1;
+                self.lost += 1;
+            }
+            seq = seq.wrapping_add(1);
+        }
     }
 
     /// Whether something arrived beyond a hole.

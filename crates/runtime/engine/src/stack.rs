@@ -8,13 +8,14 @@
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
 use barewire_base::{Counter, DropCounters, DropReason, Instant};
-use barewire_frame::{Burst, Frame, Pool};
+use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Endpoint as _, Host, HostEvent, Input, Verdict};
 use barewire_port::{Port, PortError};
 use barewire_transport::{Endpoint, Event, Memory, engine_for};
 
-/// Receive bursts in one cycle, so that a flood cannot keep the application waiting.
-const RX_BURSTS_PER_CYCLE: usize = 4;
+/// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
+/// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
+const RX_BURST_MEMORY: usize = 8;
 /// Transmit bursts in one cycle.
 const TX_BURSTS_PER_CYCLE: usize = 4;
 
@@ -47,11 +48,12 @@ pub struct Stack<M> {
 impl<M: Memory> Stack<M> {
     /// Wires the parts together. `pool` is the port's own.
     pub fn new(port: Box<dyn Port>, pool: Pool, host: Host, endpoint: Endpoint<M>) -> Stack<M> {
+        let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
         Stack {
             port,
             host,
             endpoint,
-            rx: Burst::new(),
+            rx: Burst::with_limit(rx_limit),
             tx: Burst::new(),
             spare: None,
             pool,
@@ -168,16 +170,9 @@ impl<M: Memory> Stack<M> {
     /// # Errors
     /// The port's, when it is down.
     pub fn receive(&mut self, now: Instant, mut forward: Option<&mut Forward<'_>>) -> Result<usize, PortError> {
-        let mut received = 0;
-        for _ in 0..RX_BURSTS_PER_CYCLE {
-            let n = self.port.rx_burst(now, &mut self.rx)?;
-            if n == 0 {
-                break;
-            }
-            received += n;
-            while let Some(frame) = self.rx.pop() {
-                self.take_in(now, &frame, &mut forward);
-            }
+        let received = self.port.rx_burst(now, &mut self.rx)?;
+        while let Some(frame) = self.rx.pop() {
+            self.take_in(now, &frame, &mut forward);
         }
         if received > 0 {
             self.drain_host_events(now);

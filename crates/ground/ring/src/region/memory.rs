@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 
 /// A region of memory that somebody else may write at any time.
 ///
-/// It never yields a `&[u8]`. Copies are made of relaxed atomic words: they are never torn below a word and never
+/// It never yields a `&[u8]`. Copies are made of relaxed atomic words, or in assembly of wider ones: they are never
 /// undefined, but they order nothing; whoever publishes bytes does so through a ring's index. A clone or a slice is cheap
 /// and keeps the memory alive.
 #[derive(Clone)]
@@ -119,8 +119,14 @@ impl Region {
         if !self.contains(offset, out.len()) {
             return false;
         }
+        let wide = wide_part(out.len());
+        if wide > 0 {
+            // SAFETY: `wide <= out.len()`, whose bounds in the region were checked just above; `out` is borrowed mutably, so
+            // it does not overlap region memory, of which no reference is ever made.
+            unsafe { wide_copy(self.ptr.add(offset).as_ptr(), out.as_mut_ptr(), wide) };
+        }
         // SAFETY: the bounds were checked just above, and the region keeps the memory alive (invariant 1).
-        unsafe { copy_out(self.ptr.add(offset).as_ptr(), out) };
+        unsafe { copy_out(self.ptr.add(offset + wide).as_ptr(), &mut out[wide..]) };
         true
     }
 
@@ -131,8 +137,13 @@ impl Region {
         if !self.contains(offset, bytes.len()) {
             return false;
         }
+        let wide = wide_part(bytes.len());
+        if wide > 0 {
+            // SAFETY: as in `read`.
+            unsafe { wide_copy(bytes.as_ptr(), self.ptr.add(offset).as_ptr(), wide) };
+        }
         // SAFETY: as in `read`.
-        unsafe { copy_in(self.ptr.add(offset).as_ptr(), bytes) };
+        unsafe { copy_in(self.ptr.add(offset + wide).as_ptr(), &bytes[wide..]) };
         true
     }
 
@@ -214,6 +225,33 @@ impl std::fmt::Debug for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Region").field("len", &self.len).finish_non_exhaustive()
     }
+}
+
+/// How many of `len` bytes are copied in wide words: all whole steps, where the machine has them.
+#[inline]
+fn wide_part(len: usize) -> usize {
+    #[cfg(all(not(miri), target_arch = "x86_64"))]
+    if len >= super::wide::STEP && super::wide::is_available() {
+        return len - len % super::wide::STEP;
+    }
+    let _ = len;
+    0
+}
+
+/// Copies `len` bytes in wide words.
+///
+/// # Safety
+/// Both ranges are valid, at least one of them is region memory, they do not overlap, and `len` came from [`wide_part`] and
+/// is not zero.
+#[inline]
+unsafe fn wide_copy(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: as the caller vouches; `wide_part` gives a non-zero multiple of the step only where the copy is available.
+    #[cfg(all(not(miri), target_arch = "x86_64"))]
+    unsafe {
+        super::wide::copy(src, dst, len);
+    }
+    #[cfg(not(all(not(miri), target_arch = "x86_64")))]
+    let _ = (src, dst, len);
 }
 
 /// Copies region memory at `src` into `out`: bytes up to the first aligned word, words, then what is left.

@@ -4,6 +4,8 @@
 mod memory;
 #[cfg(loom)]
 mod model;
+#[cfg(all(not(loom), not(miri), target_arch = "x86_64"))]
+mod wide;
 
 #[cfg(not(loom))]
 pub use memory::Region;

@@ -1,61 +1,122 @@
-//! Two hosts with the message transport in a simulated world.
+//! Hosts with the message transport in a simulated world.
 #![allow(dead_code)]
 
-use barewire_base::{Duration, Instant};
+use barewire_base::{Duration, Instant, Prng};
 use barewire_frame::{Frame, Pool};
-use barewire_host::{Endpoint as _, Host, HostConfig, HostEvent, Input};
-use barewire_sim::{Node, World};
+use barewire_host::{Endpoint as _, Host, HostConfig, Input};
+use barewire_sim::{ExactlyOnce, LinkConfig, LinkId, Node, NodeId, Order, World, content_hash};
 use barewire_transport::*;
 use barewire_wire::MacAddr;
-use std::collections::VecDeque;
+use barewire_wire::msg::{Header, Kind};
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+pub mod forge;
+
+/// Message memory that a test can write to and read from.
+pub trait TestMemory: Memory + 'static {
+    fn reserve(&mut self, owner: u32, len: u32) -> Option<SendBuf>;
+    fn send_bytes(&mut self, buf: SendBuf) -> &mut [u8];
+    fn release_send(&mut self, buf: SendBuf);
+    fn recv_bytes(&self, buf: RecvBuf) -> &[u8];
+    /// Bytes free to send from and to receive into.
+    fn available(&self) -> (u64, u64);
+}
+
+impl TestMemory for HeapMemory {
+    fn reserve(&mut self, _owner: u32, len: u32) -> Option<SendBuf> {
+        HeapMemory::reserve(self, len)
+    }
+    fn send_bytes(&mut self, buf: SendBuf) -> &mut [u8] {
+        HeapMemory::send_bytes(self, buf)
+    }
+    fn release_send(&mut self, buf: SendBuf) {
+        assert!(HeapMemory::release_send(self, buf), "given back twice");
+    }
+    fn recv_bytes(&self, buf: RecvBuf) -> &[u8] {
+        HeapMemory::recv_bytes(self, buf)
+    }
+    fn available(&self) -> (u64, u64) {
+        HeapMemory::available(self)
+    }
+}
+
+pub type OnMessage = Box<dyn FnMut(Instant, FlowId, &[u8])>;
+
 /// A host with an endpoint: what an engine makes of them, without a port.
-pub struct Station {
+pub struct Station<M: TestMemory = HeapMemory> {
     pub host: Host,
-    pub endpoint: Endpoint<HeapMemory>,
+    pub endpoint: Endpoint<M>,
     pub pool: Pool,
     pub events: VecDeque<Event>,
-    /// Received messages are copied out and released at once.
-    pub reads: bool,
+    /// Owners whose received messages stay where they are until `read`.
+    pub idle_owners: Vec<u32>,
+    pub held: VecDeque<(FlowId, RecvBuf)>,
     /// Every received message is sent back.
     pub echo: bool,
+    pub keep: bool,
     pub inbox: Vec<(FlowId, Vec<u8>)>,
+    /// Sees each message instead of the inbox.
+    pub on_message: Option<OnMessage>,
+    pub received: u64,
+    pub received_bytes: u64,
     pub sent: Vec<(u64, bool)>,
+    pub last_sent: Instant,
     pub now: Instant,
 }
 
 pub fn ip(n: u8, v6: bool) -> IpAddr {
-    if v6 { format!("fd00::{n}").parse().unwrap() } else { IpAddr::from([10, 0, 0, n]) }
+    if v6 { format!("fd00::{n:x}").parse().unwrap() } else { IpAddr::from([10, 0, 0, n]) }
+}
+
+pub fn mac(n: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, n]
 }
 
 impl Station {
     pub fn new(n: u8, pool: Pool, config: Config) -> Station {
-        Station::with_memory(n, pool, config, HeapMemory::new(8 << 20, 8 << 20))
+        Station::with_memory(n, pool, config, HeapMemory::new(16 << 20, 16 << 20))
     }
+}
 
-    pub fn with_memory(n: u8, pool: Pool, config: Config, memory: HeapMemory) -> Station {
-        let mut host = HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]));
-        host.ipv4 = vec![([10, 0, 0, n].into(), 24)];
-        host.ipv6 = vec![(format!("fd00::{n}").parse().unwrap(), 64)];
+impl<M: TestMemory> Station<M> {
+    pub fn with_memory(n: u8, pool: Pool, config: Config, memory: M) -> Station<M> {
         let mut secret = [n; 32];
         secret[0] = 0x5e;
+        Self::with_secret(n, pool, config, memory, secret)
+    }
+
+    pub fn with_secret(n: u8, pool: Pool, config: Config, memory: M, secret: [u8; 32]) -> Station<M> {
+        let mut host = HostConfig::new(MacAddr(mac(n)));
+        host.ipv4 = vec![([10, 0, 0, n].into(), 16)];
+        host.ipv6 = vec![(format!("fd00::{n:x}").parse().unwrap(), 64)];
         Station {
             host: Host::new(host),
             endpoint: Endpoint::new(config, memory, secret).unwrap(),
             pool,
             events: VecDeque::new(),
-            reads: true,
+            idle_owners: vec![],
+            held: VecDeque::new(),
             echo: false,
+            keep: true,
             inbox: vec![],
+            on_message: None,
+            received: 0,
+            received_bytes: 0,
             sent: vec![],
+            last_sent: Instant::ZERO,
             now: Instant::ZERO,
         }
     }
 
     pub fn send(&mut self, flow: FlowId, bytes: &[u8], token: u64) -> Result<(), SendError> {
-        let buf = self.endpoint.memory_mut().reserve(bytes.len() as u32).ok_or(SendError::WouldBlock)?;
-        self.endpoint.memory_mut().send_bytes(buf).copy_from_slice(bytes);
+        self.send_as(0, flow, bytes, token)
+    }
+
+    pub fn send_as(&mut self, owner: u32, flow: FlowId, bytes: &[u8], token: u64) -> Result<(), SendError> {
+        let memory = self.endpoint.memory_mut();
+        let buf = memory.reserve(owner, bytes.len() as u32).ok_or(SendError::WouldBlock)?;
+        memory.send_bytes(buf).copy_from_slice(bytes);
         let now = self.now;
         let result = self.endpoint.send(now, flow, buf, token);
         if result.is_err() {
@@ -65,26 +126,51 @@ impl Station {
     }
 
     fn settle(&mut self, now: Instant) {
-        while let Some(e) = self.host.poll_event() {
-            let (HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = e else { continue };
+        while self.host.poll_event().is_some() {
             self.endpoint.routes_changed(now);
         }
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Received { flow, buf, .. } if self.reads => {
-                    let bytes = self.endpoint.memory().recv_bytes(buf).to_vec();
-                    self.endpoint.release(now, flow, buf);
-                    if self.echo {
-                        let _ = self.send(flow, &bytes, 0);
+                Event::Received { flow, buf, owner } => {
+                    self.held.push_back((flow, buf));
+                    if !self.idle_owners.contains(&owner) {
+                        self.read_last(now);
                     }
-                    self.inbox.push((flow, bytes));
                 }
                 Event::Sent { buf, token, delivered, .. } => {
                     self.endpoint.memory_mut().release_send(buf);
                     self.sent.push((token, delivered));
+                    self.last_sent = now;
                 }
                 other => self.events.push_back(other),
             }
+        }
+    }
+
+    fn read_last(&mut self, now: Instant) {
+        let (flow, buf) = self.held.pop_back().expect("a message is held");
+        self.take(now, flow, buf);
+    }
+
+    /// Reads the message that has waited longest.
+    pub fn read_one(&mut self, now: Instant) -> bool {
+        let Some((flow, buf)) = self.held.pop_front() else { return false };
+        self.take(now, flow, buf);
+        true
+    }
+
+    fn take(&mut self, now: Instant, flow: FlowId, buf: RecvBuf) {
+        self.received += 1;
+        self.received_bytes += u64::from(buf.len);
+        let bytes = self.endpoint.memory().recv_bytes(buf).to_vec();
+        self.endpoint.release(now, flow, buf);
+        if self.echo {
+            self.send(flow, &bytes, 0).expect("room to send back");
+        }
+        if let Some(on_message) = &mut self.on_message {
+            on_message(now, flow, &bytes);
+        } else if self.keep {
+            self.inbox.push((flow, bytes));
         }
     }
 
@@ -95,18 +181,51 @@ impl Station {
         })
     }
 
-    pub fn closed(&self) -> Option<CloseReason> {
-        self.events.iter().find_map(|e| match e {
-            Event::Closed { reason, .. } => Some(*reason),
-            _ => None,
-        })
+    /// Reasons of all `Closed` events so far.
+    pub fn closes(&self) -> Vec<CloseReason> {
+        self.events
+            .iter()
+            .filter_map(|e| match e {
+                Event::Closed { reason, .. } => Some(*reason),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn closed_of(&self, id: FlowId) -> Vec<CloseReason> {
+        self.events
+            .iter()
+            .filter_map(|e| match e {
+                Event::Closed { reason, flow, .. } if *flow == id => Some(*reason),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn connect_failures(&self) -> Vec<ConnectFailure> {
+        self.events
+            .iter()
+            .filter_map(|e| match e {
+                Event::ConnectFailed { reason, .. } => Some(*reason),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn count(&self, name: &str) -> u64 {
+        self.endpoint.counters().iter().find(|c| c.0 == name).unwrap_or_else(|| panic!("{name}")).1
+    }
+
+    pub fn drops(&self, reason: barewire_base::DropReason) -> u64 {
+        self.endpoint.counters().drops.get(reason)
     }
 }
 
-impl Node for Station {
+impl<M: TestMemory> Node for Station<M> {
     fn handle_frame(&mut self, now: Instant, frame: Frame) {
         self.now = now;
         if let Input::Udp(datagram) = self.host.handle_frame(now, &frame) {
+            // As an engine does: what nobody serves goes to the endpoint all the same, for its refusals.
             self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
         }
         self.settle(now);
@@ -136,40 +255,178 @@ impl Node for Station {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let (a, b) = (self.host.poll_timeout(), self.endpoint.poll_timeout());
-        let at = match (a, b) {
-            (Some(a), Some(b)) => a.min(b),
-            (a, b) => a.or(b)?,
-        };
-        Some(at)
+        match (self.host.poll_timeout(), self.endpoint.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 }
 
 pub const PORT: u16 = 888;
 
 /// Two stations on one link; the second listens.
-pub fn pair(seed: u64, link: barewire_sim::LinkConfig, config: &Config) -> (World, barewire_sim::NodeId, barewire_sim::NodeId) {
-    let mut world = World::new(seed);
-    let (pa, pb) = (world.pool().clone(), world.pool().clone());
-    let a = world.add_node(Box::new(Station::new(1, pa, config.clone())));
-    let mut server = Station::new(2, pb, config.clone());
-    server.endpoint.listen(PORT, 0, 7).unwrap();
-    let b = world.add_node(Box::new(server));
-    world.connect(a, b, link);
-    (world, a, b)
+pub struct Pair {
+    pub world: World,
+    pub a: NodeId,
+    pub b: NodeId,
+    pub link: LinkId,
 }
 
-/// Connects the first station to the second one.
-pub fn connect(world: &mut World, a: barewire_sim::NodeId, ordered: bool, v6: bool) -> FlowId {
-    let now = world.local_now(a);
-    let station = world.node_mut::<Station>(a);
+pub fn pair(seed: u64, link: LinkConfig, config: &Config) -> Pair {
+    pair_with(seed, link, config, config)
+}
+
+pub fn pair_with(seed: u64, link: LinkConfig, client: &Config, server: &Config) -> Pair {
+    let mut world = World::new(seed);
+    let pool = world.pool().clone();
+    let a = world.add_node(Box::new(Station::new(1, pool.clone(), client.clone())));
+    let mut server = Station::new(2, pool, server.clone());
+    server.endpoint.listen(PORT, 0, 7).unwrap();
+    let b = world.add_node(Box::new(server));
+    let link = world.connect(a, b, link);
+    Pair { world, a, b, link }
+}
+
+impl Pair {
+    pub fn a(&mut self) -> &mut Station {
+        let now = self.world.local_now(self.a);
+        let station = self.world.node_mut::<Station>(self.a);
+        station.now = now;
+        station
+    }
+
+    pub fn b(&mut self) -> &mut Station {
+        let now = self.world.local_now(self.b);
+        let station = self.world.node_mut::<Station>(self.b);
+        station.now = now;
+        station
+    }
+
+    /// Asks for a flow from the first station to the second one.
+    pub fn connect(&mut self, ordered: bool, v6: bool) -> FlowId {
+        connect(&mut self.world, self.a, 1, 2, ordered, v6)
+    }
+
+    /// An open flow, as both ends name it, on whatever link there is.
+    pub fn open(&mut self) -> (FlowId, FlowId) {
+        let flow = self.connect(true, false);
+        let (a, b) = (self.a, self.b);
+        let before = self.world.node::<Station>(b).events.len();
+        let accepted = |w: &World| {
+            w.node::<Station>(b).events.iter().skip(before).find_map(|e| match e {
+                Event::Accepted { flow, .. } => Some(*flow),
+                _ => None,
+            })
+        };
+        let connected = |w: &World| {
+            w.node::<Station>(a).events.iter().any(|e| matches!(e, Event::Connected { flow: f, .. } if *f == flow))
+        };
+        self.world.run_while(secs(5), |w| !connected(w) || accepted(w).is_none()).unwrap_done();
+        let peer = accepted(&self.world).unwrap();
+        (flow, peer)
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        assert_eq!(self.world.run_for(time), barewire_sim::Outcome::Done);
+    }
+
+    /// Everything is closed, freed and back where it came from.
+    pub fn assert_clean(self) {
+        for n in [self.a, self.b] {
+            assert_idle(self.world.node::<Station>(n));
+        }
+        self.world.close().unwrap();
+    }
+}
+
+/// No flow, no message, and all memory free.
+pub fn assert_idle<M: TestMemory>(s: &Station<M>) {
+    assert_eq!(s.endpoint.flows_used(), 0, "{:?}", s.endpoint.flows().collect::<Vec<_>>());
+    assert_eq!(s.endpoint.messages_under_way(), 0);
+    assert_eq!(s.endpoint.received_messages(), 0);
+    assert_eq!(s.held.len(), 0);
+    let fresh = HeapMemory::new(16 << 20, 16 << 20).available();
+    assert_eq!(s.endpoint.memory().available(), fresh);
+}
+
+/// Asks for a flow between two stations by their numbers.
+pub fn connect(world: &mut World, node: NodeId, from: u8, to: u8, ordered: bool, v6: bool) -> FlowId {
+    let now = world.local_now(node);
+    let station = world.node_mut::<Station>(node);
     station.now = now;
-    station
-        .endpoint
-        .connect(now, 0, SocketAddr::new(ip(1, v6), 0), SocketAddr::new(ip(2, v6), PORT), ordered, 42)
-        .unwrap()
+    let (local, remote) = (SocketAddr::new(ip(from, v6), 0), SocketAddr::new(ip(to, v6), PORT));
+    station.endpoint.connect(now, 0, local, remote, ordered, 42).unwrap()
+}
+
+pub fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
 }
 
 pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Bytes that no other message has.
+pub fn message(id: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0xa5; len];
+    Prng::new(id).fill(&mut bytes);
+    bytes
+}
+
+/// What a frame carries, if it is one of the transport's.
+pub fn kind_of(frame: &[u8]) -> Option<(Kind, Header)> {
+    let packet = packet_of(frame)?;
+    let header = Header::parse(packet).ok()?;
+    Some((header.kind, header))
+}
+
+/// The UDP payload of an untagged frame.
+pub fn packet_of(frame: &[u8]) -> Option<&[u8]> {
+    match frame.get(12..14)? {
+        [0x08, 0x00] if frame.get(23)? == &17 => frame.get(42..),
+        [0x86, 0xdd] if frame.get(20)? == &17 => frame.get(62..),
+        _ => None,
+    }
+}
+
+/// Checks one direction of one flow. Ordered flows know a message by its place, others by what it says.
+pub struct Ledger {
+    pub check: ExactlyOnce,
+    ordered: bool,
+    by_hash: HashMap<u64, VecDeque<u64>>,
+    next_sent: u64,
+    next_received: u64,
+}
+
+impl Ledger {
+    pub fn new(ordered: bool) -> Ledger {
+        Ledger {
+            check: ExactlyOnce::new(if ordered { Order::InOrder } else { Order::Unordered }),
+            ordered,
+            by_hash: HashMap::new(),
+            next_sent: 0,
+            next_received: 0,
+        }
+    }
+
+    pub fn sent(&mut self, bytes: &[u8]) {
+        self.check.sent(self.next_sent, bytes);
+        self.by_hash.entry(content_hash(bytes)).or_default().push_back(self.next_sent);
+        self.next_sent += 1;
+    }
+
+    pub fn received(&mut self, bytes: &[u8]) {
+        let id = if self.ordered {
+            self.next_received
+        } else {
+            let known = self.by_hash.get_mut(&content_hash(bytes));
+            known.and_then(|ids| ids.pop_front()).unwrap_or(u64::MAX)
+        };
+        self.next_received += 1;
+        self.check.received(id, bytes);
+    }
 }

@@ -1,0 +1,259 @@
+//! The application's side of a channel.
+
+use crate::layout::{APP_PARKED, CLOSED, DAEMON_PARKED, ENTRY_WORDS, HEADER_LEN, ROOM_WANTED, Span};
+use crate::sys::{self, Memory, TimeLeft};
+use crate::{BadEntry, ChannelError, ChannelFds, Completion, Geometry, Request};
+use barewire_ring::park::ParkFlag;
+use barewire_ring::{Region, spsc};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+
+/// Completions taken before their places are given back, if more are ready: the daemon need not wait for the last.
+const GIVE_BACK: usize = 64;
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// There is a completion to take.
+    Ready,
+    /// The time was over first.
+    TimedOut,
+    /// The daemon died, closed the channel or destroyed it, and every completion before that was taken: nothing more will
+    /// come.
+    Gone,
+}
+
+/// The application's side of one channel. It may move between threads, but one thread uses it at a time.
+///
+/// [`submit`](AppChannel::submit) as many requests as there are, then [`flush`](AppChannel::flush).
+#[derive(Debug)]
+pub struct AppChannel {
+    geometry: Geometry,
+    sq: spsc::Producer<ENTRY_WORDS>,
+    /// Requests written but not yet published.
+    pending: usize,
+    cq: spsc::Consumer<ENTRY_WORDS>,
+    /// Completions that the CQ is known to hold, and how many of them were taken but not yet given back.
+    ready: usize,
+    taken: usize,
+    send_memory: Region,
+    recv_memory: Region,
+    /// The whole of the memory, for its words.
+    memory: Region,
+    app_parked: ParkFlag,
+    daemon_parked: ParkFlag,
+    room_wanted: ParkFlag,
+    /// The doorbell was found hung up.
+    hung_up: bool,
+    wake_app: OwnedFd,
+    wake_daemon: OwnedFd,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl AppChannel {
+    /// Attaches to a new channel. Nothing is believed before it was checked: the memory must be sealed, and its header,
+    /// geometry and length must agree.
+    ///
+    /// # Errors
+    /// [`ChannelError`] says which check failed, or which call.
+    pub fn attach(fds: ChannelFds) -> Result<AppChannel, ChannelError> {
+        let ChannelFds { memory, wake_app, wake_daemon } = fds;
+        let file = Memory::adopt(memory)?;
+        let reader = File::from(file.fd().try_clone_to_owned().map_err(ChannelError::sys("dup"))?);
+        let mut header = [0; HEADER_LEN];
+        // The sealed length cannot change between this check and the next.
+        if file.len() < HEADER_LEN as u64 {
+            return Err(ChannelError::BadMagic);
+        }
+        reader.read_exact_at(&mut header, 0).map_err(ChannelError::sys("pread"))?;
+        let geometry = Geometry::from_header(&header)?;
+        let layout = geometry.layout()?;
+        let wrong_size = || ChannelError::Size { got: file.len(), want: layout.total as u64 };
+        if file.len() != layout.total as u64 {
+            return Err(wrong_size());
+        }
+        let memory = file.map().map_err(ChannelError::sys("mmap"))?;
+        let slice = |span: Span| memory.slice(span.at, span.len).ok_or_else(wrong_size);
+        let flag = |offset| ParkFlag::new(&memory, offset).ok_or_else(wrong_size);
+        Ok(AppChannel {
+            geometry,
+            sq: spsc::producer(slice(layout.sq)?, geometry.sq_entries).ok_or_else(wrong_size)?,
+            pending: 0,
+            cq: spsc::consumer(slice(layout.cq)?, geometry.cq_entries).ok_or_else(wrong_size)?,
+            ready: 0,
+            taken: 0,
+            send_memory: slice(layout.send)?,
+            recv_memory: slice(layout.recv)?,
+            app_parked: flag(APP_PARKED)?,
+            daemon_parked: flag(DAEMON_PARKED)?,
+            room_wanted: flag(ROOM_WANTED)?,
+            memory,
+            hung_up: false,
+            wake_app,
+            wake_daemon,
+            not_sync: PhantomData,
+        })
+    }
+
+    /// The sizes of the channel.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Where to write messages before sending them.
+    #[inline]
+    pub fn send_memory(&self) -> &Region {
+        &self.send_memory
+    }
+
+    /// Where received messages are.
+    #[inline]
+    pub fn recv_memory(&self) -> &Region {
+        &self.recv_memory
+    }
+
+    /// Writes a request; [`flush`](AppChannel::flush) publishes it. False, and nothing written, when the SQ is full: flush,
+    /// and try again when the daemon has worked.
+    #[inline]
+    #[must_use]
+    pub fn submit(&mut self, request: &Request) -> bool {
+        if self.sq.free_at_least(self.pending + 1) <= self.pending {
+            return false;
+        }
+        self.sq.write(self.pending, &request.encode());
+        self.pending += 1;
+        true
+    }
+
+    /// Publishes what was submitted, and wakes the daemon if it sleeps. One system call at most.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.pending != 0 {
+            self.sq.commit(self.pending);
+            self.pending = 0;
+            if self.daemon_parked.should_wake() {
+                sys::eventfd_ring(self.wake_daemon.as_fd());
+            }
+        }
+    }
+
+    /// The next completion, or what stands in its place (only a daemon gone mad writes that). `None` when there is none.
+    /// Offsets and lengths are for the caller to check; the memories' own bounds are checked at every access.
+    #[inline]
+    pub fn next_completion(&mut self) -> Option<Result<Completion, BadEntry>> {
+        if (self.taken == self.ready || self.taken == GIVE_BACK) && !self.look() {
+            return None;
+        }
+        let words = self.cq.read(self.taken);
+        self.taken += 1;
+        Some(Completion::decode(words))
+    }
+
+    /// Whether [`next_completion`](AppChannel::next_completion) has one.
+    #[inline]
+    pub fn has_completion(&mut self) -> bool {
+        self.taken != self.ready || self.look()
+    }
+
+    #[inline]
+    fn give_back(&mut self) {
+        if self.taken != 0 {
+            self.cq.release(self.taken);
+            self.ready -= self.taken;
+            self.taken = 0;
+        }
+    }
+
+    /// Gives back what was taken and looks for more.
+    fn look(&mut self) -> bool {
+        self.give_back();
+        if self.ready == 0 {
+            self.ready = self.cq.available();
+        }
+        // No fence between the release and this look at the flag, which may therefore miss a daemon that goes to sleep just
+        // now. The next look sees it, and `arm` has the fence.
+        if self.memory.atomic_u32(ROOM_WANTED).is_some_and(|flag| flag.load(Relaxed) != 0) {
+            self.tell_of_room();
+        }
+        self.ready != 0
+    }
+
+    #[cold]
+    fn tell_of_room(&mut self) {
+        if self.room_wanted.should_wake() {
+            sys::eventfd_ring(self.wake_daemon.as_fd());
+        }
+    }
+
+    /// Waits for a completion; `timeout` `None`: for ever. Flushes first. Does not spin: who wants to spins before.
+    ///
+    /// # Errors
+    /// A signal came (`Interrupted`).
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Wake> {
+        let mut left = TimeLeft::new(timeout);
+        loop {
+            if !self.arm() {
+                return Ok(if self.has_completion() { Wake::Ready } else { Wake::Gone });
+            }
+            let polled = sys::poll(self.wake_app.as_fd(), &mut left);
+            self.app_parked.cancel();
+            let polled = polled?;
+            if let Some(polled) = polled {
+                self.hung_up |= polled.hung_up || (polled.readable && !sys::socket_drain(self.wake_app.as_fd()));
+            }
+            if self.has_completion() {
+                return Ok(Wake::Ready);
+            }
+            if self.is_closed() {
+                return Ok(Wake::Gone);
+            }
+            if polled.is_none() {
+                return Ok(Wake::TimedOut);
+            }
+            // Rung for completions that were taken before.
+        }
+    }
+
+    /// Readable when the daemon has rung, and hung up when it has closed the channel or died: for an epoll of the user's.
+    /// Between [`arm`](AppChannel::arm) and [`disarm`](AppChannel::disarm) only; the user must not read it.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.wake_app.as_fd()
+    }
+
+    /// Call it before a sleep on [`event_fd`](AppChannel::event_fd): flushes, then asks the daemon to ring. False when there
+    /// is a completion, or nothing will ever come: then do not sleep.
+    #[must_use]
+    pub fn arm(&mut self) -> bool {
+        self.flush();
+        // Before `prepare`'s fence, so that the look after it cannot miss a daemon that waits for just this.
+        self.give_back();
+        self.app_parked.prepare();
+        if self.has_completion() || self.is_closed() {
+            self.app_parked.cancel();
+            return false;
+        }
+        true
+    }
+
+    /// Call it after the sleep: asks for no more ringing, and makes [`event_fd`](AppChannel::event_fd) unreadable. Then look
+    /// for completions.
+    pub fn disarm(&mut self) {
+        self.app_parked.cancel();
+        self.hung_up |= !sys::socket_drain(self.wake_app.as_fd());
+    }
+
+    /// Whether the daemon closed the channel, destroyed it, or was found dead by a wait. Completions may still be there.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.hung_up
+            || self.sq.is_corrupt()
+            || self.cq.is_corrupt()
+            || self.memory.atomic_u32(CLOSED).is_none_or(|closed| closed.load(Acquire) != 0)
+    }
+}

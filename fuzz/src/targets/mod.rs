@@ -1,0 +1,8 @@
+//! The bodies of the targets.
+
+pub mod counters;
+pub mod host;
+pub mod pcap;
+pub mod transport;
+pub mod uri;
+pub mod wire;
