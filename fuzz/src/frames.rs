@@ -1,6 +1,8 @@
 //! Valid frames, for corpora and for the world of a target.
 
-use barewire_wire::{EtherType, MacAddr, Protocol, arp, eth, icmpv4, icmpv6, ipv4, ipv6, ndisc, tcp, udp, vlan};
+use barewire_wire::{
+    EtherType, MacAddr, Protocol, arp, eth, icmpv4, icmpv6, ipv4, ipv6, ndisc, tcp, udp, vlan,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The Ethernet address of host `n`.
@@ -45,8 +47,17 @@ pub fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
 fn ip4(from: u8, to: u8, protocol: Protocol, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0xa5; ipv4::HEADER_LEN + payload.len()];
     let (src, dst, payload_len) = (v4(from), v4(to), payload.len() as u16);
-    let repr =
-        ipv4::Repr { src, dst, protocol, payload_len, ttl: 64, dscp: 0, ecn: 0, ident: 1, dont_fragment: true };
+    let repr = ipv4::Repr {
+        src,
+        dst,
+        protocol,
+        payload_len,
+        ttl: 64,
+        dscp: 0,
+        ecn: 0,
+        ident: 1,
+        dont_fragment: true,
+    };
     repr.emit(&mut ipv4::Packet::new_unchecked(&mut out[..]));
     out[ipv4::HEADER_LEN..].copy_from_slice(payload);
     ethernet(mac(to), mac(from), EtherType::IPV4, &out)
@@ -177,6 +188,9 @@ mod tests {
         assert_eq!(datagrams, 3);
         let drops: Vec<_> = host.counters().drops.iter().map(|(reason, n)| (reason.as_str(), n)).collect();
         // The ARP reply and the advertisement answer nothing that was asked, TCP is not spoken here.
-        assert!(drops.iter().all(|(reason, _)| ["bad_neighbour", "unknown_protocol"].contains(reason)), "{drops:?}");
+        assert!(
+            drops.iter().all(|(reason, _)| ["bad_neighbour", "unknown_protocol"].contains(reason)),
+            "{drops:?}"
+        );
     }
 }

@@ -10,6 +10,7 @@
 //! | [`uri`] | `PortUri` | a URI prints as one that parses to the same |
 //! | [`pcap`] | `PcapReader` | it advances, ends, reads the same in pieces, and `PcapWriter` keeps what it gives |
 //! | [`counters`] | `CountersReader` on a file | no more entries than the file holds, names fit for a terminal |
+//! | [`channel_entry`] | requests and completions of a ring | one encoding of each entry |
 //! | [`host`] | `Host` | replies bounded and well-formed, no mapping stolen, real datagrams still pass |
 //! | [`transport`] | two live endpoints with an open flow, and a hostile peer | the honest flow stays open and carries messages |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod targets;
 
 pub use mutate::Mutator;
 pub use smoke::{Failure, INPUT_MAX, Outcome, input_of, smoke};
+pub use targets::channel_entry::channel_entry;
 pub use targets::counters::counters;
 pub use targets::host::host;
 pub use targets::pcap::pcap;
@@ -49,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "uri", run: uri, corpus: targets::uri::corpus, weight: 20 },
     Target { name: "pcap", run: pcap, corpus: targets::pcap::corpus, weight: 8 },
     Target { name: "counters", run: counters, corpus: targets::counters::corpus, weight: 8 },
+    Target { name: "channel_entry", run: channel_entry, corpus: targets::channel_entry::corpus, weight: 12 },
     Target { name: "host", run: host, corpus: targets::host::corpus, weight: 8 },
     Target { name: "transport", run: transport, corpus: targets::transport::corpus, weight: 4 },
 ];

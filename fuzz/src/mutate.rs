@@ -3,7 +3,8 @@
 use barewire_base::Prng;
 
 /// Numbers at which length fields go wrong.
-const EDGES: &[u32] = &[0, 1, 7, 8, 20, 40, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff];
+const EDGES: &[u32] =
+    &[0, 1, 7, 8, 20, 40, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff];
 /// Most edits of one input.
 const EDITS_MAX: u64 = 5;
 

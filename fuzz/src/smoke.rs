@@ -3,9 +3,9 @@
 use crate::{Mutator, Target};
 use barewire_base::Prng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest input in bytes.
@@ -121,7 +121,10 @@ mod tests {
         let target = TARGETS.iter().find(|t| t.name == name).unwrap();
         let outcome = smoke(target, 1, iterations, no_hang);
         if let Some(failure) = &outcome.failure {
-            panic!("{name}, seed 1, iteration {}: {}\n{:02x?}", failure.iteration, failure.message, failure.input);
+            panic!(
+                "{name}, seed 1, iteration {}: {}; replay with xtask fuzz-smoke",
+                failure.iteration, failure.message
+            );
         }
         assert_eq!(outcome.inputs, iterations);
         assert!(outcome.things > iterations / 2, "{} things", outcome.things);
@@ -145,6 +148,11 @@ mod tests {
     #[test]
     fn counters() {
         passes("counters", 4_000);
+    }
+
+    #[test]
+    fn channel_entry() {
+        passes("channel_entry", 20_000);
     }
 
     #[test]
@@ -184,7 +192,11 @@ mod tests {
         for (i, target) in TARGETS.iter().enumerate() {
             assert!(TARGETS[..i].iter().all(|t| t.name != target.name));
             let corpus = (target.corpus)();
-            assert!(!corpus.is_empty() && corpus.iter().all(|entry| entry.len() <= INPUT_MAX), "{}", target.name);
+            assert!(
+                !corpus.is_empty() && corpus.iter().all(|entry| entry.len() <= INPUT_MAX),
+                "{}",
+                target.name
+            );
         }
     }
 }

@@ -30,7 +30,8 @@ struct Options {
 }
 
 fn parse(args: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { target: None, iterations: ITERATIONS_DEFAULT, seed: SEED_DEFAULT, input: None };
+    let mut options =
+        Options { target: None, iterations: ITERATIONS_DEFAULT, seed: SEED_DEFAULT, input: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let (name, inline) = match arg.split_once('=') {
@@ -64,7 +65,10 @@ pub fn main(args: &[String]) -> anyhow::Result<bool> {
     }
     let options = parse(args)?;
     let Some(name) = &options.target else {
-        anyhow::ensure!(canary_sings(), "the canary does not sing: panics are not seen, so no target can be trusted");
+        anyhow::ensure!(
+            canary_sings(),
+            "the canary does not sing: panics are not seen, so no target can be trusted"
+        );
         println!("canary: fails, as it must");
         let whole: u64 = TARGETS.iter().map(|t| t.weight).sum();
         let mut good = true;

@@ -62,7 +62,9 @@ pub fn counters(data: &[u8]) -> u64 {
         let capacity = reader.capacity();
         let mut seen = 0;
         for (name, kind, value) in reader.read().expect("the file is as it was") {
-            assert!(!name.is_empty() && name.len() <= COUNTER_NAME_MAX && !name.chars().any(char::is_control));
+            assert!(
+                !name.is_empty() && name.len() <= COUNTER_NAME_MAX && !name.chars().any(char::is_control)
+            );
             let _ = (kind, value);
             seen += 1;
         }
@@ -81,8 +83,10 @@ pub fn corpus() -> Vec<Vec<u8>> {
     let scratch = Scratch::new();
     let path = scratch.path.with_extension("page");
     let mut page = CountersPage::create(&path, 5).expect("a page");
-    let slots: Vec<_> =
-        ["rx_frames", "tx_frames", "drops.bad_crc"].iter().map(|name| page.register(name, CounterKind::Counter).expect("a slot")).collect();
+    let slots: Vec<_> = ["rx_frames", "tx_frames", "drops.bad_crc"]
+        .iter()
+        .map(|name| page.register(name, CounterKind::Counter).expect("a slot"))
+        .collect();
     for (i, slot) in slots.iter().enumerate() {
         slot.add(1000 + i as u64);
     }

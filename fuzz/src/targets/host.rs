@@ -49,7 +49,9 @@ impl World {
         assert_eq!(dropped, u64::from(matches!(input, Input::Drop(_))), "each drop is counted once");
         if let Input::Udp(datagram) = input {
             let end = usize::from(datagram.payload_start) + usize::from(datagram.payload_len);
-            assert!(end <= bytes.len() && datagram.payload(&frame).len() == usize::from(datagram.payload_len));
+            assert!(
+                end <= bytes.len() && datagram.payload(&frame).len() == usize::from(datagram.payload_len)
+            );
             assert!(self.host.is_local(datagram.dst.ip()) && !self.host.is_local(datagram.src.ip()));
             assert!(datagram.dst.port() != 0 && datagram.ecn < 4);
         }
@@ -82,7 +84,9 @@ impl World {
 
     /// Resolves host 2 the honest way.
     fn resolve(&mut self, vlan: Option<u16>) {
-        for (src, dst) in [(at(1, 5), at(2, 6)), (SocketAddr::new(v6(1).into(), 5), SocketAddr::new(v6(2).into(), 6))] {
+        for (src, dst) in
+            [(at(1, 5), at(2, 6)), (SocketAddr::new(v6(1).into(), 5), SocketAddr::new(v6(2).into(), 6))]
+        {
             assert!(matches!(self.host.route(self.now, src, dst), Route::Pending));
         }
         self.listen(REPLIES_MAX, vlan);
@@ -157,14 +161,14 @@ pub fn corpus() -> Vec<Vec<u8>> {
     all.push(theft.clone());
     theft[20..22].copy_from_slice(&[0, 1]);
     all.push(theft);
-    let entry = |frame: &Vec<u8>, state: u8| {
-        [&(frame.len() as u16).to_be_bytes()[..], &[state], frame].concat()
-    };
+    let entry =
+        |frame: &Vec<u8>, state: u8| [&(frame.len() as u16).to_be_bytes()[..], &[state], frame].concat();
     let mut corpus = Vec::new();
     for (vlan, pause) in [(false, false), (false, true), (true, false)] {
         let mut script = vec![u8::from(vlan)];
         for (i, frame) in all.iter().filter(|f| f.len() < 400).enumerate() {
-            let frame = if vlan && frame[12..14] != [0x81, 0] { frames::tagged(frame, 5) } else { frame.clone() };
+            let frame =
+                if vlan && frame[12..14] != [0x81, 0] { frames::tagged(frame, 5) } else { frame.clone() };
             script.extend(entry(&frame, i as u8));
             if pause {
                 script.extend([0xff, 1 + 40 * (i as u8 % 4)]);

@@ -1,5 +1,6 @@
 //! The bodies of the targets.
 
+pub mod channel_entry;
 pub mod counters;
 pub mod host;
 pub mod pcap;

@@ -39,6 +39,7 @@ fn read_all(source: impl Read, len: usize) -> (Vec<Packet>, Option<String>) {
                 packets.push((packet.ns, packet.data.to_vec(), packet.original_len, packet.link_type));
             }
             Ok(None) => {
+                assert_eq!(reader.offset(), len as u64, "the end is not where the file ends");
                 assert!(matches!(reader.next_packet(), Ok(None)), "the end is no end");
                 return (packets, None);
             }
@@ -103,7 +104,8 @@ fn ng(big: bool) -> Vec<u8> {
     let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
     block(0x0a0d_0d0a, &section);
     // Nanoseconds (option if_tsresol), then an option if_tsoffset.
-    let options = [&half(9)[..], &half(1), &[9, 0, 0, 0], &half(14), &half(8), &[0; 8], &half(0), &half(0)].concat();
+    let options =
+        [&half(9)[..], &half(1), &[9, 0, 0, 0], &half(14), &half(8), &[0; 8], &half(0), &half(0)].concat();
     block(1, &[&half(1)[..], &half(0), &word(96), &options].concat());
     block(1, &[&half(1)[..], &half(0), &word(0)].concat());
     for (i, frame) in frames::all().iter().take(4).enumerate() {

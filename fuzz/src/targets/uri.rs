@@ -15,7 +15,8 @@ pub fn uri(data: &[u8]) -> u64 {
     };
     assert_eq!(uri.text(), text);
     let printed = uri.to_string();
-    let again: PortUri = printed.parse().unwrap_or_else(|e| panic!("`{printed}`, printed, does not parse: {e}"));
+    let again: PortUri =
+        printed.parse().unwrap_or_else(|e| panic!("`{printed}`, printed, does not parse: {e}"));
     assert_eq!(again, uri, "`{text}` prints as `{printed}`");
     assert_eq!(again.to_string(), printed);
     let options = uri.options.len();

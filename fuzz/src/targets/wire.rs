@@ -75,7 +75,8 @@ fn again(data: &[u8]) {
 pub fn corpus() -> Vec<Vec<u8>> {
     let mut corpus = frames::all();
     // Packets without the frame around them: the views are tried at offset zero, too.
-    let inner: Vec<Vec<u8>> = corpus.iter().flat_map(|f| [f[14..].to_vec(), f[34.min(f.len())..].to_vec()]).collect();
+    let inner: Vec<Vec<u8>> =
+        corpus.iter().flat_map(|f| [f[14..].to_vec(), f[34.min(f.len())..].to_vec()]).collect();
     corpus.extend(inner);
     let kinds = [msg::Kind::Init, msg::Kind::Accept, msg::Kind::Retry, msg::Kind::Reject];
     for kind in kinds.into_iter().chain([msg::Kind::Data, msg::Kind::Ack, msg::Kind::Reset]) {

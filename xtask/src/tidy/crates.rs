@@ -60,7 +60,10 @@ fn arrows(workspace: &Workspace, member: &Member, findings: &mut Vec<Finding>) {
     for need in member.needs.iter().filter_map(|name| workspace.member(name)) {
         let Some(there) = floor(&need.folder) else { continue };
         let reason = if there.number > here.number {
-            format!("`{}` (floor {}) depends on `{}` (floor {})", member.name, here.number, need.name, there.number)
+            format!(
+                "`{}` (floor {}) depends on `{}` (floor {})",
+                member.name, here.number, need.name, there.number
+            )
         } else if there.number == here.number && there.wing != here.wing {
             format!("`{}` ({}) depends on `{}` ({})", member.name, here.wing, need.name, there.wing)
         } else {

@@ -64,7 +64,8 @@ fn markers(file: &TextFile, findings: &mut Vec<Finding>) {
             });
         };
         for marker in MARKERS {
-            let whole_word = |(at, _): (usize, &str)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let whole_word =
+                |(at, _): (usize, &str)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
             if line.match_indices(marker).any(whole_word) {
                 found(marker.trim_end_matches('('), "finish it, or take it out");
             }
@@ -190,7 +191,9 @@ mod tests {
 
     #[test]
     fn machine_paths_are_told_from_others() {
-        for (folder, rest, name) in [("home", "carol/x", "carol"), ("work", "main", "main"), ("root", ".ssh/id", ".ssh")] {
+        for (folder, rest, name) in
+            [("home", "carol/x", "carol"), ("work", "main", "main"), ("root", ".ssh/id", ".ssh")]
+        {
             assert_eq!(machine_path(&at(folder, rest)), Some(format!("/{folder}/{name}")));
         }
         assert_eq!(machine_path(&at("home", "alice/x")), None);

@@ -38,9 +38,8 @@ pub fn lines_with_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item =
 
 /// Whether `word` stands in `line` as a whole word.
 pub fn has_word(line: &str, word: &str) -> bool {
-    line.match_indices(word).any(|(at, _)| {
-        !line[..at].ends_with(is_word) && !line[at + word.len()..].starts_with(is_word)
-    })
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(is_word) && !line[at + word.len()..].starts_with(is_word))
 }
 
 fn is_word(c: char) -> bool {

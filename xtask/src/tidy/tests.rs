@@ -29,11 +29,17 @@ impl House {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("barewire-tidy-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         let house = House(std::env::temp_dir().join(name));
-        house.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*/*\"]\n[workspace.lints]\n");
+        house.write(
+            "Cargo.toml",
+            "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*/*\"]\n[workspace.lints]\n",
+        );
         house.member("ground/base", "");
         house.member("ports/port", "base = { path = \"../../ground/base\" }");
         house.member("protocols/host", "base = { path = \"../../ground/base\" }");
-        house.member("runtime/engine", "port = { path = \"../../ports/port\" }\nhost = { path = \"../../protocols/host\" }");
+        house.member(
+            "runtime/engine",
+            "port = { path = \"../../ports/port\" }\nhost = { path = \"../../protocols/host\" }",
+        );
         house.member("services/daemon", "engine = { path = \"../../runtime/engine\" }");
         house.member("tools/cli", "daemon = { path = \"../../services/daemon\" }");
         house
@@ -94,7 +100,9 @@ fn an_arrow_that_climbs() {
 }
 
 fn manifest_without_needs(name: &str) -> String {
-    format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lints]\nworkspace = true\n")
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lints]\nworkspace = true\n"
+    )
 }
 
 #[test]
@@ -185,7 +193,10 @@ fn markers_of_unfinished_work() {
         let house = House::new();
         house.write("crates/ground/base/src/a.rs", &format!("fn f() {{\n    {marker};\n}}\n"));
         assert_eq!(house.expect("marker", "crates/ground/base/src/a.rs").line, 2);
-        house.write("crates/ground/base/src/a.rs", &format!("// {marker}\nconst A: &str = r#\"{marker}\"#;\n"));
+        house.write(
+            "crates/ground/base/src/a.rs",
+            &format!("// {marker}\nconst A: &str = r#\"{marker}\"#;\n"),
+        );
         house.expect_none();
     }
     let house = House::new();
@@ -276,7 +287,10 @@ fn a_crate_that_the_map_does_not_show() {
 #[test]
 fn a_document_that_names_what_is_gone() {
     let house = House::new();
-    house.write("README.md", "See crates/ground/base/src/lib.rs, `crates/ground/base/`, crates/*/* and crates/{a,b}.\n");
+    house.write(
+        "README.md",
+        "See crates/ground/base/src/lib.rs, `crates/ground/base/`, crates/*/* and crates/{a,b}.\n",
+    );
     house.expect_none();
     house.write("README.md", "# a\nSee crates/ground/gone.\n");
     assert_eq!(house.expect("dead-path", "README.md").line, 2);

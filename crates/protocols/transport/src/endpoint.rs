@@ -414,6 +414,12 @@ impl<M: Memory> Endpoint<M> {
         (f.id == flow && f.state != State::Free).then_some(flow.slot())
     }
 
+    /// The application that a flow belongs to; `None`: no such flow.
+    #[inline]
+    pub fn owner(&self, flow: FlowId) -> Option<u32> {
+        self.slot_for(flow).map(|slot| self.flows[slot as usize].owner)
+    }
+
     /// Puts the flow where its state says it belongs: the list of flows with work, and the wheel.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32, now: Instant) {
@@ -574,7 +580,7 @@ impl<M: Memory> Endpoint<M> {
         let (flow, owner, token) = (f.id, f.owner, f.token);
         match f.state {
             // The application has never heard of it.
-            State::Accepting => {}
+            State::Accepting => self.memory.forget_flow(owner),
             State::Connecting => {
                 let reason = ConnectFailure::Cancelled;
                 self.events.push_back(Event::ConnectFailed { flow, owner, token, reason });
@@ -639,6 +645,10 @@ impl<M: Memory> Endpoint<M> {
     /// Both halves may have ended: tells the application and lets the flow linger.
     pub(crate) fn after_progress(&mut self, slot: u32, now: Instant) {
         let f = &mut self.flows[slot as usize];
+        if f.state == State::Lingering {
+            // The peer repeats itself: it has not heard our last acknowledgement.
+            f.linger(now, &self.config);
+        }
         if f.state != State::Open {
             return;
         }
@@ -651,7 +661,7 @@ impl<M: Memory> Endpoint<M> {
             self.tell_closed(slot, CloseReason::Local);
             let f = &mut self.flows[slot as usize];
             f.state = State::Lingering;
-            f.give_up_at = now + self.config.linger;
+            f.linger(now, &self.config);
         }
     }
 
@@ -806,7 +816,7 @@ impl<M: Memory> Endpoint<M> {
             // A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our
             // half is not done, its own time-outs judge; while the application holds messages, the peer may have to wait.
             let moves = now.since(f.used_at) < self.config.dead_after;
-            if f.tx.fin != Fin::Acked || f.held > 0 || moves {
+            if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
                 f.give_up_at = now + self.config.dead_after;
             } else {
                 self.queue_reset(slot, CloseReason::Reset);

@@ -252,8 +252,14 @@ impl Flow {
         }
     }
 
+    /// Stays for a while longer to answer repeats: as long as a few of them take.
+    pub(crate) fn linger(&mut self, now: Instant, config: &Config) {
+        self.give_up_at = now + config.linger.max(self.rtt.timeout().saturating_mul(4));
+    }
+
     /// Both halves have ended and all is acknowledged.
     pub(crate) fn is_over(&self) -> bool {
-        self.tx.fin == Fin::Acked && self.rx.is_finished()
+        // The FIN alone may have been acknowledged, selectively, while something before it is missing.
+        self.tx.fin == Fin::Acked && self.tx.outstanding() == 0 && self.rx.is_finished()
     }
 }

@@ -50,6 +50,10 @@ pub trait Memory {
         let _ = owner;
         true
     }
+    /// An admitted flow ended before `owner` heard of it.
+    fn forget_flow(&mut self, owner: u32) {
+        let _ = owner;
+    }
 }
 
 /// Message memory on the heap, for an endpoint embedded in its application: one region to send from, one to receive

@@ -28,6 +28,29 @@ struct Plan {
     closing: bool,
 }
 
+/// Which ledger keeps a flow's received messages.
+#[derive(Default)]
+struct Book {
+    ledgers: HashMap<FlowId, Rc<RefCell<Ledger>>>,
+    early: Vec<(FlowId, Vec<u8>)>,
+}
+
+impl Book {
+    fn received(&mut self, flow: FlowId, bytes: &[u8]) {
+        match self.ledgers.get(&flow) {
+            Some(ledger) => ledger.borrow_mut().received(bytes),
+            None => self.early.push((flow, bytes.to_vec())),
+        }
+    }
+
+    fn name(&mut self, flow: FlowId, ledger: &Rc<RefCell<Ledger>>) {
+        self.ledgers.insert(flow, ledger.clone());
+        for (early, bytes) in std::mem::take(&mut self.early) {
+            self.received(early, &bytes);
+        }
+    }
+}
+
 /// A link direction as `LinkConfig::rough` draws it, in every fourth world rougher: up to 20 % of everything.
 fn weather(prng: &mut Prng) -> LinkConfig {
     let mut link = LinkConfig::rough(prng);
@@ -68,7 +91,9 @@ fn run(seed: u64) {
         half_open_max: if prng.chance(0.2) { 0 } else { 64 },
         ..Config::default()
     };
-    let mut p = pair(seed, LinkConfig::default(), &config);
+    let bulky = seed % 20 == 0;
+    let memory = if bulky { 16 << 20 } else { 1 << 20 };
+    let mut p = pair_of(seed, LinkConfig::default(), &config, &config, memory);
     // Addresses are resolved on a good wire: nothing guards ARP against corruption, and it is not on trial here.
     for v6 in [false, true] {
         p.connect(true, v6);
@@ -95,15 +120,15 @@ fn run(seed: u64) {
         s.sent.clear();
     }
 
-    let bulky = seed % 20 == 0;
-    let count = 1 + prng.below(4);
+    let count = 1 + prng.below(6);
     let mut id = seed << 20;
     let mut plans: Vec<Plan> = (0..count)
         .map(|_| {
             let ordered = prng.chance(0.6);
             let mut todo = || {
-                let n = prng.below(25);
-                (0..n).map(|_| (std::mem::replace(&mut id, id + 1), length(&mut prng, bulky))).collect()
+                let n = prng.below(60);
+                id += n;
+                (0..n).map(|i| (id - i, length(&mut prng, bulky))).collect()
             };
             Plan {
                 ordered,
@@ -122,15 +147,14 @@ fn run(seed: u64) {
     }
 
     let nodes = [p.a, p.b];
-    // Received messages find their ledger by flow; a server's flow is known when its client's first message says whose it
-    // is, so the client names it by its UDP port.
-    let books: [Rc<RefCell<HashMap<FlowId, Rc<RefCell<Ledger>>>>>; 2] = Default::default();
+    // Received messages find their ledger by flow. A message may come together with the event that names its flow.
+    let books: [Rc<RefCell<Book>>; 2] = Default::default();
     for side in 0..2 {
         let book = books[side].clone();
-        p.world.node_mut::<Station>(nodes[side]).on_message = Some(Box::new(move |_: Instant, flow, bytes| {
-            let book = book.borrow();
-            let ledger = book.get(&flow).unwrap_or_else(|| panic!("a message on unknown {flow:?}"));
-            ledger.borrow_mut().received(bytes);
+        let station = p.world.node_mut::<Station>(nodes[side]);
+        station.keep = false;
+        station.on_message = Some(Box::new(move |_: Instant, flow, bytes| {
+            book.borrow_mut().received(flow, bytes);
         }));
     }
     let mut ports: HashMap<u16, usize> = HashMap::new();
@@ -149,13 +173,13 @@ fn run(seed: u64) {
                         let plan = &mut plans[token as usize];
                         assert_eq!(plan.ids[0], Some(flow));
                         ports.insert(local.port(), token as usize);
-                        books[0].borrow_mut().insert(flow, plan.ledgers[1].clone());
+                        books[0].borrow_mut().name(flow, &plan.ledgers[1]);
                     }
                     Event::Accepted { flow, remote, token, .. } => {
                         assert_eq!(token, 7);
                         let i = *ports.get(&remote.port()).expect("the client was first to know");
                         assert_eq!(plans[i].ids[1].replace(flow), None);
-                        books[1].borrow_mut().insert(flow, plans[i].ledgers[0].clone());
+                        books[1].borrow_mut().name(flow, &plans[i].ledgers[0]);
                     }
                     Event::ConnectFailed { token, .. } => {
                         ask(world, nodes[0], token as usize, &mut plans[token as usize]);
@@ -171,8 +195,8 @@ fn run(seed: u64) {
             for side in 0..2 {
                 let (Some(flow), false) = (plan.ids[side], plan.closing) else { continue };
                 while let Some(&(id, len)) = plan.todo[side].last() {
-                    let full = world.node::<Station>(nodes[side]).endpoint.memory().available().0 < 8 << 20;
-                    if full || (side == 0 && !books[0].borrow().contains_key(&flow)) {
+                    let full = world.node::<Station>(nodes[side]).endpoint.memory().available().0 < memory as u64 / 2;
+                    if full || (side == 0 && !books[0].borrow().ledgers.contains_key(&flow)) {
                         break;
                     }
                     let now = world.local_now(nodes[side]);
@@ -206,12 +230,12 @@ fn run(seed: u64) {
     assert_eq!(outcome, barewire_sim::Outcome::Done, "{}", stuck());
 
     for plan in &plans {
-        for side in 0..2 {
-            plan.ledgers[side].borrow().check.finish().unwrap_or_else(|why| panic!("from side {side}: {why}"));
-        }
         let (here, there) = (plan.closer, 1 - plan.closer);
         assert_eq!(ends[here][&plan.ids[here].unwrap()], CloseReason::Local);
         assert_eq!(ends[there][&plan.ids[there].unwrap()], CloseReason::Peer);
+        for side in 0..2 {
+            plan.ledgers[side].borrow().check.finish().unwrap_or_else(|why| panic!("from side {side}: {why}"));
+        }
     }
     for n in nodes {
         let s = p.world.node::<Station>(n);

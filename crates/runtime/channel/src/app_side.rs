@@ -24,8 +24,8 @@ pub enum Wake {
     Ready,
     /// The time was over first.
     TimedOut,
-    /// The daemon died, closed the channel or destroyed it, and every completion before that was taken: nothing more will
-    /// come.
+    /// The daemon died, closed the channel or destroyed it, and every completion before that was taken: nothing more
+    /// will come.
     Gone,
 }
 
@@ -118,8 +118,8 @@ impl AppChannel {
         &self.recv_memory
     }
 
-    /// Writes a request; [`flush`](AppChannel::flush) publishes it. False, and nothing written, when the SQ is full: flush,
-    /// and try again when the daemon has worked.
+    /// Writes a request; [`flush`](AppChannel::flush) publishes it. False, and nothing written, when the SQ is full:
+    /// flush, and try again when the daemon has worked.
     #[inline]
     #[must_use]
     pub fn submit(&mut self, request: &Request) -> bool {
@@ -143,8 +143,8 @@ impl AppChannel {
         }
     }
 
-    /// The next completion, or what stands in its place (only a daemon gone mad writes that). `None` when there is none.
-    /// Offsets and lengths are for the caller to check; the memories' own bounds are checked at every access.
+    /// The next completion, or what stands in its place (only a daemon gone mad writes that). `None` when there is
+    /// none. Offsets and lengths are for the caller to check; the memories' own bounds are checked at every access.
     #[inline]
     pub fn next_completion(&mut self) -> Option<Result<Completion, BadEntry>> {
         if (self.taken == self.ready || self.taken == GIVE_BACK) && !self.look() {
@@ -176,8 +176,8 @@ impl AppChannel {
         if self.ready == 0 {
             self.ready = self.cq.available();
         }
-        // No fence between the release and this look at the flag, which may therefore miss a daemon that goes to sleep just
-        // now. The next look sees it, and `arm` has the fence.
+        // No fence between the release and this look at the flag, which may therefore miss a daemon that goes to sleep
+        // just now. The next look sees it, and `arm` has the fence.
         if self.memory.atomic_u32(ROOM_WANTED).is_some_and(|flag| flag.load(Relaxed) != 0) {
             self.tell_of_room();
         }
@@ -205,7 +205,8 @@ impl AppChannel {
             self.app_parked.cancel();
             let polled = polled?;
             if let Some(polled) = polled {
-                self.hung_up |= polled.hung_up || (polled.readable && !sys::socket_drain(self.wake_app.as_fd()));
+                self.hung_up |=
+                    polled.hung_up || (polled.readable && !sys::socket_drain(self.wake_app.as_fd()));
             }
             if self.has_completion() {
                 return Ok(Wake::Ready);
@@ -220,14 +221,14 @@ impl AppChannel {
         }
     }
 
-    /// Readable when the daemon has rung, and hung up when it has closed the channel or died: for an epoll of the user's.
-    /// Between [`arm`](AppChannel::arm) and [`disarm`](AppChannel::disarm) only; the user must not read it.
+    /// Readable when the daemon has rung, and hung up when it has closed the channel or died: for an epoll of the
+    /// user's. Between [`arm`](AppChannel::arm) and [`disarm`](AppChannel::disarm) only; the user must not read it.
     pub fn event_fd(&self) -> BorrowedFd<'_> {
         self.wake_app.as_fd()
     }
 
-    /// Call it before a sleep on [`event_fd`](AppChannel::event_fd): flushes, then asks the daemon to ring. False when there
-    /// is a completion, or nothing will ever come: then do not sleep.
+    /// Call it before a sleep on [`event_fd`](AppChannel::event_fd): flushes, then asks the daemon to ring. False when
+    /// there is a completion, or nothing will ever come: then do not sleep.
     #[must_use]
     pub fn arm(&mut self) -> bool {
         self.flush();
@@ -241,14 +242,21 @@ impl AppChannel {
         true
     }
 
-    /// Call it after the sleep: asks for no more ringing, and makes [`event_fd`](AppChannel::event_fd) unreadable. Then look
-    /// for completions.
+    /// Call it after the sleep: asks for no more ringing, and makes [`event_fd`](AppChannel::event_fd) unreadable.
+    /// Then look for completions.
     pub fn disarm(&mut self) {
         self.app_parked.cancel();
         self.hung_up |= !sys::socket_drain(self.wake_app.as_fd());
     }
 
-    /// Whether the daemon closed the channel, destroyed it, or was found dead by a wait. Completions may still be there.
+    /// For tests: a ring's index was found impossible.
+    #[cfg(test)]
+    pub(crate) fn sq_or_cq_is_corrupt(&self) -> bool {
+        self.sq.is_corrupt() || self.cq.is_corrupt()
+    }
+
+    /// Whether the daemon closed the channel, destroyed it, or was found dead by a wait. Completions may still be
+    /// there.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.hung_up

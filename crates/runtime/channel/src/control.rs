@@ -1,7 +1,7 @@
 //! The control socket: how an application finds the daemon, gets its channel, and how each learns of the other's death.
 //!
-//! A unix socket of type `SOCK_SEQPACKET`: one packet is one message, with its descriptors, and a closed socket is seen at
-//! once, also after a crash. Nothing here waits except [`ControlConn::wait_readable`].
+//! A unix socket of type `SOCK_SEQPACKET`: one packet is one message, with its descriptors, and a closed socket is
+//! seen at once, also after a crash. Nothing here waits except [`ControlConn::wait_readable`].
 
 use crate::ControlError;
 use crate::sys::{self, PeerCred, TimeLeft, UnixAddr};
@@ -209,31 +209,33 @@ impl ControlConn {
     /// Sends one message and copies of the descriptors. Never waits.
     ///
     /// # Errors
-    /// [`ControlError::Closed`], [`ControlError::Full`], [`ControlError::TooLarge`] or [`ControlError::Sys`]; nothing was
-    /// sent.
+    /// [`ControlError::Closed`], [`ControlError::Full`], [`ControlError::TooLarge`] or [`ControlError::Sys`]; nothing
+    /// was sent.
     pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<(), ControlError> {
-        let bytes =
-            serde_json::to_vec(message).map_err(|error| ControlError::Malformed { why: error.to_string() })?;
+        let bytes = serde_json::to_vec(message)
+            .map_err(|error| ControlError::Malformed { why: error.to_string() })?;
         let too_large = ControlError::TooLarge { bytes: bytes.len(), fds: fds.len() };
         if bytes.len() > MESSAGE_MAX || fds.len() > FDS_MAX {
             return Err(too_large);
         }
-        sys::send(self.socket.as_fd(), &bytes, fds).map_err(|error| match (error.kind(), error.raw_os_error()) {
-            (ErrorKind::WouldBlock, _) => ControlError::Full,
-            (ErrorKind::BrokenPipe | ErrorKind::ConnectionReset, _) => ControlError::Closed,
-            // The system's limit for a socket's buffer is below ours.
-            (_, Some(libc::EMSGSIZE)) => too_large,
-            _ => ControlError::sys("sendmsg")(error),
+        sys::send(self.socket.as_fd(), &bytes, fds).map_err(|error| {
+            match (error.kind(), error.raw_os_error()) {
+                (ErrorKind::WouldBlock, _) => ControlError::Full,
+                (ErrorKind::BrokenPipe | ErrorKind::ConnectionReset, _) => ControlError::Closed,
+                // The system's limit for a socket's buffer is below ours.
+                (_, Some(libc::EMSGSIZE)) => too_large,
+                _ => ControlError::sys("sendmsg")(error),
+            }
         })
     }
 
-    /// The next message and its descriptors, of which any beyond [`FDS_MAX`] are closed. `None` when there is none; then it
-    /// allocates nothing.
+    /// The next message and its descriptors, of which any beyond [`FDS_MAX`] are closed. `None` when there is none;
+    /// then it allocates nothing.
     ///
     /// # Errors
-    /// [`ControlError::Closed`] when the other side is gone and everything it sent was received (an empty packet, which no
-    /// side sends, counts as closing); [`ControlError::Malformed`] when the message is no `T` or too long, which uses it up
-    /// and closes its descriptors; [`ControlError::Sys`].
+    /// [`ControlError::Closed`] when the other side is gone and everything it sent was received (an empty packet,
+    /// which no side sends, counts as closing); [`ControlError::Malformed`] when the message is no `T` or too long,
+    /// which uses it up and closes its descriptors; [`ControlError::Sys`].
     pub fn recv<T: DeserializeOwned>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ControlError> {
         let Some(len) = self.peek()? else { return Ok(None) };
         if len == 0 {
@@ -242,7 +244,9 @@ impl ControlConn {
         let mut bytes = vec![0; len.min(MESSAGE_MAX)];
         let (got, fds) = sys::recv(self.socket.as_fd(), &mut bytes).map_err(ControlError::sys("recvmsg"))?;
         if len > MESSAGE_MAX {
-            return Err(ControlError::Malformed { why: format!("{len} bytes, and {MESSAGE_MAX} are allowed") });
+            return Err(ControlError::Malformed {
+                why: format!("{len} bytes, and {MESSAGE_MAX} are allowed"),
+            });
         }
         let message = serde_json::from_slice(&bytes[..got])
             .map_err(|error| ControlError::Malformed { why: error.to_string() })?;
@@ -267,8 +271,8 @@ impl ControlConn {
         }
     }
 
-    /// Waits until [`recv`](ControlConn::recv) has something to say; `timeout` `None`: for ever. False when the time was
-    /// over first.
+    /// Waits until [`recv`](ControlConn::recv) has something to say; `timeout` `None`: for ever. False when the time
+    /// was over first.
     ///
     /// # Errors
     /// A signal came (`Interrupted`).

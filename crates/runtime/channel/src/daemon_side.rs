@@ -9,15 +9,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
-/// One sleep in so many drains the doorbell though nobody is known to have rung: an application that rings unasked cannot
-/// keep the daemon from sleeping for longer.
+/// One sleep in so many drains the doorbell though nobody is known to have rung: an application that rings unasked
+/// cannot keep the daemon from sleeping for longer.
 const DRAIN_EVERY: u32 = 64;
 
 /// The daemon's side of one channel. Nothing in it blocks, panics or reaches beyond the channel's memory, whatever the
 /// application writes there.
 ///
 /// Work comes in batches: requests are given back, and completions published, by [`flush`](DaemonChannel::flush), which
-/// belongs at the end of each round of work. A channel that [`is_corrupt`](DaemonChannel::is_corrupt) stays so: close it.
+/// belongs at the end of each round of work. A channel that [`is_corrupt`](DaemonChannel::is_corrupt) stays so: close
+/// it.
 #[derive(Debug)]
 pub struct DaemonChannel {
     geometry: Geometry,
@@ -50,12 +51,14 @@ impl DaemonChannel {
     /// Makes a channel; the second part is for the application and should be dropped once it was sent.
     ///
     /// # Errors
-    /// [`ChannelError::Geometry`], or a failed call: there are too many descriptors, or the kernel is older than Linux 5.8.
+    /// [`ChannelError::Geometry`], or a failed call: there are too many descriptors, or the kernel is older than Linux
+    /// 5.8.
     pub fn create(geometry: Geometry) -> Result<(DaemonChannel, ChannelFds), ChannelError> {
         let layout = geometry.layout()?;
         let file = Memory::create(layout.total)?;
         let memory = file.map().map_err(ChannelError::sys("mmap"))?;
-        let slice = |span: crate::layout::Span| memory.slice(span.at, span.len).ok_or_else(|| mismatch(&memory));
+        let slice =
+            |span: crate::layout::Span| memory.slice(span.at, span.len).ok_or_else(|| mismatch(&memory));
         let flag = |offset| ParkFlag::new(&memory, offset).ok_or_else(|| mismatch(&memory));
         if !memory.write(0, &geometry.header()) {
             return Err(mismatch(&memory));
@@ -63,7 +66,8 @@ impl DaemonChannel {
 
         let wake_daemon = sys::eventfd().map_err(ChannelError::sys("eventfd"))?;
         // Finds out here whether the kernel can do it at all, rather than in the middle of the work.
-        sys::eventfd_drain(wake_daemon.as_fd()).map_err(ChannelError::sys("preadv2(RWF_NOWAIT) of an eventfd"))?;
+        sys::eventfd_drain(wake_daemon.as_fd())
+            .map_err(ChannelError::sys("preadv2(RWF_NOWAIT) of an eventfd"))?;
         let (wake_app, app_end) = UnixStream::pair().map_err(ChannelError::sys("socketpair"))?;
         app_end.set_nonblocking(true).map_err(ChannelError::sys("FIONBIO"))?;
         let daemon_end = wake_daemon.try_clone().map_err(ChannelError::sys("dup"))?;
@@ -134,14 +138,14 @@ impl DaemonChannel {
         }
     }
 
-    /// How many completions have room, exactly; zero when corrupt. Looks at the application's cache line: where a bound is
-    /// enough, ask [`cq_has_room`](DaemonChannel::cq_has_room).
+    /// How many completions have room, exactly; zero when corrupt. Looks at the application's cache line: where a
+    /// bound is enough, ask [`cq_has_room`](DaemonChannel::cq_has_room).
     pub fn cq_room(&mut self) -> usize {
         self.cq.free_at_least(self.cq.capacity()).saturating_sub(self.pending)
     }
 
-    /// Whether `n` more completions have room. When they have not, the daemon is woken as soon as the application has made
-    /// some.
+    /// Whether `n` more completions have room. When they have not, the daemon is woken as soon as the application has
+    /// made some.
     #[inline]
     pub fn cq_has_room(&mut self, n: usize) -> bool {
         let all = self.pending.saturating_add(n);
@@ -152,8 +156,8 @@ impl DaemonChannel {
         has_room
     }
 
-    /// Writes a completion; [`flush`](DaemonChannel::flush) publishes it. False, and nothing written, when the CQ is full
-    /// or the channel corrupt: keep it for later; the daemon is woken as soon as there is room.
+    /// Writes a completion; [`flush`](DaemonChannel::flush) publishes it. False, and nothing written, when the CQ is
+    /// full or the channel corrupt: keep it for later; the daemon is woken as soon as there is room.
     #[inline]
     #[must_use]
     pub fn complete(&mut self, completion: &Completion) -> bool {
@@ -165,8 +169,8 @@ impl DaemonChannel {
         true
     }
 
-    /// Publishes what was completed, wakes the application if it sleeps, and gives back the requests that were taken. One
-    /// system call at most.
+    /// Publishes what was completed, wakes the application if it sleeps, and gives back the requests that were taken.
+    /// One system call at most.
     #[inline]
     pub fn flush(&mut self) {
         self.give_back();
@@ -179,14 +183,16 @@ impl DaemonChannel {
         }
     }
 
-    /// Whether a ring's index was found impossible: nothing more goes through. Final. A client that works does not do that.
+    /// Whether a ring's index was found impossible: nothing more goes through. Final. A client that works does not do
+    /// that.
     #[inline]
     pub fn is_corrupt(&self) -> bool {
         self.sq.is_corrupt() || self.cq.is_corrupt()
     }
 
-    /// Call it before a sleep on [`wake_fd`](DaemonChannel::wake_fd): flushes, then asks the application to ring. False when
-    /// there is work (a request, room for a completion that found none, a corrupt channel to close): then do not sleep.
+    /// Call it before a sleep on [`wake_fd`](DaemonChannel::wake_fd): flushes, then asks the application to ring.
+    /// False when there is work (a request, room for a completion that found none, a corrupt channel to close): then
+    /// do not sleep.
     pub fn prepare_wait(&mut self) -> bool {
         self.flush();
         self.armed = true;
@@ -202,13 +208,13 @@ impl DaemonChannel {
         true
     }
 
-    /// Call it after the sleep (or instead of one): asks for no more ringing, and makes [`wake_fd`](DaemonChannel::wake_fd)
-    /// unreadable. Then look at the channel.
+    /// Call it after the sleep (or instead of one): asks for no more ringing, and makes
+    /// [`wake_fd`](DaemonChannel::wake_fd) unreadable. Then look at the channel.
     pub fn finish_wait(&mut self) {
         self.unpark();
         self.sleeps = self.sleeps.wrapping_add(1);
-        // A system call for each channel after each sleep would add up, so the doorbell is drained only when it was rung.
-        // Taking the flag comes before ringing: what was rung too late to be found here is drained next time.
+        // A system call for each channel after each sleep would add up, so the doorbell is drained only when it was
+        // rung. Taking the flag comes before ringing: what was rung too late to be found here is drained next time.
         if (self.rung || self.sleeps.is_multiple_of(DRAIN_EVERY))
             && sys::eventfd_drain(self.wake_daemon.as_fd()).unwrap_or(true)
         {

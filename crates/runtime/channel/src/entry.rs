@@ -58,8 +58,8 @@ pub enum BadEntry {
     Malformed(u8),
 }
 
-/// What an application asks of the daemon. Tokens are the application's and come back as they are; offsets and lengths are
-/// in bytes, within the send memory (`Send`) or the receive memory (`Release`).
+/// What an application asks of the daemon. Tokens are the application's and come back as they are; offsets and lengths
+/// are in bytes, within the send memory (`Send`) or the receive memory (`Release`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Open a flow. Answered by `Connecting` and later `Connected`, or by `ConnectFailed`.

@@ -111,12 +111,23 @@ fn completion() -> impl Strategy<Value = Completion> {
     let opened = || (any::<u64>(), any::<u64>(), addr(), addr());
     prop_oneof![
         any::<(u64, u16)>().prop_map(|(token, udp_port)| Completion::Listening { token, udp_port }),
-        any::<(u64, u16, u16)>()
-            .prop_map(|(token, udp_port, code)| Completion::ListenFailed { token, udp_port, code }),
+        any::<(u64, u16, u16)>().prop_map(|(token, udp_port, code)| Completion::ListenFailed {
+            token,
+            udp_port,
+            code
+        }),
         any::<(u64, u64)>().prop_map(|(token, flow)| Completion::Connecting { token, flow }),
-        opened().prop_map(|(token, flow, local, remote)| Completion::Connected { token, flow, local, remote }),
-        any::<(u64, u64, u16)>()
-            .prop_map(|(token, flow, reason)| Completion::ConnectFailed { token, flow, reason }),
+        opened().prop_map(|(token, flow, local, remote)| Completion::Connected {
+            token,
+            flow,
+            local,
+            remote
+        }),
+        any::<(u64, u64, u16)>().prop_map(|(token, flow, reason)| Completion::ConnectFailed {
+            token,
+            flow,
+            reason
+        }),
         opened().prop_map(|(token, flow, local, remote)| Completion::Accepted { token, flow, local, remote }),
         any::<(u64, u32, u32)>().prop_map(|(flow, offset, len)| Completion::Received { flow, offset, len }),
         any::<(u64, u64, u32, bool)>().prop_map(|(flow, token, offset, delivered)| Completion::Sent {
@@ -138,7 +149,8 @@ fn completion() -> impl Strategy<Value = Completion> {
 /// Random words whose first word is likely to name an operation.
 fn words() -> impl Strategy<Value = [u64; 8]> {
     let op = prop_oneof![0u64..16, 0x80u64..0x90, any::<u8>().prop_map(u64::from)];
-    let head = (op, any::<u64>(), any::<bool>()).prop_map(|(op, rest, keep)| if keep { op | rest << 8 } else { op });
+    let head =
+        (op, any::<u64>(), any::<bool>()).prop_map(|(op, rest, keep)| if keep { op | rest << 8 } else { op });
     (head, any::<[u64; 7]>(), any::<u8>()).prop_map(|(head, rest, zero)| {
         std::array::from_fn(|i| match i {
             0 => head,

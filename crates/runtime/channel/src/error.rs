@@ -134,7 +134,8 @@ pub enum ControlError {
         /// Its descriptors.
         fds: usize,
     },
-    /// What came is no message of the expected kind. The connection still works; whether to keep it is the caller's choice.
+    /// What came is no message of the expected kind. The connection still works; whether to keep it is the caller's
+    /// choice.
     #[error("malformed control message: {why}")]
     Malformed {
         /// What is wrong with it.
@@ -159,13 +160,15 @@ impl ControlError {
                 NotFound | ConnectionRefused => Some(
                     "is the daemon running? start it with `barewire up`, or name its socket in BAREWIRE_SOCKET",
                 ),
-                PermissionDenied => {
-                    Some("this user may not open the socket: join its group, or start the daemon with a wider mode")
-                }
+                PermissionDenied => Some(
+                    "this user may not open the socket: join its group, or start the daemon with a wider mode",
+                ),
                 WouldBlock => Some("the daemon is busy: try again"),
                 _ => None,
             },
-            ControlError::InUse { .. } => Some("stop that daemon first, or name another socket in BAREWIRE_SOCKET"),
+            ControlError::InUse { .. } => {
+                Some("stop that daemon first, or name another socket in BAREWIRE_SOCKET")
+            }
             ControlError::NotASocket { .. } => Some("remove it, or name another socket in BAREWIRE_SOCKET"),
             _ => None,
         }

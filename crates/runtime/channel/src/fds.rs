@@ -30,8 +30,8 @@ impl TryFrom<Vec<OwnedFd>> for ChannelFds {
 
     /// What came with a welcome, in the order of [`as_fds`](ChannelFds::as_fds).
     fn try_from(fds: Vec<OwnedFd>) -> Result<ChannelFds, ChannelError> {
-        let [memory, wake_app, wake_daemon] =
-            <[OwnedFd; ChannelFds::COUNT]>::try_from(fds).map_err(|fds| ChannelError::Descriptors { got: fds.len() })?;
+        let [memory, wake_app, wake_daemon] = <[OwnedFd; ChannelFds::COUNT]>::try_from(fds)
+            .map_err(|fds| ChannelError::Descriptors { got: fds.len() })?;
         Ok(ChannelFds { memory, wake_app, wake_daemon })
     }
 }

@@ -219,10 +219,20 @@ mod tests {
             (geometry(8, 16, 8192, 4096), 640 + 768, 4096, 12_288, 16_384),
             (geometry(64, 64, 4096, 1 << 20), 640 + 4352, 12_288, 16_384, 16_384 + (1 << 20)),
             (Geometry::DEFAULT, 66_432, 593_920, 67_702_784, 134_811_648),
-            (geometry(1 << 20, 1 << 20, 1 << 30, 1 << 30), 67_109_760, 134_221_824, 1_207_963_648, 2_281_705_472),
+            (
+                geometry(1 << 20, 1 << 20, 1 << 30, 1 << 30),
+                67_109_760,
+                134_221_824,
+                1_207_963_648,
+                2_281_705_472,
+            ),
         ] {
             let l = g.layout().unwrap();
-            assert_eq!((l.sq.at, l.cq.at, l.send.at, l.recv.at, l.total), (640, cq, send, recv, total), "{g:?}");
+            assert_eq!(
+                (l.sq.at, l.cq.at, l.send.at, l.recv.at, l.total),
+                (640, cq, send, recv, total),
+                "{g:?}"
+            );
             assert_eq!(l.sq.at + l.sq.len, l.cq.at);
             assert_eq!((l.send.at + l.send.len, l.recv.at + l.recv.len), (l.recv.at, l.total));
             assert!(l.cq.at + l.cq.len <= l.send.at && l.send.at - (l.cq.at + l.cq.len) < 4096);

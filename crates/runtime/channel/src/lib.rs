@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The daemon creates a memfd, seals it, and passes it with the application's ends of the doorbells in its
-//! [`Welcome`](control::Welcome). From then on the two talk through the rings; the control socket stays open because its
-//! closing is how each learns of the other's death. Message bytes live in the two memories of a channel; this crate carries
-//! those as [`Region`]s and allocates nothing in them.
+//! [`Welcome`](message::Welcome). From then on the two talk through the rings; the control socket stays open because
+//! its closing is how each learns of the other's death. Message bytes live in the two memories of a channel; this
+//! crate carries those as [`Region`]s and allocates nothing in them.
 //!
 //! # Who trusts whom
 //! The application may write every byte of the memory at any time, and may do to its descriptors whatever a descriptor
@@ -21,9 +21,10 @@
 //! alike, so that a daemon gone mad costs the application its channel and nothing else.
 //!
 //! # Doorbells
-//! A side that sleeps says so by a [`ParkFlag`](barewire_ring::park::ParkFlag) in the shared memory; the other side rings
-//! only then. Both doorbells are chosen so that the application cannot stop the daemon with them. The flags of an open file
-//! description are shared by all who hold it, so an application can make an eventfd that it was given blocking:
+//! A side that sleeps says so by a [`ParkFlag`](barewire_ring::park::ParkFlag) in the shared memory; the other side
+//! rings only then. Both doorbells are chosen so that the application cannot stop the daemon with them. The flags of
+//! an open file description are shared by all who hold it, so an application can make an eventfd that it was given
+//! blocking:
 //! - The daemon's doorbell is an eventfd. The daemon only ever reads it, with `RWF_NOWAIT` (Linux 5.8), which does not
 //!   depend on those flags.
 //! - The application's doorbell is a socket pair. A write to an eventfd whose counter the application had filled would
@@ -48,6 +49,8 @@ mod sys;
 
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod wake_tests;
 
 pub use app_side::{AppChannel, Wake};
 pub use barewire_ring::Region;

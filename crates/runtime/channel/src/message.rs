@@ -1,8 +1,8 @@
 //! What an application and the daemon say over the control socket: one JSON object a packet.
 //!
-//! An application begins with [`Hello`]; the daemon answers with [`Welcome`], which carries the channel's descriptors, or
-//! with [`Refused`] and closes. `Hello` and `Refused` keep their meaning in all versions and may grow fields: so two sides
-//! of different versions can still say that they do not fit. The rest refuses fields it does not know.
+//! An application begins with [`Hello`]; the daemon answers with [`Welcome`], which carries the channel's descriptors,
+//! or with [`Refused`] and closes. `Hello` and `Refused` keep their meaning in all versions and may grow fields: so
+//! two sides of different versions can still say that they do not fit. The rest refuses fields it does not know.
 
 use crate::Geometry;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The system calls that std does not have. The only unsafe code of this crate; every function here is safe to call with
-//! any argument.
+//! The system calls that std does not have. The only unsafe code of this crate; every function here is safe to call
+//! with any argument.
 #![allow(unsafe_code)]
 
 use crate::ChannelError;
@@ -33,7 +33,8 @@ fn own(answer: libc::c_int) -> io::Result<OwnedFd> {
 
 /// The seals without which a mapping could fault under us. GROW costs nothing, and SEAL keeps the set as it is.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-/// memfd_create(2), Linux 6.3: never executable. Some machines insist (`vm.memfd_noexec`), older kernels do not know it.
+/// memfd_create(2), Linux 6.3: never executable. Some machines insist (`vm.memfd_noexec`), older kernels do not know
+/// it.
 const MFD_NOEXEC_SEAL: libc::c_uint = 8;
 
 /// A memfd that was found sealed against shrinking, and its length, which therefore stays.
@@ -99,9 +100,9 @@ impl Memory {
         }
         let base = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Arc::new(Mapping { base, len });
-        // SAFETY: the `len` bytes at `base` are mapped readable and writable until `mapping` is dropped, and the file behind
-        // them cannot shrink (the type's meaning). This process reaches them through regions only: the address goes
-        // nowhere else. `len` is at most `isize::MAX`.
+        // SAFETY: the `len` bytes at `base` are mapped readable and writable until `mapping` is dropped, and the file
+        // behind them cannot shrink (the type's meaning). This process reaches them through regions only: the address
+        // goes nowhere else. `len` is at most `isize::MAX`.
         Ok(unsafe { Region::from_raw(base, len, mapping) })
     }
 }
@@ -130,8 +131,8 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-/// Adds one to an eventfd. For the application's side: the write would block if somebody had filled the counter and made
-/// the description blocking.
+/// Adds one to an eventfd. For the application's side: the write would block if somebody had filled the counter and
+/// made the description blocking.
 pub(crate) fn eventfd_ring(fd: BorrowedFd<'_>) {
     let one = 1u64.to_ne_bytes();
     // SAFETY: the eight bytes of `one` are read. A full counter (EAGAIN) means that it is readable already.
@@ -155,8 +156,8 @@ pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Sends one byte without waiting and without a signal. A full socket is as good as a sent byte, and a peer that is gone
-/// is found out elsewhere.
+/// Sends one byte without waiting and without a signal. A full socket is as good as a sent byte, and a peer that is
+/// gone is found out elsewhere.
 pub(crate) fn socket_ring(fd: BorrowedFd<'_>) {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the one byte of a static is read.
@@ -167,8 +168,9 @@ pub(crate) fn socket_ring(fd: BorrowedFd<'_>) {
 pub(crate) fn socket_drain(fd: BorrowedFd<'_>) -> bool {
     let mut bytes = [0u8; 512];
     // SAFETY: at most the 512 bytes of `bytes` are written.
-    let got =
-        check_len(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) });
+    let got = check_len(unsafe {
+        libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+    });
     match got {
         Ok(got) => got != 0,
         Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
@@ -206,8 +208,8 @@ pub(crate) fn poll(fd: BorrowedFd<'_>, left: &mut TimeLeft) -> io::Result<Option
     let left = left.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
     let no_mask = ptr::null::<libc::sigset_t>();
     // The call itself, because the C library's function hides how much time is left.
-    // SAFETY: one live pollfd with the count 1; `left` is null or a live timespec that the call may write; no signal mask,
-    // whose size (8 in the kernel) is then not looked at.
+    // SAFETY: one live pollfd with the count 1; `left` is null or a live timespec that the call may write; no signal
+    // mask, whose size (8 in the kernel) is then not looked at.
     let n = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut poll, 1usize, left, no_mask, 8usize) };
     match check_len(n as libc::ssize_t)? {
         0 => Ok(None),
@@ -349,9 +351,9 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
         header.msg_control = (&raw mut control).cast();
         // SAFETY: as for `CONTROL_LEN`.
         header.msg_controllen = unsafe { libc::CMSG_SPACE(len) } as _;
-        // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for one with `FDS_MAX` descriptors, of which
-        // there are at most as many; so the first header exists and its data has `len` bytes. A `BorrowedFd` is a
-        // descriptor's number (it is repr(transparent)).
+        // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for one with `FDS_MAX` descriptors, of
+        // which there are at most as many; so the first header exists and its data has `len` bytes. A `BorrowedFd` is
+        // a descriptor's number (it is repr(transparent)).
         unsafe {
             let first = libc::CMSG_FIRSTHDR(&header);
             (*first).cmsg_level = libc::SOL_SOCKET;
@@ -361,7 +363,9 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
         }
     }
     // SAFETY: the header names the live iovec, which names `bytes` (only read), and the live control buffer.
-    check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })?;
+    check_len(unsafe {
+        libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    })?;
     Ok(())
 }
 
@@ -388,8 +392,8 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usiz
         libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)
     })?;
     let mut fds = Vec::new();
-    // SAFETY: the kernel has filled the control buffer with whole control messages, of `msg_controllen` bytes together; the
-    // CMSG functions walk those and end with null.
+    // SAFETY: the kernel has filled the control buffer with whole control messages, of `msg_controllen` bytes
+    // together; the CMSG functions walk those and end with null.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(&header) };
     while !message.is_null() {
         // SAFETY: not null, so a whole header in the buffer.
@@ -415,4 +419,30 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usiz
 pub(crate) fn make_blocking(fd: BorrowedFd<'_>) {
     // SAFETY: the command takes an integer, no memory.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, 0) }).unwrap();
+}
+
+/// As [`send`], with as many descriptors as one likes: what a hostile peer does.
+#[cfg(test)]
+pub(crate) fn send_many(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let len = size_of_val(fds) as u32;
+    // SAFETY: computes with its argument only.
+    let space = unsafe { libc::CMSG_SPACE(len) } as usize;
+    let mut control = vec![0u64; space.div_ceil(8)];
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: msghdr is plain integers and pointers: all zeroes is a value.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = space as _;
+    // SAFETY: the buffer has room for one control message of `len` bytes and is aligned for it.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(&header);
+        (*first).cmsg_level = libc::SOL_SOCKET;
+        (*first).cmsg_type = libc::SCM_RIGHTS;
+        (*first).cmsg_len = libc::CMSG_LEN(len) as _;
+        ptr::copy_nonoverlapping(fds.as_ptr().cast::<u8>(), libc::CMSG_DATA(first), len as usize);
+    }
+    // SAFETY: the header names live buffers, which are only read.
+    check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &header, 0) }).map(drop)
 }

@@ -93,6 +93,20 @@ pub enum Event {
         /// The peer's transport has all of it. False: the flow ended first.
         delivered: bool,
     },
+    /// A listener asked for is there.
+    Listening {
+        /// What the request was given.
+        token: u64,
+        /// Its UDP port.
+        udp_port: u16,
+    },
+    /// A listener asked for is not: the port is zero or taken.
+    ListenFailed {
+        /// What the request was given.
+        token: u64,
+        /// Its UDP port.
+        udp_port: u16,
+    },
     /// A flow has ended.
     Closed {
         /// The flow.

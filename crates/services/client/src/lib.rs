@@ -1,15 +1,40 @@
 //! The message service for Rust applications.
 //!
 //! Two ways in, one vocabulary:
+//! - [`Client`] talks to the daemon over shared memory: many applications share one port, none needs privileges.
 //! - [`Embedded`] runs the engine in the application's own thread: the fastest on few cores.
+//!
+//! Both queue messages without blocking, say what happened by [`Event`]s, and let a message be built in place. A [`Client`] can
+//! also wait: with a time-out, or by a descriptor in an epoll of the application's own.
+//!
+//! ```no_run
+//! use barewire_client::{Client, ConnectOptions, Event};
+//! use std::time::Duration;
+//!
+//! let mut client = Client::attach("hello")?;
+//! let flow = client.connect_wait("10.0.0.2:888".parse()?, &ConnectOptions::default(), Duration::from_secs(1))?;
+//! client.send(flow, b"hello")?;
+//! while let Some(event) = client.wait_event(Some(Duration::from_secs(1)))? {
+//!     if let Event::Message(message) = event {
+//!         println!("{} bytes back", message.len());
+//!         client.release(message);
+//!         break;
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod client;
 mod embedded;
 mod error;
 mod event;
 
+pub use barewire_channel::Geometry;
+pub use barewire_channel::control::socket_path_default;
 pub use barewire_transport::{CloseReason, ConnectError, ConnectFailure, FlowId, ListenError, SendBuf};
+pub use client::{Client, ClientConfig};
 pub use embedded::{Embedded, EmbeddedConfig};
-pub use error::{OpenError, SendError};
+pub use error::{AttachError, ConnectWaitError, OpenError, SendError, WaitError};
 pub use event::{ConnectOptions, Event, Inbound};

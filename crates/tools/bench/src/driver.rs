@@ -10,6 +10,7 @@
 //! measured time, even if its response came in the drain: leaving those out would hide a stall at the end. The rate counts
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
+use crate::interrupt::interrupted;
 use crate::workload::{
     MsgWorkload, RequestResponse, Schedule, SystemError, Wait, WorkloadError, body_matches, fill_body,
     read_header, write_header,
@@ -65,6 +66,9 @@ pub enum DriverError {
         /// Requests without a response.
         outstanding: u32,
     },
+    /// The process was [interrupted](crate::interrupt()).
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Why a run's figures must not be used. The run is kept, and branded.
@@ -494,6 +498,9 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
 
     #[inline]
     fn after_poll(&mut self, now: Instant, answered: usize, refused: bool) -> Result<(), DriverError> {
+        if interrupted() {
+            return Err(DriverError::Interrupted);
+        }
         let outstanding = self.book.outstanding();
         if answered > 0 || (outstanding == 0 && !refused) {
             self.last_progress = now;

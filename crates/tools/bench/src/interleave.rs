@@ -3,6 +3,7 @@
 //! Run one after the other, A A A B B B, two equal systems can differ by a third: another tenant woke up in between.
 
 use crate::driver::{DriverError, RunResult};
+use crate::interrupt::interrupted;
 use crate::row::{CellInfo, Row};
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -123,7 +124,8 @@ pub fn planned_time(cells: &[Box<dyn Cell>], runs: u32) -> Duration {
     round.saturating_mul(u64::from(runs))
 }
 
-/// Runs all cells `runs` times, round by round. A cell that fails is left out of later rounds; its outcome says why.
+/// Runs all cells `runs` times, round by round. A cell that fails is left out of later rounds; its outcome says why. When the
+/// process is [interrupted](crate::interrupt()), nothing more is run: outcomes hold the runs that ended before.
 pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Progress) -> Vec<CellOutcome> {
     let total = runs.saturating_mul(cells.len() as u32);
     let mut results: Vec<(Vec<RunResult>, Option<CellError>)> =
@@ -131,10 +133,12 @@ pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Pro
     let mut done = 0;
     for round in 0..runs {
         for (cell, (runs, failed)) in cells.iter_mut().zip(&mut results) {
-            if failed.is_none() {
+            if failed.is_none() && !interrupted() {
                 progress.before(stamp(), done, total, round, cell.info());
                 match cell.run(round) {
                     Ok(result) => runs.push(result),
+                    // What an interruption ends has not failed: the rounds before it count.
+                    Err(_) if interrupted() => {}
                     Err(error) => *failed = Some(error),
                 }
             }

@@ -3,7 +3,9 @@
 //! What flows through: a [`MsgWorkload`] and a system that implements [`RequestResponse`] go into the [`driver`], which gives a
 //! [`RunResult`]; [`interleave`](interleave::interleave) runs several [`Cell`]s in turn and makes a [`Row`] of each;
 //! [`Output`] is the rows with the machine's fingerprint as one JSON object, [`render`] makes tables of rows and [`seeds`]
-//! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against.
+//! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against. [`plan`]
+//! makes cells of what a user typed, [`pair`] runs embedded endpoints on ports of any URI, and [`reading`] says in words what
+//! came out.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -11,7 +13,11 @@ mod awake;
 pub mod driver;
 pub mod embedded;
 pub mod interleave;
+mod interrupt;
 pub mod kernel;
+pub mod pair;
+pub mod plan;
+pub mod reading;
 pub mod render;
 mod row;
 pub mod seeds;
@@ -23,6 +29,7 @@ pub use driver::{Clock, Driver, DriverError, MonotonicClock, RunCounts, RunResul
 pub use interleave::{
     Cell, CellError, CellOutcome, Progress, Ratio, Silent, TerminalProgress, ratio_of_medians,
 };
+pub use interrupt::{interrupt, interrupted};
 pub use row::{CellInfo, IdleState, LoopKind, Output, OutputError, Row, RunLine, SCHEMA};
 pub use workload::{
     Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,

@@ -98,7 +98,7 @@ fn rest(idle: Idle) {
     }
 }
 
-/// Sends every message back until `stop` says so or the process is [interrupted](crate::interrupt). Calls `ready` with the
+/// Sends every message back until `stop` says so or the process is [interrupted](crate::interrupt()). Calls `ready` with the
 /// port's description when it listens.
 ///
 /// # Errors

@@ -340,10 +340,9 @@ pub fn core_allowed(core: usize) -> bool {
 /// need none.
 pub fn seed_systems(with_hosts: bool) -> Vec<System> {
     let over: &[&str] = if with_hosts { &["mem", "xdp", "packet"] } else { &["mem"] };
-    let barewire = over.iter().map(|over| System::Barewire {
-        mode: Mode::Embedded,
-        over: Over { text: (*over).to_owned() },
-    });
+    let barewire = over
+        .iter()
+        .map(|over| System::Barewire { mode: Mode::Embedded, over: Over { text: (*over).to_owned() } });
     let kernel = [BASELINES[0], BASELINES[1], BASELINES[3]];
     let kernel = kernel.map(|(protocol, waiting)| System::Kernel { protocol, waiting });
     barewire.chain(kernel).collect()

@@ -45,6 +45,8 @@ struct Attack<'a> {
     script: Bytes<'a>,
     /// Connection ids that only the two ends and the wire between them know.
     secrets: Vec<u64>,
+    /// Ids that INITs of the attack named: what they opened, it may reset.
+    own: Vec<u64>,
     packets: u64,
 }
 
@@ -72,8 +74,21 @@ impl Attack<'_> {
         Some(())
     }
 
+    /// With the right bit in `op`, makes the packet one of another kind.
+    fn rewrite(&mut self, op: u8, bytes: &mut [u8]) -> Option<()> {
+        if op & 0x20 != 0
+            && let Some(kind) = bytes.get_mut(4)
+        {
+            *kind = msg::VERSION << 4 | (self.script.u8()? % 8);
+        }
+        Some(())
+    }
+
     fn inject(&mut self, to: usize, datagram: &Datagram, bytes: &[u8]) -> Verdict {
         self.packets += 1;
+        if is_kind(bytes, Kind::Init) {
+            self.own.extend(word(bytes, 40));
+        }
         self.world.inject(to, datagram, bytes)
     }
 
@@ -104,8 +119,8 @@ impl Attack<'_> {
                 let seen = self.pick(to, from)?;
                 self.inject(to, &seen.datagram, &seen.bytes);
             }
-            4..=6 => self.blind(to, from)?,
-            7 | 8 => self.nosy(to, from)?,
+            4..=6 => self.blind(op, to, from)?,
+            7 | 8 => self.nosy(op, to, from)?,
             9 => {
                 let source = at(self.script.u8()?, self.script.u16()?);
                 let mut bytes = self.script.take(usize::from(op >> 4) * 16).to_vec();
@@ -143,11 +158,7 @@ impl Attack<'_> {
                 if op & 0x10 != 0 {
                     bytes.truncate(usize::from(self.script.u8()?).max(msg::COMMON_LEN));
                 }
-                if op & 0x20 != 0
-                    && let Some(kind) = bytes.get_mut(4)
-                {
-                    *kind = *kind & 0xf0 | self.script.u8()? % 8;
-                }
+                self.rewrite(op, &mut bytes)?;
                 seal(&mut bytes);
                 if self.knows_secrets(&bytes) {
                     return Some(());
@@ -166,19 +177,29 @@ impl Attack<'_> {
     /// A packet of the honest flow, damaged on the way: whatever is not what was sent has to be dropped.
     fn bad_wire(&mut self, to: usize, seen: &Seen, bytes: &[u8]) {
         let verdict = self.inject(to, &seen.datagram, bytes);
-        assert!(bytes == seen.bytes || matches!(verdict, Verdict::Drop(_)), "damage was taken in: {bytes:02x?}");
+        assert!(
+            bytes == seen.bytes || matches!(verdict, Verdict::Drop(_)),
+            "damage was taken in: {bytes:02x?}"
+        );
     }
 
     /// A valid packet with the addresses of the honest flow, by somebody who has not seen one.
-    fn blind(&mut self, to: usize, from: usize) -> Option<()> {
+    fn blind(&mut self, op: u8, to: usize, from: usize) -> Option<()> {
         let seen = self.pick(to, from)?;
         let mut bytes = seen.bytes.clone();
         self.edit(&mut bytes)?;
+        self.rewrite(op, &mut bytes)?;
         let (cid, other) = (self.script.u64()?, self.script.u64()?);
         if bytes.len() >= 16 {
             // One bit beside a real id is as good as any guess.
             let near = word(&seen.bytes, 8).unwrap_or(0) ^ 1 << (cid % 64);
-            let cid = if cid & 0x100 == 0 { near } else if cid & 0x200 == 0 { 0 } else { cid };
+            let cid = if cid & 0x100 == 0 {
+                near
+            } else if cid & 0x200 == 0 {
+                0
+            } else {
+                cid
+            };
             bytes[8..16].copy_from_slice(&cid.to_be_bytes());
         }
         if bytes.len() >= 48 {
@@ -189,16 +210,25 @@ impl Attack<'_> {
         }
         seal(&mut bytes);
         let verdict = self.inject(to, &seen.datagram, &bytes);
-        let passes = is_kind(&bytes, Kind::Init) || matches!(verdict, Verdict::Drop(_));
+        let resets_own =
+            is_kind(&bytes, Kind::Reset) && word(&bytes, 40).is_some_and(|id| self.own.contains(&id));
+        let passes = is_kind(&bytes, Kind::Init) || resets_own || matches!(verdict, Verdict::Drop(_));
         assert!(passes, "a guess was taken in: {bytes:02x?}");
         Some(())
     }
 
     /// A valid packet with real connection ids, from somewhere else.
-    fn nosy(&mut self, to: usize, from: usize) -> Option<()> {
+    fn nosy(&mut self, op: u8, to: usize, from: usize) -> Option<()> {
         let seen = self.pick(to, from)?;
         let mut bytes = seen.bytes.clone();
         self.edit(&mut bytes)?;
+        self.rewrite(op, &mut bytes)?;
+        if op & 0x60 == 0x60 && bytes.len() >= 48 {
+            // The reset of a host that knows the flow no more, with the right proof.
+            let id = self.secrets[usize::from(self.script.u8()?) % self.secrets.len()];
+            bytes[8..16].fill(0);
+            bytes[40..48].copy_from_slice(&id.to_be_bytes());
+        }
         seal(&mut bytes);
         let (host, udp_port) = (self.script.u8()?, self.script.u16()?);
         let (mut source, real) = (at(host, udp_port), seen.datagram.src);
@@ -223,7 +253,7 @@ pub fn transport(data: &[u8]) -> u64 {
     let ends = [(VICTIM, HONEST), (HONEST, VICTIM)];
     let seen = ends.iter().flat_map(|(to, from)| world.stations[*to].seen.iter().filter(|s| s.from == *from));
     let secrets = seen.filter_map(|s| word(&s.bytes, 8)).filter(|id| *id != 0).collect();
-    let mut attack = Attack { world, script: Bytes(data), secrets, packets: 0 };
+    let mut attack = Attack { world, script: Bytes(data), secrets, own: Vec::new(), packets: 0 };
     for _ in 0..STEPS_MAX {
         if attack.step().is_none() {
             break;

@@ -5,7 +5,7 @@ use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool, PoolConfig};
 use barewire_host::{Datagram, Endpoint as _, Host, HostConfig, HostEvent, Input, Verdict};
 use barewire_transport::{Config, Endpoint, Event, FlowId, HeapMemory, Memory, RecvBuf, SendBuf};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// Places of the stations in [`World::stations`]; station `i` is host `i + 1`.
@@ -150,9 +150,14 @@ impl Station {
                     let lost = Some(flow) == self.honest && !delivered;
                     assert!(!lost, "a message of the honest flow was given up");
                     self.delivered += usize::from(Some(flow) == self.honest);
-                    assert!(self.endpoint.memory_mut().part(buf.owner).release_send(buf), "memory given back twice");
+                    assert!(
+                        self.endpoint.memory_mut().part(buf.owner).release_send(buf),
+                        "memory given back twice"
+                    );
                 }
-                Event::Accepted { flow, owner: OWNER_HONEST, .. } if self.honest.is_none() => self.honest = Some(flow),
+                Event::Accepted { flow, owner: OWNER_HONEST, .. } if self.honest.is_none() => {
+                    self.honest = Some(flow)
+                }
                 Event::Accepted { flow, owner: OWNER_HOSTILE, .. } if self.hostile.is_none() => {
                     self.hostile = Some(flow);
                 }
@@ -222,7 +227,10 @@ impl World {
         for from in [VICTIM, HONEST] {
             let flow = self.stations[from].honest.expect("an open flow");
             let bytes = message(from, n);
-            assert!(self.stations[from].send(self.now, flow, OWNER_HONEST, &bytes), "the honest flow takes no message");
+            assert!(
+                self.stations[from].send(self.now, flow, OWNER_HONEST, &bytes),
+                "the honest flow takes no message"
+            );
         }
         for from in [VICTIM, HOSTILE] {
             if let Some(flow) = self.stations[from].hostile {
@@ -243,7 +251,11 @@ impl World {
                 if !sent {
                     break;
                 }
-                assert!(frame.len() <= 14 + usize::from(config().mtu).max(1280), "a frame of {} bytes", frame.len());
+                assert!(
+                    frame.len() <= 14 + usize::from(config().mtu).max(1280),
+                    "a frame of {} bytes",
+                    frame.len()
+                );
                 self.wire.push_back((i, frame));
             }
         }
@@ -264,7 +276,8 @@ impl World {
                     self.arrive(from, &frame, lose);
                 }
             }
-            let due = |s: &Station| [s.host.poll_timeout(), s.endpoint.poll_timeout()].into_iter().flatten().min();
+            let due =
+                |s: &Station| [s.host.poll_timeout(), s.endpoint.poll_timeout()].into_iter().flatten().min();
             let next = self.stations.iter().filter_map(due).min().unwrap_or(Instant::FAR_FUTURE);
             if next > end || self.now >= end {
                 break;
@@ -329,7 +342,10 @@ impl World {
         self.say(2);
         for _ in 0..40 {
             self.pump(Duration::from_millis(50), false);
-            if [VICTIM, HONEST].iter().all(|s| self.stations[*s].inbox.len() == 3 && self.stations[*s].delivered == 3) {
+            if [VICTIM, HONEST]
+                .iter()
+                .all(|s| self.stations[*s].inbox.len() == 3 && self.stations[*s].delivered == 3)
+            {
                 break;
             }
         }
@@ -337,8 +353,14 @@ impl World {
         for (to, from) in [(VICTIM, HONEST), (HONEST, VICTIM)] {
             let inbox = &self.stations[to].inbox;
             assert_eq!(inbox.len(), 3, "messages that arrived at station {to} within two seconds");
-            assert!(inbox.iter().enumerate().all(|(n, got)| *got == message(from, n)), "messages of another content");
-            assert_eq!(self.stations[from].delivered, 3, "messages that station {from} knows to have arrived");
+            assert!(
+                inbox.iter().enumerate().all(|(n, got)| *got == message(from, n)),
+                "messages of another content"
+            );
+            assert_eq!(
+                self.stations[from].delivered, 3,
+                "messages that station {from} knows to have arrived"
+            );
         }
     }
 }

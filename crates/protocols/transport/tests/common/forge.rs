@@ -21,7 +21,7 @@ pub fn packet(header: Header, body: &[u8]) -> Vec<u8> {
 
 /// Makes the CRC good.
 pub fn seal(packet: &mut [u8]) {
-    let crc = crc32c::crc32c(&packet[4..]);
+    let crc = crc_fast::crc32_iscsi(&packet[4..]);
     msg::set_crc(packet, crc);
 }
 

@@ -47,6 +47,8 @@ pub type OnMessage = Box<dyn FnMut(Instant, FlowId, &[u8])>;
 pub struct Station<M: TestMemory = HeapMemory> {
     pub host: Host,
     pub endpoint: Endpoint<M>,
+    /// Memory that was free when there was nothing to keep.
+    pub all_free: (u64, u64),
     pub pool: Pool,
     pub events: VecDeque<Event>,
     /// Owners whose received messages stay where they are until `read`.
@@ -56,7 +58,7 @@ pub struct Station<M: TestMemory = HeapMemory> {
     pub echo: bool,
     pub keep: bool,
     pub inbox: Vec<(FlowId, Vec<u8>)>,
-    /// Sees each message instead of the inbox.
+    /// Sees each message.
     pub on_message: Option<OnMessage>,
     pub received: u64,
     pub received_bytes: u64,
@@ -91,6 +93,7 @@ impl<M: TestMemory> Station<M> {
         host.ipv4 = vec![([10, 0, 0, n].into(), 16)];
         host.ipv6 = vec![(format!("fd00::{n:x}").parse().unwrap(), 64)];
         Station {
+            all_free: memory.available(),
             host: Host::new(host),
             endpoint: Endpoint::new(config, memory, secret).unwrap(),
             pool,
@@ -162,15 +165,17 @@ impl<M: TestMemory> Station<M> {
     fn take(&mut self, now: Instant, flow: FlowId, buf: RecvBuf) {
         self.received += 1;
         self.received_bytes += u64::from(buf.len);
-        let bytes = self.endpoint.memory().recv_bytes(buf).to_vec();
+        let bytes = self.endpoint.memory().recv_bytes(buf);
+        if let Some(on_message) = &mut self.on_message {
+            on_message(now, flow, bytes);
+        }
+        let copy = if self.echo || self.keep { bytes.to_vec() } else { vec![] };
         self.endpoint.release(now, flow, buf);
         if self.echo {
-            self.send(flow, &bytes, 0).expect("room to send back");
+            self.send(flow, &copy, 0).expect("room to send back");
         }
-        if let Some(on_message) = &mut self.on_message {
-            on_message(now, flow, &bytes);
-        } else if self.keep {
-            self.inbox.push((flow, bytes));
+        if self.keep {
+            self.inbox.push((flow, copy));
         }
     }
 
@@ -277,10 +282,16 @@ pub fn pair(seed: u64, link: LinkConfig, config: &Config) -> Pair {
 }
 
 pub fn pair_with(seed: u64, link: LinkConfig, client: &Config, server: &Config) -> Pair {
+    pair_of(seed, link, client, server, 16 << 20)
+}
+
+/// A pair whose stations have `memory` bytes to send from and as many to receive into.
+pub fn pair_of(seed: u64, link: LinkConfig, client: &Config, server: &Config, memory: usize) -> Pair {
     let mut world = World::new(seed);
     let pool = world.pool().clone();
-    let a = world.add_node(Box::new(Station::new(1, pool.clone(), client.clone())));
-    let mut server = Station::new(2, pool, server.clone());
+    let memory = || HeapMemory::new(memory, memory);
+    let a = world.add_node(Box::new(Station::with_memory(1, pool.clone(), client.clone(), memory())));
+    let mut server = Station::with_memory(2, pool, server.clone(), memory());
     server.endpoint.listen(PORT, 0, 7).unwrap();
     let b = world.add_node(Box::new(server));
     let link = world.connect(a, b, link);
@@ -345,8 +356,7 @@ pub fn assert_idle<M: TestMemory>(s: &Station<M>) {
     assert_eq!(s.endpoint.messages_under_way(), 0);
     assert_eq!(s.endpoint.received_messages(), 0);
     assert_eq!(s.held.len(), 0);
-    let fresh = HeapMemory::new(16 << 20, 16 << 20).available();
-    assert_eq!(s.endpoint.memory().available(), fresh);
+    assert_eq!(s.endpoint.memory().available(), s.all_free);
 }
 
 /// Asks for a flow between two stations by their numbers.

@@ -1,0 +1,101 @@
+# barewire: `make help` lists what there is.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+HOURS ?= 2
+# Overridden by CARGO_TARGET_DIR, as for cargo itself.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BAREWIRE := $(TARGET)/release/barewire
+TEST_LOG := $(TARGET)/tests.log
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Everything is Rust: a compiler and a linker are all that is needed. rustup is not installed behind anybody's back.
+.PHONY: tools
+tools:
+	@if ! command -v $(firstword $(CARGO)) > /dev/null; then \
+	    echo "error: no cargo here; Rust 1.90 or newer is needed" >&2; \
+	    echo "hint: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" >&2; \
+	    exit 1; \
+	fi
+	@if ! command -v cc > /dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	        echo "installing a linker: gcc libc6-dev" >&2; \
+	        apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev >&2; \
+	    else \
+	        echo "error: no C linker (cc) here, which cargo needs" >&2; \
+	        echo "hint: Debian, Ubuntu: apt-get install gcc libc6-dev; Fedora: dnf install gcc; Alpine: apk add gcc musl-dev" >&2; \
+	        exit 1; \
+	    fi; \
+	fi
+
+.PHONY: build
+build: tools ## Build the release binary
+	$(CARGO) build --release --package barewire-cli
+
+.PHONY: demo
+demo: build ## barewire beside the kernel's TCP, in half a minute (as root: over real packets)
+	@$(BAREWIRE) demo
+
+.PHONY: bench
+bench: build ## The published message tables, with ours measured here beside them
+	@mkdir -p $(TARGET)/bench
+	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json
+
+# Adds up cargo's own result lines. A test that needs what this machine lacks says `SKIPPED: ` and counts as passed there: it is
+# taken out again. Ignored tests are not skipped: they are children, which other tests start.
+define ADD_UP
+/^test result: / { passed += $$4; failed += $$6; binaries++ } \
+/^test result: FAILED/ { bad++ } \
+/^SKIPPED: / { skipped++; print } \
+END { \
+    printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped; \
+    exit !(binaries && passed && !failed && !bad) \
+}
+endef
+
+.PHONY: test
+test: tools ## Everything that must hold before a commit
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) build --workspace --quiet
+	$(CARGO) run --package xtask --quiet -- tidy
+	@# Also what failed later is to be seen at once: every binary runs, the sum decides.
+	@mkdir -p $(TARGET); : > $(TEST_LOG); status=0; \
+	{ $(CARGO) test --workspace --no-fail-fast -- --show-output \
+	    && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
+	       $(CARGO) test --package barewire-ring --test loom --release; \
+	} 2>&1 | tee $(TEST_LOG) | grep -E '^(test .*(FAILED|ok$$)|test result|     Running|   Doc-tests|error|SKIPPED)' || status=$$?; \
+	$(CARGO) run --package xtask --quiet -- fuzz-smoke || status=$$?; \
+	if [ $$status != 0 ]; then sed -n '/^failures:$$/,/^test result/p' $(TEST_LOG); grep -A20 '^error' $(TEST_LOG) || true; fi; \
+	echo "the whole output is in $(TEST_LOG)"; \
+	awk '$(ADD_UP)' $(TEST_LOG) || status=1; \
+	exit $$status
+
+# Verified messages over every kind of port, clean and faulty, for HOURS altogether. The first error ends it.
+SOAK := mem unix packet xdp fault+mem fault+unix fault+packet fault+xdp
+FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitter_us=200&seed=$(SEED)
+SEED ?= 1
+
+.PHONY: soak
+soak: build ## Verified messages over every port, clean and faulty, for HOURS=2
+	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK)) }'); \
+	for over in $(SOAK); do \
+	    case $$over in fault+*) options='$(FAULTS)';; *) options=;; esac; \
+	    echo "soak: $$over, $$seconds s, seed $(SEED)" >&2; \
+	    $(BAREWIRE) bench msg --over $$over --options "$$options" --verify --size 8000 --window 32 --connections 4 \
+	        --runs 1 --seconds $$seconds --seed $(SEED); \
+	done
+
+.PHONY: install
+install: build ## Install the binary and bash completions under PREFIX=/usr/local
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
+	install -m 755 $(BAREWIRE) "$(DESTDIR)$(PREFIX)/bin/barewire"
+	$(BAREWIRE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/barewire"

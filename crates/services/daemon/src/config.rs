@@ -1,0 +1,363 @@
+//! barewire.toml: what was typed, checked into a plan.
+//!
+//! ```toml
+//! [daemon]
+//! idle = "park"                # spin | yield | park | park:50us
+//! core = 1                     # pin the engine; default: not pinned
+//! applications_max = 64
+//!
+//! [interface]
+//! port = "xdp:eth0"            # any port URI
+//! ipv4 = ["10.0.0.1/24"]
+//! gateway4 = "10.0.0.254"
+//! ```
+
+use barewire_channel::Geometry;
+use barewire_engine::IdleStrategy;
+use barewire_frame::PoolConfig;
+use barewire_transport as transport;
+use barewire_wire::MacAddr;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+/// Applications at once, at most.
+pub const APPLICATIONS_MAX: u32 = 1024;
+
+/// Why a configuration was refused. Prints the place and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not TOML, an unknown key, or a value of the wrong kind. The parser shows line and column.
+    #[error("{path}: {message}")]
+    Parse {
+        /// Which file.
+        path: String,
+        /// Line, column and complaint.
+        message: String,
+    },
+    /// A value that cannot be.
+    #[error("{key} = {value:?}: {why}")]
+    Value {
+        /// The key, with its table.
+        key: &'static str,
+        /// What was written.
+        value: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// A validated configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the daemon: of its counters page and in messages.
+    pub name: String,
+    /// The control socket.
+    pub socket: PathBuf,
+    /// Permissions of the socket's file.
+    pub socket_mode: u32,
+    /// User ids that may attach; empty: any that can open the socket.
+    pub allow_uids: Vec<u32>,
+    /// What the engine does when idle.
+    pub idle: IdleStrategy,
+    /// The engine's core.
+    pub core: Option<usize>,
+    /// Applications at once.
+    pub applications_max: u32,
+    /// The channel an application gets, and the most it may ask for.
+    pub channel: Geometry,
+    /// The port's URI.
+    pub port: String,
+    /// IPv4 addresses with prefix lengths.
+    pub ipv4: Vec<(Ipv4Addr, u8)>,
+    /// IPv6 addresses with prefix lengths.
+    pub ipv6: Vec<(Ipv6Addr, u8)>,
+    /// IPv4 gateway.
+    pub gateway4: Option<Ipv4Addr>,
+    /// IPv6 gateway.
+    pub gateway6: Option<Ipv6Addr>,
+    /// MAC address; default: the interface's.
+    pub mac: Option<MacAddr>,
+    /// VLAN to be in.
+    pub vlan: Option<u16>,
+    /// The frame pool.
+    pub pool: PoolConfig,
+    /// Limits and timers of the transport.
+    pub transport: transport::Config,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    daemon: DaemonTable,
+    interface: InterfaceTable,
+    channel: ChannelTable,
+    transport: TransportTable,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct DaemonTable {
+    name: Option<String>,
+    socket: Option<PathBuf>,
+    socket_mode: Option<String>,
+    allow_uids: Vec<u32>,
+    idle: Option<String>,
+    core: Option<usize>,
+    applications_max: Option<u32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct InterfaceTable {
+    port: Option<String>,
+    ipv4: Vec<String>,
+    ipv6: Vec<String>,
+    gateway4: Option<Ipv4Addr>,
+    gateway6: Option<Ipv6Addr>,
+    mac: Option<String>,
+    mtu: Option<u16>,
+    vlan: Option<u16>,
+    pool_frames: Option<u32>,
+    chunk_len: Option<u32>,
+    huge_pages: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct ChannelTable {
+    send_mib: Option<u32>,
+    recv_mib: Option<u32>,
+    requests: Option<u32>,
+    completions: Option<u32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct TransportTable {
+    flows_max: Option<u32>,
+    send_messages_max: Option<u32>,
+    recv_messages_max: Option<u32>,
+    recv_window_kib: Option<u32>,
+    ack_delay_us: Option<u64>,
+    timeout_min_us: Option<u64>,
+    dead_after_ms: Option<u64>,
+    handshake_timeout_ms: Option<u64>,
+    keepalive_ms: Option<u64>,
+    keepalive_interval_ms: Option<u64>,
+    keepalive_probes: Option<u32>,
+    idle_timeout_s: Option<u64>,
+    half_open_max: Option<u32>,
+    ecn: Option<bool>,
+    target_queue_us: Option<u64>,
+}
+
+fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigError {
+    ConfigError::Value { key, value: value.to_string(), why: why.to_string() }
+}
+
+fn with_prefix<A: std::str::FromStr>(key: &'static str, text: &str, bits: u8) -> Result<(A, u8), ConfigError> {
+    let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
+    let parsed = address.parse().map_err(|_| bad(key, text, "not an address of that family"))?;
+    let prefix = match prefix {
+        "" => return Err(bad(key, text, "the prefix length is missing: write 10.0.0.1/24")),
+        p => p.parse::<u8>().ok().filter(|p| *p <= bits),
+    };
+    Ok((parsed, prefix.ok_or_else(|| bad(key, text, format!("the prefix length is a number up to {bits}")))?))
+}
+
+impl Config {
+    /// A configuration with defaults for everything but the port and its address.
+    pub fn new(port: &str, ipv4: Ipv4Addr, prefix: u8) -> Config {
+        Config {
+            name: "barewire".to_owned(),
+            socket: barewire_channel::control::socket_path_default(),
+            socket_mode: 0o660,
+            allow_uids: vec![],
+            idle: IdleStrategy::default(),
+            core: None,
+            applications_max: 64,
+            channel: Geometry::DEFAULT,
+            port: port.to_owned(),
+            ipv4: vec![(ipv4, prefix)],
+            ipv6: vec![],
+            gateway4: None,
+            gateway6: None,
+            mac: None,
+            vlan: None,
+            pool: PoolConfig { frames: 8192, ..PoolConfig::default() },
+            transport: transport::Config {
+                flows_max: 10_240,
+                send_messages_max: 65_536,
+                recv_messages_max: 65_536,
+                ..transport::Config::default()
+            },
+        }
+    }
+
+    /// Reads a file: TOML, or Machnet's JSON when it begins with a brace.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the place.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let shown = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: shown.clone(), source })?;
+        if text.trim_start().starts_with('{') {
+            return crate::machnet::parse(&text, &shown);
+        }
+        Config::parse(&text, &shown)
+    }
+
+    /// Parses TOML; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(text: &str, path: &str) -> Result<Config, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|e| ConfigError::Parse {
+            path: path.to_owned(),
+            message: with_nearest_word(&e.to_string()),
+        })?;
+        let File { daemon, interface, channel, transport: t } = file;
+        let port = interface.port.ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
+        port.parse::<barewire_port::PortUri>().map_err(|e| bad("interface.port", &port, e))?;
+        let mut config = Config::new(&port, Ipv4Addr::UNSPECIFIED, 0);
+        config.ipv4.clear();
+        for text in &interface.ipv4 {
+            config.ipv4.push(with_prefix("interface.ipv4", text, 32)?);
+        }
+        for text in &interface.ipv6 {
+            config.ipv6.push(with_prefix("interface.ipv6", text, 128)?);
+        }
+        if config.ipv4.is_empty() && config.ipv6.is_empty() {
+            return Err(bad("interface.ipv4", "", "missing: at least one address, such as [\"10.0.0.1/24\"]"));
+        }
+        config.gateway4 = interface.gateway4;
+        config.gateway6 = interface.gateway6;
+        if let Some(mac) = interface.mac {
+            config.mac = Some(mac.parse().map_err(|e| bad("interface.mac", &mac, e))?);
+        }
+        config.vlan = interface.vlan;
+        set(&mut config.transport.mtu, interface.mtu);
+        set(&mut config.pool.frames, interface.pool_frames);
+        set(&mut config.pool.chunk_len, interface.chunk_len);
+        set(&mut config.pool.huge_pages, interface.huge_pages);
+
+        set(&mut config.name, daemon.name);
+        set(&mut config.socket, daemon.socket);
+        if let Some(mode) = daemon.socket_mode {
+            let digits = mode.trim_start_matches("0o");
+            config.socket_mode = u32::from_str_radix(digits, 8)
+                .ok()
+                .filter(|m| *m <= 0o777)
+                .ok_or_else(|| bad("daemon.socket_mode", &mode, "an octal mode such as \"0660\""))?;
+        }
+        config.allow_uids = daemon.allow_uids;
+        if let Some(idle) = daemon.idle {
+            config.idle = idle.parse().map_err(|e| bad("daemon.idle", &idle, e))?;
+        }
+        config.core = daemon.core;
+        set(&mut config.applications_max, daemon.applications_max);
+        if config.applications_max == 0 || config.applications_max > APPLICATIONS_MAX {
+            let why = format!("from 1 to {APPLICATIONS_MAX}");
+            return Err(bad("daemon.applications_max", config.applications_max, why));
+        }
+
+        set(&mut config.channel.send_bytes, channel.send_mib.map(|m| m.saturating_mul(1 << 20)));
+        set(&mut config.channel.recv_bytes, channel.recv_mib.map(|m| m.saturating_mul(1 << 20)));
+        set(&mut config.channel.sq_entries, channel.requests);
+        set(&mut config.channel.cq_entries, channel.completions);
+        config.channel.check().map_err(|e| bad("channel", format!("{:?}", config.channel), e))?;
+
+        let c = &mut config.transport;
+        let us = barewire_base::Duration::from_micros;
+        let ms = barewire_base::Duration::from_millis;
+        set(&mut c.flows_max, t.flows_max);
+        set(&mut c.send_messages_max, t.send_messages_max);
+        set(&mut c.recv_messages_max, t.recv_messages_max);
+        set(&mut c.recv_window_bytes, t.recv_window_kib.map(|k| k.saturating_mul(1024)));
+        set(&mut c.ack_delay, t.ack_delay_us.map(us));
+        set(&mut c.timeout_min, t.timeout_min_us.map(us));
+        set(&mut c.dead_after, t.dead_after_ms.map(ms));
+        set(&mut c.handshake_timeout, t.handshake_timeout_ms.map(ms));
+        set(&mut c.keepalive, t.keepalive_ms.map(ms));
+        set(&mut c.keepalive_interval, t.keepalive_interval_ms.map(ms));
+        set(&mut c.keepalive_probes, t.keepalive_probes);
+        set(&mut c.half_open_max, t.half_open_max);
+        set(&mut c.ecn, t.ecn);
+        set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
+        c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
+        Ok(config)
+    }
+
+    /// Our addresses.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let v4 = self.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
+        v4.chain(self.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect()
+    }
+}
+
+fn set<T>(to: &mut T, from: Option<T>) {
+    if let Some(value) = from {
+        *to = value;
+    }
+}
+
+/// Adds the nearest right word to the parser's complaint about an unknown key.
+fn with_nearest_word(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if !message.contains("unknown field") {
+        return message.to_owned();
+    }
+    let [wrong, known @ ..] = quoted.as_slice() else {
+        return message.to_owned();
+    };
+    let nearest = known
+        .iter()
+        .map(|k| (strsim::damerau_levenshtein(wrong, k), *k))
+        .min()
+        .filter(|(distance, k)| *distance <= 1 + k.len() / 3);
+    match nearest {
+        Some((_, word)) => format!("{}\ndid you mean `{word}`?", message.trim_end()),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_file_is_enough() {
+        let c = Config::parse("[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap();
+        assert_eq!(c.ipv4, [(Ipv4Addr::new(10, 0, 0, 1), 24)]);
+        assert_eq!(c.transport.flows_max, 10_240);
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_with_its_place_and_the_right_word() {
+        let text = "[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n[transport]\nkeepalive_m = 5\n";
+        let e = Config::parse(text, "barewire.toml").unwrap_err().to_string();
+        assert!(e.contains("line 5") && e.contains("did you mean `keepalive_ms`?"), "{e}");
+        for (line, expect) in [
+            ("ipv4 = [\"10.0.0.1\"]", "prefix length is missing"),
+            ("ipv4 = [\"10.0.0.1/33\"]", "up to 32"),
+            ("ipv4 = [\"nonsense/8\"]", "not an address"),
+            ("ipv4 = []", "at least one address"),
+        ] {
+            let e = Config::parse(&format!("[interface]\nport = \"xdp:eth0\"\n{line}\n"), "x").unwrap_err().to_string();
+            assert!(e.contains(expect), "{line}: {e}");
+        }
+        let e = Config::parse("[interface]\nport = \"xpd:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap_err();
+        assert!(e.to_string().contains("xdp"), "{e}");
+    }
+}

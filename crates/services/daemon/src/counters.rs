@@ -1,0 +1,92 @@
+//! The daemon's counters on the shared page, where `barewire stat` reads them without asking.
+
+use crate::agent::Offences;
+use crate::applications::Applications;
+use barewire_base::DropReason;
+use barewire_engine::{CounterKind, CounterSlot, CountersPage, RegisterError, Stack};
+use std::sync::Mutex;
+
+/// Slots of one engine's counters, in the order in which [`publish`](Published::publish) fills them.
+pub(crate) struct Published {
+    pub applications_max: u32,
+    slots: Vec<CounterSlot>,
+}
+
+/// What the daemon says of itself, name and value, in one fixed order.
+fn values(
+    stack: &Stack<Applications>,
+    offences: &Offences,
+    applications: usize,
+    say: &mut dyn FnMut(&str, &str, CounterKind, u64),
+) {
+    use CounterKind::{Counter, Gauge};
+    let port = stack.port().counters();
+    for (name, counter) in [
+        ("rx_frames", &port.rx_frames),
+        ("rx_bytes", &port.rx_bytes),
+        ("tx_frames", &port.tx_frames),
+        ("tx_bytes", &port.tx_bytes),
+        ("syscalls", &port.syscalls),
+        ("tx_full", &port.tx_full),
+    ] {
+        say("port", name, Counter, counter.get());
+    }
+    for &reason in DropReason::ALL {
+        say("port.drop", reason.as_str(), Counter, port.drops.get(reason));
+    }
+    let host = stack.host().counters();
+    for &reason in DropReason::ALL {
+        say("host.drop", reason.as_str(), Counter, host.drops.get(reason));
+    }
+    let endpoint = stack.endpoint();
+    for (name, value) in endpoint.counters().iter() {
+        say("transport", name, Counter, value);
+    }
+    for &reason in DropReason::ALL {
+        say("transport.drop", reason.as_str(), Counter, endpoint.counters().drops.get(reason));
+    }
+    say("transport", "flows", Gauge, u64::from(endpoint.flows_used()));
+    say("transport", "messages_under_way", Gauge, u64::from(endpoint.messages_under_way()));
+    for &reason in DropReason::ALL {
+        say("stack.drop", reason.as_str(), Counter, stack.counters().drops.get(reason));
+    }
+    say("pool", "frames_free", Gauge, stack.pool().available() as u64);
+    say("applications", "count", Gauge, applications as u64);
+    let recv_used = endpoint.memory().iter().map(|(_, a)| a.recv_used()).sum();
+    say("applications", "recv_bytes_used", Gauge, recv_used);
+    say("applications", "bad_entries", Counter, offences.bad_entries.get());
+    say("applications", "not_theirs", Counter, offences.not_theirs.get());
+    say("applications", "corrupt_channels", Counter, offences.corrupt.get());
+}
+
+impl Published {
+    /// Registers every counter of an engine's stack under its name.
+    pub(crate) fn register(
+        page: &Mutex<CountersPage>,
+        stack: &Stack<Applications>,
+        applications_max: u32,
+    ) -> Result<Published, RegisterError> {
+        let mut slots = Vec::new();
+        let mut failed = None;
+        let mut page = page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        values(stack, &Offences::default(), 0, &mut |group, name, kind, _| {
+            match page.register(&format!("{group}.{name}"), kind) {
+                Ok(slot) => slots.push(slot),
+                Err(e) => failed = Some(e),
+            }
+        });
+        match failed {
+            Some(e) => Err(e),
+            None => Ok(Published { applications_max, slots }),
+        }
+    }
+
+    pub(crate) fn publish(&self, stack: &Stack<Applications>, offences: &Offences, applications: usize) {
+        let mut slots = self.slots.iter();
+        values(stack, offences, applications, &mut |_, _, _, value| {
+            if let Some(slot) = slots.next() {
+                slot.set(value);
+            }
+        });
+    }
+}

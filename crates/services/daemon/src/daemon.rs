@@ -1,0 +1,218 @@
+//! Starting and stopping the daemon.
+
+use crate::agent::{DaemonAgent, Orders};
+use crate::applications::Applications;
+use crate::config::Config;
+use crate::control::Control;
+use crate::counters::Published;
+use barewire_channel::{ControlError, ControlListener};
+use barewire_engine::{
+    Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots, PageError,
+    RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, open_port,
+};
+use barewire_frame::{Pool, PoolError};
+use barewire_host::{Host, HostConfig};
+use barewire_port::{OpenError, PortUri};
+use barewire_transport::Endpoint;
+use barewire_wire::MacAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+/// Entries of the counters page: one engine's, and room to grow.
+const COUNTERS_MAX: usize = 512;
+
+/// Why the daemon could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] OpenError),
+    /// The frame pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The transport's limits.
+    #[error("transport: {0}")]
+    Transport(#[from] barewire_transport::ConfigError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The counters page.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// An entry of the counters page.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The system's random source.
+    #[error("the system's random source: {0}")]
+    Random(String),
+    /// A thread could not be started.
+    #[error("starting a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running daemon. Dropping it stops it.
+pub struct Daemon {
+    stop: StopFlag,
+    engine: Option<EngineHandle>,
+    control: Option<JoinHandle<()>>,
+    page: Arc<Mutex<CountersPage>>,
+    socket: PathBuf,
+    description: String,
+}
+
+fn random() -> Result<[u8; 32], DaemonError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| DaemonError::Random(e.to_string()))?;
+    Ok(bytes)
+}
+
+/// Built on the engine's thread: ports, frames and flows stay there.
+fn build_stack(config: &Config) -> Result<Stack<Applications>, DaemonError> {
+    let uri: PortUri = config.port.parse()?;
+    let pool = Pool::new(config.pool)?;
+    let port = open_port(&uri, &pool)?;
+    let caps = port.caps();
+    let secret = random()?;
+    let mac = config.mac.or(caps.mac).unwrap_or(MacAddr([0x02, 0x62, secret[0], secret[1], secret[2], secret[3]]));
+    let mtu = caps.mtu.min(u32::from(config.transport.mtu)) as u16;
+    let mut host = HostConfig::new(mac);
+    host.mtu = mtu;
+    host.ipv4 = config.ipv4.clone();
+    host.ipv6 = config.ipv6.clone();
+    host.gateway4 = config.gateway4;
+    host.gateway6 = config.gateway6;
+    host.vlan = config.vlan;
+    host.hash_key = u64::from_le_bytes([
+        secret[4], secret[5], secret[6], secret[7], secret[8], secret[9], secret[10], secret[11],
+    ]);
+    let transport = barewire_transport::Config { mtu, ..config.transport.clone() };
+    let applications = Applications::new(config.applications_max as usize);
+    let endpoint = Endpoint::new(transport, applications, random()?)?;
+    Ok(Stack::new(port, pool, Host::new(host), endpoint))
+}
+
+impl Daemon {
+    /// Opens the port, starts the engine, and lets applications in. When it returns, the daemon serves.
+    ///
+    /// # Errors
+    /// [`DaemonError`]: what could not be opened.
+    pub fn start(config: &Config) -> Result<Daemon, DaemonError> {
+        let stop = StopFlag::new()?;
+        // The socket first: it is what tells a second daemon of the same place to go away.
+        let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;
+        let mut page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX)?;
+        let engine_slots = EngineSlots::register(&mut page, "0")?;
+        let page = Arc::new(Mutex::new(page));
+
+        let (commands, orders) = mpsc::channel();
+        let pending = Arc::new(AtomicBool::new(false));
+        let waker = Waker::new()?;
+        let (told, tells) = mpsc::sync_channel(1);
+        let engine_config = EngineConfig { name: config.name.clone(), core: config.core, idle: config.idle };
+        let links = EngineLinks { waker: Some(waker.clone()), slots: Some(engine_slots), counters: None };
+        let build = {
+            let (config, page, pending) = (config.clone(), Arc::clone(&page), Arc::clone(&pending));
+            move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
+                let stack = build_stack(&config)?;
+                let published = Published::register(&page, &stack, config.applications_max)?;
+                let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
+                let orders = Orders { pending, commands: orders };
+                Ok(vec![Box::new(DaemonAgent::new(config.name.clone(), stack, orders, published))])
+            }
+        };
+        let engine = Engine::spawn_with_links(engine_config, links, build, &stop).map_err(|e| match e {
+            SpawnError::Build(e) => e,
+            SpawnError::Engine(e) => DaemonError::Engine(e),
+            other => DaemonError::Thread(std::io::Error::other(other.to_string())),
+        })?;
+        let (mtu, description) = tells.recv().unwrap_or((0, String::new()));
+        let control = Control::new(listener, config.clone(), u32::from(mtu), commands, pending, waker);
+        let control = std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn({
+                let stop = stop.clone();
+                move || control.run(&stop)
+            })
+            .map_err(DaemonError::Thread)?;
+        notify_ready();
+        Ok(Daemon {
+            stop,
+            engine: Some(engine),
+            control: Some(control),
+            page,
+            socket: config.socket.clone(),
+            description,
+        })
+    }
+
+    /// Raised to stop the daemon; a signal handler may do it.
+    pub fn stop_flag(&self) -> &StopFlag {
+        &self.stop
+    }
+
+    /// The control socket.
+    pub fn socket(&self) -> &std::path::Path {
+        &self.socket
+    }
+
+    /// What port was opened, and how.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The file with the counters.
+    pub fn counters_path(&self) -> PathBuf {
+        self.page.lock().unwrap_or_else(PoisonError::into_inner).path().to_owned()
+    }
+
+    /// Waits until the daemon has stopped.
+    ///
+    /// # Errors
+    /// The engine's, when it ended by itself.
+    pub fn wait(mut self) -> Result<(), DaemonError> {
+        self.join()
+    }
+
+    /// Stops the daemon: peers are told, the port is closed, applications see the daemon go.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn stop(mut self) -> Result<(), DaemonError> {
+        self.stop.stop();
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), DaemonError> {
+        let result = self.engine.take().map_or(Ok(()), EngineHandle::join);
+        // However the engine ended, nobody is served any more.
+        self.stop.stop();
+        if let Some(control) = self.control.take() {
+            let _ = control.join();
+        }
+        Ok(result?)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let _ = self.join();
+    }
+}
+
+/// Tells a service manager that waits for it (`sd_notify(3)`) that the daemon serves.
+fn notify_ready() {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    if let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() {
+        // Best effort: a manager that is not there does not keep the daemon from serving.
+        let _ = socket.send_to(b"READY=1\n", path);
+    }
+}

@@ -1,0 +1,27 @@
+//! The message daemon: owns a port and serves many applications over shared memory.
+//!
+//! ```text
+//! application -- requests --> [channel] --> agent --> endpoint --> host --> port
+//!             <- completions - [channel] <-- agent <-- endpoint <-- host <-- port
+//! ```
+//! - `config` reads barewire.toml (or Machnet's JSON) and makes a validated plan of it.
+//! - `control` is a thread that lets applications in by the control socket and notices when they die.
+//! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
+//! - `applications` keeps each application's channel, quota and books, which no application can reach. It is the transport's
+//!   message memory.
+//!
+//! Nothing that an application can write is trusted: offsets, lengths and flow numbers are checked against the books, and
+//! an application whose rings make no sense loses its channel and nothing else happens.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agent;
+mod applications;
+pub mod config;
+mod control;
+mod counters;
+mod daemon;
+mod machnet;
+
+pub use config::{Config, ConfigError};
+pub use daemon::{Daemon, DaemonError};

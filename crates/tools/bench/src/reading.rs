@@ -1,0 +1,172 @@
+//! What rows say, in words: the comparison, and what a reader has to know before believing it.
+
+use crate::interleave::ratio_of_medians;
+use crate::row::{IdleState, Row};
+use crate::workload::SystemName;
+use std::fmt::Write as _;
+
+fn name(row: &Row) -> SystemName {
+    SystemName { system: row.system.clone(), mode: row.mode.clone(), over: row.over.clone() }
+}
+
+fn is_ours(row: &Row) -> bool {
+    row.system == "barewire"
+}
+
+/// Same workload: the two rows may be compared.
+fn comparable(a: &Row, b: &Row) -> bool {
+    (a.size, a.window, a.connections, a.loop_kind, a.offered_per_s.map(f64::to_bits))
+        == (b.size, b.window, b.connections, b.loop_kind, b.offered_per_s.map(f64::to_bits))
+}
+
+/// The baselines that `row` is compared with: all others of its workload.
+fn baselines<'a>(rows: &'a [Row], row: &'a Row) -> impl Iterator<Item = &'a Row> {
+    rows.iter().filter(move |b| !is_ours(b) && comparable(row, b))
+}
+
+/// One line for each of our rows and each baseline of the same workload: the ratio of their medians. Empty when there is none.
+pub fn ratios(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for ours in rows.iter().filter(|r| is_ours(r)) {
+        for theirs in baselines(rows, ours) {
+            if let Some(ratio) = ratio_of_medians(ours, theirs) {
+                let _ = writeln!(
+                    out,
+                    "p50 of {} / {}, {} B, window {}: {ratio}",
+                    name(ours),
+                    name(theirs),
+                    ours.size,
+                    ours.window
+                );
+            }
+        }
+    }
+    out
+}
+
+/// How two medians compare, without a ratio below one that nobody can picture.
+fn compared(ratio: f64) -> String {
+    if ratio < 1.0 {
+        format!("{:.1} times faster than", 1.0 / ratio)
+    } else {
+        format!("{ratio:.1} times slower than")
+    }
+}
+
+/// Which rows were taken in which state of the cores.
+fn states(rows: &[Row]) -> String {
+    let of = |state: IdleState| {
+        let mut names: Vec<String> = Vec::new();
+        for row in rows.iter().filter(|r| r.idle_state == state) {
+            let name = format!("{} {}", row.system, row.mode);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.join(", ")
+    };
+    let (warm, cold) = (of(IdleState::Warm), of(IdleState::Cold));
+    match (warm.is_empty(), cold.is_empty()) {
+        (_, true) => "no core slept (warm)".to_owned(),
+        (true, false) => "cores were left to sleep (cold)".to_owned(),
+        (false, false) => {
+            format!("no core slept for {warm} (warm), cores were left to sleep for {cold} (cold)")
+        }
+    }
+}
+
+/// The rows of one run in a sentence for people: how our rows with one request in flight compare with the baselines, in
+/// which state the cores were, and whether the machine was ours alone.
+pub fn reading(rows: &[Row]) -> String {
+    let mut comparisons = Vec::new();
+    for ours in rows.iter().filter(|r| is_ours(r) && r.window == 1) {
+        let found: Vec<String> = baselines(rows, ours)
+            .filter_map(|b| {
+                let ratio = ratio_of_medians(ours, b)?;
+                Some(format!("{} {} {}", compared(ratio.ratio), b.system, b.mode))
+            })
+            .collect();
+        if !found.is_empty() {
+            comparisons.push(format!("barewire {} over {} is {}", ours.mode, ours.over, found.join(" and ")));
+        }
+    }
+    let comparison = if comparisons.is_empty() {
+        "nothing was measured that could be compared".to_owned()
+    } else {
+        format!("With one request in flight and by the median round trip, {}", comparisons.join("; "))
+    };
+    let contended = rows.iter().filter(|r| r.contended).count();
+    let company = match contended {
+        0 => "nothing else ran on our cores".to_owned(),
+        n => format!(
+            "{n} of {} rows were contended (something else ran on our cores), so take the ratios as rough",
+            rows.len()
+        ),
+    };
+    format!(
+        "{comparison}; {}; {company}; both ends ran on this one machine, with no network card between them.",
+        states(rows)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{RunCounts, RunResult};
+    use crate::row::CellInfo;
+    use crate::workload::MsgWorkload;
+    use barewire_base::Duration;
+    use barewire_measure::Histogram;
+
+    fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> Row {
+        let mut service = Histogram::new();
+        service.record_n(ns, 100);
+        let run = RunResult {
+            service,
+            response: None,
+            measured: Duration::from_secs(1),
+            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
+            contention: contention.iter().map(|&s| s.to_owned()).collect(),
+        };
+        let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into() };
+        let workload = MsgWorkload::default();
+        Row::from_runs(&CellInfo { name, workload, idle_state, command: String::new() }, &[run])
+    }
+
+    #[test]
+    fn the_sentence_names_ratio_state_and_company() {
+        let rows = [
+            row("barewire", "embedded", IdleState::Warm, 10_000, &[]),
+            row("kernel-tcp", "blocking", IdleState::Cold, 40_000, &["switches"]),
+            row("kernel-tcp-spin", "spin", IdleState::Warm, 5_000, &[]),
+        ];
+        let text = reading(&rows);
+        for part in [
+            "barewire embedded over veth is 4.0 times faster than kernel-tcp blocking and 2.0 times slower than kernel-tcp-spin spin",
+            "no core slept for barewire embedded, kernel-tcp-spin spin (warm), cores were left to sleep for kernel-tcp blocking (cold)",
+            "1 of 3 rows were contended",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        let lines = ratios(&rows);
+        assert_eq!(lines.lines().count(), 2);
+        assert!(lines.starts_with(
+            "p50 of barewire embedded over veth / kernel-tcp blocking over veth, 1024 B, window 1: 0.25 (0.25..0.25 in 1 rounds)"
+        ), "{lines}");
+    }
+
+    #[test]
+    fn only_equal_workloads_are_compared() {
+        let ours = row("barewire", "embedded", IdleState::Warm, 10_000, &[]);
+        let theirs = Row { window: 32, ..row("kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]) };
+        let rows = [ours, theirs];
+        assert_eq!(ratios(&rows), "");
+        let text = reading(&rows);
+        assert!(
+            text.starts_with(
+                "nothing was measured that could be compared; no core slept (warm); nothing else ran"
+            ),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line.
+
+use crate::verb;
+use clap::{Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  failed, or found worse than asked for
+    2  the command line is wrong
+    3  this machine or this user cannot: rights, kernel, hardware
+    4  it ran, but its figures are void
+  130  interrupted (Ctrl-C)
+
+Data goes to stdout, everything else to stderr.";
+
+/// A user-space network data plane and the programs on it.
+#[derive(Parser)]
+#[command(name = "barewire", version, after_help = EXIT_CODES, subcommand_required = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Color messages
+    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN", global = true)]
+    pub color: Color,
+    /// Print results and errors only
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// When messages have colors.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The verbs. Each has a file under `verb/`.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Measure
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        what: Bench,
+    },
+    /// Show barewire beside the kernel's TCP, on hosts made for it, in half a minute
+    Demo(verb::demo::Args),
+    /// Open a port and say what was chosen and why
+    Port(verb::port::Args),
+    /// Show the counters of a running engine
+    Stat(verb::stat::Args),
+    /// Print a completion script for a shell
+    Completions(verb::completions::Args),
+}
+
+/// What `bench` measures.
+#[derive(Subcommand)]
+pub enum Bench {
+    /// Request-response messages: round trips and rates, beside kernel sockets
+    Msg(Box<verb::bench_msg::Args>),
+    /// The published message-service tables, with the same experiments run here beside them
+    Seeds(verb::bench_seeds::Args),
+}

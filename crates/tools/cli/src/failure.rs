@@ -1,0 +1,185 @@
+//! What an error means to whoever started us: exit code and hint.
+//!
+//! Libraries say what went wrong by type; this is the one place that says what follows from it. A verb that knows better wraps
+//! its error in a [`Failure`].
+
+use crate::console::Console;
+use barewire_bench::plan::PlanError;
+use barewire_bench::{DriverError, WorkloadError};
+use barewire_engine::PageError;
+use barewire_lab::LabError;
+use barewire_port::OpenError;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// Exit codes, as the help text lists them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Code {
+    /// Done.
+    Done = 0,
+    /// Failed, or found worse than asked for.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// This machine or this user cannot.
+    Unfit = 3,
+    /// It ran, but its figures are void.
+    Void = 4,
+    /// Interrupted.
+    Interrupted = 130,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+/// An error whose meaning a verb knows.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    hint: Option<String>,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// `text` as an error with this code.
+    pub fn new(code: Code, text: impl Into<String>) -> Failure {
+        Failure { code, hint: None, error: anyhow::Error::msg(text.into()) }
+    }
+
+    /// What to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+const RIGHTS: &str = "run as root (`sudo`), or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN and CAP_BPF; `--over mem` \
+                      needs no rights";
+
+/// Exit code and hint of an error, by the first of its causes that is known here.
+pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
+    for cause in error.chain() {
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            return (failure.code, failure.hint.clone());
+        }
+        if let Some(known) = known(cause) {
+            return known;
+        }
+    }
+    (Code::Failed, None)
+}
+
+fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
+    let hint = |text: &str| Some(text.to_owned());
+    if let Some(error) = cause.downcast_ref::<LabError>() {
+        return Some((Code::Unfit, error.hint().map(str::to_owned)));
+    }
+    if let Some(error) = cause.downcast_ref::<OpenError>() {
+        return Some(match error {
+            OpenError::BadUri { .. } => {
+                (Code::Usage, hint("a port is [wrapper+]scheme:target[?key=value&...]; see README.md"))
+            }
+            OpenError::NotPermitted { .. } => (Code::Unfit, hint(RIGHTS)),
+            OpenError::NotFound { .. } => (Code::Unfit, hint("`ip link` lists the interfaces")),
+            OpenError::Unsupported { .. } => (Code::Unfit, hint("`packet:` works on every interface")),
+            OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                (Code::Unfit, hint(RIGHTS))
+            }
+            _ => (Code::Unfit, None),
+        });
+    }
+    if cause.is::<PlanError>() || cause.is::<WorkloadError>() {
+        return Some((Code::Usage, None));
+    }
+    if let Some(DriverError::Interrupted) = cause.downcast_ref() {
+        return Some((Code::Interrupted, None));
+    }
+    if let Some(error) = cause.downcast_ref::<PageError>() {
+        return Some(match error {
+            PageError::BadName { .. } => (Code::Usage, None),
+            _ => (Code::Failed, None),
+        });
+    }
+    None
+}
+
+/// The message and its causes in one line: a cause that its effect has told already is not told again.
+pub fn text(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// Prints the error once, with its hint, and says with which code to end.
+pub fn report(error: &anyhow::Error, console: &Console) -> Code {
+    let gone = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(gone) {
+        // `barewire ... | head`: nobody wants the rest, and nobody made a mistake.
+        return Code::Done;
+    }
+    let (code, hint) = meaning(error);
+    console.error(&text(error));
+    if let Some(hint) = hint {
+        console.hint(&hint);
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+    use barewire_bench::CellError;
+
+    fn io_error(kind: io::ErrorKind) -> io::Error {
+        io::Error::from(kind)
+    }
+
+    #[test]
+    fn types_decide_whatever_is_wrapped_around_them() {
+        let denied = OpenError::NotPermitted { uri: "xdp:eth0".into(), call: "bpf", needs: "CAP_BPF" };
+        let error = anyhow::Error::new(CellError::Other(denied.into())).context("the first cell");
+        let (code, hint) = meaning(&error);
+        assert_eq!(code, Code::Unfit);
+        assert!(hint.unwrap().contains("root"));
+        assert_eq!(
+            text(&error),
+            "the first cell: port `xdp:eth0`: bpf: not permitted (needs CAP_BPF)",
+            "each cause once"
+        );
+
+        let plan = anyhow::Error::new("xpd".parse::<barewire_bench::plan::Over>().unwrap_err());
+        assert_eq!(meaning(&plan).0, Code::Usage);
+        let lab = LabError::System { what: "x".into(), source: io_error(io::ErrorKind::PermissionDenied) };
+        assert_eq!(meaning(&anyhow::Error::new(lab)).0, Code::Unfit);
+        assert_eq!(meaning(&anyhow::anyhow!("whatever")), (Code::Failed, None));
+        let known: anyhow::Error = Failure::new(Code::Void, "void").hint("again").into();
+        let result: anyhow::Result<()> = Err(known);
+        assert_eq!(meaning(&result.context("outer").unwrap_err()), (Code::Void, Some("again".into())));
+    }
+}

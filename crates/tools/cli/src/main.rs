@@ -1,0 +1,67 @@
+//! The `barewire` binary: verbs, no logic.
+//!
+//! A verb reads its arguments, calls a library and prints what that gives: data on stdout, everything else on stderr. An error
+//! is printed once, with its causes and a hint, and decides the exit code: [`failure`].
+#![forbid(unsafe_code)]
+
+mod args;
+mod console;
+mod failure;
+mod signals;
+mod verb;
+
+use args::{Cli, Color};
+use clap::{ColorChoice, CommandFactory, FromArgMatches};
+use console::Console;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What `--color` says, before clap has read the command line: its own errors and help texts are to obey it, too.
+fn color_of(args: &[OsString]) -> Color {
+    let words: Vec<&str> = args.iter().map_while(|a| a.to_str()).collect();
+    let value = words.iter().enumerate().find_map(|(i, word)| match word.strip_prefix("--color") {
+        Some("") => words.get(i + 1).copied(),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    });
+    match value {
+        Some("always") => Color::Always,
+        Some("never") => Color::Never,
+        _ => Color::Auto,
+    }
+}
+
+/// Version, commit and compiler of this binary.
+fn version() -> String {
+    let build = barewire_measure::Fingerprint::collect().build;
+    let dirty = if build.git_dirty == "yes" { ", changed since" } else { "" };
+    format!("{} (commit {}{dirty}; {}; {})", build.version, build.git_commit, build.profile, build.rustc)
+}
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let color = color_of(&args);
+    let mut command = Cli::command().color(match color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    });
+    // Looking at the machine takes a moment: only who asks for the version waits for it.
+    if args.iter().any(|a| a == "--version" || a == "-V") {
+        command = command.version(version());
+    }
+    let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors: clap knows which stream and which code is theirs.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let console = Console::new(color, cli.quiet);
+    match verb::run(&cli.verb, &console) {
+        Ok(code) => code.into(),
+        Err(error) => failure::report(&error, &console).into(),
+    }
+}

@@ -1,0 +1,271 @@
+//! `barewire bench msg`: request-response messages.
+
+use super::measured::{self, Cores, Measured, pin, warn_of_debug_build};
+use crate::console::{Console, print};
+use crate::failure::{Code, Failure};
+use crate::signals;
+use anyhow::anyhow;
+use barewire_base::Duration;
+use barewire_bench::embedded::SERVER_PORT;
+use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
+use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
+use barewire_bench::reading::ratios;
+use barewire_bench::render::text_table;
+use barewire_bench::{Arrivals, Cell, IdleState, MsgWorkload};
+use barewire_engine::IdleStrategy;
+use barewire_measure::Fingerprint;
+use clap::ValueEnum;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. Wrappers go in front, as in
+`--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B A B, run by run.
+
+On two machines:
+  server:  barewire bench msg --role server --listen xdp:eth0 --ip 10.0.0.2/24
+  client:  barewire bench msg --role client --port xdp:eth0 --ip 10.0.0.1/24 --server 10.0.0.2")]
+pub struct Args {
+    /// What barewire runs over: mem, packet, unix, xdp; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "mem")]
+    over: Vec<Over>,
+    /// How barewire runs: embedded, embedded-one-thread, daemon; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "embedded")]
+    mode: Vec<Mode>,
+    /// Bytes of a request, and of its response
+    #[arg(long, default_value_t = 1024)]
+    size: u32,
+    /// Requests outstanding at once
+    #[arg(long, default_value_t = 1)]
+    window: u32,
+    /// Connections that the requests are spread over
+    #[arg(long, default_value_t = 1)]
+    connections: u32,
+    /// Measured time of a run
+    #[arg(long, default_value = "3", value_parser = measured::seconds)]
+    seconds: Duration,
+    /// Time before it that is not measured
+    #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS")]
+    warmup: Duration,
+    /// Runs of each system
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Open loop: requests per second, whatever happens to the responses
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Open loop: gaps between requests
+    #[arg(long, value_enum, default_value_t = Gaps::Cbr, requires = "rate")]
+    arrivals: Gaps,
+    /// Compare every byte of every response
+    #[arg(long)]
+    verify: bool,
+    /// Seed of payloads and gaps
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: spin; yield on one core]
+    #[arg(long)]
+    idle: Option<IdleStrategy>,
+    /// State of the cores [default: cold for blocking kernel sockets, else warm]
+    #[arg(long, value_enum)]
+    idle_state: Option<State>,
+    /// Cores for client and server, such as 0,1, or `none` [default: the first two]
+    #[arg(long, value_parser = measured::cores)]
+    cores: Option<Cores>,
+    /// Kernel sockets beside it: kernel-tcp, kernel-tcp-spin, kernel-udp, kernel-udp-spin, all; several with commas
+    #[arg(long, default_value = "none")]
+    baseline: Baselines,
+    /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
+    #[arg(long, default_value = "", hide_default_value = true)]
+    options: String,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON object to a file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// One end only, the other on another machine
+    #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "baseline", "options"])]
+    role: Option<End>,
+    /// Server: its port's URI
+    #[arg(long, value_name = "URI", required_if_eq("role", "server"), requires = "role")]
+    listen: Option<String>,
+    /// Client: its port's URI
+    #[arg(long, value_name = "URI", required_if_eq("role", "client"), requires = "role")]
+    port: Option<String>,
+    /// This end's address, such as 10.0.0.1/24
+    #[arg(long, value_name = "ADDR", required_if_eq_any([("role", "server"), ("role", "client")]), requires = "role")]
+    ip: Option<HostAddress>,
+    /// Router to other networks
+    #[arg(long, value_name = "ADDR", requires = "role")]
+    gateway: Option<IpAddr>,
+    /// Client: the server's address
+    #[arg(long, value_name = "ADDR", required_if_eq("role", "client"), requires = "role")]
+    server: Option<IpAddr>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Gaps {
+    /// Equal gaps
+    Cbr,
+    /// Exponential gaps
+    Poisson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum State {
+    /// No core sleeps
+    Warm,
+    /// Cores were left alone for a second
+    Cold,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum End {
+    /// Answers
+    Server,
+    /// Asks, and measures
+    Client,
+}
+
+impl Args {
+    fn workload(&self) -> MsgWorkload {
+        MsgWorkload {
+            size: self.size,
+            window: self.window,
+            rate: self.rate,
+            arrivals: match self.arrivals {
+                Gaps::Cbr => Arrivals::Cbr,
+                Gaps::Poisson => Arrivals::Poisson,
+            },
+            duration: self.seconds,
+            warmup: self.warmup,
+            runs: self.runs,
+            connections: self.connections,
+            verify: self.verify,
+            seed: self.seed,
+        }
+    }
+
+    fn idle_state(&self) -> Option<IdleState> {
+        self.idle_state.map(|state| match state {
+            State::Warm => IdleState::Warm,
+            State::Cold => IdleState::Cold,
+        })
+    }
+
+    fn systems(&self) -> Vec<System> {
+        let ours = self
+            .over
+            .iter()
+            .flat_map(|over| self.mode.iter().map(|&mode| System::Barewire { mode, over: over.clone() }));
+        ours.chain(self.baseline.0.iter().cloned()).collect()
+    }
+}
+
+/// What barewire does when nothing comes, if the user did not say: two ends that spin on one core would take turns by the
+/// millisecond.
+pub fn default_idle(cores: Option<(usize, usize)>) -> IdleStrategy {
+    let alone = cores.is_none() && barewire_bench::plan::default_cores().is_err();
+    if alone { IdleStrategy::Yield } else { IdleStrategy::Spin }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing can be measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let workload = args.workload();
+    workload.validate()?;
+    warn_of_debug_build(console);
+    signals::catch()?;
+    let cores = pin(args.cores, console)?;
+    let idle = args.idle.unwrap_or_else(|| default_idle(cores));
+    let command = Fingerprint::collect().run.command_line;
+    let mut cells: Vec<Box<dyn Cell>> = match args.role {
+        None => {
+            let settings = Settings {
+                workload,
+                idle,
+                idle_state: args.idle_state(),
+                cores,
+                options: args.options.clone(),
+                command,
+            };
+            let systems = args.systems();
+            // Refused before hosts are made for it.
+            cells_for(&systems, &Place::nothing(), &settings)?;
+            let place = Place::prepare(&systems)?;
+            if let Some(why) = &place.no_hosts {
+                console.note(&format!("baselines run over loopback: {why}"));
+            }
+            cells_for(&systems, &place, &settings)?
+        }
+        Some(end) => {
+            let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
+            let role = Role {
+                port: args.listen.clone().or_else(|| args.port.clone()).unwrap_or_default(),
+                address: args.ip.ok_or_else(|| anyhow!("--ip is missing"))?,
+                gateway: args.gateway,
+                workload,
+                idle: embedded_idle(idle)?,
+                core,
+            };
+            match (end, args.server) {
+                (End::Client, Some(server)) => {
+                    let at = SocketAddr::new(server, SERVER_PORT);
+                    let state = args.idle_state().unwrap_or(IdleState::Warm);
+                    vec![Box::new(RemoteCell::new(role, at, state, command))]
+                }
+                _ => return listen(&role, console),
+            }
+        }
+    };
+    let measured = Measured::run(&mut cells, args.runs, console);
+    // Hosts go before anything is printed: a reader that goes away must not keep them.
+    drop(cells);
+    measured.save(args.out.as_deref())?;
+    if args.json {
+        print(&measured.document())?;
+    } else if !measured.rows.is_empty() {
+        print(&text_table(&measured.rows))?;
+        let ratios = ratios(&measured.rows);
+        if !ratios.is_empty() {
+            print(&ratios)?;
+        }
+    }
+    Ok(measured.conclude(console))
+}
+
+/// Answers until somebody interrupts.
+fn listen(role: &Role, console: &Console) -> anyhow::Result<Code> {
+    let ready = |description: &str| {
+        console.tell(&format!("{}: {description}", role.port));
+        console.tell(&format!("answering on {}, UDP port {SERVER_PORT}; Ctrl-C ends it", role.address.ip));
+    };
+    let stop = AtomicBool::new(false);
+    // The thread that serves is pinned: not this one.
+    let served = std::thread::scope(|scope| scope.spawn(|| serve(role, ready, &stop)).join());
+    match served {
+        Ok(Ok(())) => Ok(Code::Done),
+        Ok(Err(error)) => Err(anyhow::Error::from_boxed(error)),
+        Err(_) => Err(Failure::new(Code::Failed, "the server panicked").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::text;
+
+    #[test]
+    fn an_error_in_a_box_keeps_its_type() {
+        let error: Box<dyn std::error::Error + Send + Sync> =
+            Box::new("fualt+mem:x".parse::<barewire_port::PortUri>().unwrap_err());
+        let error = anyhow::Error::from_boxed(error);
+        assert_eq!(crate::failure::meaning(&error).0, Code::Usage);
+        assert!(text(&error).contains("did you mean `fault`?"));
+    }
+}

@@ -1,0 +1,177 @@
+//! What all measuring verbs do: seconds and cores from the command line, cells to rows, rows to stdout and a file.
+
+use crate::console::Console;
+use crate::failure::{self, Code, Failure};
+use anyhow::Context as _;
+use barewire_base::Duration;
+use barewire_bench::interleave::{interleave, planned_time};
+use barewire_bench::plan::{core_allowed, default_cores};
+use barewire_bench::{Cell, Output, Row, interrupted};
+use barewire_measure::{Fingerprint, allowed_cores};
+use std::path::Path;
+
+/// Longest time that a command line may name: a year.
+const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+
+/// A number of seconds, as `3` or `0.25`.
+///
+/// # Errors
+/// In words.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.0..=SECONDS_MAX).contains(&s) => Ok(Duration::from_nanos((s * 1e9) as u64)),
+        _ => Err("a number of seconds is expected, such as 3 or 0.25".to_owned()),
+    }
+}
+
+/// Cores for client and server, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores(Option<(usize, usize)>);
+
+/// `0,1` or `none`.
+///
+/// # Errors
+/// In words.
+pub fn cores(text: &str) -> Result<Cores, String> {
+    if text == "none" {
+        return Ok(Cores(None));
+    }
+    let two = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    two.map(|two| Cores(Some(two)))
+        .ok_or_else(|| "two cores are expected, client's and server's, such as 0,1; or `none`".to_owned())
+}
+
+/// The cores to pin to: those asked for, else the first two that are allowed, else none, which is said.
+///
+/// # Errors
+/// When this process may not run on a core that was asked for.
+pub fn pin(asked: Option<Cores>, console: &Console) -> anyhow::Result<Option<(usize, usize)>> {
+    match asked {
+        Some(Cores(Some((a, b)))) => {
+            if let Some(core) = [a, b].into_iter().find(|&core| !core_allowed(core)) {
+                let allowed: Vec<String> =
+                    allowed_cores().unwrap_or_default().iter().map(usize::to_string).collect();
+                return Err(Failure::new(Code::Unfit, format!("this process may not run on core {core}"))
+                    .hint(format!("it may run on {}; or `--cores none`", allowed.join(", ")))
+                    .into());
+            }
+            Ok(Some((a, b)))
+        }
+        Some(Cores(None)) => Ok(None),
+        None => match default_cores() {
+            Ok(cores) => Ok(Some(cores)),
+            Err(why) => {
+                console.note(&format!("not pinned: {why}"));
+                Ok(None)
+            }
+        },
+    }
+}
+
+/// What came of a plan.
+pub struct Measured {
+    /// The machine.
+    pub fingerprint: Fingerprint,
+    /// A row for each cell, in order. Of a cell that never ran to its end it has no samples.
+    pub rows: Vec<Row>,
+    /// Why cells failed.
+    pub failures: Vec<anyhow::Error>,
+}
+
+impl Measured {
+    /// Runs the cells in turn. Failures are told at once, and kept.
+    pub fn run(cells: &mut [Box<dyn Cell>], runs: u32, console: &Console) -> Measured {
+        let fingerprint = Fingerprint::collect();
+        let mut progress = console.progress(planned_time(cells, runs));
+        let outcomes = interleave(cells, runs, progress.as_mut());
+        let mut failures = Vec::new();
+        let mut rows = Vec::with_capacity(outcomes.len());
+        for (outcome, cell) in outcomes.into_iter().zip(cells.iter()) {
+            if let Some(error) = outcome.failed {
+                failures.push(anyhow::Error::new(error).context(cell.info().to_string()));
+            }
+            if !outcome.runs.is_empty() {
+                rows.push(outcome.row);
+            }
+        }
+        Measured { fingerprint, rows, failures }
+    }
+
+    /// The document of all rows.
+    pub fn document(&self) -> String {
+        Output::new(&self.fingerprint, self.rows.clone()).to_json()
+    }
+
+    /// Writes the document to `out`, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn save(&self, out: Option<&Path>) -> anyhow::Result<()> {
+        match out {
+            Some(path) => std::fs::write(path, self.document() + "\n")
+                .with_context(|| format!("writing {}", path.display())),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells every failure, and says with which code to end: the worst of what happened.
+    pub fn conclude(&self, console: &Console) -> Code {
+        if interrupted() {
+            return Code::Interrupted;
+        }
+        let mut code = Code::Done;
+        for error in &self.failures {
+            let of_this = failure::report(error, console);
+            if code == Code::Done {
+                code = of_this;
+            }
+        }
+        if code == Code::Done && self.rows.iter().any(|row| row.void.is_some()) {
+            console.note("a row is void: its figures must not be used");
+            return Code::Void;
+        }
+        code
+    }
+}
+
+/// The machine in a line.
+pub fn machine(f: &Fingerprint) -> String {
+    let m = &f.machine;
+    format!(
+        "{}, {} cores{}, Linux {}; barewire {} ({}, commit {}); machine {}",
+        m.cpu_model,
+        m.cores_online,
+        if m.hypervisor { ", a virtual machine" } else { "" },
+        m.kernel_release,
+        f.build.version,
+        f.build.profile,
+        f.build.git_commit,
+        f.hash(),
+    )
+}
+
+/// Says what a debug build's figures are worth.
+pub fn warn_of_debug_build(console: &Console) {
+    if cfg!(debug_assertions) {
+        console.note("this is a debug build: its figures say nothing; build with --release");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_command_line() {
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(seconds("3"), Ok(Duration::from_secs(3)));
+        for bad in ["-1", "x", "", "NaN", "inf", "1e99"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(cores("3,5"), Ok(Cores(Some((3, 5)))));
+        assert_eq!(cores("none"), Ok(Cores(None)));
+        for bad in ["3", "3,", "a,b", "", "1,2,3"] {
+            assert!(cores(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One file for each verb.
+
+pub mod bench_msg;
+pub mod bench_seeds;
+pub mod completions;
+pub mod demo;
+pub mod port;
+pub mod stat;
+
+mod measured;
+
+use crate::args::{Bench, Verb};
+use crate::console::Console;
+use crate::failure::Code;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Whatever it could not do; [`failure`](crate::failure) says what that means.
+pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
+    match verb {
+        Verb::Bench { what: Bench::Msg(args) } => bench_msg::run(args, console),
+        Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
+        Verb::Demo(args) => demo::run(args, console),
+        Verb::Port(args) => port::run(args),
+        Verb::Stat(args) => stat::run(args, console),
+        Verb::Completions(args) => completions::run(args),
+    }
+}

@@ -1,0 +1,174 @@
+//! Real packets between hosts that the binary makes itself. These tests need root; without it they say so.
+
+mod common;
+
+use common::{barewire, run, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Two cores carry one measurement at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// `None`, and loudly so, when this process is not root.
+fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let uid = fs::metadata("/proc/self").expect("/proc is mounted").uid();
+    if uid != 0 {
+        eprintln!("SKIPPED: {test}: making network namespaces needs root");
+        return None;
+    }
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// Network namespaces with a name that barewire gave, and network namespaces that any live process of barewire is in.
+fn namespaces() -> BTreeSet<String> {
+    let named = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    named.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.starts_with("bw-")).collect()
+}
+
+/// The network namespaces that threads of a process are in, or that it holds open.
+fn namespaces_of(pid: u32) -> BTreeSet<String> {
+    let links = |folder: String| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .filter_map(|e| fs::read_link(e.path()).ok())
+            .map(|l| l.display().to_string())
+            .collect::<Vec<_>>()
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_tasks =
+        tasks.filter_map(|t| fs::read_link(t.path().join("ns/net")).ok()).map(|l| l.display().to_string());
+    of_tasks.chain(links(format!("/proc/{pid}/fd"))).filter(|l| l.starts_with("net:[")).collect()
+}
+
+/// Whether any process or thread of the machine is in `namespace`.
+fn is_alive(namespace: &str) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.into_iter().any(|pid| namespaces_of(pid).contains(namespace))
+}
+
+fn bench(args: &[&str]) -> Value {
+    let said =
+        run(&[&["bench", "msg", "--seconds", "0.3", "--warmup", "0.1", "--runs", "1", "--json"], args]
+            .concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    serde_json::from_str(&said.out).unwrap()
+}
+
+#[test]
+fn packets_cross_between_hosts_that_leave_no_trace() {
+    let Some(_turn) = root("packets_cross_between_hosts_that_leave_no_trace") else { return };
+    let before = namespaces();
+    let document =
+        bench(&["--over", "xdp,packet", "--baseline", "kernel-tcp-spin", "--verify", "--window", "4"]);
+    let rows = document["rows"].as_array().unwrap();
+    let names: Vec<_> =
+        rows.iter().map(|r| (r["system"].as_str().unwrap(), r["over"].as_str().unwrap())).collect();
+    assert_eq!(names, [("barewire", "xdp"), ("barewire", "packet"), ("kernel-tcp-spin", "veth")]);
+    for row in rows {
+        assert!(row["samples"].as_u64().unwrap() > 0 && row["mismatches"] == 0, "{row}");
+    }
+    assert_eq!(namespaces(), before);
+}
+
+#[test]
+fn a_faulty_link_loses_no_message() {
+    let Some(_turn) = root("a_faulty_link_loses_no_message") else { return };
+    let options = "loss=0.02&duplicate=0.01&reorder=0.02&seed=7";
+    let document = bench(&["--over", "fault+packet", "--options", options, "--verify", "--window", "8"]);
+    let row = &document["rows"][0];
+    assert!(row["samples"].as_u64().unwrap() > 0 && row["mismatches"] == 0, "{row}");
+    assert_eq!(row["over"], "fault+packet");
+}
+
+#[test]
+fn wrong_port_options_are_told_with_the_nearest_word() {
+    let Some(_turn) = root("wrong_port_options_are_told_with_the_nearest_word") else { return };
+    let said =
+        run(&["bench", "msg", "--over", "xdp", "--options", "mdoe=copy", "--seconds", "0.1", "--runs", "1"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("did you mean `mode`?") && said.err.contains("hint: "), "{}", said.err);
+}
+
+#[test]
+fn the_published_tables_come_with_ours() {
+    let Some(_turn) = root("the_published_tables_come_with_ours") else { return };
+    let said = run(&["bench", "seeds", "--quick", "--seconds", "0.2", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    for window in [1, 32] {
+        let over = rows.iter().filter(|r| r["system"] == "barewire" && r["window"] == window);
+        let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();
+        assert_eq!(over, ["mem", "xdp", "packet"]);
+    }
+}
+
+#[test]
+fn the_demonstration_ends_in_a_sentence() {
+    let Some(_turn) = root("the_demonstration_ends_in_a_sentence") else { return };
+    let before = namespaces();
+    let said = run(&["demo", "--seconds", "0.4"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for word in
+        ["| Server | NIC, DPDK PMD |", "kernel-tcp *blocking*", "one request in flight", "The hosts are gone"]
+    {
+        assert!(said.out.contains(word) || said.err.contains(word), "{word}: {}{}", said.out, said.err);
+    }
+    assert_eq!(namespaces(), before);
+}
+
+/// Starts a long measurement between hosts and waits until these are there.
+fn long_run() -> (Child, BTreeSet<String>) {
+    let mut command =
+        barewire(&["bench", "msg", "--over", "packet", "--seconds", "60", "--runs", "2", "--warmup", "0"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ours = namespaces_of(std::process::id());
+    for _ in 0..500 {
+        let hosts: BTreeSet<String> = namespaces_of(child.id()).difference(&ours).cloned().collect();
+        // Two hosts, and a while later the run itself.
+        if hosts.len() == 2 {
+            std::thread::sleep(Duration::from_millis(700));
+            return (child, hosts);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no hosts within five seconds");
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn interrupted_it_stops_soon_and_leaves_no_host() {
+    let Some(_turn) = root("interrupted_it_stops_soon_and_leaves_no_host") else { return };
+    let before = namespaces();
+    for name in ["-INT", "-TERM", "-KILL"] {
+        let (child, hosts) = long_run();
+        assert!(hosts.iter().all(|h| is_alive(h)), "{hosts:?}");
+        signal(&child, name);
+        let said = said(child.wait_with_output().unwrap());
+        let code = (name != "-KILL").then_some(130);
+        assert_eq!(said.code, code, "{name}: {}", said.err);
+        assert!(!hosts.iter().any(|h| is_alive(h)), "{name}: {hosts:?}");
+        assert_eq!(namespaces(), before, "{name}");
+    }
+}
+
+#[test]
+fn two_interrupts_end_it_at_once() {
+    let Some(_turn) = root("two_interrupts_end_it_at_once") else { return };
+    let (child, hosts) = long_run();
+    signal(&child, "-INT");
+    signal(&child, "-INT");
+    let said = said(child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(!hosts.iter().any(|h| is_alive(h)));
+}

@@ -1,0 +1,266 @@
+//! What the binary says: help, slips, exit codes, JSON. Nothing here needs root.
+
+mod common;
+
+use common::{barewire, run, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const QUICK: &[&str] = &["--seconds", "0.2", "--warmup", "0.1", "--runs", "1", "--cores", "none"];
+
+fn msg(args: &[&str]) -> common::Said {
+    run(&[&["bench", "msg"], QUICK, args].concat())
+}
+
+#[test]
+fn help_lists_the_verbs_and_exit_codes() {
+    let help = run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    for word in ["bench", "demo", "port", "stat", "completions", "Exit codes:", "130"] {
+        assert!(help.out.contains(word), "{word}: {}", help.out);
+    }
+    let bench = run(&["bench", "--help"]);
+    assert!(bench.out.contains("msg") && bench.out.contains("seeds"), "{}", bench.out);
+    for verb in ["bench msg", "bench seeds", "demo", "port", "stat", "completions"] {
+        let mut args: Vec<&str> = verb.split(' ').collect();
+        args.push("--help");
+        assert_eq!(run(&args).code, Some(0), "{verb}");
+    }
+}
+
+#[test]
+fn version_names_the_commit() {
+    let version = run(&["--version"]);
+    assert_eq!(version.code, Some(0));
+    assert!(version.out.starts_with("barewire 0.") && version.out.contains("commit "), "{}", version.out);
+}
+
+#[test]
+fn slips_end_with_code_2_and_the_nearest_word() {
+    for (args, near) in [
+        (&["bnech"][..], "'bench'"),
+        (&["bench", "msg", "--widnow", "3"], "'--window'"),
+        (&["bench", "msg", "--over", "xpd"], "did you mean `xdp`?"),
+        (&["bench", "msg", "--mode", "deamon"], "did you mean `daemon`?"),
+        (&["bench", "msg", "--baseline", "kernel-tpc"], "did you mean `kernel-tcp`?"),
+        (&["bench", "msg", "--idle", "sleep"], "`spin`, `yield`, `park`"),
+        (&["bench", "msg", "--seconds", "soon"], "number of seconds"),
+        (&["bench", "msg", "--arrivals", "poisson"], "--rate"),
+        (&["bench", "msg", "--role", "client"], "--server"),
+        (&["bench", "msg", "--size", "3"], "must be 8 to"),
+        (&["bench", "msg", "--mode", "daemon"], "not here yet"),
+        (&["bench", "msg", "--idle", "park"], "`spin` or `yield`"),
+        (&["port", "pakcet:eth0"], "did you mean `packet`?"),
+        (&["port", "mem:a?slot=3"], "did you mean `slots`?"),
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(near), "{args:?}: {}", said.err);
+        assert_eq!(said.out, "", "{args:?}: nothing but data on stdout");
+    }
+}
+
+#[test]
+fn colors_come_when_asked_for_only() {
+    let slip = ["bench", "msg", "--size", "3"];
+    assert!(!run(&slip).err.contains('\x1b'), "stderr is no terminal");
+    assert!(run(&[&slip[..], &["--color", "always"]].concat()).err.contains("\x1b["));
+    assert!(!run(&["--color=never", "bnech"]).err.contains('\x1b'));
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn one_json_object_with_its_keys() {
+    let out = std::env::temp_dir().join(format!("barewire-words-{}.json", std::process::id()));
+    let said = msg(&["--over", "mem", "--json", "--verify", "--out", out.to_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(said.out.lines().count(), 1);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), said.out);
+    std::fs::remove_file(&out).unwrap();
+
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(keys(&document), BTreeSet::from(["schema", "fingerprint", "rows"]));
+    assert_eq!(document["schema"], 1);
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    let wanted = [
+        "system",
+        "mode",
+        "over",
+        "size",
+        "window",
+        "connections",
+        "samples",
+        "rtt_ns",
+        "rate_per_s",
+        "loop",
+        "idle_state",
+        "contended",
+        "command",
+        "seed",
+        "void",
+        "verified",
+        "mismatches",
+        "runs",
+    ];
+    assert!(keys(row).is_superset(&BTreeSet::from(wanted)), "{row}");
+    assert_eq!(keys(&row["rtt_ns"]), BTreeSet::from(["min", "p50", "p90", "p99", "p99_9", "max"]));
+    assert_eq!(
+        (&row["system"], &row["mode"], &row["over"]),
+        (&"barewire".into(), &"embedded".into(), &"mem".into())
+    );
+    assert_eq!((&row["size"], &row["window"]), (&1024.into(), &1.into()));
+    assert_eq!((&row["idle_state"], &row["mismatches"]), (&"warm".into(), &0.into()));
+    assert!(row["samples"].as_u64().unwrap() > 0);
+    assert!(row["rtt_ns"]["p50"].as_u64().unwrap() > 0);
+    let command = row["command"].as_str().unwrap();
+    assert!(command.starts_with("barewire bench msg") && command.contains("--verify"), "{command}");
+}
+
+#[test]
+fn tables_take_turns_and_compare() {
+    let said =
+        msg(&["--over", "mem,unix", "--window", "4", "--baseline", "kernel-tcp,kernel-udp-spin", "--quiet"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(said.err, "", "quiet");
+    for word in [
+        "mem",
+        "unix",
+        "kernel-tcp ",
+        "kernel-udp-spin",
+        "cold",
+        "warm",
+        "p50 of barewire embedded over unix /",
+    ] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+}
+
+#[test]
+fn one_thread_and_open_loop_run() {
+    let said = msg(&[
+        "--mode",
+        "embedded-one-thread",
+        "--rate",
+        "2000",
+        "--arrivals",
+        "poisson",
+        "--window",
+        "8",
+        "--json",
+    ]);
+    // A busy machine may make the generator late, which voids the row and is told by the code.
+    assert!(matches!(said.code, Some(0 | 4)), "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    let row = &document["rows"][0];
+    assert_eq!(
+        (&row["mode"], &row["loop"], &row["arrivals"]),
+        (&"embedded-one-thread".into(), &"open".into(), &"poisson".into())
+    );
+    assert_eq!(said.code == Some(4), !row["void"].is_null(), "{row}");
+}
+
+#[test]
+fn a_core_that_is_not_ours_is_refused() {
+    let said = run(&["bench", "msg", "--cores", "0,8000"]);
+    assert_eq!(said.code, Some(3));
+    assert!(said.err.contains("core 8000") && said.err.contains("hint: it may run on "), "{}", said.err);
+}
+
+#[test]
+fn a_port_says_what_it_is() {
+    let said = run(&["port", "mem:words"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for word in ["mem:words", "mtu", "receive stamps", "engine", "a random one"] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    let said = run(&["port", "mem:words", "--json"]);
+    let object: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(
+        (&object["schema"], &object["port"], &object["rx_stamp"]),
+        (&1.into(), &"mem:words".into(), &"engine".into())
+    );
+    let said = run(&["port", "packet:nosuch0"]);
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("hint: "), "{}", said.err);
+}
+
+#[test]
+fn without_a_page_stat_says_how_to_get_one() {
+    let said = run(&["stat", "--name", "no-such-page-of-the-tests"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("error: no counters page `no-such-page-of-the-tests`"), "{}", said.err);
+    assert!(said.err.contains("hint: "), "{}", said.err);
+    assert_eq!(run(&["stat", "--name", "a/b"]).code, Some(2));
+}
+
+/// A folder for pages of this test alone.
+struct Pages(std::path::PathBuf);
+
+impl Pages {
+    fn new(test: &str) -> Pages {
+        let folder = std::env::temp_dir().join(format!("barewire-words-{test}-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        Pages(folder)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn stat_reads_a_page() {
+    use barewire_engine::{CounterKind, CountersPage};
+    let folder = Pages::new("stat");
+    let mut page = CountersPage::create(folder.0.join("barewire-words.counters"), 8).unwrap();
+    page.register("port.rx_frames", CounterKind::Counter).unwrap().set(42);
+    page.register("port.tx_frames", CounterKind::Counter).unwrap();
+    page.register("flows", CounterKind::Gauge).unwrap().set(3);
+    let stat = |args: &[&str]| {
+        let args = [&["stat", "--name", "words"], args].concat();
+        said(barewire(&args).env("XDG_RUNTIME_DIR", &folder.0).output().unwrap())
+    };
+    let plain = stat(&[]);
+    assert_eq!(plain.code, Some(0), "{}", plain.err);
+    let lines: Vec<Vec<&str>> = plain.out.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(lines, [["flows", "3"], ["port.rx_frames", "42"]]);
+    assert!(stat(&["--all"]).out.contains("port.tx_frames"));
+    let filtered = stat(&["--json", "--filter", "rx"]);
+    let object: Value = serde_json::from_str(&filtered.out).unwrap();
+    assert_eq!((&object["alive"], &object["pid"]), (&true.into(), &std::process::id().into()));
+    assert_eq!(keys(&object["counters"]), BTreeSet::from(["port.rx_frames"]));
+    assert_eq!(object["counters"]["port.rx_frames"]["value"], 42);
+
+    let near =
+        said(barewire(&["stat", "--name", "wrods"]).env("XDG_RUNTIME_DIR", &folder.0).output().unwrap());
+    assert!(near.err.contains("did you mean `words`?"), "{}", near.err);
+}
+
+#[test]
+fn completions_know_the_words() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = run(&["completions", shell]);
+        assert_eq!(said.code, Some(0), "{shell}");
+        assert!(said.out.contains("seeds") && said.out.contains("window"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = barewire(&["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before the first byte.
+    drop(child.stdout.take());
+    let said = said(child.wait_with_output().unwrap());
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+}
