@@ -61,20 +61,27 @@ END { \
 }
 endef
 
+# What of the log is shown while it grows, and what is shown again at the end when something failed.
+SHOWN := ^(test .*FAILED|test result|     Running|   Doc-tests|error|SKIPPED)
+AGAIN := /^failures:$$/,/^test result/p; /^error/,/^$$/p
+
 .PHONY: test
 test: tools ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) build --workspace --quiet
 	$(CARGO) run --package xtask --quiet -- tidy
-	@# Also what failed later is to be seen at once: every binary runs, the sum decides.
-	@mkdir -p $(TARGET); : > $(TEST_LOG); status=0; \
-	{ $(CARGO) test --workspace --no-fail-fast -- --show-output \
-	    && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
-	       $(CARGO) test --package barewire-ring --test loom --release; \
-	} 2>&1 | tee $(TEST_LOG) | grep -E '^(test .*(FAILED|ok$$)|test result|     Running|   Doc-tests|error|SKIPPED)' || status=$$?; \
-	$(CARGO) run --package xtask --quiet -- fuzz-smoke || status=$$?; \
-	if [ $$status != 0 ]; then sed -n '/^failures:$$/,/^test result/p' $(TEST_LOG); grep -A20 '^error' $(TEST_LOG) || true; fi; \
+	@# All of them run, whatever fails; the sum at the end decides.
+	@mkdir -p $(TARGET); status=0; \
+	{ \
+	    ok=0; \
+	    $(CARGO) test --workspace --no-fail-fast -- --show-output || ok=1; \
+	    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
+	        $(CARGO) test --package barewire-ring --test loom --release || ok=1; \
+	    $(CARGO) run --package xtask --quiet -- fuzz-smoke || ok=1; \
+	    exit $$ok; \
+	} 2>&1 | tee $(TEST_LOG) | { grep -E '$(SHOWN)' || true; } || status=1; \
+	if [ $$status != 0 ]; then sed -n '$(AGAIN)' $(TEST_LOG); fi; \
 	echo "the whole output is in $(TEST_LOG)"; \
 	awk '$(ADD_UP)' $(TEST_LOG) || status=1; \
 	exit $$status

@@ -196,7 +196,7 @@ impl<M: Memory> Endpoint<M> {
         f.rx.echo_at = now;
         f.rx.has_echo = true;
         if let Some(rtt) = echoed_rtt(now, header) {
-            f.rtt.sample(now, rtt);
+            f.rtt.sample(now, rtt, false);
         }
         self.by_remote.insert((f.remote, f.remote_cid), slot);
         let f = &mut self.flows[slot as usize];

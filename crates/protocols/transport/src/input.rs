@@ -128,7 +128,7 @@ impl<M: Memory> Endpoint<M> {
             counters.bytes_sent.add(u64::from(m.buf.len));
             events.push_back(Event::Sent { flow, owner, buf: m.buf, token: m.token, delivered: true });
         };
-        let at = AckTime { now: stamp_of(now), floor: units(f.rtt.floor()) };
+        let at = AckTime { now: stamp_of(now), floor: units(f.rtt.floor()), echo: header.echo };
         let segs = row(&mut self.segs, slot);
         let outcome = if header.kind == Kind::Ack {
             f.tx.on_ack(segs, &mut self.out, header.ack, msg::sack_ranges(packet), at, &mut done)
@@ -142,14 +142,16 @@ impl<M: Memory> Endpoint<M> {
             f.tx.credit_limit = header.credit;
             f.credit_probes = 0;
         }
+        // On a slow link a full segment takes longer than a short one, without any queue.
+        let full = outcome.echoed_len > f.mss / 2;
         let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
         if let Some(rtt) = rtt {
-            f.rtt.sample(now, rtt);
+            f.rtt.sample(now, rtt, full);
         }
         if outcome.acked > 0 {
             if let Some(rtt) = rtt {
                 let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
-                f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, f.rtt.floor(), limited);
+                f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, f.rtt.base(full), limited);
             }
             f.timeouts = 0;
             f.probed = false;

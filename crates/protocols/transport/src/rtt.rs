@@ -13,6 +13,9 @@ pub(crate) struct Rtt {
     floor: Duration,
     floor_next: Duration,
     floor_until: Instant,
+    /// The floor of long segments, which a slow link takes its time to send.
+    full: Duration,
+    full_next: Duration,
     has_sample: bool,
 }
 
@@ -24,15 +27,23 @@ impl Rtt {
             floor: Duration::MAX,
             floor_next: Duration::MAX,
             floor_until: Instant::ZERO,
+            full: Duration::MAX,
+            full_next: Duration::MAX,
             has_sample: false,
         }
     }
 
-    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration) {
+    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, full: bool) {
         if now >= self.floor_until {
             self.floor = self.floor_next.min(rtt);
             self.floor_next = rtt;
+            self.full = self.full_next;
+            self.full_next = Duration::MAX;
             self.floor_until = now + FLOOR_WINDOW;
+        }
+        if full {
+            self.full = self.full.min(rtt);
+            self.full_next = self.full_next.min(rtt);
         }
         self.floor = self.floor.min(rtt);
         self.floor_next = self.floor_next.min(rtt);
@@ -57,6 +68,11 @@ impl Rtt {
         if self.has_sample { self.floor } else { self.smoothed }
     }
 
+    /// The floor to hold a sample of this kind against.
+    pub(crate) fn base(&self, full: bool) -> Duration {
+        if full { self.full } else { self.floor() }
+    }
+
     /// Retransmission time-out, before the peer's acknowledgement delay and any back-off.
     pub(crate) fn timeout(&self) -> Duration {
         self.smoothed + self.variation.saturating_mul(4)
@@ -73,20 +89,21 @@ mod tests {
         let mut now = Instant::from_nanos(1);
         for _ in 0..100 {
             now += Duration::from_millis(1);
-            r.sample(now, Duration::from_micros(10));
+            r.sample(now, Duration::from_micros(10), false);
         }
         assert_eq!(r.smoothed(), Duration::from_micros(10));
         assert!(r.timeout() < Duration::from_micros(12));
         for _ in 0..100 {
             now += Duration::from_millis(1);
-            r.sample(now, Duration::from_micros(500));
+            r.sample(now, Duration::from_micros(500), true);
         }
         assert_eq!(r.floor(), Duration::from_micros(10));
+        assert_eq!(r.base(true), Duration::from_micros(500));
         assert!(r.smoothed() > Duration::from_micros(490));
         now += Duration::from_secs(25);
-        r.sample(now, Duration::from_micros(500));
+        r.sample(now, Duration::from_micros(500), false);
         now += Duration::from_secs(11);
-        r.sample(now, Duration::from_micros(500));
+        r.sample(now, Duration::from_micros(500), false);
         assert_eq!(r.floor(), Duration::from_micros(500), "an old floor is forgotten");
     }
 }

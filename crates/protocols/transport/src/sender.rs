@@ -141,6 +141,8 @@ pub(crate) struct AckOutcome {
     pub acked: u32,
     /// A segment that had been repeated is among them.
     pub acked_resent: bool,
+    /// Bytes of the longest one among those that were sent at the echoed time.
+    pub echoed_len: u16,
     /// It acknowledges what was never sent.
     pub bogus: bool,
 }
@@ -150,6 +152,8 @@ pub(crate) struct AckOutcome {
 pub(crate) struct AckTime {
     pub now: u32,
     pub floor: u32,
+    /// The stamp that came back.
+    pub echo: u32,
 }
 
 pub(crate) struct Sender {
@@ -365,6 +369,9 @@ impl Sender {
         // An acknowledgement that comes sooner after a repeat than any round trip takes is for the original.
         let resent = seg.flags & RESENT != 0;
         outcome.acked_resent |= resent;
+        if seg.sent == at_time.echo {
+            outcome.echoed_len = outcome.echoed_len.max(seg.len);
+        }
         let trusted = !resent || at_time.now.wrapping_sub(seg.sent) >= at_time.floor;
         // Given up too soon, then: the path reorders.
         self.reordering |= !trusted && seg.flags & WAS_LOST != 0;
@@ -553,7 +560,7 @@ mod tests {
         }
         fn ack(&mut self, us: u64, ack: u32, ranges: &[(u32, u32)]) -> AckOutcome {
             let done = &mut self.done;
-            self.s.on_ack(&mut self.segs, &mut self.out, ack, ranges.iter().copied(), AckTime { now: stamp_of(t(us)), floor: 1 }, &mut |m| done.push(m.token))
+            self.s.on_ack(&mut self.segs, &mut self.out, ack, ranges.iter().copied(), AckTime { now: stamp_of(t(us)), floor: 1, echo: 0 }, &mut |m| done.push(m.token))
         }
     }
 

@@ -204,6 +204,15 @@ impl Config {
         }
     }
 
+    /// A configuration for the interface with this MAC address, as Machnet's start script takes it: over AF_XDP, with every
+    /// destination on-link.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] when no interface has the address.
+    pub fn for_mac(mac: &str, ip: Ipv4Addr) -> Result<Config, ConfigError> {
+        crate::machnet::for_mac(mac, ip)
+    }
+
     /// Reads a file: TOML, or Machnet's JSON when it begins with a brace.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ fn rest(idle: Idle) {
 ///
 /// # Errors
 /// Why the endpoint could not be opened, or why its port no longer works.
-pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) -> Result<(), AnyError> {
+pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) -> Result<(), CellError> {
     let workload = MsgWorkload { window: role.workload.window.max(SERVER_WINDOW), ..role.workload.clone() };
     let role = Role { workload, ..role.clone() };
     let (served, _) = watched(role.core, || -> Result<(), AnyError> {
@@ -117,8 +117,9 @@ pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) ->
             }
         }
         Ok(())
-    })?;
-    served
+    })
+    .map_err(|source| CellError::Setup { what: "pinning the server", source })?;
+    served.map_err(CellError::Other)
 }
 
 /// Opens `role`, connects to `server` and runs its workload once.

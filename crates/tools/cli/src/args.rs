@@ -51,6 +51,10 @@ pub enum Verb {
     },
     /// Show barewire beside the kernel's TCP, on hosts made for it, in half a minute
     Demo(verb::demo::Args),
+    /// Run the message daemon: own a port and serve applications
+    Up(Box<verb::up::Args>),
+    /// Exchange messages through the daemon: listen, send, ping
+    Msg(verb::msg::Args),
     /// Open a port and say what was chosen and why
     Port(verb::port::Args),
     /// Show the counters of a running engine

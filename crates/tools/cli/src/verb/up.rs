@@ -1,0 +1,100 @@
+//! `barewire up`: the daemon.
+
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use anyhow::Context as _;
+use barewire_daemon::{Config, Daemon};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Configuration: barewire.toml, or Machnet's JSON
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mac", "ip", "port", "ipv4"])]
+    config: Option<PathBuf>,
+    /// MAC address of the interface to take, as Machnet's start script has it; needs --ip
+    #[arg(long, requires = "ip", conflicts_with_all = ["port", "ipv4"])]
+    mac: Option<String>,
+    /// IPv4 address for --mac; every destination counts as on-link
+    #[arg(long, requires = "mac")]
+    ip: Option<Ipv4Addr>,
+    /// The port, such as xdp:eth0; needs --ipv4
+    #[arg(long, value_name = "URI", requires = "ipv4")]
+    port: Option<String>,
+    /// IPv4 address and prefix length for --port, such as 10.0.0.1/24
+    #[arg(long, value_name = "ADDRESS/BITS", requires = "port")]
+    ipv4: Option<String>,
+    /// Control socket; default: /run/barewire/barewire.sock for root
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Name of the daemon: of its counters page too
+    #[arg(long)]
+    name: Option<String>,
+    /// What the engine does when idle: spin, yield, park, park:50us
+    #[arg(long)]
+    idle: Option<String>,
+    /// Pin the engine to this core
+    #[arg(long)]
+    core: Option<usize>,
+    /// Read and check the configuration, then stop
+    #[arg(long)]
+    check: bool,
+}
+
+fn config(args: &Args) -> anyhow::Result<Config> {
+    let usage = |e: barewire_daemon::ConfigError| Failure::new(Code::Usage, e.to_string());
+    let mut config = if let Some(path) = &args.config {
+        Config::read(path).map_err(usage)?
+    } else if let (Some(mac), Some(ip)) = (&args.mac, args.ip) {
+        Config::for_mac(mac, ip).map_err(usage)?
+    } else if let (Some(port), Some(ipv4)) = (&args.port, &args.ipv4) {
+        let text = format!("[interface]\nport = {port:?}\nipv4 = [{ipv4:?}]\n");
+        Config::parse(&text, "the command line").map_err(usage)?
+    } else {
+        return Err(Failure::new(Code::Usage, "nothing says which port to own")
+            .hint("--config barewire.toml, or --port xdp:eth0 --ipv4 10.0.0.1/24, or --mac MAC --ip ADDRESS")
+            .into());
+    };
+    if let Some(socket) = &args.socket {
+        config.socket.clone_from(socket);
+    }
+    if let Some(name) = &args.name {
+        config.name.clone_from(name);
+    }
+    if let Some(idle) = &args.idle {
+        config.idle = idle
+            .parse()
+            .map_err(|e: barewire_engine::ParseIdleError| Failure::new(Code::Usage, format!("--idle: {e}")))?;
+    }
+    config.core = args.core.or(config.core);
+    Ok(config)
+}
+
+/// Runs it until a signal comes.
+///
+/// # Errors
+/// What the configuration says wrongly, or what could not be opened.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let config = config(args)?;
+    if args.check {
+        let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
+        console.note(&format!("the configuration is good: {} as {}", config.port, addresses.join(", ")));
+        return Ok(Code::Done);
+    }
+    let daemon = Daemon::start(&config)?;
+    let stop = daemon.stop_flag().clone();
+    ctrlc::set_handler(move || stop.stop()).context("catching signals")?;
+    let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
+    console.note(&format!("port: {}", daemon.description()));
+    console.note(&format!(
+        "serving {} at {} (idle: {}); counters in {}; Ctrl-C stops",
+        addresses.join(", "),
+        daemon.socket().display(),
+        config.idle,
+        daemon.counters_path().display(),
+    ));
+    daemon.wait()?;
+    console.note("stopped");
+    Ok(Code::Done)
+}
