@@ -417,13 +417,15 @@ impl Sender {
             self.high = self.una;
         }
         for (first, end) in ranges {
-            // A range that is empty, behind, or beyond what was sent says nothing; the rest of it is clipped.
-            if !before(first, end) || before(self.nxt, end) {
+            // A range that is empty, behind, or beyond what was sent says nothing; the rest of it is clipped. Distances are
+            // taken from `una`, as "before" is no order on numbers half a circle apart.
+            let reach = end.wrapping_sub(self.una);
+            if reach == 0 || reach > self.outstanding() || !before(first, end) {
                 outcome.bogus |= before(self.nxt, end);
                 continue;
             }
-            let mut seq = if before(first, self.una) { self.una } else { first };
-            while before(seq, end) {
+            let mut seq = if first.wrapping_sub(self.una) < reach { first } else { self.una };
+            while seq != end {
                 self.acknowledge(segs, out, seq, at_time, &mut outcome, done);
                 seq = seq.wrapping_add(1);
             }
@@ -607,6 +609,10 @@ mod tests {
         let nxt = r.s.nxt;
         assert!(r.ack(1, r.s.una, &[(nxt, nxt.wrapping_add(9))]).bogus);
         assert!(r.ack(1, r.s.una.wrapping_sub(3), &[]).acked == 0);
+        // Half a circle away: neither before nor after.
+        let far = nxt.wrapping_sub((1 << 31) - 1);
+        assert_eq!(r.ack(1, r.s.una, &[(far.wrapping_sub(200), far)]).acked, 0);
+        assert_eq!(r.s.in_flight, 1);
         assert!(r.done.is_empty());
     }
 

@@ -206,7 +206,7 @@ fn run(seed: u64) {
                     match station.send(flow, &bytes, id) {
                         Ok(()) => plan.ledgers[side].borrow_mut().sent(&bytes),
                         Err(SendError::WouldBlock) => break,
-                        Err(why) => panic!("{why}"),
+                        Err(why) => panic!("{why}: {:?} {:?}", plan.ids, ends),
                     }
                     plan.todo[side].pop();
                 }

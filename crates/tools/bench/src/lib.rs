@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod awake;
+pub mod daemon;
 pub mod driver;
 pub mod embedded;
 pub mod interleave;

@@ -2,6 +2,7 @@
 //!
 //! Every command that measures messages goes through [`cells_for`], so that a mode or a kind of wires is added in one place.
 
+use crate::daemon::DaemonCell;
 use crate::embedded::{EmbeddedCell, Idle, Wires};
 use crate::interleave::Cell;
 use crate::kernel::{Ends, KernelCell, Protocol, Waiting, system_name};
@@ -50,9 +51,6 @@ pub enum PlanError {
         /// What it does run over.
         only: &'static str,
     },
-    /// The mode is not part of this build.
-    #[error("mode `{0}` is not here yet; `embedded` is")]
-    NotYet(Mode),
     /// An embedded endpoint polls: only a daemon's engine sleeps.
     #[error("idle strategy `{0}` is for a daemon; an embedded endpoint polls: `spin` or `yield`")]
     Park(IdleStrategy),
@@ -283,7 +281,26 @@ fn cell_for(system: &System, place: &Place, s: &Settings) -> Result<Box<dyn Cell
             let cell = KernelCell::new(*protocol, *waiting, ends, s.cores, workload, idle_state, command);
             return Ok(Box::new(cell));
         }
-        System::Barewire { mode: Mode::Daemon, .. } => return Err(PlanError::NotYet(Mode::Daemon)),
+        System::Barewire { mode: Mode::Daemon, over } => {
+            let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
+            if hosts.is_none() && over.as_str() != "mem" {
+                let only = "`mem`, `packet` and `xdp`";
+                return Err(PlanError::ModeOver { mode: Mode::Daemon, over: over.clone(), only });
+            }
+            let binary = std::env::current_exe().unwrap_or_else(|_| "barewire".into());
+            let cell = DaemonCell::new(
+                binary,
+                over.as_str(),
+                &s.options,
+                hosts,
+                s.idle,
+                s.cores,
+                workload,
+                idle_state,
+                command,
+            );
+            return Ok(Box::new(cell));
+        }
         System::Barewire { mode, over } => (*mode, over),
     };
     let idle = embedded_idle(s.idle)?;
@@ -451,7 +468,7 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_refused_in_words() {
         let s = settings();
-        assert!(refusal(barewire(Mode::Daemon, "mem"), &s).contains("not here yet"));
+        assert!(refusal(barewire(Mode::Daemon, "unix"), &s).contains("runs over"));
         assert!(refusal(barewire(Mode::EmbeddedOneThread, "unix"), &s).contains("not over `unix`"));
         let park = Settings { idle: IdleStrategy::default(), ..settings() };
         assert!(refusal(barewire(Mode::Embedded, "mem"), &park).contains("`spin` or `yield`"));

@@ -87,23 +87,16 @@ pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
 }
 
 fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
-    let hint = |text: &str| Some(text.to_owned());
     if let Some(error) = cause.downcast_ref::<LabError>() {
         return Some((Code::Unfit, error.hint().map(str::to_owned)));
     }
-    if let Some(error) = cause.downcast_ref::<OpenError>() {
-        return Some(match error {
-            OpenError::BadUri { .. } => {
-                (Code::Usage, hint("a port is [wrapper+]scheme:target[?key=value&...]; see README.md"))
-            }
-            OpenError::NotPermitted { .. } => (Code::Unfit, hint(RIGHTS)),
-            OpenError::NotFound { .. } => (Code::Unfit, hint("`ip link` lists the interfaces")),
-            OpenError::Unsupported { .. } => (Code::Unfit, hint("`packet:` works on every interface")),
-            OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                (Code::Unfit, hint(RIGHTS))
-            }
-            _ => (Code::Unfit, None),
-        });
+    // A transparent error stands for the one inside it and is no link of the chain of its own.
+    let inside = match cause.downcast_ref::<barewire_client::OpenError>() {
+        Some(barewire_client::OpenError::Port(error)) => Some(error),
+        _ => None,
+    };
+    if let Some(error) = inside.or_else(|| cause.downcast_ref::<OpenError>()) {
+        return Some(of_port(error));
     }
     if cause.is::<PlanError>() || cause.is::<WorkloadError>() {
         return Some((Code::Usage, None));
@@ -118,6 +111,23 @@ fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
         });
     }
     None
+}
+
+/// A port that does not open.
+fn of_port(error: &OpenError) -> (Code, Option<String>) {
+    let hint = |text: &str| Some(text.to_owned());
+    match error {
+        OpenError::BadUri { .. } => {
+            (Code::Usage, hint("a port is [wrapper+]scheme:target[?key=value&...]; see README.md"))
+        }
+        OpenError::NotPermitted { .. } => (Code::Unfit, hint(RIGHTS)),
+        OpenError::NotFound { .. } => (Code::Unfit, hint("`ip link` lists the interfaces")),
+        OpenError::Unsupported { .. } => (Code::Unfit, hint("`packet:` works on every interface")),
+        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            (Code::Unfit, hint(RIGHTS))
+        }
+        _ => (Code::Unfit, None),
+    }
 }
 
 /// The message and its causes in one line: a cause that its effect has told already is not told again.
@@ -172,6 +182,11 @@ mod tests {
             "the first cell: port `xdp:eth0`: bpf: not permitted (needs CAP_BPF)",
             "each cause once"
         );
+
+        let slip = barewire_client::OpenError::from("xpd:a".parse::<barewire_port::PortUri>().unwrap_err());
+        let error = anyhow::Error::new(CellError::Other(slip.into()));
+        assert_eq!(meaning(&error).0, Code::Usage);
+        assert_eq!(text(&error).matches("did you mean").count(), 1);
 
         let plan = anyhow::Error::new("xpd".parse::<barewire_bench::plan::Over>().unwrap_err());
         assert_eq!(meaning(&plan).0, Code::Usage);

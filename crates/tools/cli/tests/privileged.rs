@@ -128,7 +128,7 @@ fn the_demonstration_ends_in_a_sentence() {
 fn long_run() -> (Child, BTreeSet<String>) {
     let mut command =
         barewire(&["bench", "msg", "--over", "packet", "--seconds", "60", "--runs", "2", "--warmup", "0"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ours = namespaces_of(std::process::id());
     for _ in 0..500 {
         let hosts: BTreeSet<String> = namespaces_of(child.id()).difference(&ours).cloned().collect();
@@ -139,6 +139,8 @@ fn long_run() -> (Child, BTreeSet<String>) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("no hosts within five seconds");
 }
 

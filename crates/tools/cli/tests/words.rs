@@ -6,7 +6,7 @@ use common::{barewire, run, said};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const QUICK: &[&str] = &["--seconds", "0.2", "--warmup", "0.1", "--runs", "1", "--cores", "none"];
+const QUICK: &[&str] = &["--seconds", "0.2", "--warmup", "0.1", "--runs", "1", "--idle", "yield"];
 
 fn msg(args: &[&str]) -> common::Said {
     run(&[&["bench", "msg"], QUICK, args].concat())
@@ -224,9 +224,17 @@ fn stat_reads_a_page() {
     use barewire_engine::{CounterKind, CountersPage};
     let folder = Pages::new("stat");
     let mut page = CountersPage::create(folder.0.join("barewire-words.counters"), 8).unwrap();
-    page.register("port.rx_frames", CounterKind::Counter).unwrap().set(42);
-    page.register("port.tx_frames", CounterKind::Counter).unwrap();
-    page.register("flows", CounterKind::Gauge).unwrap().set(3);
+    let mut counter = |name, kind, value| {
+        let slot = page.register(name, kind).unwrap();
+        slot.set(value);
+        slot
+    };
+    // A counter is on the page for as long as its slot lives.
+    let _slots = [
+        counter("port.rx_frames", CounterKind::Counter, 42),
+        counter("port.tx_frames", CounterKind::Counter, 0),
+        counter("flows", CounterKind::Gauge, 3),
+    ];
     let stat = |args: &[&str]| {
         let args = [&["stat", "--name", "words"], args].concat();
         said(barewire(&args).env("XDG_RUNTIME_DIR", &folder.0).output().unwrap())

@@ -167,7 +167,9 @@ fn send(client: &mut Client, to: SocketAddr, text: &str, console: &Console) -> a
         match client.wait_event(Some(SIGNAL_CHECK))? {
             Some(Event::Delivered { delivered: true, .. }) => break,
             Some(Event::Delivered { .. } | Event::Closed { .. }) => {
-                return Err(Failure::new(Code::Failed, "the flow ended before the message was delivered").into());
+                return Err(
+                    Failure::new(Code::Failed, "the flow ended before the message was delivered").into()
+                );
             }
             _ if barewire_bench::interrupted() => return Ok(Code::Interrupted),
             _ => {}

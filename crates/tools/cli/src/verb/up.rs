@@ -37,6 +37,9 @@ pub struct Args {
     /// Pin the engine to this core
     #[arg(long)]
     core: Option<usize>,
+    /// Stop when the process that started this one ends
+    #[arg(long, hide = true)]
+    with_parent: bool,
     /// Read and check the configuration, then stop
     #[arg(long)]
     check: bool,
@@ -63,9 +66,9 @@ fn config(args: &Args) -> anyhow::Result<Config> {
         config.name.clone_from(name);
     }
     if let Some(idle) = &args.idle {
-        config.idle = idle
-            .parse()
-            .map_err(|e: barewire_engine::ParseIdleError| Failure::new(Code::Usage, format!("--idle: {e}")))?;
+        config.idle = idle.parse().map_err(|e: barewire_engine::ParseIdleError| {
+            Failure::new(Code::Usage, format!("--idle: {e}"))
+        })?;
     }
     config.core = args.core.or(config.core);
     Ok(config)
@@ -81,6 +84,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
         console.note(&format!("the configuration is good: {} as {}", config.port, addresses.join(", ")));
         return Ok(Code::Done);
+    }
+    if args.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .context("following the parent process")?;
     }
     let daemon = Daemon::start(&config)?;
     let stop = daemon.stop_flag().clone();
