@@ -22,7 +22,7 @@ help: ## Show this list
 tools:
 	@if ! command -v $(firstword $(CARGO)) > /dev/null; then \
 	    echo "error: no cargo here; Rust 1.90 or newer is needed" >&2; \
-	    echo "hint: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" >&2; \
+	    echo "hint: see https://www.rust-lang.org/tools/install" >&2; \
 	    exit 1; \
 	fi
 	@if ! command -v cc > /dev/null; then \

@@ -71,10 +71,13 @@ impl Host {
 
     /// The headers towards `dst` from `src`, which must be an address of ours of the same family. Starts resolution when
     /// the next hop is unknown. Groups and broadcast addresses need none; their packets have a TTL of 1. A destination
-    /// of our own is [`Route::Unreachable`]: nothing loops back here.
+    /// of our own gets headers to our own MAC: whoever sends such a frame keeps it from the port and hands it to
+    /// [`handle_local`](Self::handle_local).
     pub fn route(&mut self, now: Instant, src: SocketAddr, dst: SocketAddr) -> Route {
-        let hop = self.addresses.next_hop(dst.ip()).filter(|_| self.addresses.is_local(src.ip()));
+        let ours = self.addresses.is_local(src.ip());
+        let hop = self.addresses.next_hop(dst.ip()).filter(|_| ours);
         let (mac, ttl) = match hop {
+            None if ours && self.addresses.is_local(dst.ip()) => (self.config.mac, ipv4::TTL_DEFAULT),
             Some(Hop::Group(mac)) => (mac, TTL_GROUP),
             Some(Hop::Neighbour(ip)) => match self.neighbours.lookup(now, ip, &self.counters) {
                 Lookup::Mac(mac) => (mac, ipv4::TTL_DEFAULT),

@@ -8,6 +8,7 @@
 //! Host::route(src, dst) -> Ready(Template)           headers; seal() puts them in front of a payload
 //!                       -> Pending                   being resolved: a HostEvent says when to ask again
 //!                       -> Unreachable
+//! Host::handle_local(frame) -> Udp(Datagram)         for frames to our own MAC, which no port gets to see
 //! ```
 //!
 //! After any call that takes `&mut Host`, drain [`Host::poll_transmit`], then [`Host::poll_event`], then ask

@@ -204,7 +204,6 @@ fn routes_that_cannot_be() {
     let mut net = Net::pair();
     for (src, dst) in [
         ("10.0.0.2:1", "10.0.0.3:1"),       // not our source
-        ("10.0.0.1:1", "10.0.0.1:2"),       // to ourselves
         ("10.0.0.1:1", "[fe80::2]:2"),      // mixed
         ("10.0.0.1:1", "0.0.0.0:2"),        // nowhere
         ("[fe80::1]:1", "[2001:db9::1]:2"), // off-link, no gateway
@@ -213,6 +212,34 @@ fn routes_that_cannot_be() {
         let unreachable =
             matches!(route, Route::Unreachable) || dst == "[fe80::2]:2" && matches!(route, Route::Pending);
         assert!(unreachable, "{src} -> {dst}: {route:?}");
+    }
+}
+
+#[test]
+fn what_goes_to_ourselves_comes_in_by_its_own_door() {
+    for vlan in [None, Some(7)] {
+        let mut net = Net::new(vec![barewire_host::HostConfig { vlan, ..config(1) }]);
+        for (src, dst) in [("10.0.0.1:1", "10.0.0.1:2"), ("[fe80::1]:1", "[2001:db8::1]:2")] {
+            let template = net.template(0, src, dst);
+            net.send(0, &template, b"to us");
+            let bytes = net.wire.pop().unwrap().1;
+            assert_eq!(bytes[..6], net.hosts[0].config().mac.0, "{dst}");
+            let frame = net.pool.alloc_from(&bytes).unwrap();
+            let Input::Udp(datagram) = net.hosts[0].handle_local(net.now, &frame) else { panic!("{dst}") };
+            assert_eq!((datagram.src, datagram.dst), (sock(src), sock(dst)));
+            assert_eq!(datagram.payload(&frame), b"to us");
+            // The same frame from the wire is somebody's lie.
+            let from_wire = net.hosts[0].handle_frame(net.now, &frame);
+            assert_eq!(from_wire, Input::Drop(DropReason::Malformed), "{dst}");
+        }
+        // And what is not from us does not come in by that door.
+        let template = net.template(0, "10.0.0.1:1", "10.0.0.1:2");
+        net.send(0, &template, b"not from us");
+        let mut bytes = net.wire.pop().unwrap().1;
+        let source_at = if vlan.is_some() { 30 } else { 26 };
+        bytes[source_at + 3] ^= 3;
+        let frame = net.pool.alloc_from(&bytes).unwrap();
+        assert_eq!(net.hosts[0].handle_local(net.now, &frame), Input::Drop(DropReason::Malformed));
     }
 }
 

@@ -4,6 +4,10 @@
 //! it the window shrinks in proportion to the excess, once in a round trip. The target is the path's own base delay plus
 //! an allowance for queueing, a little more for flows with small windows so that shares even out (flow scaling). A
 //! window below one segment is legal and means pacing: many senders into one port share it without loss.
+//!
+//! Unlike Swift, which runs on hosts that stamp in hardware, delay alone takes no window below one segment: where hosts
+//! are software, a scheduler's whim looks like a queue, and a flow that paced itself for it would starve. Loss, marks and
+//! time-outs do.
 
 use barewire_base::{Duration, Instant};
 
@@ -43,6 +47,8 @@ impl Default for CongestionConfig {
 /// Window range over which flow scaling works, segments (Swift, section 3.5).
 const SCALE_MIN: f32 = 0.1;
 const SCALE_MAX: f32 = 100.0;
+/// Segments by which a window below one recovers with each segment that arrives, however late.
+const RECOVERY: f32 = 0.1;
 /// Time-outs in a row after which the window restarts from its minimum of one.
 const RETRIES_RESET: u32 = 5;
 
@@ -109,8 +115,13 @@ impl Congestion {
             return;
         }
         self.slow_start = false;
+        if self.window <= 1.0 {
+            self.window = (self.window + RECOVERY * acked as f32).min(1.0);
+            return;
+        }
         let excess = (delay - target).as_nanos() as f32 / delay.as_nanos().max(1) as f32;
-        self.decrease(config, now, delay, (1.0 - config.beta * excess).max(1.0 - config.max_decrease));
+        let factor = (1.0 - config.beta * excess).max(1.0 - config.max_decrease);
+        self.decrease(config, now, delay, factor.max(1.0 / self.window));
     }
 
     fn decrease(&mut self, config: &CongestionConfig, now: Instant, rtt: Duration, factor: f32) {
@@ -166,6 +177,29 @@ mod tests {
         let now = cc.window();
         cc.on_ack(&config, t + Duration::from_micros(900), now as u32, Duration::from_micros(12), BASE, true);
         assert!((cc.window() - now - 1.0).abs() < 0.1, "one segment in a round trip after slow start");
+    }
+
+    #[test]
+    fn delay_alone_leaves_one_segment_loss_does_not() {
+        let (config, mut cc) = flow();
+        let mut t = Instant::from_nanos(1_000_000_000);
+        let late = |cc: &mut Congestion, t: &mut Instant| {
+            *t += Duration::from_millis(10);
+            cc.on_ack(&config, *t, 1, Duration::from_millis(5), BASE, true);
+        };
+        for _ in 0..100 {
+            late(&mut cc, &mut t);
+        }
+        assert_eq!(cc.window(), 1.0);
+        for _ in 0..10 {
+            t += Duration::from_millis(10);
+            cc.on_loss(&config, t, BASE);
+        }
+        assert_eq!(cc.window(), config.min_window);
+        for _ in 0..10 {
+            late(&mut cc, &mut t);
+        }
+        assert_eq!(cc.window(), 1.0);
     }
 
     #[test]

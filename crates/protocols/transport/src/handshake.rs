@@ -131,6 +131,7 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::FlowTableFull);
         }
         let Some(slot) = self.open(now, owner, local, remote, token) else {
+            self.memory.forget_flow(owner);
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         };

@@ -142,16 +142,16 @@ impl<M: Memory> Endpoint<M> {
             f.tx.credit_limit = header.credit;
             f.credit_probes = 0;
         }
-        // On a slow link a full segment takes longer than a short one, without any queue.
-        let full = outcome.echoed_len > f.mss / 2;
+        let alone = outcome.echoed_len > f.mss / 2 && in_flight_before == 1;
         let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
         if let Some(rtt) = rtt {
-            f.rtt.sample(now, rtt, full);
+            f.rtt.sample(now, rtt, alone);
         }
         if outcome.acked > 0 {
             if let Some(rtt) = rtt {
                 let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
-                f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, f.rtt.base(full), limited);
+                let base = f.rtt.base(config.congestion.target_queue);
+                f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, base, limited);
             }
             f.timeouts = 0;
             f.probed = false;

@@ -13,9 +13,9 @@ pub(crate) struct Rtt {
     floor: Duration,
     floor_next: Duration,
     floor_until: Instant,
-    /// The floor of long segments, which a slow link takes its time to send.
-    full: Duration,
-    full_next: Duration,
+    /// The floor of long segments that were in flight alone: what a slow link takes its time to send is no queue.
+    alone: Duration,
+    alone_next: Duration,
     has_sample: bool,
 }
 
@@ -27,23 +27,23 @@ impl Rtt {
             floor: Duration::MAX,
             floor_next: Duration::MAX,
             floor_until: Instant::ZERO,
-            full: Duration::MAX,
-            full_next: Duration::MAX,
+            alone: Duration::MAX,
+            alone_next: Duration::MAX,
             has_sample: false,
         }
     }
 
-    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, full: bool) {
+    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, alone: bool) {
         if now >= self.floor_until {
             self.floor = self.floor_next.min(rtt);
             self.floor_next = rtt;
-            self.full = self.full_next;
-            self.full_next = Duration::MAX;
+            self.alone = self.alone_next;
+            self.alone_next = Duration::MAX;
             self.floor_until = now + FLOOR_WINDOW;
         }
-        if full {
-            self.full = self.full.min(rtt);
-            self.full_next = self.full_next.min(rtt);
+        if alone {
+            self.alone = self.alone.min(rtt);
+            self.alone_next = self.alone_next.min(rtt);
         }
         self.floor = self.floor.min(rtt);
         self.floor_next = self.floor_next.min(rtt);
@@ -68,9 +68,12 @@ impl Rtt {
         if self.has_sample { self.floor } else { self.smoothed }
     }
 
-    /// The floor to hold a sample of this kind against.
-    pub(crate) fn base(&self, full: bool) -> Duration {
-        if full { self.full } else { self.floor() }
+    /// The delay that the flow cannot avoid. That is the floor, taken from short packets too, unless a long segment all
+    /// alone takes longer than that and the whole `allowance`: then the link is slow, and a window that tried to get below
+    /// would starve. (Where it is not, the floor of short packets is better: flows that share a queue measure the same.)
+    pub(crate) fn base(&self, allowance: Duration) -> Duration {
+        let floor = self.floor();
+        if self.alone != Duration::MAX && self.alone > floor + allowance { self.alone } else { floor }
     }
 
     /// Retransmission time-out, before the peer's acknowledgement delay and any back-off.
@@ -98,7 +101,8 @@ mod tests {
             r.sample(now, Duration::from_micros(500), true);
         }
         assert_eq!(r.floor(), Duration::from_micros(10));
-        assert_eq!(r.base(true), Duration::from_micros(500));
+        assert_eq!(r.base(Duration::from_micros(100)), Duration::from_micros(500));
+        assert_eq!(r.base(Duration::from_micros(490)), Duration::from_micros(10));
         assert!(r.smoothed() > Duration::from_micros(490));
         now += Duration::from_secs(25);
         r.sample(now, Duration::from_micros(500), false);

@@ -87,6 +87,7 @@ fn run(seed: u64) {
         flows_max: 64,
         mtu: if prng.chance(0.2) { 300 + prng.below(1200) as u16 } else { 1500 },
         dead_after: secs(120),
+        keepalive_probes: 100,
         recv_window_bytes: 16_384 << prng.below(8),
         half_open_max: if prng.chance(0.2) { 0 } else { 64 },
         ..Config::default()

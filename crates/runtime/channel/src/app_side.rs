@@ -123,12 +123,18 @@ impl AppChannel {
     #[inline]
     #[must_use]
     pub fn submit(&mut self, request: &Request) -> bool {
-        if self.sq.free_at_least(self.pending + 1) <= self.pending {
+        if !self.has_room() {
             return false;
         }
         self.sq.write(self.pending, &request.encode());
         self.pending += 1;
         true
+    }
+
+    /// Whether [`submit`](AppChannel::submit) has room for one request.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.sq.free_at_least(self.pending + 1) > self.pending
     }
 
     /// Publishes what was submitted, and wakes the daemon if it sleeps. One system call at most.

@@ -194,14 +194,26 @@ impl DaemonChannel {
     /// False when there is work (a request, room for a completion that found none, a corrupt channel to close): then
     /// do not sleep.
     pub fn prepare_wait(&mut self) -> bool {
+        self.prepare(true)
+    }
+
+    /// As [`prepare_wait`](DaemonChannel::prepare_wait), for a daemon that can take no request before something else
+    /// has happened: requests are no work, and new ones do not ring.
+    pub fn prepare_wait_for_room(&mut self) -> bool {
+        self.prepare(false)
+    }
+
+    fn prepare(&mut self, for_requests: bool) -> bool {
         self.flush();
-        self.armed = true;
-        self.daemon_parked.prepare();
+        self.armed = for_requests;
+        if for_requests {
+            self.daemon_parked.prepare();
+        }
         if self.wanted != 0 {
             self.room_wanted.prepare();
         }
         let has_room = self.wanted != 0 && self.cq.free_at_least(self.wanted) >= self.wanted;
-        if self.sq.available() != 0 || has_room || self.is_corrupt() {
+        if (for_requests && self.sq.available() != 0) || has_room || self.is_corrupt() {
             self.unpark();
             return false;
         }
@@ -224,10 +236,9 @@ impl DaemonChannel {
 
     /// Clears our flags, and notes whether the application had done so before.
     fn unpark(&mut self) {
-        if !std::mem::take(&mut self.armed) {
-            return;
+        if std::mem::take(&mut self.armed) {
+            self.rung |= self.take_flag(DAEMON_PARKED);
         }
-        self.rung |= self.take_flag(DAEMON_PARKED);
         if std::mem::take(&mut self.wanted) != 0 {
             self.rung |= self.take_flag(ROOM_WANTED);
         }

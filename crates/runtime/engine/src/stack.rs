@@ -3,6 +3,7 @@
 //! ```text
 //! port.rx_burst -> host.handle_frame -> endpoint.handle_datagram -> events
 //! sends -> endpoint.poll_transmit -> frames -> port.tx_burst
+//!                                           -> host.handle_local       frames to our own MAC: both ends are here
 //! ```
 //! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
 //! the last cycle leaves at once, and what arrives is the application's before the next.
@@ -26,6 +27,8 @@ pub struct StackCounters {
     pub drops: DropCounters,
     /// Frames handed to another engine that owns their flow.
     pub forwarded: Counter,
+    /// Frames from us to us, which the port never saw.
+    pub looped: Counter,
 }
 
 /// Takes frames that arrived here and belong to another engine. False when it could not.
@@ -39,6 +42,9 @@ pub struct Stack<M> {
     endpoint: Endpoint<M>,
     rx: Burst,
     tx: Burst,
+    /// Frames to ourselves. Empty between calls.
+    looped: Burst,
+    mac: [u8; 6],
     /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
     spare: Option<Frame>,
     pool: Pool,
@@ -51,10 +57,12 @@ impl<M: Memory> Stack<M> {
         let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
         Stack {
             port,
+            mac: host.config().mac.0,
             host,
             endpoint,
             rx: Burst::with_limit(rx_limit),
             tx: Burst::new(),
+            looped: Burst::new(),
             spare: None,
             pool,
             counters: StackCounters::default(),
@@ -120,8 +128,13 @@ impl<M: Memory> Stack<M> {
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
             self.fill(now);
+            let looped = self.take_in_looped(now);
+            sent += looped;
             if self.tx.is_empty() {
-                break;
+                if looped == 0 {
+                    break;
+                }
+                continue;
             }
             sent += self.port.tx_burst(now, &mut self.tx)?;
             if !self.tx.is_empty() {
@@ -148,7 +161,7 @@ impl<M: Memory> Stack<M> {
 
     /// Fills the transmit burst.
     fn fill(&mut self, now: Instant) {
-        while self.tx.room() > 0 {
+        while self.tx.room() > 0 && self.looped.room() > 0 {
             let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 return;
@@ -159,10 +172,25 @@ impl<M: Memory> Stack<M> {
                 self.spare = Some(frame);
                 return;
             }
-            if self.tx.push(frame).is_err() {
+            let to_us = frame.data().first_chunk() == Some(&self.mac);
+            let burst = if to_us { &mut self.looped } else { &mut self.tx };
+            if burst.push(frame).is_err() {
                 return;
             }
         }
+    }
+
+    /// Takes in what was sent to ourselves.
+    #[inline]
+    fn take_in_looped(&mut self, now: Instant) -> usize {
+        let n = self.looped.len();
+        while let Some(frame) = self.looped.pop() {
+            if let Input::Udp(datagram) = self.host.handle_local(now, &frame) {
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+            }
+        }
+        self.counters.looped.add(n as u64);
+        n
     }
 
     /// The receiving half of a cycle. With `forward`, frames whose flow another engine owns are handed to it.

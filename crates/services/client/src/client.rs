@@ -467,6 +467,8 @@ impl Client {
             Request::Release { flow: message.flow.to_raw(), offset: message.buf.offset, len: message.buf.len };
         // The ring is never full of releases for long: the daemon answers none of them.
         while self.submit(&request) == Err(SendError::WouldBlock) {
+            // A daemon that was killed reads nothing and closes nothing: only its doorbell, looked at here, tells.
+            self.channel.disarm();
             std::thread::yield_now();
         }
     }

@@ -45,6 +45,18 @@ impl Inbound {
     pub fn is_empty(&self) -> bool {
         self.buf.len == 0
     }
+
+    /// The message as numbers (flow, offset and length in bytes), for foreign interfaces.
+    pub fn into_raw(self) -> (FlowId, u32, u32) {
+        (self.flow, self.buf.offset, self.buf.len)
+    }
+
+    /// The message of a [`Client`](crate::Client) that [`into_raw`](Self::into_raw) took apart. Other numbers are safe there:
+    /// what is read stays within the channel's memory, and the daemon checks what is released. No use with
+    /// [`Embedded`](crate::Embedded).
+    pub fn from_raw(flow: FlowId, offset: u32, len: u32) -> Inbound {
+        Inbound { flow, buf: RecvBuf { owner: 0, offset, len } }
+    }
 }
 
 /// Something that happened.

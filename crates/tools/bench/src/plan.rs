@@ -283,7 +283,7 @@ fn cell_for(system: &System, place: &Place, s: &Settings) -> Result<Box<dyn Cell
         }
         System::Barewire { mode: Mode::Daemon, over } => {
             let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
-            if hosts.is_none() && over.as_str() != "mem" {
+            if !over.needs_hosts() && over.as_str() != "mem" {
                 let only = "`mem`, `packet` and `xdp`";
                 return Err(PlanError::ModeOver { mode: Mode::Daemon, over: over.clone(), only });
             }

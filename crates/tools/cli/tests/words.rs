@@ -5,10 +5,15 @@ mod common;
 use common::{barewire, run, said};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 const QUICK: &[&str] = &["--seconds", "0.2", "--warmup", "0.1", "--runs", "1", "--idle", "yield"];
 
+/// Two cores carry one measurement at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn msg(args: &[&str]) -> common::Said {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     run(&[&["bench", "msg"], QUICK, args].concat())
 }
 
@@ -48,7 +53,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["bench", "msg", "--arrivals", "poisson"], "--rate"),
         (&["bench", "msg", "--role", "client"], "--server"),
         (&["bench", "msg", "--size", "3"], "must be 8 to"),
-        (&["bench", "msg", "--mode", "daemon"], "not here yet"),
+        (&["bench", "msg", "--mode", "daemon", "--over", "unix"], "not over `unix`"),
         (&["bench", "msg", "--idle", "park"], "`spin` or `yield`"),
         (
             &["bench", "msg", "--role", "server", "--listen", "pakcet:eth0", "--ip", "10.0.0.2"],
@@ -119,27 +124,22 @@ fn one_json_object_with_its_keys() {
     );
     assert_eq!((&row["size"], &row["window"]), (&1024.into(), &1.into()));
     assert_eq!((&row["idle_state"], &row["mismatches"]), (&"warm".into(), &0.into()));
-    assert!(row["samples"].as_u64().unwrap() > 0);
-    assert!(row["rtt_ns"]["p50"].as_u64().unwrap() > 0);
+    let samples = row["samples"].as_u64().unwrap();
+    assert!(samples > 0);
+    // Twenty samples carry a median; a machine that is busy with other tests may give fewer.
+    assert_eq!(row["rtt_ns"]["p50"].is_u64(), samples >= 20, "{row}");
     let command = row["command"].as_str().unwrap();
     assert!(command.starts_with("barewire bench msg") && command.contains("--verify"), "{command}");
 }
 
 #[test]
 fn tables_take_turns_and_compare() {
-    let said =
-        msg(&["--over", "mem,unix", "--window", "4", "--baseline", "kernel-tcp,kernel-udp-spin", "--quiet"]);
+    let modes = ["--mode", "embedded-one-thread,embedded"];
+    let said = msg(&[&modes[..], &["--window", "4", "--baseline", "kernel-tcp,kernel-udp-spin", "--quiet"]].concat());
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(said.err, "", "quiet");
-    for word in [
-        "mem",
-        "unix",
-        "kernel-tcp ",
-        "kernel-udp-spin",
-        "cold",
-        "warm",
-        "p50 of barewire embedded over unix /",
-    ] {
+    let ratio = "p50 of barewire embedded-one-thread over mem / kernel-tcp blocking";
+    for word in ["embedded ", "mem", "kernel-tcp ", "kernel-udp-spin", "cold", "warm", ratio] {
         assert!(said.out.contains(word), "{word}: {}", said.out);
     }
 }

@@ -51,7 +51,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
     for window in WINDOWS {
         let workload = MsgWorkload {
-            size: PUBLISHED_SIZE as u32,
+            size: PUBLISHED_SIZE,
             window,
             duration: args.seconds.unwrap_or(Duration::from_secs(seconds)),
             warmup: Duration::from_millis(200),

@@ -1,0 +1,19 @@
+//! The C ABI of the message service: `libbarewire`, whose header `bindings/c/barewire.h` is generated from this source.
+//!
+//! ```text
+//! entry, memory   extern "C": null checks, the panic boundary, pointers into values   unsafe
+//! session         a client and what C needs beside it
+//! table           clients by ticket: what C holds is no address
+//! types, error    what crosses the border, with numbers that are never given another meaning
+//! ```
+//! Every entry runs inside [`error::guard`]: no panic leaves it. A `bw_client *` is a ticket into a table, so that a stale,
+//! freed or invented one is an error code and nothing else. What remains for the caller to get right is what C leaves to
+//! callers always: a pointer that is not null has to point to what the header says, for as long as the call.
+#![warn(missing_docs)]
+
+pub mod entry;
+pub mod error;
+pub mod memory;
+mod session;
+mod table;
+pub mod types;

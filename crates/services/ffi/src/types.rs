@@ -1,0 +1,221 @@
+//! What crosses the border by value.
+
+use barewire_client::{CloseReason, ConnectFailure};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+/// A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
+pub struct BwClient {
+    _opaque: [u8; 0],
+}
+
+/// Number of a flow. Unique within a daemon's life; never used for another flow.
+pub type BwFlow = u64;
+
+/// An address and a UDP port.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BwAddr {
+    /// 4 or 6; 0: none.
+    pub family: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// UDP port, in the byte order of the host.
+    pub port: u16,
+    /// Interface of a link-local IPv6 address, or 0.
+    pub scope: u32,
+    /// The address as on the wire: 4 bytes of IPv4 and 12 of zero, or 16 of IPv6.
+    pub ip: [u8; 16],
+}
+
+impl BwAddr {
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self.family {
+            4 => Some(<[u8; 4]>::try_from(&self.ip[..4]).ok()?.into()),
+            6 => Some(self.ip.into()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> Option<SocketAddr> {
+        Some(match self.ip()? {
+            IpAddr::V4(ip) => (ip, self.port).into(),
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, self.port, 0, self.scope).into(),
+        })
+    }
+}
+
+impl From<IpAddr> for BwAddr {
+    fn from(ip: IpAddr) -> BwAddr {
+        let mut addr = BwAddr::default();
+        match ip {
+            IpAddr::V4(ip) => {
+                addr.family = 4;
+                addr.ip[..4].copy_from_slice(&ip.octets());
+            }
+            IpAddr::V6(ip) => {
+                addr.family = 6;
+                addr.ip = ip.octets();
+            }
+        }
+        addr
+    }
+}
+
+impl From<SocketAddr> for BwAddr {
+    fn from(socket: SocketAddr) -> BwAddr {
+        let scope = if let SocketAddr::V6(v6) = socket { v6.scope_id() } else { 0 };
+        BwAddr { port: socket.port(), scope, ..socket.ip().into() }
+    }
+}
+
+/// How to connect. All zero is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BwConnectOptions {
+    /// Our address and UDP port. Family 0: the address on the way to the peer. Port 0: an unused one.
+    pub local: BwAddr,
+    /// Not 0: messages may arrive in another order than sent, and one lost packet holds up one message only.
+    pub unordered: u8,
+    /// Zero.
+    pub reserved: [u8; 7],
+}
+
+/// A piece of a message, laid out like `struct iovec` of POSIX.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BwIovec {
+    /// Its bytes; may be null when there are none.
+    pub base: *const std::ffi::c_void,
+    /// How many, in bytes.
+    pub len: usize,
+}
+
+/// Offset of a message or buffer that was given back.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Room for a message in the shared memory. Only for the client that reserved it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BwBuf {
+    /// Where it is; for the library.
+    pub offset: u32,
+    /// Its length in bytes; not to be changed.
+    pub len: u32,
+}
+
+/// A received message: a claim to a part of the shared memory. Only for the client that received it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BwMessage {
+    /// The flow it came on.
+    pub flow: BwFlow,
+    /// Where it is; for the library.
+    pub offset: u32,
+    /// Its length in bytes; not to be changed.
+    pub len: u32,
+}
+
+/// A flow asked for is open: `flow`, `token`, `local`, `remote`.
+pub const BW_EVENT_CONNECTED: u32 = 1;
+/// A flow asked for will not open: `token`, `reason` (BW_CONNECT_...).
+pub const BW_EVENT_CONNECT_FAILED: u32 = 2;
+/// A peer connected to a listener: `flow`, `token` of the listener, `local`, `remote`.
+pub const BW_EVENT_ACCEPTED: u32 = 3;
+/// A message is here: `flow`, `message`. Read it, then release it.
+pub const BW_EVENT_MESSAGE: u32 = 4;
+/// The peer's transport has all of a message that was committed with a token: `flow`, `token`.
+pub const BW_EVENT_DELIVERED: u32 = 5;
+/// The flow ended before a message that was committed with a token had arrived: `flow`, `token`.
+pub const BW_EVENT_UNDELIVERED: u32 = 6;
+/// A listener is there: `token`, `local.port`.
+pub const BW_EVENT_LISTENING: u32 = 7;
+/// A listener is not there, because the port is taken: `token`, `local.port`.
+pub const BW_EVENT_LISTEN_FAILED: u32 = 8;
+/// A flow has ended: `flow`, `reason` (BW_CLOSED_...).
+pub const BW_EVENT_CLOSED: u32 = 9;
+
+/// This side closed it, and everything sent was acknowledged.
+pub const BW_CLOSED_LOCAL: u32 = 0;
+/// The peer closed it, after all it had sent.
+pub const BW_CLOSED_PEER: u32 = 1;
+/// The peer's application reset it or died.
+pub const BW_CLOSED_RESET: u32 = 2;
+/// The peer's host or daemon restarted.
+pub const BW_CLOSED_PEER_RESTARTED: u32 = 3;
+/// The peer does not answer.
+pub const BW_CLOSED_TIMED_OUT: u32 = 4;
+/// Nothing was sent either way for too long.
+pub const BW_CLOSED_IDLE: u32 = 5;
+/// This side reset it.
+pub const BW_CLOSED_LOCAL_RESET: u32 = 6;
+/// A message was longer than its receiver's memory.
+pub const BW_CLOSED_MESSAGE_TOO_LARGE: u32 = 7;
+
+/// Nobody listens on that UDP port there.
+pub const BW_CONNECT_REFUSED: u32 = 1;
+/// One of the two sides has no room for another flow.
+pub const BW_CONNECT_TABLE_FULL: u32 = 2;
+/// No answer in time.
+pub const BW_CONNECT_TIMED_OUT: u32 = 3;
+/// The next hop does not answer, or there is no route.
+pub const BW_CONNECT_UNREACHABLE: u32 = 4;
+/// Given up here.
+pub const BW_CONNECT_CANCELLED: u32 = 5;
+
+/// Something that happened. What its kind does not name is zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BwEvent {
+    /// BW_EVENT_...; later releases may add kinds, so pass over those you do not know.
+    pub kind: u32,
+    /// BW_CLOSED_... or BW_CONNECT_..., by kind.
+    pub reason: u32,
+    /// The flow.
+    pub flow: BwFlow,
+    /// What the request was given.
+    pub token: u64,
+    /// A received message.
+    pub message: BwMessage,
+    /// Our end.
+    pub local: BwAddr,
+    /// The other end.
+    pub remote: BwAddr,
+}
+
+impl BwEvent {
+    pub(crate) fn new(kind: u32) -> BwEvent {
+        BwEvent {
+            kind,
+            reason: 0,
+            flow: 0,
+            token: 0,
+            message: BwMessage { flow: 0, offset: 0, len: 0 },
+            local: BwAddr::default(),
+            remote: BwAddr::default(),
+        }
+    }
+}
+
+/// The numbers are the ABI's own: those of the transport may change without it.
+pub(crate) fn closed_code(reason: CloseReason) -> u32 {
+    match reason {
+        CloseReason::Local => BW_CLOSED_LOCAL,
+        CloseReason::Peer => BW_CLOSED_PEER,
+        CloseReason::PeerRestarted => BW_CLOSED_PEER_RESTARTED,
+        CloseReason::TimedOut => BW_CLOSED_TIMED_OUT,
+        CloseReason::Idle => BW_CLOSED_IDLE,
+        CloseReason::LocalReset => BW_CLOSED_LOCAL_RESET,
+        CloseReason::MessageTooLarge => BW_CLOSED_MESSAGE_TOO_LARGE,
+        _ => BW_CLOSED_RESET,
+    }
+}
+
+pub(crate) fn connect_code(failure: ConnectFailure) -> u32 {
+    match failure {
+        ConnectFailure::Refused => BW_CONNECT_REFUSED,
+        ConnectFailure::TableFull => BW_CONNECT_TABLE_FULL,
+        ConnectFailure::TimedOut => BW_CONNECT_TIMED_OUT,
+        ConnectFailure::Unreachable => BW_CONNECT_UNREACHABLE,
+        _ => BW_CONNECT_CANCELLED,
+    }
+}
