@@ -140,7 +140,11 @@ impl Buddy {
 
     /// Bytes of the largest block that there can be, when all is free.
     pub fn largest(&self) -> u32 {
-        if self.units == 0 { 0 } else { BLOCK_MIN << (31 - self.units.leading_zeros()).min(ORDERS as u32 - 1) }
+        if self.units == 0 {
+            0
+        } else {
+            BLOCK_MIN << (31 - self.units.leading_zeros()).min(ORDERS as u32 - 1)
+        }
     }
 
     /// Free bytes in all; a single block may be smaller.

@@ -50,8 +50,8 @@ pub struct Config {
     pub keepalive_probes: u32,
     /// A flow without a message either way for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
-    /// How long a finished flow still answers its peer's repeated FIN, counted from the last one; longer where round trips
-    /// are long.
+    /// How long a finished flow stays to answer its peer's repeats; longer where round trips are long, and `timeout_max`
+    /// after each repeat.
     pub linger: Duration,
     /// Handshakes under way at servers above which clients have to prove their address first.
     pub half_open_max: u32,

@@ -81,8 +81,8 @@ impl Congestion {
     /// The delay this flow aims at.
     pub fn target(&self, config: &CongestionConfig, base: Duration) -> Duration {
         // alpha / sqrt(w) - alpha / sqrt(w_max), with alpha chosen so that the range is spent at the smallest window.
-        let alpha = config.flow_scaling_range.as_nanos() as f32
-            / (1.0 / SCALE_MIN.sqrt() - 1.0 / SCALE_MAX.sqrt());
+        let alpha =
+            config.flow_scaling_range.as_nanos() as f32 / (1.0 / SCALE_MIN.sqrt() - 1.0 / SCALE_MAX.sqrt());
         let scaled = alpha / self.window.clamp(SCALE_MIN, SCALE_MAX).sqrt() - alpha / SCALE_MAX.sqrt();
         base + config.target_queue + Duration::from_nanos(scaled.max(0.0) as u64)
     }
@@ -169,7 +169,7 @@ mod tests {
         let late = Duration::from_micros(400);
         cc.on_ack(&config, t, 1, late, BASE, true);
         let once = cc.window();
-        assert!(once < 40.0 && once >= 20.0, "{once}");
+        assert!((20.0..40.0).contains(&once), "{once}");
         cc.on_ack(&config, t + Duration::from_micros(399), 1, late, BASE, true);
         assert_eq!(cc.window(), once);
         cc.on_ack(&config, t + Duration::from_micros(401), 1, late, BASE, true);

@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigError, WINDOW_SEGMENTS};
 use crate::congestion::Congestion;
 use crate::event::{CloseReason, ConnectFailure, Event};
-use crate::flow::{Flow, FlowId, Repeat, State};
+use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
@@ -71,7 +71,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// What an endpoint has done.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Counter,)* 
+        pub struct Counters { $($(#[$doc])* pub $name: Counter,)*
             /// Packets dropped, by reason.
             pub drops: DropCounters,
         }
@@ -182,7 +182,7 @@ pub struct Endpoint<M> {
     pub(crate) out: OutMessages,
     pub(crate) events: VecDeque<Event>,
     events_max: usize,
-    timers: Timers,
+    pub(crate) timers: Timers,
     pub(crate) active: VecDeque<u32>,
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
     pub(crate) listeners: HashMap<u16, Listener>,
@@ -212,9 +212,8 @@ impl<M: Memory> Endpoint<M> {
     pub fn new(config: Config, memory: M, secret: [u8; 32]) -> Result<Endpoint<M>, ConfigError> {
         config.check()?;
         let flows = config.flows_max as usize;
-        let events_max = config.send_messages_max as usize
-            + config.recv_messages_max as usize
-            + flows * EVENTS_PER_FLOW;
+        let events_max =
+            config.send_messages_max as usize + config.recv_messages_max as usize + flows * EVENTS_PER_FLOW;
         Ok(Endpoint {
             memory,
             ids: Ids::new(secret),
@@ -320,6 +319,11 @@ impl<M: Memory> Endpoint<M> {
         ours
     }
 
+    /// Whether somebody listens on this port.
+    pub fn listens(&self, udp_port: u16) -> bool {
+        self.listeners.contains_key(&udp_port)
+    }
+
     /// Whether a UDP datagram to this port may be for us.
     pub fn serves(&self, udp_port: u16) -> bool {
         self.udp_ports[usize::from(udp_port)] != 0 || self.listeners.contains_key(&udp_port)
@@ -345,7 +349,11 @@ impl<M: Memory> Endpoint<M> {
         token: u64,
     ) -> Result<FlowId, ConnectError> {
         let ip = remote.ip();
-        if remote.port() == 0 || ip.is_unspecified() || ip.is_multicast() || local.is_ipv4() != remote.is_ipv4() {
+        if remote.port() == 0
+            || ip.is_unspecified()
+            || ip.is_multicast()
+            || local.is_ipv4() != remote.is_ipv4()
+        {
             return Err(ConnectError::BadAddress);
         }
         if self.free.is_empty() || self.events.len() + EVENTS_PER_FLOW > self.events_max {
@@ -619,7 +627,7 @@ impl<M: Memory> Endpoint<M> {
 
     /// Frees the slot. It stays in the list of flows with work if it is there: to look for it would take as many steps as
     /// there are flows.
-    fn retire(&mut self, slot: u32) {
+    pub(crate) fn retire(&mut self, slot: u32) {
         self.timers.disarm(slot);
         let f = &mut self.flows[slot as usize];
         if f.state == State::Accepting {
@@ -645,9 +653,10 @@ impl<M: Memory> Endpoint<M> {
     /// Both halves may have ended: tells the application and lets the flow linger.
     pub(crate) fn after_progress(&mut self, slot: u32, now: Instant) {
         let f = &mut self.flows[slot as usize];
-        if f.state == State::Lingering {
-            // The peer repeats itself: it has not heard our last acknowledgement.
-            f.linger(now, &self.config);
+        if f.state == State::Lingering && f.rx.ack_now {
+            // The peer repeats itself, having missed our last acknowledgement. It may miss this one too, and wait as long as
+            // time-outs get before it asks again.
+            f.linger(now, self.config.linger.max(self.config.timeout_max));
         }
         if f.state != State::Open {
             return;
@@ -661,7 +670,7 @@ impl<M: Memory> Endpoint<M> {
             self.tell_closed(slot, CloseReason::Local);
             let f = &mut self.flows[slot as usize];
             f.state = State::Lingering;
-            f.linger(now, &self.config);
+            f.linger(now, self.config.linger);
         }
     }
 
@@ -678,160 +687,5 @@ impl<M: Memory> Endpoint<M> {
                 self.touch(slot, now);
             }
         }
-    }
-
-    pub(crate) fn run_timers(&mut self, now: Instant) {
-        if !self.timers.is_due(now) {
-            return;
-        }
-        while let Some(slot) = self.timers.pop_due(now) {
-            self.on_timer(slot, now);
-        }
-    }
-
-    fn on_timer(&mut self, slot: u32, now: Instant) {
-        let f = &mut self.flows[slot as usize];
-        if now >= f.route_retry_at {
-            f.route_retry_at = Instant::FAR_FUTURE;
-            self.unrouted -= 1;
-        }
-        match f.state {
-            State::Free => return,
-            State::Connecting | State::Accepting => {
-                if now >= f.give_up_at {
-                    if f.state == State::Connecting {
-                        self.fail_connect(slot, now, ConnectFailure::TimedOut);
-                    } else {
-                        self.end(slot, now, CloseReason::TimedOut);
-                    }
-                    return;
-                }
-                if now >= f.handshake_at {
-                    f.control_due = true;
-                    // Intervals double, as each equals the time since the first attempt.
-                    let since = now.since(f.used_at).max(self.config.timeout_initial);
-                    f.handshake_at = now + since.min(self.config.timeout_max.div(2));
-                }
-            }
-            State::Lingering => {
-                if now >= f.give_up_at {
-                    self.retire(slot);
-                    return;
-                }
-                if now >= f.rx.ack_at {
-                    f.rx.ack_now = true;
-                    f.rx.ack_at = Instant::FAR_FUTURE;
-                }
-            }
-            State::Open => {
-                if !self.on_open_timer(slot, now) {
-                    return;
-                }
-            }
-        }
-        self.touch(slot, now);
-    }
-
-    /// False when the flow is gone.
-    fn on_open_timer(&mut self, slot: u32, now: Instant) -> bool {
-        let config = &self.config;
-        let f = &mut self.flows[slot as usize];
-        if now >= f.rx.ack_at {
-            f.rx.ack_now = true;
-            f.rx.ack_at = Instant::FAR_FUTURE;
-        }
-        if now >= f.tx.reorder_at {
-            let floor = f.rtt.floor();
-            let lost = f.tx.detect_lost(row(&mut self.segs, slot), now, floor);
-            self.counters.segments_lost.add(u64::from(lost));
-            if lost > 0 && f.not_ready_count == 0 {
-                f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
-            }
-        }
-        if now >= f.retry_at {
-            if f.tx.outstanding() == 0 {
-                f.retry_at = Instant::FAR_FUTURE;
-            } else if std::mem::take(&mut f.excused) {
-                f.repeat_due = Some(Repeat::First);
-                f.retry_at = now + f.timeout(now, config);
-            } else if !f.probed && f.timeouts == 0 {
-                f.probed = true;
-                f.repeat_due = Some(Repeat::Last);
-                self.counters.probes.add(1);
-                f.retry_at = now + f.timeout(now, config);
-            } else {
-                if f.timeouts == 0 {
-                    f.first_timeout_at = now;
-                }
-                let dead_at = f.first_timeout_at + config.dead_after;
-                if now >= dead_at {
-                    // Perhaps only one direction is dead.
-                    self.queue_reset(slot, CloseReason::Reset);
-                    self.end(slot, now, CloseReason::TimedOut);
-                    return false;
-                }
-                f.timeouts += 1;
-                self.counters.timeouts.add(1);
-                f.repeat_due = Some(Repeat::First);
-                f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
-                f.retry_at = (now + f.timeout(now, config)).min(dead_at);
-            }
-        }
-        if now >= f.credit_probe_at {
-            f.credit_probe_at = Instant::FAR_FUTURE;
-            f.credit_probes += 1;
-            f.control_due = true;
-        }
-        if now >= f.keepalive_at {
-            if let Some(idle) = config.idle_timeout
-                && now.since(f.used_at) >= idle
-                && !f.closing
-            {
-                self.tell_closed(slot, CloseReason::Idle);
-                self.begin_close(slot, now);
-            }
-            let config = &self.config;
-            let f = &mut self.flows[slot as usize];
-            let silent = now.since(f.heard_at);
-            f.keepalive_at = if silent < config.keepalive {
-                f.heard_at + config.keepalive
-            } else if f.keepalives >= config.keepalive_probes {
-                self.end(slot, now, CloseReason::TimedOut);
-                return false;
-            } else {
-                f.keepalives += 1;
-                f.control_due = true;
-                self.counters.keepalives_tx.add(1);
-                now + config.keepalive_interval
-            };
-            let f = &mut self.flows[slot as usize];
-            if let Some(idle) = self.config.idle_timeout
-                && !f.closing
-            {
-                f.keepalive_at = f.keepalive_at.min(f.used_at + idle);
-            }
-        }
-        let f = &mut self.flows[slot as usize];
-        if now >= f.give_up_at {
-            // A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our
-            // half is not done, its own time-outs judge; while the application holds messages, the peer may have to wait.
-            let moves = now.since(f.used_at) < self.config.dead_after;
-            if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
-                f.give_up_at = now + self.config.dead_after;
-            } else {
-                self.queue_reset(slot, CloseReason::Reset);
-                self.end(slot, now, CloseReason::TimedOut);
-                return false;
-            }
-        }
-        true
-    }
-
-    /// The earliest time at which [`run_timers`](Self::run_timers) has something to do; now when there is work already.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        if !self.active.is_empty() || !self.strays.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        self.timers.next_deadline()
     }
 }

@@ -180,7 +180,11 @@ impl Flow {
             return false;
         }
         let window = self.cc.window();
-        if window >= 1.0 { self.tx.in_flight < window as u32 } else { self.tx.in_flight == 0 && now >= self.pace_at }
+        if window >= 1.0 {
+            self.tx.in_flight < window as u32
+        } else {
+            self.tx.in_flight == 0 && now >= self.pace_at
+        }
     }
 
     /// How long to wait for an acknowledgement, counting the time-outs so far.
@@ -253,8 +257,8 @@ impl Flow {
     }
 
     /// Stays for a while longer to answer repeats: as long as a few of them take.
-    pub(crate) fn linger(&mut self, now: Instant, config: &Config) {
-        self.give_up_at = now + config.linger.max(self.rtt.timeout().saturating_mul(4));
+    pub(crate) fn linger(&mut self, now: Instant, at_least: Duration) {
+        self.give_up_at = now + at_least.max(self.rtt.timeout().saturating_mul(4));
     }
 
     /// Both halves have ended and all is acknowledged.

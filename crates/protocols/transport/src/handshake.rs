@@ -58,7 +58,14 @@ impl Strays {
         self.this_second <= STRAYS_PER_SECOND && self.queue.len() < STRAYS_MAX
     }
 
-    fn push(&mut self, local: SocketAddr, remote: SocketAddr, header: Header, len: usize, body: impl FnOnce(&mut [u8])) {
+    fn push(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        header: Header,
+        len: usize,
+        body: impl FnOnce(&mut [u8]),
+    ) {
         let mut bytes = [0; msg::RETRY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
@@ -260,7 +267,13 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// RESET from a host that knows the flow, or that proves that it saw our packets to a flow it does not know.
-    pub(crate) fn on_reset(&mut self, now: Instant, remote: SocketAddr, header: &Header, packet: &[u8]) -> Verdict {
+    pub(crate) fn on_reset(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        header: &Header,
+        packet: &[u8],
+    ) -> Verdict {
         let Ok(reset) = msg::Reset::parse(packet) else {
             return Verdict::Drop(DropReason::Malformed);
         };

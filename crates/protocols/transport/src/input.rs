@@ -9,8 +9,8 @@ use crate::memory::Memory;
 use crate::receiver::{Arrival, FlowTraits};
 use crate::sender::{AckTime, before, stamp_of, units};
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_host::{Datagram, Endpoint as HostEndpoint, Host, Verdict};
 use barewire_frame::Frame;
+use barewire_host::{Datagram, Endpoint as HostEndpoint, Host, Verdict};
 use barewire_wire::msg::{self, Header, Kind, flag};
 
 /// Silence after which stamps say nothing any more: half of their circle is 34 s.
@@ -150,7 +150,7 @@ impl<M: Memory> Endpoint<M> {
         if outcome.acked > 0 {
             if let Some(rtt) = rtt {
                 let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
-                let base = f.rtt.base(config.congestion.target_queue);
+                let base = f.rtt.base(config.congestion.target_queue.saturating_mul(2));
                 f.cc.on_ack(&config.congestion, now, outcome.acked, rtt, base, limited);
             }
             f.timeouts = 0;

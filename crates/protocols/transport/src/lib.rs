@@ -21,6 +21,7 @@
 pub mod buddy;
 mod config;
 mod congestion;
+mod due;
 mod endpoint;
 mod event;
 mod flow;

@@ -115,10 +115,11 @@ impl<M: Memory> Endpoint<M> {
                 let f = &mut self.flows[slot as usize];
                 // Holes are described in pure acknowledgements only, and the peer waits for that description.
                 let describe = f.rx.ack_now && f.rx.has_gaps();
-                if !describe && f.state == State::Open {
-                    if let Some((seq, seg)) = self.choose_segment(slot, now) {
-                        return self.write_segment(slot, now, seq, seg, frame);
-                    }
+                if !describe
+                    && f.state == State::Open
+                    && let Some((seq, seg)) = self.choose_segment(slot, now)
+                {
+                    return self.write_segment(slot, now, seq, seg, frame);
                 }
                 let f = &mut self.flows[slot as usize];
                 if f.control_due || f.rx.ack_now {

@@ -385,7 +385,11 @@ mod tests {
     fn lies_about_a_message_are_refused() {
         let mut rig = Rig::new(true);
         rig.give(1, false, d(0, 250, 100), &[1; 100]).unwrap();
-        assert_eq!(rig.give(2, false, d(0, 260, 200), &[1; 60]), Err(DropReason::Malformed), "another length");
+        assert_eq!(
+            rig.give(2, false, d(0, 260, 200), &[1; 60]),
+            Err(DropReason::Malformed),
+            "another length"
+        );
         assert_eq!(rig.give(3, false, d(0, 250, 200), &[1; 50]), Err(DropReason::Malformed), "another place");
         assert_eq!(rig.give(2, false, d(0, 250, 150), &[1; 100]), Err(DropReason::Malformed), "odd offset");
         assert_eq!(rig.give(2, false, d(0, 250, 200), &[1; 49]), Err(DropReason::Malformed), "short segment");
@@ -431,7 +435,7 @@ mod tests {
         let mut p = Prng::new(9);
         for _ in 0..200 {
             let mut rig = Rig::new(false);
-            let mut have = vec![false; 200];
+            let mut have = [false; 200];
             for _ in 0..p.below(200) {
                 let i = p.below(200) as u32;
                 if rig.give(i, false, d(i, 0, 0), b"").is_ok() {
@@ -442,7 +446,7 @@ mod tests {
             let next = have.iter().take_while(|h| **h).count() as u32;
             assert_eq!(rig.r.next, base.wrapping_add(next));
             let (ranges, n) = rig.r.ranges();
-            let mut said = vec![false; 200];
+            let mut said = [false; 200];
             said[..next as usize].fill(true);
             for &(a, b) in &ranges[..n] {
                 let (a, b) = (a.wrapping_sub(base) as usize, b.wrapping_sub(base) as usize);

@@ -69,7 +69,7 @@ impl Rtt {
     }
 
     /// The delay that the flow cannot avoid. That is the floor, taken from short packets too, unless a long segment all
-    /// alone takes longer than that and the whole `allowance`: then the link is slow, and a window that tried to get below
+    /// alone takes longer than that and `allowance`, more than other flows' queues would: then the link is slow, and a window that tried to get below
     /// would starve. (Where it is not, the floor of short packets is better: flows that share a queue measure the same.)
     pub(crate) fn base(&self, allowance: Duration) -> Duration {
         let floor = self.floor();

@@ -283,12 +283,7 @@ impl Sender {
     }
 
     /// The segment a time-out or a probe repeats: the first one outstanding, or the last for a probe.
-    pub(crate) fn repeat(
-        &mut self,
-        segs: &mut [Packed],
-        now: Instant,
-        last: bool,
-    ) -> Option<(u32, Segment)> {
+    pub(crate) fn repeat(&mut self, segs: &mut [Packed], now: Instant, last: bool) -> Option<(u32, Segment)> {
         let outstanding = self.outstanding();
         for i in 0..outstanding {
             let seq = if last { self.nxt.wrapping_sub(1 + i) } else { self.una.wrapping_add(i) };
@@ -562,7 +557,14 @@ mod tests {
         }
         fn ack(&mut self, us: u64, ack: u32, ranges: &[(u32, u32)]) -> AckOutcome {
             let done = &mut self.done;
-            self.s.on_ack(&mut self.segs, &mut self.out, ack, ranges.iter().copied(), AckTime { now: stamp_of(t(us)), floor: 1, echo: 0 }, &mut |m| done.push(m.token))
+            self.s.on_ack(
+                &mut self.segs,
+                &mut self.out,
+                ack,
+                ranges.iter().copied(),
+                AckTime { now: stamp_of(t(us)), floor: 1, echo: 0 },
+                &mut |m| done.push(m.token),
+            )
         }
     }
 

@@ -33,7 +33,9 @@ fn net(n: u8, rate_bps: u64, config: &Config) -> Net {
             world.add_node(Box::new(Station::with_memory(2 + i, pool.clone(), config.clone(), memory)))
         })
         .collect();
-    let all: Vec<_> = std::iter::once((server, mac(1))).chain(clients.iter().enumerate().map(|(i, c)| (*c, mac(2 + i as u8)))).collect();
+    let all: Vec<_> = std::iter::once((server, mac(1)))
+        .chain(clients.iter().enumerate().map(|(i, c)| (*c, mac(2 + i as u8))))
+        .collect();
     let link = LinkConfig { rate_bps: Some(rate_bps), queue_bytes: QUEUE, ..LinkConfig::perfect(us(5)) };
     let star = world.star(&all, &link);
     Net { world, star, server, clients }
@@ -183,7 +185,8 @@ fn sixty_four_senders_at_once_lose_next_to_nothing() {
     let run = |config: &Config| {
         let mut net = net(64, GIGABIT, config);
         let flows = net.open();
-        let sent_before: u64 = net.clients.iter().map(|c| net.world.node::<Station>(*c).count("packets_tx")).sum();
+        let sent_before: u64 =
+            net.clients.iter().map(|c| net.world.node::<Station>(*c).count("packets_tx")).sum();
         let start = net.world.now();
         let (mut rounds, mut first) = (vec![], 0);
         for round in 1..=10u64 {
@@ -201,7 +204,9 @@ fn sixty_four_senders_at_once_lose_next_to_nothing() {
             }
         }
         let dropped = net.bottleneck().dropped_queue - first;
-        let sent: u64 = net.clients.iter().map(|c| net.world.node::<Station>(*c).count("packets_tx")).sum::<u64>() - sent_before;
+        let sent: u64 =
+            net.clients.iter().map(|c| net.world.node::<Station>(*c).count("packets_tx")).sum::<u64>()
+                - sent_before;
         let took = net.world.now().since(start);
         println!(
             "simulated: incast of 64: {first} packets dropped while windows were new, then {dropped} of {sent}; \
@@ -252,7 +257,9 @@ fn calls_beside_bulk(config: &Config) -> Duration {
 #[test]
 fn calls_stay_quick_beside_a_stream() {
     let (with, without) = (calls_beside_bulk(&big()), calls_beside_bulk(&without_control()));
-    println!("simulated: the 99th percentile of a call beside a stream: {with}, without congestion control {without}");
+    println!(
+        "simulated: the 99th percentile of a call beside a stream: {with}, without congestion control {without}"
+    );
     assert!(with <= us(600), "{with}");
     assert!(without.as_nanos() > 3 * with.as_nanos(), "{without} against {with}");
 }

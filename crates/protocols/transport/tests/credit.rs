@@ -69,7 +69,12 @@ const MEMORY: usize = 16 << 20;
 fn rig(link: LinkConfig, config: &Config, recv: usize) -> Rig {
     let mut world = barewire_sim::World::new(1);
     let pool = world.pool().clone();
-    let a = world.add_node(Box::new(Station::with_memory(1, pool.clone(), config.clone(), Quotas::new(MEMORY, MEMORY))));
+    let a = world.add_node(Box::new(Station::with_memory(
+        1,
+        pool.clone(),
+        config.clone(),
+        Quotas::new(MEMORY, MEMORY),
+    )));
     let mut server = Station::with_memory(2, pool, config.clone(), Quotas::new(MEMORY, recv));
     server.keep = false;
     for owner in 0..2 {
@@ -124,7 +129,9 @@ fn throughput(r: &mut Rig) -> u64 {
         if w.node::<Station<Quotas>>(a).endpoint.memory().available().0 > (MEMORY as u64) {
             let s = w.node_mut::<Station<Quotas>>(a);
             s.now = now;
-            while s.send_as(1, flow, &[0x5a; 20_000], 0).is_ok() && s.endpoint.memory().available().0 > MEMORY as u64 {}
+            while s.send_as(1, flow, &[0x5a; 20_000], 0).is_ok()
+                && s.endpoint.memory().available().0 > MEMORY as u64
+            {}
         }
         now < end
     });

@@ -113,7 +113,13 @@ fn forged_resets_are_counted_and_nothing_else() {
         p.run(us(1));
     }
     // The right id from a wrong address proves nothing either.
-    forge(&mut p, Direction::Forward, (Ipv4Addr::new(10, 0, 0, 77), known.client_port), PORT, &reset(known.to_server, 0));
+    forge(
+        &mut p,
+        Direction::Forward,
+        (Ipv4Addr::new(10, 0, 0, 77), known.client_port),
+        PORT,
+        &reset(known.to_server, 0),
+    );
     forge(&mut p, Direction::Forward, (A, known.client_port + 1), PORT, &reset(known.to_server, 0));
     forge(&mut p, Direction::Forward, (A, known.client_port + 1), PORT, &reset(0, known.to_client));
     p.run(ms(1));
@@ -171,7 +177,9 @@ fn three_duplicate_acknowledgements_to_an_idle_flow() {
     let (flow, peer, known, recording) = observed(&mut p);
     p.a().send(flow, &message(1, 3_000), 1).unwrap();
     p.run(ms(20));
-    let last = |d| recording.borrow().iter().rev().find(|r| r.0 == d && kind_of(&r.1).unwrap().0 == Kind::Ack).cloned();
+    let last = |d| {
+        recording.borrow().iter().rev().find(|r| r.0 == d && kind_of(&r.1).unwrap().0 == Kind::Ack).cloned()
+    };
     let (direction, ack) = last(Direction::Reverse).unwrap();
     let sent = p.a().count("packets_tx");
     for _ in 0..3 {
@@ -194,8 +202,15 @@ fn three_duplicate_acknowledgements_to_an_idle_flow() {
         (header.ack, vec![(0, u32::MAX); 16]),
         (header.ack, vec![(header.ack.wrapping_sub(5), header.ack); 300]),
     ] {
-        let body: Vec<u8> = ranges.iter().flat_map(|(a, b): &(u32, u32)| [a.to_be_bytes(), b.to_be_bytes()]).flatten().collect();
-        lies.push(forge::packet(msg::Header { ack, ..forge::header(Kind::Ack, known.to_client) }, &body[..body.len().min(1_400)]));
+        let body: Vec<u8> = ranges
+            .iter()
+            .flat_map(|(a, b): &(u32, u32)| [a.to_be_bytes(), b.to_be_bytes()])
+            .flatten()
+            .collect();
+        lies.push(forge::packet(
+            msg::Header { ack, ..forge::header(Kind::Ack, known.to_client) },
+            &body[..body.len().min(1_400)],
+        ));
     }
     let before = p.a().drops(DropReason::BadAck);
     for lie in &lies {
@@ -242,7 +257,10 @@ fn lies_on_a_busy_flow_end_no_other() {
             credit: word(&mut prng),
             ..forge::header(if prng.chance(0.5) { Kind::Data } else { Kind::Ack }, 0)
         };
-        let (f, r) = (msg::Header { dst_cid: known.to_server, ..header }, msg::Header { dst_cid: known.to_client, ..header });
+        let (f, r) = (
+            msg::Header { dst_cid: known.to_server, ..header },
+            msg::Header { dst_cid: known.to_client, ..header },
+        );
         forge(&mut p, Direction::Forward, (A, known.client_port), PORT, &forge::packet(f, &data));
         forge(&mut p, Direction::Reverse, (B, PORT), known.client_port, &forge::packet(r, &data));
         p.run(us(200));
@@ -306,7 +324,13 @@ fn a_flood_of_handshakes_meets_cookies_and_a_genuine_client_gets_in() {
     assert_ne!(stolen.cookie, [0; 16]);
     let bad = p.b().drops(DropReason::BadCookie);
     let used = p.b().endpoint.flows_used();
-    forge(&mut p, Direction::Forward, (Ipv4Addr::new(10, 0, 9, 9), 777), PORT, &init(stolen.src_cid, &stolen.cookie));
+    forge(
+        &mut p,
+        Direction::Forward,
+        (Ipv4Addr::new(10, 0, 9, 9), 777),
+        PORT,
+        &init(stolen.src_cid, &stolen.cookie),
+    );
     forge(&mut p, Direction::Forward, (A, 777), PORT, &init(stolen.src_cid, &stolen.cookie));
     forge(&mut p, Direction::Forward, (A, 777), PORT, &init(stolen.src_cid ^ 1 << 40, &stolen.cookie));
     p.run(ms(1));
@@ -320,7 +344,13 @@ fn a_flood_of_handshakes_meets_cookies_and_a_genuine_client_gets_in() {
 #[test]
 fn a_full_table_says_so() {
     let mut p = pair_with(6, wire(), &config(), &Config { flows_max: 3, ..config() });
-    let open: Vec<_> = (0..3).map(|_| { let o = p.open(); p.a().events.clear(); o }).collect();
+    let open: Vec<_> = (0..3)
+        .map(|_| {
+            let o = p.open();
+            p.a().events.clear();
+            o
+        })
+        .collect();
     p.connect(true, false);
     p.run(ms(1));
     assert_eq!(p.a().connect_failures(), [ConnectFailure::TableFull]);
@@ -344,7 +374,11 @@ fn addresses_that_are_none_are_refused() {
     let e = &mut p.a().endpoint;
     for remote in ["0.0.0.0:5", "224.0.0.1:5", "10.0.0.2:0", "[fd00::2]:888"] {
         let remote = remote.parse().unwrap();
-        assert_eq!(e.connect(now, 0, (A, 0).into(), remote, true, 1), Err(ConnectError::BadAddress), "{remote}");
+        assert_eq!(
+            e.connect(now, 0, (A, 0).into(), remote, true, 1),
+            Err(ConnectError::BadAddress),
+            "{remote}"
+        );
     }
     assert_eq!(e.flows_used(), 0);
 }
@@ -359,8 +393,12 @@ fn two_hundred_thousand_random_packets() {
         p.b().send(peer, &message(i, 50 * i as usize), i).unwrap();
     }
     p.run(ms(50));
-    let genuine: Vec<Vec<u8>> =
-        recording.borrow().iter().map(|(_, bytes)| packet_of(bytes).unwrap().to_vec()).filter(|b| b.len() < 200).collect();
+    let genuine: Vec<Vec<u8>> = recording
+        .borrow()
+        .iter()
+        .map(|(_, bytes)| packet_of(bytes).unwrap().to_vec())
+        .filter(|b| b.len() < 200)
+        .collect();
     let mut prng = Prng::new(9);
     p.world.set_step_limit(u64::MAX);
     for i in 0..200_000u32 {
@@ -380,7 +418,9 @@ fn two_hundred_thousand_random_packets() {
         }
         if packet.len() >= 16 && prng.chance(0.5) {
             // The id of the live flow is the one thing that an outsider cannot have.
-            if packet[8..16] == known.to_server.to_be_bytes() || packet[8..16] == known.to_client.to_be_bytes() {
+            if packet[8..16] == known.to_server.to_be_bytes()
+                || packet[8..16] == known.to_client.to_be_bytes()
+            {
                 packet[8] ^= 1;
             }
             forge::seal(&mut packet);

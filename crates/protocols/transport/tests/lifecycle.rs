@@ -218,7 +218,11 @@ fn idle_flows_end_when_that_is_wanted() {
     for i in 0..5 {
         p.run(ms(1_500));
         // Either direction counts as use.
-        if i % 2 == 0 { p.a().send(flow, b"x", i).unwrap() } else { p.b().send(peer, b"y", i).unwrap() };
+        if i % 2 == 0 {
+            p.a().send(flow, b"x", i).unwrap()
+        } else {
+            p.b().send(peer, b"y", i).unwrap()
+        };
     }
     assert_eq!(p.a().closes(), []);
     p.run(ms(2_200));
@@ -277,7 +281,10 @@ fn a_listener_belongs_to_one_application() {
     p.run(ms(1));
     let told: Vec<_> = p.b().events.iter().map(|e| format!("{e:?}")).collect();
     assert_eq!(told.len(), 2);
-    assert!(told.iter().any(|e| e.contains("owner: 0, token: 7")) && told.iter().any(|e| e.contains("owner: 1, token: 9")));
+    assert!(
+        told.iter().any(|e| e.contains("owner: 0, token: 7"))
+            && told.iter().any(|e| e.contains("owner: 1, token: 9"))
+    );
 
     // Two flows share the client's port; it is served until the last of them is gone.
     assert!(p.a().endpoint.serves(5_000));

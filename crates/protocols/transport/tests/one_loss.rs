@@ -23,6 +23,9 @@ enum Fault {
     Delay(usize, Duration),
 }
 
+/// A frame that the test puts on the link itself, at this time.
+type Again = (Instant, Direction, Vec<u8>);
+
 struct Run {
     /// Until every message was received and reported as sent, and both ends knew that the flow was closed.
     took: Duration,
@@ -34,14 +37,18 @@ fn run(fault: Fault, v6: bool) -> Run {
     let config = Config { flows_max: 4, ..Config::default() };
     let mut p = pair_of(1, LinkConfig::perfect(RTT.div(2)), &config, &config, 1 << 18);
     let kinds: Rc<RefCell<Vec<Option<Kind>>>> = Rc::default();
-    let late: Rc<RefCell<Vec<(Instant, Direction, Vec<u8>)>>> = Rc::default();
+    let late: Rc<RefCell<Vec<Again>>> = Rc::default();
     for direction in [Direction::Forward, Direction::Reverse] {
         let (kinds, late) = (kinds.clone(), late.clone());
         let filter: LinkFilter = Box::new(move |now, frame| {
             let mut kinds = kinds.borrow_mut();
             let k = kinds.len();
             // A packet that the test itself puts on the link is no new one.
-            if late.borrow().iter().any(|(at, d, bytes)| *at == now && *d == direction && bytes == frame.data()) {
+            if late
+                .borrow()
+                .iter()
+                .any(|(at, d, bytes)| *at == now && *d == direction && bytes == frame.data())
+            {
                 return true;
             }
             kinds.push(kind_of(frame.data()).map(|k| k.0));
@@ -107,7 +114,8 @@ fn run(fault: Fault, v6: bool) -> Run {
     for (node, first) in [(a, 100), (b, 0)] {
         let s = p.world.node::<Station>(node);
         let got: Vec<_> = s.inbox.iter().map(|m| &m.1).collect();
-        let want: Vec<_> = LENGTHS.iter().enumerate().map(|(i, len)| message(first + i as u64, *len)).collect();
+        let want: Vec<_> =
+            LENGTHS.iter().enumerate().map(|(i, len)| message(first + i as u64, *len)).collect();
         assert_eq!(got, want.iter().collect::<Vec<_>>());
         let mut sent = s.sent.clone();
         sent.sort_unstable();
@@ -115,7 +123,7 @@ fn run(fault: Fault, v6: bool) -> Run {
     }
     assert_eq!(p.a().closes(), [CloseReason::Local]);
     assert_eq!(p.b().closes(), [CloseReason::Peer]);
-    p.run(ms(200));
+    p.run(ms(1_200));
     assert_eq!((p.a().closes().len(), p.b().closes().len()), (1, 1));
     p.assert_clean();
     Run { took, kinds: kinds.take() }

@@ -109,7 +109,9 @@ fn six_seconds_are_death_for_both_ends() {
     let start = p.world.now();
     let (a, b) = (p.a, p.b);
     p.world
-        .run_while(secs(8), |w| w.node::<Station>(a).closes().is_empty() || w.node::<Station>(b).closes().is_empty())
+        .run_while(secs(8), |w| {
+            w.node::<Station>(a).closes().is_empty() || w.node::<Station>(b).closes().is_empty()
+        })
         .unwrap_done();
     // `dead_after` counts from the first time-out.
     let took = p.world.now().since(start);

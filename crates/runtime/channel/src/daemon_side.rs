@@ -38,8 +38,9 @@ pub struct DaemonChannel {
     app_parked: ParkFlag,
     daemon_parked: ParkFlag,
     room_wanted: ParkFlag,
-    /// Our flags may be set.
+    /// Our flags may be set; the one for requests too.
     armed: bool,
+    armed_for_requests: bool,
     /// The application has taken a flag of ours, so it has rung or is about to.
     rung: bool,
     sleeps: u32,
@@ -87,6 +88,7 @@ impl DaemonChannel {
             room_wanted: flag(ROOM_WANTED)?,
             memory,
             armed: false,
+            armed_for_requests: false,
             rung: false,
             sleeps: 0,
             wake_app: wake_app.into(),
@@ -205,7 +207,8 @@ impl DaemonChannel {
 
     fn prepare(&mut self, for_requests: bool) -> bool {
         self.flush();
-        self.armed = for_requests;
+        self.armed = true;
+        self.armed_for_requests = for_requests;
         if for_requests {
             self.daemon_parked.prepare();
         }
@@ -236,7 +239,10 @@ impl DaemonChannel {
 
     /// Clears our flags, and notes whether the application had done so before.
     fn unpark(&mut self) {
-        if std::mem::take(&mut self.armed) {
+        if !std::mem::take(&mut self.armed) {
+            return;
+        }
+        if std::mem::take(&mut self.armed_for_requests) {
             self.rung |= self.take_flag(DAEMON_PARKED);
         }
         if std::mem::take(&mut self.wanted) != 0 {

@@ -92,6 +92,12 @@ impl Geometry {
         }
     }
 
+    /// Messages that an application may have submitted without being told their fate, at most: a quarter of the
+    /// completions. The library refuses to submit more, because the daemon would let them wait.
+    pub const fn sends_max(&self) -> u32 {
+        if self.cq_entries < 4 { 1 } else { self.cq_entries / 4 }
+    }
+
     pub(crate) const fn layout(&self) -> Result<Layout, BadGeometry> {
         let sq = match ring("sq_entries", self.sq_entries) {
             Ok(ring) => ring,

@@ -63,7 +63,7 @@ pub use page::{
 };
 pub use ports::open_port;
 pub use spawn::EngineHandle;
-pub use stack::{Stack, StackCounters};
+pub use stack::{Stack, StackCounters, Steered, Steering};
 pub use waker::{StopFlag, Waker};
 
 /// The engine's clock: `CLOCK_MONOTONIC`, the reading that drives agents and protocols. For embedding programs; an agent

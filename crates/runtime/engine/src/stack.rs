@@ -10,9 +10,9 @@
 
 use barewire_base::{Counter, DropCounters, DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
-use barewire_host::{Endpoint as _, Host, HostEvent, Input, Verdict};
+use barewire_host::{Datagram, Endpoint as _, Host, HostEvent, Input, Verdict};
 use barewire_port::{Port, PortError};
-use barewire_transport::{Endpoint, Event, Memory, engine_for};
+use barewire_transport::{Endpoint, Event, Memory};
 
 /// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
 /// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
@@ -31,8 +31,38 @@ pub struct StackCounters {
     pub looped: Counter,
 }
 
-/// Takes frames that arrived here and belong to another engine. False when it could not.
-pub type Forward<'a> = dyn FnMut(u8, &[u8]) -> bool + 'a;
+/// What became of a datagram that several engines may be meant by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steered {
+    /// It is this engine's.
+    Ours,
+    /// Another engine has it.
+    Given,
+    /// It is another engine's, whose link is full.
+    Lost,
+}
+
+/// Where several engines share an interface: brings each frame to the engine that owns its flow, whichever queue it came in on.
+pub trait Steering {
+    /// Whose is this datagram? Gives the frame to its owner, if that is another engine than `own`.
+    fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered;
+
+    /// An answer about a neighbour: every engine asks for itself, and the answer came here.
+    fn tell_all(&mut self, frame: &Frame);
+}
+
+/// Whether the frame is an ARP reply or a neighbour advertisement, untagged.
+fn is_neighbour_answer(frame: &Frame) -> bool {
+    const ARP: [u8; 2] = [0x08, 0x06];
+    const IPV6: [u8; 2] = [0x86, 0xdd];
+    const ADVERTISEMENT: u8 = 136;
+    let data = frame.data();
+    match data.get(12..14) {
+        Some(t) if t == ARP => data.get(20..22) == Some(&[0, 2]),
+        Some(t) if t == IPV6 => data.get(20) == Some(&58) && data.get(54) == Some(&ADVERTISEMENT),
+        _ => false,
+    }
+}
 
 /// A port, a host and a message endpoint.
 pub struct Stack<M> {
@@ -124,11 +154,24 @@ impl<M: Memory> Stack<M> {
     /// # Errors
     /// The port's, when it is down.
     pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
+        self.transmit_steered(now, None)
+    }
+
+    /// [`transmit`](Self::transmit), where several engines share the interface: what is for an application of this host may be
+    /// another engine's.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn transmit_steered(
+        &mut self,
+        now: Instant,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> Result<usize, PortError> {
         self.run_timers(now);
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
             self.fill(now);
-            let looped = self.take_in_looped(now);
+            let looped = self.take_in_looped(now, steering.as_deref_mut());
             sent += looped;
             if self.tx.is_empty() {
                 if looped == 0 {
@@ -182,10 +225,12 @@ impl<M: Memory> Stack<M> {
 
     /// Takes in what was sent to ourselves.
     #[inline]
-    fn take_in_looped(&mut self, now: Instant) -> usize {
+    fn take_in_looped(&mut self, now: Instant, mut steering: Option<&mut (dyn Steering + 'static)>) -> usize {
         let n = self.looped.len();
         while let Some(frame) = self.looped.pop() {
-            if let Input::Udp(datagram) = self.host.handle_local(now, &frame) {
+            if let Input::Udp(datagram) = self.host.handle_local(now, &frame)
+                && self.is_ours(&datagram, &frame, steering.as_deref_mut())
+            {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
             }
         }
@@ -193,14 +238,18 @@ impl<M: Memory> Stack<M> {
         n
     }
 
-    /// The receiving half of a cycle. With `forward`, frames whose flow another engine owns are handed to it.
+    /// The receiving half of a cycle. With `steering`, frames whose flow another engine owns are handed to it.
     ///
     /// # Errors
     /// The port's, when it is down.
-    pub fn receive(&mut self, now: Instant, mut forward: Option<&mut Forward<'_>>) -> Result<usize, PortError> {
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> Result<usize, PortError> {
         let received = self.port.rx_burst(now, &mut self.rx)?;
         while let Some(frame) = self.rx.pop() {
-            self.take_in(now, &frame, &mut forward);
+            self.take_in(now, &frame, steering.as_deref_mut());
         }
         if received > 0 {
             self.drain_host_events(now);
@@ -208,32 +257,48 @@ impl<M: Memory> Stack<M> {
         Ok(received)
     }
 
-    /// Takes in a frame that another engine received.
-    pub fn take_forwarded(&mut self, now: Instant, bytes: &[u8]) {
-        match self.pool.alloc_from(bytes) {
-            Some(frame) => self.take_in(now, &frame, &mut None),
-            None => self.counters.drops.count(DropReason::PoolEmpty),
+    /// Takes in a frame that another engine received for this one.
+    pub fn take_steered(&mut self, now: Instant, frame: &Frame) {
+        let data = frame.data();
+        let looped = data.get(..6) == Some(&self.mac) && data.get(6..12) == Some(&self.mac);
+        if looped {
+            if let Input::Udp(datagram) = self.host.handle_local(now, frame) {
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload(frame));
+            }
+        } else {
+            self.take_in(now, frame, None);
         }
+        self.drain_host_events(now);
+    }
+
+    /// Whether the datagram is this engine's; if not, its owner has it or it is counted.
+    #[inline]
+    fn is_ours(&self, datagram: &Datagram, frame: &Frame, steering: Option<&mut (dyn Steering + 'static)>) -> bool {
+        let Some(steering) = steering else {
+            return true;
+        };
+        match steering.steer(self.endpoint.config().engine, datagram, frame) {
+            Steered::Ours => return true,
+            Steered::Given => self.counters.forwarded.add(1),
+            Steered::Lost => self.counters.drops.count(DropReason::RingFull),
+        }
+        false
     }
 
     #[inline]
-    fn take_in(&mut self, now: Instant, frame: &Frame, forward: &mut Option<&mut Forward<'_>>) {
+    fn take_in(&mut self, now: Instant, frame: &Frame, mut steering: Option<&mut (dyn Steering + 'static)>) {
+        if let Some(steering) = steering.as_deref_mut()
+            && is_neighbour_answer(frame)
+        {
+            steering.tell_all(frame);
+        }
         let Input::Udp(datagram) = self.host.handle_frame(now, frame) else {
             return;
         };
-        let payload = datagram.payload(frame);
-        if let Some(forward) = forward {
-            let own = self.endpoint.config().engine;
-            let target = engine_for(payload).unwrap_or(own);
-            if target != own {
-                if forward(target, frame.data()) {
-                    self.counters.forwarded.add(1);
-                } else {
-                    self.counters.drops.count(DropReason::RingFull);
-                }
-                return;
-            }
+        if !self.is_ours(&datagram, frame, steering) {
+            return;
         }
+        let payload = datagram.payload(frame);
         if let Verdict::Drop(DropReason::Malformed | DropReason::UnknownVersion | DropReason::Truncated) =
             self.endpoint.handle_datagram(now, &datagram, payload)
             && !self.endpoint.serves(datagram.dst.port())

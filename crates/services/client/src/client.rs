@@ -14,6 +14,8 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
+const RING_CHECK: Duration = Duration::from_millis(1);
 /// How long the daemon may take to answer a hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tokens of messages whose fate nobody asked for have this bit clear; those of `commit` with a token have it set.
@@ -62,6 +64,22 @@ pub struct Client {
     queued: VecDeque<Event>,
     /// Submitted and not yet completed.
     sends_under_way: u32,
+    sends_max: u32,
+    /// Releases that found the ring full.
+    releases: VecDeque<Request>,
+    blocked: Blocked,
+}
+
+/// What a refused send waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blocked {
+    No,
+    /// Memory, or the number of messages under way: a completion makes room.
+    Sends,
+    /// Room in the ring.
+    Ring,
+    /// There may be room now, and the application has not been told.
+    Over,
 }
 
 impl Client {
@@ -94,6 +112,7 @@ impl Client {
                 let channel = AppChannel::attach(ChannelFds::try_from(fds)?)?;
                 Ok(Client {
                     send_books: Buddy::new(channel.geometry().send_bytes as usize),
+                    sends_max: channel.geometry().sends_max(),
                     channel,
                     _control: control,
                     addresses: welcome.addresses,
@@ -102,6 +121,8 @@ impl Client {
                     spin: config.spin,
                     queued: VecDeque::with_capacity(64),
                     sends_under_way: 0,
+                    releases: VecDeque::new(),
+                    blocked: Blocked::No,
                 })
             }
             FromDaemon::Refused(r) => {
@@ -221,7 +242,7 @@ impl Client {
             if now >= end {
                 return Err(ConnectWaitError::TimedOut);
             }
-            match self.channel.wait(Some(end.since(now).into())) {
+            match self.channel.wait(self.nap(Some(end.since(now).into()))) {
                 Ok(Wake::Gone) => return Err(WaitError::DaemonGone.into()),
                 Ok(_) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -239,13 +260,59 @@ impl Client {
         if self.channel.submit(request) {
             return Ok(());
         }
-        Err(if self.channel.is_closed() { SendError::DaemonGone } else { SendError::WouldBlock })
+        if self.channel.is_closed() {
+            return Err(SendError::DaemonGone);
+        }
+        self.blocked = Blocked::Ring;
+        Err(SendError::WouldBlock)
+    }
+
+    /// Submits the releases that found the ring full, as far as that goes.
+    fn submit_releases(&mut self) {
+        while let Some(release) = self.releases.front() {
+            if !self.channel.submit(release) {
+                return;
+            }
+            self.releases.pop_front();
+        }
+    }
+
+    /// How long to sleep at most when the application allows `left`.
+    fn nap(&self, left: Option<Duration>) -> Option<Duration> {
+        if self.releases.is_empty() && self.blocked != Blocked::Ring {
+            return left;
+        }
+        Some(left.map_or(RING_CHECK, |left| left.min(RING_CHECK)))
+    }
+
+    /// Whether a send that was refused may go now; says so once.
+    fn take_writable(&mut self) -> bool {
+        let writable = match self.blocked {
+            Blocked::No | Blocked::Sends => false,
+            Blocked::Ring => self.channel.has_room(),
+            Blocked::Over => true,
+        };
+        if writable {
+            self.blocked = Blocked::No;
+        }
+        writable
+    }
+
+    /// A message is the application's no longer, nor the daemon's.
+    #[inline]
+    fn end_send(&mut self, offset: u32) {
+        self.send_books.free(offset);
+        self.sends_under_way = self.sends_under_way.saturating_sub(1);
+        if self.blocked == Blocked::Sends {
+            self.blocked = Blocked::Over;
+        }
     }
 
     /// Sends a copy of `message`.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] when memory or ring is full: take events, and try again.
+    /// [`SendError::WouldBlock`] when memory or ring is full, or as many messages are under way as the daemon takes
+    /// ([`Geometry::sends_max`]): take events, and try again when one of them is [`Event::Writable`].
     #[inline]
     pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
         let buf = self.reserve(message.len())?;
@@ -277,12 +344,17 @@ impl Client {
     /// [`SendError::WouldBlock`] while memory is short, [`SendError::TooLarge`] when it never suffices.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<SendBuf, SendError> {
-        let most = self.send_books.capacity().min(u64::from(barewire_wire::msg::MESSAGE_LEN_MAX));
-        if len as u64 > most {
+        if len > self.send_books.largest().min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize {
             return Err(SendError::TooLarge);
         }
-        let offset = self.send_books.alloc(len as u32).ok_or(SendError::WouldBlock)?;
-        Ok(SendBuf { owner: 0, offset, len: len as u32 })
+        let free = self.sends_under_way < self.sends_max;
+        match if free { self.send_books.alloc(len as u32) } else { None } {
+            Some(offset) => Ok(SendBuf { owner: 0, offset, len: len as u32 }),
+            None => {
+                self.blocked = Blocked::Sends;
+                Err(SendError::WouldBlock)
+            }
+        }
     }
 
     /// Writes bytes of a reserved message, from `at` within it. What lies beyond its end is not written; false then.
@@ -296,9 +368,14 @@ impl Client {
     /// [`Event::Delivered`] reports its fate.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] when the ring is full; the reservation is given back.
+    /// [`SendError::WouldBlock`] when the ring is full, or too many messages are under way; the reservation is given back.
     #[inline]
     pub fn commit(&mut self, flow: FlowId, buf: SendBuf, token: Option<u64>) -> Result<(), SendError> {
+        if self.sends_under_way >= self.sends_max {
+            self.send_books.free(buf.offset);
+            self.blocked = Blocked::Sends;
+            return Err(SendError::WouldBlock);
+        }
         let token = token.map_or(0, |t| t | WANTED);
         let request = Request::Send { flow: flow.to_raw(), offset: buf.offset, len: buf.len, token };
         self.submit(&request).inspect_err(|_| {
@@ -311,11 +388,17 @@ impl Client {
     /// Gives a reservation back unsent.
     pub fn abandon(&mut self, buf: SendBuf) {
         self.send_books.free(buf.offset);
+        if self.blocked == Blocked::Sends {
+            self.blocked = Blocked::Over;
+        }
     }
 
     /// Lets the daemon see what was queued, and wakes it if it sleeps. One system call at most.
     #[inline]
     pub fn flush(&mut self) {
+        if !self.releases.is_empty() {
+            self.submit_releases();
+        }
         self.channel.flush();
     }
 
@@ -325,7 +408,11 @@ impl Client {
         if let Some(event) = self.queued.pop_front() {
             return Some(event);
         }
-        self.take_completion()
+        let event = self.take_completion();
+        if event.is_none() && self.blocked != Blocked::No && self.take_writable() {
+            return Some(Event::Writable);
+        }
+        event
     }
 
     fn take_completion(&mut self) -> Option<Event> {
@@ -340,8 +427,7 @@ impl Client {
                     Event::Message(Inbound { flow: flow_of(flow), buf: RecvBuf { owner: 0, offset, len } })
                 }
                 Completion::Sent { flow, token, offset, delivered } => {
-                    self.send_books.free(offset);
-                    self.sends_under_way = self.sends_under_way.saturating_sub(1);
+                    self.end_send(offset);
                     if token & WANTED == 0 {
                         continue;
                     }
@@ -349,8 +435,7 @@ impl Client {
                 }
                 Completion::SendRefused { flow, token, offset, .. } => {
                     // The flow had ended when the daemon looked: its `Closed` is here or on its way.
-                    self.send_books.free(offset);
-                    self.sends_under_way = self.sends_under_way.saturating_sub(1);
+                    self.end_send(offset);
                     if token & WANTED == 0 {
                         continue;
                     }
@@ -401,11 +486,13 @@ impl Client {
         }
         loop {
             let left = timeout.map(|t| t.saturating_sub(barewire_engine::now().since(start).into()));
-            match self.channel.wait(left)? {
+            let nap = self.nap(left);
+            match self.channel.wait(nap)? {
                 Wake::Gone => return Err(WaitError::DaemonGone),
-                Wake::TimedOut => return Ok(None),
+                Wake::TimedOut if nap == left => return Ok(None),
                 _ => {}
             }
+            self.flush();
             // What woke us may be of no interest to the application (an acknowledgement).
             if let Some(event) = self.next_event() {
                 return Ok(Some(event));
@@ -422,9 +509,12 @@ impl Client {
         self.channel.event_fd()
     }
 
-    /// Call before sleeping on [`event_fd`](Self::event_fd). False when an event is here already: do not sleep.
+    /// Call before sleeping on [`event_fd`](Self::event_fd). False when an event is here already, or when the ring of
+    /// requests was found full, whose emptying does not ring: do not sleep.
     pub fn arm(&mut self) -> bool {
-        self.queued.is_empty() && self.channel.arm()
+        self.flush();
+        let ring_is_full = !self.releases.is_empty() || self.blocked == Blocked::Ring;
+        self.queued.is_empty() && !ring_is_full && self.blocked != Blocked::Over && self.channel.arm()
     }
 
     /// Call after the sleep, then take events.
@@ -465,11 +555,16 @@ impl Client {
     pub fn release(&mut self, message: Inbound) {
         let request =
             Request::Release { flow: message.flow.to_raw(), offset: message.buf.offset, len: message.buf.len };
-        // The ring is never full of releases for long: the daemon answers none of them.
-        while self.submit(&request) == Err(SendError::WouldBlock) {
-            // A daemon that was killed reads nothing and closes nothing: only its doorbell, looked at here, tells.
-            self.channel.disarm();
-            std::thread::yield_now();
+        if !self.releases.is_empty() {
+            self.submit_releases();
+        }
+        // Not `submit`: it is no refusal, so nobody has to hear of it.
+        if !self.releases.is_empty() || !self.channel.submit(&request) {
+            // To wait here could be for ever: the daemon may wait for completions to be taken. The room for these is
+            // bounded by what the application was handed and has not released.
+            self.channel.flush();
+            self.releases.push_back(request);
+            self.submit_releases();
         }
     }
 

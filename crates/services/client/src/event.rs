@@ -105,6 +105,9 @@ pub enum Event {
         /// The peer's transport has all of it. False: the flow ended first.
         delivered: bool,
     },
+    /// There may be room for a send that was refused with
+    /// [`SendError::WouldBlock`](crate::SendError::WouldBlock). Once after each refusal.
+    Writable,
     /// A listener asked for is there.
     Listening {
         /// What the request was given.

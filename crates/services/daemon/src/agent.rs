@@ -2,12 +2,13 @@
 
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::counters::Published;
-use barewire_base::{Counter, Instant};
+use barewire_base::{Counter, Duration, Instant};
 use barewire_channel::{Completion, Request};
-use barewire_engine::{Agent, Stack};
+use crate::steering::Links;
+use barewire_engine::{Agent, Stack, Steering};
 use barewire_port::PortError;
 use barewire_transport::{
-    ConnectError, ConnectFailure, Event, FlowId, ListenError, SendBuf, SendError,
+    ConnectError, ConnectFailure, Event, FlowId, ListenError, RecvBuf, SendBuf, SendError,
 };
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,8 +18,10 @@ use std::sync::mpsc::Receiver;
 
 /// Requests taken from one application in one cycle: a busy one does not starve the others.
 const REQUESTS_PER_CYCLE: usize = 64;
-/// Rounds of sending given to resets when the daemon stops.
-const GOODBYE_ROUNDS: usize = 64;
+/// Flows reset at once: the transport has places for twice as many packets that belong to no flow.
+const RESETS_AT_ONCE: usize = 128;
+/// Time given to resets when the daemon stops.
+const GOODBYE_TIME: Duration = Duration::from_millis(20);
 
 /// What the control thread tells the engine.
 pub(crate) enum Command {
@@ -55,11 +58,19 @@ pub(crate) struct DaemonAgent {
     /// Grows when an application comes or goes.
     generation: u64,
     applications: usize,
-    port_error: Option<PortError>,
+    port_is_down: bool,
+    /// To the daemon's other engines, where there are any.
+    links: Option<Links>,
 }
 
 impl DaemonAgent {
-    pub(crate) fn new(name: String, stack: Stack<Applications>, orders: Orders, published: Published) -> DaemonAgent {
+    pub(crate) fn new(
+        name: String,
+        stack: Stack<Applications>,
+        orders: Orders,
+        published: Published,
+        links: Option<Links>,
+    ) -> DaemonAgent {
         DaemonAgent {
             name,
             stack,
@@ -68,7 +79,8 @@ impl DaemonAgent {
             offences: Offences::default(),
             generation: 0,
             applications: 0,
-            port_error: None,
+            port_is_down: false,
+            links,
         }
     }
 
@@ -83,7 +95,7 @@ impl DaemonAgent {
             match command {
                 Command::Add(number, application) => {
                     self.applications += 1;
-                    self.stack.endpoint_mut().memory_mut().put(number, *application);
+                    self.stack.endpoint_mut().memory_mut().put(number, application);
                 }
                 Command::Drop(number) => self.drop_application(number, now),
             }
@@ -91,34 +103,89 @@ impl DaemonAgent {
         done
     }
 
+    /// Lets the other engines have the ports on which nobody listens here any more.
+    fn release_ports(&self) {
+        if let Some(links) = &self.links {
+            links.table().release_unless(links.own(), |port| self.stack.endpoint().listens(port));
+        }
+    }
+
     fn drop_application(&mut self, number: u32, now: Instant) {
         let endpoint = self.stack.endpoint_mut();
-        // First the flows, which still need its memory to be told apart from nobody's; then the channel with all of it.
-        endpoint.drop_owner(now, number);
-        if endpoint.memory_mut().remove(number).is_some() {
-            self.applications -= 1;
-            self.generation += 1;
+        if endpoint.memory_mut().get(number).is_none() {
+            // Put out before its socket was closed.
+            return;
         }
+        // Peers are told, in portions that the transport has room for. All flows at once would be as many packets, and
+        // whose was lost would have to find out by itself.
+        let flows: Vec<FlowId> = endpoint.flows().filter(|f| f.owner == number).map(|f| f.id).collect();
+        for portion in flows.chunks(RESETS_AT_ONCE) {
+            for &flow in portion {
+                self.stack.endpoint_mut().reset(now, flow);
+            }
+            // A port that is down or full keeps the rest; the next cycle says so.
+            let _ = self.stack.transmit(now);
+        }
+        // First what the flows left, which still needs its memory to be told apart from nobody's; then the channel with
+        // all of it.
+        let endpoint = self.stack.endpoint_mut();
+        endpoint.drop_owner(now, number);
+        endpoint.memory_mut().remove(number);
+        self.release_ports();
+        self.applications -= 1;
+        self.generation += 1;
     }
 
     /// Takes requests from every application.
     fn take_requests(&mut self, now: Instant) -> usize {
         let mut done = 0;
-        for number in 0..self.published.applications_max {
+        for number in 0..self.stack.endpoint().memory().used() as u32 {
             done += self.take_requests_of(number, now);
         }
         done
     }
 
-    fn take_requests_of(&mut self, number: u32, now: Instant) -> usize {
+    /// Serves what had to wait, as far as that goes now.
+    fn serve_waiting(&mut self, number: u32, now: Instant) -> usize {
         let mut done = 0;
+        while let Some(request) =
+            self.stack.endpoint_mut().memory_mut().get(number).and_then(|a| a.waiting.front().copied())
+        {
+            let served = match request {
+                Request::Send { flow, offset, len, token } => {
+                    self.try_send(number, flow, offset, len, token, now)
+                }
+                Request::Close { flow } => self.close(number, flow, now),
+                _ => true,
+            };
+            if !served {
+                break;
+            }
+            done += 1;
+            if let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) {
+                a.waiting.pop_front();
+            }
+        }
+        done
+    }
+
+    fn take_requests_of(&mut self, number: u32, now: Instant) -> usize {
+        let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) else {
+            return 0;
+        };
+        if a.channel.is_corrupt() && !a.condemned {
+            self.offences.corrupt.add(1);
+            a.condemned = true;
+        }
+        if a.condemned {
+            // It counts as work, so that it is put out in this very cycle.
+            return 1;
+        }
+        let mut done = if a.waiting.is_empty() { 0 } else { self.serve_waiting(number, now) };
         while done < REQUESTS_PER_CYCLE {
             let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) else {
                 return done;
             };
-            if a.condemned {
-                return done;
-            }
             let request = match a.stalled.take() {
                 Some(request) => request,
                 None => match a.channel.next_request() {
@@ -128,13 +195,7 @@ impl DaemonAgent {
                         done += 1;
                         continue;
                     }
-                    None => {
-                        if a.channel.is_corrupt() {
-                            self.offences.corrupt.add(1);
-                            a.condemned = true;
-                        }
-                        return done;
-                    }
+                    None => return done,
                 },
             };
             if !self.serve(number, request, now) {
@@ -150,27 +211,44 @@ impl DaemonAgent {
     }
 
     fn is_theirs(&mut self, flow: FlowId, number: u32) -> bool {
-        let theirs = self.stack.endpoint().owner(flow) == Some(number);
-        if !theirs {
+        let owner = self.stack.endpoint().owner(flow);
+        // A flow that is nobody's may have ended while the request was on its way.
+        if owner.is_some_and(|o| o != number) {
             self.offences.not_theirs.add(1);
         }
-        theirs
+        owner == Some(number)
+    }
+
+    fn close(&mut self, number: u32, flow: u64, now: Instant) -> bool {
+        let flow = FlowId::from_raw(flow);
+        if self.is_theirs(flow, number) {
+            self.stack.endpoint_mut().close(now, flow);
+        }
+        true
+    }
+
+    /// Puts a request behind those that wait. False: there is no room for it even there.
+    fn enqueue(&mut self, number: u32, request: Request) -> bool {
+        self.stack.endpoint_mut().memory_mut().get(number).is_none_or(|a| a.wait(request))
+    }
+
+    fn has_waiting(&mut self, number: u32) -> bool {
+        self.stack.endpoint_mut().memory_mut().get(number).is_some_and(|a| !a.waiting.is_empty())
     }
 
     /// Serves one request. False: it has to wait.
     fn serve(&mut self, number: u32, request: Request, now: Instant) -> bool {
         match request {
-            Request::Send { flow, offset, len, token } => self.serve_send(number, flow, offset, len, token, now),
-            Request::Release { flow, offset, len } => {
+            // In order: nothing passes a message that waits, except what may end the wait.
+            Request::Send { flow, offset, len, token } => {
+                (!self.has_waiting(number) && self.try_send(number, flow, offset, len, token, now))
+                    || self.enqueue(number, request)
+            }
+            Request::Release { flow: _, offset, len } => {
                 let endpoint = self.stack.endpoint_mut();
-                let theirs = endpoint.memory_mut().get(number).is_some_and(|a| a.take_back(offset, len));
-                if theirs {
-                    // The credit goes to a flow of this application or to none.
-                    let id = FlowId::from_raw(flow);
-                    let id = if endpoint.owner(id) == Some(number) { id } else { FlowId::from_raw(u64::MAX) };
-                    endpoint.release(now, id, barewire_transport::RecvBuf { owner: number, offset, len });
-                } else {
-                    self.offences.not_theirs.add(1);
+                match endpoint.memory_mut().get(number).and_then(|a| a.take_back(offset, len)) {
+                    Some(flow) => endpoint.release(now, flow, RecvBuf { owner: number, offset, len }),
+                    None => self.offences.not_theirs.add(1),
                 }
                 true
             }
@@ -179,10 +257,14 @@ impl DaemonAgent {
             }
             Request::Listen { token, udp_port, local: _ } => {
                 let endpoint = self.stack.endpoint_mut();
-                if !endpoint.memory_mut().get(number).is_some_and(|a| a.promise(1)) {
+                if !endpoint.memory_mut().get(number).is_none_or(|a| a.promise(1)) {
                     return false;
                 }
-                let completion = match endpoint.listen(udp_port, number, token) {
+                // The engines share the ports: a handshake goes to whichever listens.
+                let claimed = self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
+                let listened =
+                    if claimed { endpoint.listen(udp_port, number, token) } else { Err(ListenError::PortTaken) };
+                let completion = match listened {
                     Ok(()) => Completion::Listening { token, udp_port },
                     Err(e) => {
                         let code = if e == ListenError::PortTaken { 2 } else { 1 };
@@ -196,14 +278,15 @@ impl DaemonAgent {
             }
             Request::Unlisten { udp_port } => {
                 self.stack.endpoint_mut().unlisten(udp_port, number);
+                self.release_ports();
                 true
             }
             Request::Close { flow } => {
-                let flow = FlowId::from_raw(flow);
-                if self.is_theirs(flow, number) {
-                    self.stack.endpoint_mut().close(now, flow);
+                if self.has_waiting(number) {
+                    self.enqueue(number, request)
+                } else {
+                    self.close(number, flow, now)
                 }
-                true
             }
             Request::Reset { flow } => {
                 let flow = FlowId::from_raw(flow);
@@ -215,33 +298,39 @@ impl DaemonAgent {
         }
     }
 
-    fn serve_send(&mut self, number: u32, flow: u64, offset: u32, len: u32, token: u64, now: Instant) -> bool {
+    /// Hands a message to the transport or refuses it. False: it has to wait.
+    fn try_send(&mut self, number: u32, flow: u64, offset: u32, len: u32, token: u64, now: Instant) -> bool {
+        let id = FlowId::from_raw(flow);
         let endpoint = self.stack.endpoint_mut();
-        let Some(a) = endpoint.memory_mut().get(number) else {
-            return true;
-        };
-        if !a.promise(1) {
+        let owner = endpoint.owner(id);
+        if !endpoint.memory_mut().begin_send(number) {
             return false;
         }
-        let id = FlowId::from_raw(flow);
-        let refused = if !a.owns_send(offset, len) {
+        let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.owns_send(offset, len)) {
             self.offences.not_theirs.add(1);
             Some(SendError::TooLarge)
-        } else if endpoint.owner(id) != Some(number) {
+        } else if owner != Some(number) {
+            if owner.is_some() {
+                self.offences.not_theirs.add(1);
+            }
             Some(SendError::NoSuchFlow)
         } else {
             endpoint.send(now, id, SendBuf { owner: number, offset, len }, token).err()
         };
-        let Some(a) = endpoint.memory_mut().get(number) else {
+        let Some(e) = refused else {
             return true;
         };
-        match refused {
-            None => a.messages_out += 1,
-            Some(SendError::WouldBlock) => {
+        let memory = endpoint.memory_mut();
+        memory.end_send(number);
+        let Some(a) = memory.get(number) else {
+            return true;
+        };
+        match e {
+            SendError::WouldBlock => {
                 a.forget_promises(1);
                 return false;
             }
-            Some(e) => {
+            e => {
                 let code = match e {
                     SendError::NoSuchFlow => 1,
                     SendError::Closing => 2,
@@ -268,10 +357,15 @@ impl DaemonAgent {
         // An address that is not ours is refused by the route, as unreachable.
         let source = local.or_else(|| host.source_for(remote.ip()));
         let endpoint = self.stack.endpoint_mut();
-        if !endpoint.memory_mut().get(number).is_some_and(|a| a.promise(COMPLETIONS_PER_FLOW)) {
+        let Some(a) = endpoint.memory_mut().get(number) else {
+            return true;
+        };
+        let has_all_flows = a.has_all_flows();
+        if !a.promise(COMPLETIONS_PER_FLOW) {
             return false;
         }
         let result = match source {
+            _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
             Some(ip) => endpoint
                 .connect(now, number, SocketAddr::new(ip, local_udp_port), remote, ordered, token)
@@ -304,12 +398,13 @@ impl DaemonAgent {
             match event {
                 Event::Received { flow, owner, buf } => {
                     if let Some(a) = memory.get(owner) {
-                        a.hand_over(buf);
+                        a.hand_over(flow, buf);
                         let flow = flow.to_raw();
                         a.keep_promise(&Completion::Received { flow, offset: buf.offset, len: buf.len });
                     }
                 }
                 Event::Sent { flow, owner, buf, token, delivered } => {
+                    memory.end_send(owner);
                     if let Some(a) = memory.get(owner) {
                         let flow = flow.to_raw();
                         a.keep_promise(&Completion::Sent { flow, token, offset: buf.offset, delivered });
@@ -353,26 +448,50 @@ impl DaemonAgent {
         for (number, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             a.channel.flush();
             if a.condemned {
+                eprintln!("barewire: application {number} ({}) broke its channel and is put out", a.name);
                 condemned = Some(number);
             }
         }
         if let Some(number) = condemned {
-            // The control thread will still report its socket closed; dropping a number twice does nothing.
+            // One a cycle: those that are left count as work in the next. The control thread will still report its socket
+            // closed; dropping a number twice does nothing.
             self.drop_application(number, now);
         }
     }
 
-    fn cycle(&mut self, now: Instant) -> Result<usize, PortError> {
+    fn cycle(&mut self, now: Instant) -> usize {
         let mut work = self.take_requests(now);
-        work += self.stack.transmit(now)?;
-        let received = self.stack.receive(now, None)?;
-        if received > 0 {
-            work += received;
-            // Acknowledgements and credit leave with the next cycle; what the applications say meanwhile carries them.
+        if let Some(links) = &mut self.links {
+            work += links.receive(now, &mut self.stack);
+        }
+        let sent = self.stack.transmit_steered(now, steering(&mut self.links));
+        // Acknowledgements and credit leave with the next cycle; what the applications say meanwhile carries them.
+        let received = self.stack.receive(now, steering(&mut self.links));
+        if let Some(links) = &mut self.links {
+            links.flush(now);
         }
         work += self.tell();
-        Ok(work)
+        match (sent, received) {
+            (Ok(sent), Ok(received)) => {
+                work += sent + received;
+                self.port_is_down = false;
+            }
+            (Err(e), _) | (_, Err(e)) => self.complain(&e),
+        }
+        work
     }
+
+    #[cold]
+    fn complain(&mut self, e: &PortError) {
+        // The port may come back (an interface set up again); flows live on until their own patience ends.
+        if !std::mem::replace(&mut self.port_is_down, true) {
+            eprintln!("barewire: {e}");
+        }
+    }
+}
+
+fn steering(links: &mut Option<Links>) -> Option<&mut (dyn Steering + 'static)> {
+    links.as_mut().map(|links| links as &mut (dyn Steering + 'static))
 }
 
 impl Agent for DaemonAgent {
@@ -381,21 +500,7 @@ impl Agent for DaemonAgent {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
-        let mut work = self.obey(now);
-        match self.cycle(now) {
-            Ok(n) => {
-                work += n;
-                self.port_error = None;
-            }
-            Err(e) => {
-                // The port may come back (an interface set up again); flows live on until their own patience ends.
-                if self.port_error.is_none() {
-                    eprintln!("barewire: {e}");
-                }
-                self.port_error = Some(e);
-                work += self.tell();
-            }
-        }
+        let work = self.obey(now) + self.cycle(now);
         if work > 0 {
             self.flush(now);
         }
@@ -413,6 +518,9 @@ impl Agent for DaemonAgent {
         for (_, a) in self.stack.endpoint().memory().iter() {
             add(a.channel.wake_fd().as_raw_fd());
         }
+        if let Some(links) = &self.links {
+            links.wait_fds(add);
+        }
     }
 
     fn fds_generation(&self) -> u64 {
@@ -424,15 +532,23 @@ impl Agent for DaemonAgent {
             return false;
         }
         let mut idle = self.stack.port_mut().prepare_wait();
+        if let Some(links) = &mut self.links {
+            idle &= links.prepare_wait();
+        }
         for (_, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
-            // A request that waits for room is no work: the application's own progress will ring.
-            idle &= a.channel.prepare_wait();
+            // A request that waits for room is no work, nor is what stands behind it: acknowledgements wake us, or the
+            // application when it takes completions.
+            let stalled = a.stalled.is_some();
+            idle &= if stalled { a.channel.prepare_wait_for_room() } else { a.channel.prepare_wait() };
         }
         idle
     }
 
     fn finish_wait(&mut self) {
         self.stack.port_mut().finish_wait();
+        if let Some(links) = &mut self.links {
+            links.finish_wait();
+        }
         for (_, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             a.channel.finish_wait();
         }
@@ -449,10 +565,11 @@ impl Agent for DaemonAgent {
         for number in numbers {
             self.drop_application(number, now);
         }
-        for _ in 0..GOODBYE_ROUNDS {
+        while self.stack.next_deadline() == Some(Instant::ZERO) && barewire_engine::now() < now + GOODBYE_TIME {
             match self.stack.transmit(now) {
-                Ok(0) | Err(_) => break,
+                Ok(0) => std::thread::yield_now(),
                 Ok(_) => {}
+                Err(_) => break,
             }
         }
     }

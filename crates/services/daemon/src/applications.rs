@@ -1,45 +1,65 @@
 //! Each application's channel, quota and books.
 
-use barewire_channel::{Completion, DaemonChannel};
+use barewire_channel::{Completion, DaemonChannel, Request};
 use barewire_transport::buddy::{BLOCK_MIN, Buddy};
-use barewire_transport::{Memory, RecvBuf, SendBuf};
+use barewire_transport::{FlowId, Memory, RecvBuf, SendBuf};
+use std::collections::VecDeque;
 
 /// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed.
 pub(crate) const COMPLETIONS_PER_FLOW: usize = 3;
+/// Fewest entries of a ring of completions that can be shared out as below.
+pub(crate) const COMPLETIONS_MIN: u32 = 16;
 
 /// One application.
+///
+/// Every completion that is sure to come is promised room in the ring beforehand. Half of the ring is for flows, a quarter for
+/// messages being sent; what is left is for messages received, so that two applications which both send without end never
+/// wait for each other's room.
 pub(crate) struct Application {
     pub name: String,
     pub channel: DaemonChannel,
     /// Who has which part of the receive memory. The application's own view of it is never consulted.
     books: Buddy,
-    /// For each block of the receive memory that the application holds: length of the message plus one, by first unit.
-    held: Vec<u32>,
+    /// For each block of the receive memory that the application holds, by first unit: the flow that the message came on,
+    /// and its length plus one.
+    held: Vec<[u64; 2]>,
     /// Completions that are sure to come and must find room.
     promised: usize,
     pub flows: u32,
-    /// A request that has to wait: for room among the completions, or in the endpoint's tables.
-    pub stalled: Option<barewire_channel::Request>,
+    flows_max: u32,
+    /// Messages in its receive memory, whole or not.
+    received: u32,
+    /// Messages being sent.
+    sending: u32,
+    sending_max: u32,
+    /// Sends, and closes behind them, that wait for room in the endpoint's tables or for acknowledgements. Requests behind
+    /// them go on: what the application releases may be what its peer waits for.
+    pub waiting: VecDeque<Request>,
+    /// A request that has to wait and holds up all behind it.
+    pub stalled: Option<Request>,
     /// It broke a rule that its library keeps; it is to go.
     pub condemned: bool,
-    pub messages_in: u64,
-    pub messages_out: u64,
 }
 
 impl Application {
     pub(crate) fn new(name: String, channel: DaemonChannel) -> Application {
-        let bytes = channel.geometry().recv_bytes;
+        let geometry = channel.geometry();
+        let waiting = geometry.cq_entries as usize / 2;
         Application {
             name,
-            books: Buddy::new(bytes as usize),
-            held: vec![0; (bytes / BLOCK_MIN) as usize],
+            books: Buddy::new(geometry.recv_bytes as usize),
+            held: vec![[0; 2]; (geometry.recv_bytes / BLOCK_MIN) as usize],
             channel,
             promised: 0,
             flows: 0,
+            flows_max: geometry.cq_entries / 2,
+            received: 0,
+            sending: 0,
+            // What the library keeps to as well, so that its sends are refused there and not held up here.
+            sending_max: geometry.sends_max(),
+            waiting: VecDeque::with_capacity(waiting),
             stalled: None,
             condemned: false,
-            messages_in: 0,
-            messages_out: 0,
         }
     }
 
@@ -68,26 +88,44 @@ impl Application {
         self.promised = self.promised.saturating_sub(n);
     }
 
-    /// Notes that the application now holds a received message.
-    #[inline]
-    pub(crate) fn hand_over(&mut self, buf: RecvBuf) {
-        self.held[(buf.offset / BLOCK_MIN) as usize] = buf.len + 1;
-        self.messages_in += 1;
+    /// Completions that are sure to come.
+    pub(crate) fn promised(&self) -> usize {
+        self.promised
     }
 
-    /// Takes a message back from the application, if it holds that very one.
-    #[inline]
-    pub(crate) fn take_back(&mut self, offset: u32, len: u32) -> bool {
-        let Some(held) = self.held.get_mut((offset / BLOCK_MIN) as usize) else {
-            return false;
-        };
-        let holds = offset.is_multiple_of(BLOCK_MIN) && *held == len.wrapping_add(1) && *held != 0;
-        if holds {
-            *held = 0;
-            // `Memory::free` will take a promise back: this message's own was kept when it was handed over.
-            self.promised += 1;
+    /// Whether it has as many flows as its ring of completions can serve.
+    pub(crate) fn has_all_flows(&self) -> bool {
+        self.flows >= self.flows_max
+    }
+
+    /// Puts a request among the waiting. False when too many wait.
+    pub(crate) fn wait(&mut self, request: Request) -> bool {
+        let fits = self.waiting.len() < self.waiting.capacity();
+        if fits {
+            self.waiting.push_back(request);
         }
-        holds
+        fits
+    }
+
+    /// Notes that the application now holds a received message.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, flow: FlowId, buf: RecvBuf) {
+        self.held[(buf.offset / BLOCK_MIN) as usize] = [flow.to_raw(), u64::from(buf.len) + 1];
+    }
+
+    /// Takes a message back from the application, if it holds that very one. Says on which flow it came: credit goes where
+    /// it came from, whatever the application claims.
+    #[inline]
+    pub(crate) fn take_back(&mut self, offset: u32, len: u32) -> Option<FlowId> {
+        let held = self.held.get_mut((offset / BLOCK_MIN) as usize)?;
+        let [flow, len_plus_one] = *held;
+        if !offset.is_multiple_of(BLOCK_MIN) || len_plus_one != u64::from(len) + 1 {
+            return None;
+        }
+        *held = [0; 2];
+        // `Memory::free` will take a promise back: this message's own was kept when it was handed over.
+        self.promised += 1;
+        Some(FlowId::from_raw(flow))
     }
 
     /// Whether a message to send lies in the application's send memory.
@@ -103,36 +141,94 @@ impl Application {
 }
 
 /// The applications of one engine, by number.
+///
+/// The endpoint's tables of messages are shared. An application may add to one while it has less in it than is free: one
+/// that takes all it can get leaves half, two leave a third, and whoever has nothing in it always finds room.
 pub(crate) struct Applications {
-    slots: Vec<Option<Application>>,
+    slots: Vec<Option<Box<Application>>>,
+    /// One past the highest number in use.
+    used: usize,
+    /// Messages in all receive memories, and places for them in the endpoint's table.
+    received: u32,
+    received_max: u32,
+    /// Messages being sent, and places for them.
+    sending: u32,
+    sending_max: u32,
 }
 
 impl Applications {
-    pub(crate) fn new(max: usize) -> Applications {
-        Applications { slots: (0..max).map(|_| None).collect() }
+    /// Room for `max` applications, on an endpoint with these limits.
+    pub(crate) fn new(max: usize, limits: &barewire_transport::Config) -> Applications {
+        Applications {
+            slots: (0..max).map(|_| None).collect(),
+            used: 0,
+            received: 0,
+            received_max: limits.recv_messages_max,
+            sending: 0,
+            sending_max: limits.send_messages_max,
+        }
     }
 
     #[inline]
     pub(crate) fn get(&mut self, number: u32) -> Option<&mut Application> {
-        self.slots.get_mut(number as usize)?.as_mut()
+        self.slots.get_mut(number as usize)?.as_deref_mut()
     }
 
-    pub(crate) fn put(&mut self, number: u32, application: Application) {
+    pub(crate) fn put(&mut self, number: u32, application: Box<Application>) {
         if let Some(slot) = self.slots.get_mut(number as usize) {
             *slot = Some(application);
+            self.used = self.used.max(number as usize + 1);
         }
     }
 
-    pub(crate) fn remove(&mut self, number: u32) -> Option<Application> {
-        self.slots.get_mut(number as usize)?.take()
+    pub(crate) fn remove(&mut self, number: u32) -> Option<Box<Application>> {
+        let gone = self.slots.get_mut(number as usize)?.take()?;
+        self.received -= gone.received;
+        self.sending -= gone.sending;
+        while self.used > 0 && self.slots[self.used - 1].is_none() {
+            self.used -= 1;
+        }
+        Some(gone)
+    }
+
+    /// One past the highest number in use.
+    #[inline]
+    pub(crate) fn used(&self) -> usize {
+        self.used
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Application)> {
-        self.slots.iter_mut().enumerate().filter_map(|(i, a)| Some((i as u32, a.as_mut()?)))
+        let slots = self.slots[..self.used].iter_mut();
+        slots.enumerate().filter_map(|(i, a)| Some((i as u32, a.as_deref_mut()?)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Application)> {
-        self.slots.iter().enumerate().filter_map(|(i, a)| Some((i as u32, a.as_ref()?)))
+        let slots = self.slots[..self.used].iter();
+        slots.enumerate().filter_map(|(i, a)| Some((i as u32, a.as_deref()?)))
+    }
+
+    /// Takes a place and a promise for a message that an application sends. False when it has to wait.
+    #[inline]
+    pub(crate) fn begin_send(&mut self, number: u32) -> bool {
+        let free = self.sending_max - self.sending;
+        let Some(a) = self.get(number) else {
+            return false;
+        };
+        if a.sending >= free || a.sending >= a.sending_max || !a.promise(1) {
+            return false;
+        }
+        a.sending += 1;
+        self.sending += 1;
+        true
+    }
+
+    /// A message is sent, or was refused: its place is free. The promise is the caller's to keep or to forget.
+    #[inline]
+    pub(crate) fn end_send(&mut self, number: u32) {
+        if let Some(a) = self.get(number) {
+            a.sending -= 1;
+            self.sending -= 1;
+        }
     }
 }
 
@@ -147,12 +243,17 @@ impl Memory for Applications {
 
     #[inline]
     fn alloc(&mut self, owner: u32, len: u32) -> Option<RecvBuf> {
+        let free = self.received_max - self.received;
         let a = self.get(owner)?;
-        if a.condemned || !a.promise(1) {
+        if a.condemned || a.received >= free || !a.promise(1) {
             return None;
         }
         match a.books.alloc(len) {
-            Some(offset) => Some(RecvBuf { owner, offset, len }),
+            Some(offset) => {
+                a.received += 1;
+                self.received += 1;
+                Some(RecvBuf { owner, offset, len })
+            }
             None => {
                 a.forget_promises(1);
                 None
@@ -174,14 +275,21 @@ impl Memory for Applications {
             && a.books.free(buf.offset)
         {
             a.forget_promises(1);
+            a.received -= 1;
+            self.received -= 1;
         }
+    }
+
+    fn message_max(&self, owner: u32) -> u32 {
+        let a = self.slots.get(owner as usize).and_then(Option::as_deref);
+        a.map_or(u32::MAX, |a| a.books.largest())
     }
 
     fn admit_flow(&mut self, owner: u32) -> bool {
         let Some(a) = self.get(owner) else {
             return false;
         };
-        let admitted = !a.condemned && a.promise(COMPLETIONS_PER_FLOW);
+        let admitted = !a.condemned && !a.has_all_flows() && a.promise(COMPLETIONS_PER_FLOW);
         a.flows += u32::from(admitted);
         admitted
     }

@@ -12,6 +12,7 @@
 //! gateway4 = "10.0.0.254"
 //! ```
 
+use crate::applications::COMPLETIONS_MIN;
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
@@ -23,6 +24,9 @@ use std::path::{Path, PathBuf};
 
 /// Applications at once, at most.
 pub const APPLICATIONS_MAX: u32 = 1024;
+
+/// Engines at once, at most: a connection id has four bits for their number.
+pub const ENGINES_MAX: u8 = 15;
 
 /// Why a configuration was refused. Prints the place and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +73,12 @@ pub struct Config {
     pub allow_uids: Vec<u32>,
     /// What the engine does when idle.
     pub idle: IdleStrategy,
-    /// The engine's core.
+    /// Engines that share the interface, each with a queue of its own: more than one needs a `packet:` port.
+    pub engines: u8,
+    /// The first engine's core.
     pub core: Option<usize>,
+    /// The cores of all engines, in order; empty: `core` for the first, the others not pinned.
+    pub cores: Vec<usize>,
     /// Applications at once.
     pub applications_max: u32,
     /// The channel an application gets, and the most it may ask for.
@@ -113,6 +121,8 @@ struct DaemonTable {
     allow_uids: Vec<u32>,
     idle: Option<String>,
     core: Option<usize>,
+    engines: Option<u8>,
+    cores: Vec<usize>,
     applications_max: Option<u32>,
 }
 
@@ -184,7 +194,9 @@ impl Config {
             socket_mode: 0o660,
             allow_uids: vec![],
             idle: IdleStrategy::default(),
+            engines: 1,
             core: None,
+            cores: vec![],
             applications_max: 64,
             channel: Geometry::DEFAULT,
             port: port.to_owned(),
@@ -275,6 +287,15 @@ impl Config {
             config.idle = idle.parse().map_err(|e| bad("daemon.idle", &idle, e))?;
         }
         config.core = daemon.core;
+        config.cores = daemon.cores;
+        set(&mut config.engines, daemon.engines);
+        if config.engines == 0 || config.engines > ENGINES_MAX {
+            return Err(bad("daemon.engines", config.engines, format!("from 1 to {ENGINES_MAX}")));
+        }
+        if config.engines > 1 && !config.shares_interface() {
+            let why = "several engines need a port that several sockets can share: packet:INTERFACE";
+            return Err(bad("daemon.engines", config.engines, why));
+        }
         set(&mut config.applications_max, daemon.applications_max);
         if config.applications_max == 0 || config.applications_max > APPLICATIONS_MAX {
             let why = format!("from 1 to {APPLICATIONS_MAX}");
@@ -286,6 +307,9 @@ impl Config {
         set(&mut config.channel.sq_entries, channel.requests);
         set(&mut config.channel.cq_entries, channel.completions);
         config.channel.check().map_err(|e| bad("channel", format!("{:?}", config.channel), e))?;
+        if config.channel.cq_entries < COMPLETIONS_MIN {
+            return Err(bad("channel.completions", config.channel.cq_entries, format!("at least {COMPLETIONS_MIN}")));
+        }
 
         let c = &mut config.transport;
         let us = barewire_base::Duration::from_micros;
@@ -306,6 +330,24 @@ impl Config {
         set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
         c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
         Ok(config)
+    }
+
+    fn shares_interface(&self) -> bool {
+        self.port.parse::<barewire_port::PortUri>().is_ok_and(|uri| uri.scheme == "packet")
+    }
+
+    /// The port of one engine: with several, each joins the interface's fanout group.
+    pub(crate) fn port_of(&self) -> String {
+        if self.engines == 1 || self.port.contains("fanout=") {
+            return self.port.clone();
+        }
+        let separator = if self.port.contains('?') { '&' } else { '?' };
+        format!("{}{separator}fanout={}", self.port, std::process::id() & 0xffff)
+    }
+
+    /// The core of one engine.
+    pub(crate) fn core_of(&self, engine: u8) -> Option<usize> {
+        self.cores.get(usize::from(engine)).copied().or(self.core.filter(|_| engine == 0))
     }
 
     /// Our addresses.

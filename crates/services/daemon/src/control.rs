@@ -1,7 +1,7 @@
 //! The control thread: lets applications in and notices when they die.
 
 use crate::agent::Command;
-use crate::applications::Application;
+use crate::applications::{Application, COMPLETIONS_MIN};
 use crate::config::Config;
 use barewire_channel::message::{FromApp, FromDaemon, Hello, Refused, Welcome};
 use barewire_channel::{ControlConn, ControlError, ControlListener, DaemonChannel, Geometry, VERSION};
@@ -24,13 +24,19 @@ struct Connection {
     number: Option<u32>,
 }
 
+/// The control thread's end of its line to an engine.
+pub(crate) struct Line {
+    pub commands: Sender<Command>,
+    pub pending: Arc<AtomicBool>,
+    pub waker: Waker,
+}
+
 pub(crate) struct Control {
     listener: ControlListener,
     config: Config,
     mtu: u32,
-    commands: Sender<Command>,
-    pending: Arc<AtomicBool>,
-    waker: Waker,
+    /// To each engine. An application is served by engine number modulo how many there are.
+    lines: Vec<Line>,
     connections: Vec<Connection>,
     /// Numbers in use.
     taken: Vec<bool>,
@@ -41,12 +47,10 @@ impl Control {
         listener: ControlListener,
         config: Config,
         mtu: u32,
-        commands: Sender<Command>,
-        pending: Arc<AtomicBool>,
-        waker: Waker,
+        lines: Vec<Line>,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
-        Control { listener, config, mtu, commands, pending, waker, connections: Vec::new(), taken }
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken }
     }
 
     /// Runs until `stop`.
@@ -87,10 +91,12 @@ impl Control {
     }
 
     fn order(&self, command: Command) {
+        let (Command::Add(number, _) | Command::Drop(number)) = &command;
+        let line = &self.lines[*number as usize % self.lines.len()];
         // The engine outlives this thread, except when it failed: then the daemon is stopping anyway.
-        let _ = self.commands.send(command);
-        self.pending.store(true, Ordering::Release);
-        self.waker.wake();
+        let _ = line.commands.send(command);
+        line.pending.store(true, Ordering::Release);
+        line.waker.wake();
     }
 
     fn accept(&mut self) {
@@ -198,6 +204,9 @@ impl Control {
             return Ok(quota);
         };
         g.check().map_err(|e| e.to_string())?;
+        if g.cq_entries < COMPLETIONS_MIN {
+            return Err(format!("completions: {} asked for, {COMPLETIONS_MIN} needed", g.cq_entries));
+        }
         for (what, asked, most) in [
             ("send memory", g.send_bytes, quota.send_bytes),
             ("receive memory", g.recv_bytes, quota.recv_bytes),

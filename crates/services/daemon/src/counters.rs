@@ -8,7 +8,6 @@ use std::sync::Mutex;
 
 /// Slots of one engine's counters, in the order in which [`publish`](Published::publish) fills them.
 pub(crate) struct Published {
-    pub applications_max: u32,
     slots: Vec<CounterSlot>,
 }
 
@@ -47,13 +46,21 @@ fn values(
     }
     say("transport", "flows", Gauge, u64::from(endpoint.flows_used()));
     say("transport", "messages_under_way", Gauge, u64::from(endpoint.messages_under_way()));
+    say("transport", "received_messages", Gauge, u64::from(endpoint.received_messages()));
     for &reason in DropReason::ALL {
         say("stack.drop", reason.as_str(), Counter, stack.counters().drops.get(reason));
     }
+    say("stack", "looped", Counter, stack.counters().looped.get());
+    say("stack", "forwarded", Counter, stack.counters().forwarded.get());
     say("pool", "frames_free", Gauge, stack.pool().available() as u64);
     say("applications", "count", Gauge, applications as u64);
     let recv_used = endpoint.memory().iter().map(|(_, a)| a.recv_used()).sum();
     say("applications", "recv_bytes_used", Gauge, recv_used);
+    // Completions that are sure to come: one for each open flow when all is quiet.
+    let promised = endpoint.memory().iter().map(|(_, a)| a.promised() as u64).sum();
+    say("applications", "promised", Gauge, promised);
+    let waiting = endpoint.memory().iter().map(|(_, a)| a.waiting.len() as u64).sum();
+    say("applications", "waiting", Gauge, waiting);
     say("applications", "bad_entries", Counter, offences.bad_entries.get());
     say("applications", "not_theirs", Counter, offences.not_theirs.get());
     say("applications", "corrupt_channels", Counter, offences.corrupt.get());
@@ -63,21 +70,21 @@ impl Published {
     /// Registers every counter of an engine's stack under its name.
     pub(crate) fn register(
         page: &Mutex<CountersPage>,
+        prefix: &str,
         stack: &Stack<Applications>,
-        applications_max: u32,
     ) -> Result<Published, RegisterError> {
         let mut slots = Vec::new();
         let mut failed = None;
         let mut page = page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         values(stack, &Offences::default(), 0, &mut |group, name, kind, _| {
-            match page.register(&format!("{group}.{name}"), kind) {
+            match page.register(&format!("{prefix}{group}.{name}"), kind) {
                 Ok(slot) => slots.push(slot),
                 Err(e) => failed = Some(e),
             }
         });
         match failed {
             Some(e) => Err(e),
-            None => Ok(Published { applications_max, slots }),
+            None => Ok(Published { slots }),
         }
     }
 

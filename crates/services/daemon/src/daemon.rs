@@ -3,8 +3,9 @@
 use crate::agent::{DaemonAgent, Orders};
 use crate::applications::Applications;
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{Control, Line};
 use crate::counters::Published;
+use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
     Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots, PageError,
@@ -59,7 +60,7 @@ pub enum DaemonError {
 /// A running daemon. Dropping it stops it.
 pub struct Daemon {
     stop: StopFlag,
-    engine: Option<EngineHandle>,
+    engines: Vec<EngineHandle>,
     control: Option<JoinHandle<()>>,
     page: Arc<Mutex<CountersPage>>,
     socket: PathBuf,
@@ -72,14 +73,28 @@ fn random() -> Result<[u8; 32], DaemonError> {
     Ok(bytes)
 }
 
+/// A MAC address for a port that has none, locally administered and made of our address: it is unlike that of every other
+/// host on the link, and the same after a restart, so that neighbours need not learn it anew.
+fn mac_for(config: &Config) -> MacAddr {
+    let last = match (config.ipv4.first(), config.ipv6.first()) {
+        (Some((v4, _)), _) => v4.octets(),
+        (None, Some((v6, _))) => {
+            let o = v6.octets();
+            [o[12], o[13], o[14], o[15]]
+        }
+        (None, None) => [0; 4],
+    };
+    MacAddr([0x02, 0x62, last[0], last[1], last[2], last[3]])
+}
+
 /// Built on the engine's thread: ports, frames and flows stay there.
-fn build_stack(config: &Config) -> Result<Stack<Applications>, DaemonError> {
-    let uri: PortUri = config.port.parse()?;
+fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, DaemonError> {
+    let uri: PortUri = config.port_of().parse()?;
     let pool = Pool::new(config.pool)?;
     let port = open_port(&uri, &pool)?;
     let caps = port.caps();
     let secret = random()?;
-    let mac = config.mac.or(caps.mac).unwrap_or(MacAddr([0x02, 0x62, secret[0], secret[1], secret[2], secret[3]]));
+    let mac = config.mac.or(caps.mac).unwrap_or_else(|| mac_for(config));
     let mtu = caps.mtu.min(u32::from(config.transport.mtu)) as u16;
     let mut host = HostConfig::new(mac);
     host.mtu = mtu;
@@ -91,10 +106,57 @@ fn build_stack(config: &Config) -> Result<Stack<Applications>, DaemonError> {
     host.hash_key = u64::from_le_bytes([
         secret[4], secret[5], secret[6], secret[7], secret[8], secret[9], secret[10], secret[11],
     ]);
-    let transport = barewire_transport::Config { mtu, ..config.transport.clone() };
-    let applications = Applications::new(config.applications_max as usize);
+    let transport = barewire_transport::Config { mtu, engine, ..config.transport.clone() };
+    let applications = Applications::new(config.applications_max as usize, &transport);
     let endpoint = Endpoint::new(transport, applications, random()?)?;
     Ok(Stack::new(port, pool, Host::new(host), endpoint))
+}
+
+/// An engine that serves.
+struct Started {
+    handle: EngineHandle,
+    line: Line,
+    mtu: u16,
+    description: String,
+}
+
+fn start_engine(
+    config: &Config,
+    engine: u8,
+    links: Option<LinkEnds>,
+    page: &Arc<Mutex<CountersPage>>,
+    stop: &StopFlag,
+) -> Result<Started, DaemonError> {
+    let (commands, orders) = mpsc::channel();
+    let pending = Arc::new(AtomicBool::new(false));
+    let waker = Waker::new()?;
+    let (told, tells) = mpsc::sync_channel(1);
+    let slots = {
+        let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);
+        EngineSlots::register(&mut page, &engine.to_string())?
+    };
+    let name = if engine == 0 { config.name.clone() } else { format!("{}.{engine}", config.name) };
+    let engine_config = EngineConfig { name: name.clone(), core: config.core_of(engine), idle: config.idle };
+    let engine_links = EngineLinks { waker: Some(waker.clone()), slots: Some(slots), counters: None };
+    let build = {
+        let (config, page, pending) = (config.clone(), Arc::clone(page), Arc::clone(&pending));
+        move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
+            let stack = build_stack(&config, engine)?;
+            let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
+            let published = Published::register(&page, &prefix, &stack)?;
+            let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
+            let orders = Orders { pending, commands: orders };
+            let links = links.map(LinkEnds::open).transpose()?;
+            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, links))])
+        }
+    };
+    let handle = Engine::spawn_with_links(engine_config, engine_links, build, stop).map_err(|e| match e {
+        SpawnError::Build(e) => e,
+        SpawnError::Engine(e) => DaemonError::Engine(e),
+        other => DaemonError::Thread(std::io::Error::other(other.to_string())),
+    })?;
+    let (mtu, description) = tells.recv().unwrap_or((0, String::new()));
+    Ok(Started { handle, line: Line { commands, pending, waker }, mtu, description })
 }
 
 impl Daemon {
@@ -106,49 +168,42 @@ impl Daemon {
         let stop = StopFlag::new()?;
         // The socket first: it is what tells a second daemon of the same place to go away.
         let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;
-        let mut page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX)?;
-        let engine_slots = EngineSlots::register(&mut page, "0")?;
+        let engines = config.engines.max(1);
+        let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
         let page = Arc::new(Mutex::new(page));
-
-        let (commands, orders) = mpsc::channel();
-        let pending = Arc::new(AtomicBool::new(false));
-        let waker = Waker::new()?;
-        let (told, tells) = mpsc::sync_channel(1);
-        let engine_config = EngineConfig { name: config.name.clone(), core: config.core, idle: config.idle };
-        let links = EngineLinks { waker: Some(waker.clone()), slots: Some(engine_slots), counters: None };
-        let build = {
-            let (config, page, pending) = (config.clone(), Arc::clone(&page), Arc::clone(&pending));
-            move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
-                let stack = build_stack(&config)?;
-                let published = Published::register(&page, &stack, config.applications_max)?;
-                let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
-                let orders = Orders { pending, commands: orders };
-                Ok(vec![Box::new(DaemonAgent::new(config.name.clone(), stack, orders, published))])
-            }
+        let links = if engines > 1 { link_all(engines)?.into_iter().map(Some).collect() } else { vec![None] };
+        let mut daemon = Daemon {
+            stop: stop.clone(),
+            engines: Vec::new(),
+            control: None,
+            page,
+            socket: config.socket.clone(),
+            description: String::new(),
         };
-        let engine = Engine::spawn_with_links(engine_config, links, build, &stop).map_err(|e| match e {
-            SpawnError::Build(e) => e,
-            SpawnError::Engine(e) => DaemonError::Engine(e),
-            other => DaemonError::Thread(std::io::Error::other(other.to_string())),
-        })?;
-        let (mtu, description) = tells.recv().unwrap_or((0, String::new()));
-        let control = Control::new(listener, config.clone(), u32::from(mtu), commands, pending, waker);
+        let (mut lines, mut mtu) = (Vec::new(), u16::MAX);
+        for (engine, links) in (0..engines).zip(links) {
+            // When one cannot start, dropping the daemon stops those that did.
+            let started = start_engine(config, engine, links, &daemon.page, &stop)?;
+            daemon.engines.push(started.handle);
+            daemon.description = started.description;
+            lines.push(started.line);
+            mtu = mtu.min(started.mtu);
+        }
+        let control = Control::new(listener, config.clone(), u32::from(mtu), lines);
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
                 let stop = stop.clone();
                 move || control.run(&stop)
             })
-            .map_err(DaemonError::Thread)?;
+            .map_err(|e| {
+                // Nobody would ever stop the engine.
+                stop.stop();
+                DaemonError::Thread(e)
+            })?;
+        daemon.control = Some(control);
         notify_ready();
-        Ok(Daemon {
-            stop,
-            engine: Some(engine),
-            control: Some(control),
-            page,
-            socket: config.socket.clone(),
-            description,
-        })
+        Ok(daemon)
     }
 
     /// Raised to stop the daemon; a signal handler may do it.
@@ -189,7 +244,13 @@ impl Daemon {
     }
 
     fn join(&mut self) -> Result<(), DaemonError> {
-        let result = self.engine.take().map_or(Ok(()), EngineHandle::join);
+        let mut result = Ok(());
+        for engine in self.engines.drain(..) {
+            let ended = engine.join();
+            // One that fails takes the others along: half a daemon would serve half its applications.
+            self.stop.stop();
+            result = result.and(ended);
+        }
         // However the engine ended, nobody is served any more.
         self.stop.stop();
         if let Some(control) = self.control.take() {

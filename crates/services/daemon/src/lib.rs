@@ -22,6 +22,7 @@ mod control;
 mod counters;
 mod daemon;
 mod machnet;
+mod steering;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};

@@ -1,6 +1,6 @@
 //! What rows say, in words: the comparison, and what a reader has to know before believing it.
 
-use crate::interleave::ratio_of_medians;
+use crate::interleave::{Ratio, ratio_of_medians};
 use crate::row::{IdleState, Row};
 use crate::workload::SystemName;
 use std::fmt::Write as _;
@@ -44,12 +44,13 @@ pub fn ratios(rows: &[Row]) -> String {
     out
 }
 
-/// How two medians compare, without a ratio below one that nobody can picture.
-fn compared(ratio: f64) -> String {
-    if ratio < 1.0 {
-        format!("{:.1} times faster than", 1.0 / ratio)
-    } else {
-        format!("{ratio:.1} times slower than")
+/// How two medians compare, without a ratio below one that nobody can picture, and without one where rounds disagree on who
+/// was first.
+fn compared(ratio: &Ratio) -> String {
+    match ratio.ratio {
+        _ if ratio.rounds > 1 && (ratio.min..=ratio.max).contains(&1.0) => "no faster and no slower than".to_owned(),
+        r if r < 1.0 => format!("{:.1} times faster than", 1.0 / r),
+        r => format!("{r:.1} times slower than"),
     }
 }
 
@@ -83,7 +84,7 @@ pub fn reading(rows: &[Row]) -> String {
         let found: Vec<String> = baselines(rows, ours)
             .filter_map(|b| {
                 let ratio = ratio_of_medians(ours, b)?;
-                Some(format!("{} {} {}", compared(ratio.ratio), b.system, b.mode))
+                Some(format!("{} {} {}", compared(&ratio), b.system, b.mode))
             })
             .collect();
         if !found.is_empty() {
@@ -153,6 +154,14 @@ mod tests {
         assert!(lines.starts_with(
             "p50 of barewire embedded over veth / kernel-tcp blocking over veth, 1024 B, window 1: 0.25 (0.25..0.25 in 1 rounds)"
         ), "{lines}");
+    }
+
+    #[test]
+    fn rounds_that_disagree_are_no_verdict() {
+        let of = |ratio, min, max, rounds| compared(&Ratio { ratio, min, max, rounds });
+        assert_eq!(of(0.96, 0.81, 1.11, 2), "no faster and no slower than");
+        assert_eq!(of(0.5, 0.4, 0.6, 2), "2.0 times faster than");
+        assert_eq!(of(3.0, 2.0, 4.0, 5), "3.0 times slower than");
     }
 
     #[test]

@@ -70,8 +70,10 @@ impl Error for Failure {
     }
 }
 
-const RIGHTS: &str = "run as root (`sudo`), or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN and CAP_BPF; `--over mem` \
-                      needs no rights";
+const RIGHTS: &str = "run as root (`sudo`), or with CAP_NET_ADMIN, CAP_NET_RAW and (for xdp) CAP_BPF; `mem:` and `unix:` need \
+                      no rights";
+/// What stands before a hint in the text of an error.
+const INLINE_HINT: &str = "; hint: ";
 
 /// Exit code and hint of an error, by the first of its causes that is known here.
 pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
@@ -88,7 +90,8 @@ pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
 
 fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
     if let Some(error) = cause.downcast_ref::<LabError>() {
-        return Some((Code::Unfit, error.hint().map(str::to_owned)));
+        let hint = error.hint().map(|hint| format!("{hint}; `bench msg --over mem` needs no rights"));
+        return Some((Code::Unfit, hint));
     }
     // A transparent error stands for the one inside it and is no link of the chain of its own.
     let inside = match cause.downcast_ref::<barewire_client::OpenError>() {
@@ -122,7 +125,9 @@ fn of_port(error: &OpenError) -> (Code, Option<String>) {
         }
         OpenError::NotPermitted { .. } => (Code::Unfit, hint(RIGHTS)),
         OpenError::NotFound { .. } => (Code::Unfit, hint("`ip link` lists the interfaces")),
-        OpenError::Unsupported { .. } => (Code::Unfit, hint("`packet:` works on every interface")),
+        OpenError::Unsupported { uri, .. } if uri.contains("xdp:") => {
+            (Code::Unfit, hint("`packet:` works on every interface"))
+        }
         OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             (Code::Unfit, hint(RIGHTS))
         }
@@ -153,7 +158,13 @@ pub fn report(error: &anyhow::Error, console: &Console) -> Code {
         return Code::Done;
     }
     let (code, hint) = meaning(error);
-    console.error(&text(error));
+    let text = text(error);
+    // What the library itself says about this very case beats what is said here about its kind.
+    let (text, hint) = match text.split_once(INLINE_HINT) {
+        Some((text, inline)) => (text, Some(inline.to_owned())),
+        None => (text.as_str(), hint),
+    };
+    console.error(text);
     if let Some(hint) = hint {
         console.hint(&hint);
     }

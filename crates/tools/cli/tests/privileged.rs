@@ -6,6 +6,7 @@ use common::{barewire, run, said};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -102,9 +103,9 @@ fn the_published_tables_come_with_ours() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     let rows = document["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 12);
+    assert_eq!(rows.len(), 16);
     for window in [1, 32] {
-        let over = rows.iter().filter(|r| r["system"] == "barewire" && r["window"] == window);
+        let over = rows.iter().filter(|r| r["mode"] == "embedded" && r["window"] == window);
         let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();
         assert_eq!(over, ["mem", "xdp", "packet"]);
     }
@@ -173,4 +174,33 @@ fn two_interrupts_end_it_at_once() {
     let said = said(child.wait_with_output().unwrap());
     assert_eq!(said.code, Some(130), "{}", said.err);
     assert!(!hosts.iter().any(|h| is_alive(h)));
+}
+
+#[test]
+fn each_end_runs_on_a_host_of_its_own() {
+    let Some(_turn) = root("each_end_runs_on_a_host_of_its_own") else { return };
+    let config = barewire_lab::TwoHostsConfig { label: None, ..barewire_lab::TwoHostsConfig::default() };
+    let hosts = barewire_lab::TwoHosts::create(&config).unwrap();
+    let bench = |args: &[&str]| {
+        let mut command = barewire(&[&["bench", "msg", "--idle", "yield"], args].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut server = bench(&["--role", "server", "--listen", "packet:eth0", "--ip", "fd77::2/64"]);
+    let mut server = hosts.ns_b.spawn_in(&mut server).unwrap();
+    // It says on stderr when it answers.
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("answering on fd77::2, UDP port 888")));
+    let mut client =
+        bench(&["--role", "client", "--port", "xdp:eth0", "--ip", "fd77::1", "--server", "fd77::2"]);
+    client.args(["--seconds", "0.3", "--warmup", "0.1", "--runs", "2", "--verify", "--json"]);
+    let client = said(hosts.ns_a.spawn_in(&mut client).unwrap().wait_with_output().unwrap());
+    signal(&server, "-INT");
+    assert_eq!(server.wait().unwrap().code(), Some(0), "a server that is told to end has done its work");
+    assert_eq!(client.code, Some(0), "{}", client.err);
+    let document: Value = serde_json::from_str(&client.out).unwrap();
+    let row = &document["rows"][0];
+    assert_eq!((&row["over"], &row["mismatches"]), (&"xdp:eth0".into(), &0.into()));
+    assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
+    assert_eq!(row["runs"].as_array().unwrap().len(), 2, "the server takes one client after the other");
 }

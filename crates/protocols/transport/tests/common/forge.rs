@@ -26,7 +26,13 @@ pub fn seal(packet: &mut [u8]) {
 }
 
 /// An IPv4 frame around a UDP payload.
-pub fn frame(pool: &Pool, macs: ([u8; 6], [u8; 6]), src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) -> Frame {
+pub fn frame(
+    pool: &Pool,
+    macs: ([u8; 6], [u8; 6]),
+    src: (Ipv4Addr, u16),
+    dst: (Ipv4Addr, u16),
+    payload: &[u8],
+) -> Frame {
     let mut frame = pool.alloc().expect("a frame");
     let len = eth::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_LEN + payload.len();
     assert!(frame.set_len(len));

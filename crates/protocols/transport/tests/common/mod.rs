@@ -330,7 +330,10 @@ impl Pair {
             })
         };
         let connected = |w: &World| {
-            w.node::<Station>(a).events.iter().any(|e| matches!(e, Event::Connected { flow: f, .. } if *f == flow))
+            w.node::<Station>(a)
+                .events
+                .iter()
+                .any(|e| matches!(e, Event::Connected { flow: f, .. } if *f == flow))
         };
         self.world.run_while(secs(5), |w| !connected(w) || accepted(w).is_none()).unwrap_done();
         let peer = accepted(&self.world).unwrap();

@@ -65,7 +65,7 @@ pub struct Args {
     /// Seed of payloads and gaps
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: spin; yield on one core]
+    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: a daemon parks, else spin, or yield on one core]
     #[arg(long)]
     idle: Option<IdleStrategy>,
     /// State of the cores [default: cold for blocking kernel sockets, else warm]
@@ -165,13 +165,6 @@ impl Args {
     }
 }
 
-/// What barewire does when nothing comes, if the user did not say: two ends that spin on one core would take turns by the
-/// millisecond.
-pub fn default_idle(cores: Option<(usize, usize)>) -> IdleStrategy {
-    let alone = cores.is_none() && barewire_bench::plan::default_cores().is_err();
-    if alone { IdleStrategy::Yield } else { IdleStrategy::Spin }
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -182,13 +175,12 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     let cores = pin(args.cores, console)?;
-    let idle = args.idle.unwrap_or_else(|| default_idle(cores));
     let command = Fingerprint::collect().run.command_line;
     let mut cells: Vec<Box<dyn Cell>> = match args.role {
         None => {
             let settings = Settings {
                 workload,
-                idle,
+                idle: args.idle,
                 idle_state: args.idle_state(),
                 cores,
                 options: args.options.clone(),
@@ -204,7 +196,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             cells_for(&systems, &place, &settings)?
         }
         Some(end) => {
+            // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
+            let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
             let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
+            let idle = args.idle.unwrap_or_else(|| embedded.idle(cores));
             let role = Role {
                 port: args.listen.clone().or_else(|| args.port.clone()).unwrap_or_default(),
                 address: args.ip.ok_or_else(|| anyhow!("--ip is missing"))?,

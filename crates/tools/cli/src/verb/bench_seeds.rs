@@ -1,6 +1,5 @@
 //! `barewire bench seeds`: the published message-service tables beside the same experiments run here.
 
-use super::bench_msg::default_idle;
 use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
 use crate::console::{Console, print};
 use crate::failure::Code;
@@ -61,7 +60,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         workload.validate()?;
         let settings = Settings {
             workload,
-            idle: default_idle(cores),
+            idle: None,
             idle_state: None,
             cores,
             options: String::new(),

@@ -1,6 +1,5 @@
 //! `barewire demo`: barewire beside the kernel's TCP, in half a minute.
 
-use super::bench_msg::default_idle;
 use super::bench_seeds::place;
 use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
 use crate::console::{Console, print};
@@ -43,26 +42,30 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         )),
         None => console.tell("Two threads of this process, memory between them. The kernel's TCP runs over loopback."),
     }
-    console.tell("1024-byte requests, answered one by one; all systems take turns. Embedded: no daemon, the application polls.");
+    console.tell("1024-byte requests, answered one by one; all systems take turns. Embedded: the application polls the port itself; daemon: a process of its own does.");
+    let command = Fingerprint::collect().run.command_line;
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
-    for window in WINDOWS {
-        let workload = MsgWorkload {
-            window,
-            duration: args.seconds.div(u64::from(ROUNDS)),
-            warmup: Duration::from_millis(200),
-            runs: ROUNDS,
-            ..MsgWorkload::default()
-        };
-        workload.validate()?;
-        let settings = Settings {
-            workload,
-            idle: default_idle(cores),
-            idle_state: None,
-            cores,
-            options: String::new(),
-            command: Fingerprint::collect().run.command_line,
-        };
-        cells.extend(cells_for(&demo_systems(with_hosts), &place, &settings)?);
+    // System by system, as the table shows them.
+    for system in demo_systems(with_hosts) {
+        for window in WINDOWS {
+            let workload = MsgWorkload {
+                window,
+                duration: args.seconds.div(u64::from(ROUNDS)),
+                warmup: Duration::from_millis(200),
+                runs: ROUNDS,
+                ..MsgWorkload::default()
+            };
+            workload.validate()?;
+            let settings = Settings {
+                workload,
+                idle: None,
+                idle_state: None,
+                cores,
+                options: String::new(),
+                command: command.clone(),
+            };
+            cells.extend(cells_for(std::slice::from_ref(&system), &place, &settings)?);
+        }
     }
     drop(place);
     let measured = Measured::run(&mut cells, ROUNDS, console);

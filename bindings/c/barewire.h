@@ -1,0 +1,674 @@
+/*
+ * barewire.h: the message service for C. Generated from the library's source; not to be edited.
+ *
+ * A client is a channel to the daemon. It sends messages on flows and says what happened by events:
+ *
+ *     bw_client *client;
+ *     bw_addr addr;
+ *     bw_flow flow;
+ *     bw_event event;
+ *     if (bw_client_attach("hello", NULL, &client) != BW_OK) die(bw_last_error());
+ *     bw_addr_parse("10.0.0.2", 888, &addr);
+ *     bw_connect_wait(client, &addr, NULL, 1000, &flow);
+ *     bw_send(client, flow, "hello", 5);
+ *     while (bw_wait_event(client, 1000, &event) == 1) { ... }
+ *
+ * Results: functions that return int give 0 or a positive number when they worked, and a negative BW_ERR_... code when not.
+ * Codes, kinds and reasons are never given another meaning.
+ *
+ * Threads: one thread at a time is inside a call on a client; a second one gets BW_ERR_BUSY. A client may move between
+ * threads. Several threads attach one client each. bw_last_error speaks of the calling thread. A child made by fork() uses
+ * none of its parent's clients: it attaches its own.
+ *
+ * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
+ * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
+ */
+
+
+#ifndef BAREWIRE_H
+#define BAREWIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * It worked.
+ */
+#define BW_OK 0
+
+/**
+ * An argument is null or out of its range.
+ */
+#define BW_ERR_INVALID -1
+
+/**
+ * That is no client, or no longer.
+ */
+#define BW_ERR_HANDLE -2
+
+/**
+ * Another thread is inside a call on this client.
+ */
+#define BW_ERR_BUSY -3
+
+/**
+ * Memory or ring is full for now: take events, and try again.
+ */
+#define BW_ERR_AGAIN -4
+
+/**
+ * The message is above 64 MiB, or larger than the channel's memory.
+ */
+#define BW_ERR_TOO_LARGE -5
+
+/**
+ * No such flow, or no longer.
+ */
+#define BW_ERR_NO_FLOW -6
+
+/**
+ * The flow is closing.
+ */
+#define BW_ERR_CLOSING -7
+
+/**
+ * The daemon is gone: free the client, and attach again when the daemon is back.
+ */
+#define BW_ERR_DAEMON_GONE -8
+
+/**
+ * The time-out came first.
+ */
+#define BW_ERR_TIMED_OUT -9
+
+/**
+ * A signal came.
+ */
+#define BW_ERR_INTERRUPTED -10
+
+/**
+ * The daemon cannot be reached, or does not answer.
+ */
+#define BW_ERR_NO_DAEMON -11
+
+/**
+ * The daemon said no: not permitted, or full.
+ */
+#define BW_ERR_NOT_ADMITTED -12
+
+/**
+ * Library and daemon are of different releases.
+ */
+#define BW_ERR_PROTOCOL -13
+
+/**
+ * The UDP port is taken by another listener.
+ */
+#define BW_ERR_PORT_TAKEN -14
+
+/**
+ * Nobody listens on that UDP port there.
+ */
+#define BW_ERR_REFUSED -15
+
+/**
+ * The other side, or this one, has no room for another flow.
+ */
+#define BW_ERR_TABLE_FULL -16
+
+/**
+ * The peer did not answer.
+ */
+#define BW_ERR_NO_ANSWER -17
+
+/**
+ * The next hop does not answer, or there is no route.
+ */
+#define BW_ERR_UNREACHABLE -18
+
+/**
+ * The connection attempt was given up here.
+ */
+#define BW_ERR_CANCELLED -19
+
+/**
+ * The process has 1024 clients already.
+ */
+#define BW_ERR_TOO_MANY -20
+
+/**
+ * A system call failed.
+ */
+#define BW_ERR_SYSTEM -21
+
+/**
+ * A bug in the library: the call was cut short. Free the client.
+ */
+#define BW_ERR_PANIC -22
+
+/**
+ * A flow asked for is open: `flow`, `token`, `local`, `remote`.
+ */
+#define BW_EVENT_CONNECTED 1
+
+/**
+ * A flow asked for will not open: `token`, `reason` (BW_CONNECT_...).
+ */
+#define BW_EVENT_CONNECT_FAILED 2
+
+/**
+ * A peer connected to a listener: `flow`, `token` of the listener, `local`, `remote`.
+ */
+#define BW_EVENT_ACCEPTED 3
+
+/**
+ * A message is here: `flow`, `message`. Read it, then release it.
+ */
+#define BW_EVENT_MESSAGE 4
+
+/**
+ * The peer's transport has all of a message that was committed with a token: `flow`, `token`.
+ */
+#define BW_EVENT_DELIVERED 5
+
+/**
+ * The flow ended before a message that was committed with a token had arrived: `flow`, `token`.
+ */
+#define BW_EVENT_UNDELIVERED 6
+
+/**
+ * A listener is there: `token`, `local.port`.
+ */
+#define BW_EVENT_LISTENING 7
+
+/**
+ * A listener is not there, because the port is taken: `token`, `local.port`.
+ */
+#define BW_EVENT_LISTEN_FAILED 8
+
+/**
+ * A flow has ended: `flow`, `reason` (BW_CLOSED_...).
+ */
+#define BW_EVENT_CLOSED 9
+
+/**
+ * This side closed it, and everything sent was acknowledged.
+ */
+#define BW_CLOSED_LOCAL 0
+
+/**
+ * The peer closed it, after all it had sent.
+ */
+#define BW_CLOSED_PEER 1
+
+/**
+ * The peer's application reset it or died.
+ */
+#define BW_CLOSED_RESET 2
+
+/**
+ * The peer's host or daemon restarted.
+ */
+#define BW_CLOSED_PEER_RESTARTED 3
+
+/**
+ * The peer does not answer.
+ */
+#define BW_CLOSED_TIMED_OUT 4
+
+/**
+ * Nothing was sent either way for too long.
+ */
+#define BW_CLOSED_IDLE 5
+
+/**
+ * This side reset it.
+ */
+#define BW_CLOSED_LOCAL_RESET 6
+
+/**
+ * A message was longer than its receiver's memory.
+ */
+#define BW_CLOSED_MESSAGE_TOO_LARGE 7
+
+/**
+ * Nobody listens on that UDP port there.
+ */
+#define BW_CONNECT_REFUSED 1
+
+/**
+ * One of the two sides has no room for another flow.
+ */
+#define BW_CONNECT_TABLE_FULL 2
+
+/**
+ * No answer in time.
+ */
+#define BW_CONNECT_TIMED_OUT 3
+
+/**
+ * The next hop does not answer, or there is no route.
+ */
+#define BW_CONNECT_UNREACHABLE 4
+
+/**
+ * Given up here.
+ */
+#define BW_CONNECT_CANCELLED 5
+
+/**
+ * Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
+ */
+#define BW_ABI_VERSION 1
+
+/**
+ * Bytes that hold any text of `bw_addr_format`, its final zero included.
+ */
+#define BW_ADDR_TEXT_MAX 64
+
+/**
+ * Longest message in bytes.
+ */
+#define BW_MESSAGE_MAX (64 << 20)
+
+/**
+ * Most pieces of one message.
+ */
+#define BW_IOV_MAX 1024
+
+/**
+ * A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
+ */
+typedef struct bw_client bw_client;
+
+/**
+ * An address and a UDP port.
+ */
+typedef struct bw_addr {
+  /**
+   * 4 or 6; 0: none.
+   */
+  uint8_t family;
+  /**
+   * Zero.
+   */
+  uint8_t reserved;
+  /**
+   * UDP port, in the byte order of the host.
+   */
+  uint16_t port;
+  /**
+   * Interface of a link-local IPv6 address, or 0.
+   */
+  uint32_t scope;
+  /**
+   * The address as on the wire: 4 bytes of IPv4 and 12 of zero, or 16 of IPv6.
+   */
+  uint8_t ip[16];
+} bw_addr;
+
+/**
+ * How to connect. All zero is the default.
+ */
+typedef struct bw_connect_options {
+  /**
+   * Our address and UDP port. Family 0: the address on the way to the peer. Port 0: an unused one.
+   */
+  struct bw_addr local;
+  /**
+   * Not 0: messages may arrive in another order than sent, and one lost packet holds up one message only.
+   */
+  uint8_t unordered;
+  /**
+   * Zero.
+   */
+  uint8_t reserved[7];
+} bw_connect_options;
+
+/**
+ * Number of a flow. Unique within a daemon's life; never used for another flow.
+ */
+typedef uint64_t bw_flow;
+
+/**
+ * A received message: a claim to a part of the shared memory. Only for the client that received it.
+ */
+typedef struct bw_message {
+  /**
+   * The flow it came on.
+   */
+  bw_flow flow;
+  /**
+   * Where it is; for the library.
+   */
+  uint32_t offset;
+  /**
+   * Its length in bytes; not to be changed.
+   */
+  uint32_t len;
+} bw_message;
+
+/**
+ * Something that happened. What its kind does not name is zero.
+ */
+typedef struct bw_event {
+  /**
+   * BW_EVENT_...; later releases may add kinds, so pass over those you do not know.
+   */
+  uint32_t kind;
+  /**
+   * BW_CLOSED_... or BW_CONNECT_..., by kind.
+   */
+  uint32_t reason;
+  /**
+   * The flow.
+   */
+  bw_flow flow;
+  /**
+   * What the request was given.
+   */
+  uint64_t token;
+  /**
+   * A received message.
+   */
+  struct bw_message message;
+  /**
+   * Our end.
+   */
+  struct bw_addr local;
+  /**
+   * The other end.
+   */
+  struct bw_addr remote;
+} bw_event;
+
+/**
+ * A piece of a message, laid out like `struct iovec` of POSIX.
+ */
+typedef struct bw_iovec {
+  /**
+   * Its bytes; may be null when there are none.
+   */
+  const void *base;
+  /**
+   * How many, in bytes.
+   */
+  size_t len;
+} bw_iovec;
+
+/**
+ * Room for a message in the shared memory. Only for the client that reserved it.
+ */
+typedef struct bw_buf {
+  /**
+   * Where it is; for the library.
+   */
+  uint32_t offset;
+  /**
+   * Its length in bytes; not to be changed.
+   */
+  uint32_t len;
+} bw_buf;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The version of the library, such as "0.1.0".
+ */
+const char *bw_version(void);
+
+/**
+ * The BW_ABI_VERSION that the library was built with.
+ */
+uint32_t bw_abi_version(void);
+
+/**
+ * What a code means. Never null; the text lives for ever.
+ */
+const char *bw_strerror(int code);
+
+/**
+ * More about this thread's last failure, with a hint where there is one. Never null; valid until the thread's next failure.
+ */
+const char *bw_last_error(void);
+
+/**
+ * Attaches to a daemon.
+ *
+ * @param name    What to call the application in statistics; null: "application".
+ * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the default.
+ * @param client  Receives the client.
+ * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
+ */
+int bw_client_attach(const char *name, const char *socket, struct bw_client **client);
+
+/**
+ * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, close the flows
+ * and wait for BW_EVENT_CLOSED before. Null does nothing.
+ *
+ * @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY.
+ */
+int bw_client_free(struct bw_client *client);
+
+/**
+ * The daemon's addresses. Their ports are 0.
+ *
+ * @param addrs  Receives the first `max` of them; may be null when `max` is 0.
+ * @return How many there are.
+ */
+int bw_addresses(struct bw_client *client, struct bw_addr *addrs, size_t max);
+
+/**
+ * Largest IP packet on the daemon's port, in bytes.
+ */
+int bw_mtu(struct bw_client *client);
+
+/**
+ * Reads an address: "10.0.0.2", "10.0.0.2:888", "fd00::2", "[fd00::2]:888". `udp_port` is for a text without one.
+ *
+ * @return BW_OK, BW_ERR_INVALID.
+ */
+int bw_addr_parse(const char *addr_text,
+                  uint16_t udp_port,
+                  struct bw_addr *addr);
+
+/**
+ * Writes an address with its port, and a zero byte. BW_ADDR_TEXT_MAX bytes hold any.
+ *
+ * @return The text's length, or BW_ERR_INVALID when it does not fit.
+ */
+int bw_addr_format(const struct bw_addr *addr, char *out, size_t len);
+
+/**
+ * Asks for connections on a UDP port. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows, and BW_EVENT_ACCEPTED for each
+ * connection; all with `token`.
+ *
+ * @return BW_OK, BW_ERR_INVALID for port 0, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
+ */
+int bw_listen(struct bw_client *client,
+              uint16_t udp_port,
+              uint64_t token);
+
+/**
+ * As bw_listen, and waits for the answer. Negative time-outs wait for ever.
+ *
+ * @return BW_OK, BW_ERR_PORT_TAKEN, BW_ERR_TIMED_OUT, BW_ERR_DAEMON_GONE.
+ */
+int bw_listen_wait(struct bw_client *client, uint16_t udp_port, uint64_t token, int32_t timeout_ms);
+
+/**
+ * Takes no more connections on a UDP port; flows that it accepted stay.
+ *
+ * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
+ */
+int bw_unlisten(struct bw_client *client, uint16_t udp_port);
+
+/**
+ * Starts to connect. BW_EVENT_CONNECTED or BW_EVENT_CONNECT_FAILED follows, with `token` (below 2^63).
+ *
+ * @param options  How; null: the default.
+ * @return BW_OK, BW_ERR_INVALID, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
+ */
+int bw_connect(struct bw_client *client,
+               const struct bw_addr *remote,
+               const struct bw_connect_options *options,
+               uint64_t token);
+
+/**
+ * Connects, and waits for it; events that come meanwhile are kept. An attempt that timed out is given up: a flow that opens
+ * later is ended unseen. Negative time-outs wait for ever, which ends when the daemon's own patience does.
+ *
+ * @param options  How; null: the default.
+ * @param flow     Receives the flow.
+ * @return BW_OK, BW_ERR_REFUSED, BW_ERR_NO_ANSWER, BW_ERR_UNREACHABLE, BW_ERR_TABLE_FULL, BW_ERR_TIMED_OUT,
+ *         BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+ */
+int bw_connect_wait(struct bw_client *client,
+                    const struct bw_addr *remote,
+                    const struct bw_connect_options *options,
+                    int32_t timeout_ms,
+                    bw_flow *flow);
+
+/**
+ * Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
+ *
+ * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ */
+int bw_close(struct bw_client *client, bw_flow flow);
+
+/**
+ * Ends a flow at once; BW_EVENT_CLOSED follows.
+ *
+ * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ */
+int bw_reset(struct bw_client *client, bw_flow flow);
+
+/**
+ * The next thing that happened; never waits.
+ *
+ * @return 1 with `event` filled in, 0 when there is none, BW_ERR_DAEMON_GONE after the last one of a daemon that is gone.
+ */
+int bw_next_event(struct bw_client *client,
+                  struct bw_event *event);
+
+/**
+ * The next thing that happened; waits for it for up to `timeout_ms` (negative: for ever). Lets the daemon see all that was
+ * queued before.
+ *
+ * @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED for a signal, BW_ERR_DAEMON_GONE.
+ */
+int bw_wait_event(struct bw_client *client,
+                  int32_t timeout_ms,
+                  struct bw_event *event);
+
+/**
+ * A descriptor for an epoll or poll of your own: readable when there may be an event. Between bw_arm and bw_disarm only;
+ * neither read it nor close it. It lives as long as the client.
+ */
+int bw_event_fd(struct bw_client *client);
+
+/**
+ * Call it before a sleep on bw_event_fd. Lets the daemon see all that was queued.
+ *
+ * @return 1: sleep. 0: do not; there is an event already, or the daemon is gone.
+ */
+int bw_arm(struct bw_client *client);
+
+/**
+ * Call it after the sleep, then take events with bw_next_event until there is none.
+ */
+int bw_disarm(struct bw_client *client);
+
+/**
+ * Sends a copy of a message. BW_OK says that it was queued; whether it arrives, the flow's end tells (or a token, see bw_commit).
+ *
+ * @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE, BW_ERR_DAEMON_GONE.
+ */
+int bw_send(struct bw_client *client,
+            bw_flow flow,
+            const void *data,
+            size_t len);
+
+/**
+ * Sends one message made of pieces, at most BW_IOV_MAX.
+ *
+ * @return As bw_send.
+ */
+int bw_sendv(struct bw_client *client, bw_flow flow, const struct bw_iovec *iov, size_t count);
+
+/**
+ * Room for a message of `len` bytes, to build it in place with bw_write and send it with bw_commit.
+ *
+ * @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE.
+ */
+int bw_reserve(struct bw_client *client, size_t len, struct bw_buf *buf);
+
+/**
+ * Writes bytes of a reserved message, from `at` within it.
+ *
+ * @return BW_OK; BW_ERR_INVALID, and nothing written, when they reach beyond its end.
+ */
+int bw_write(struct bw_client *client, const struct bw_buf *buf, size_t at, const void *data, size_t len);
+
+/**
+ * Queues a reserved message; bw_flush (or a send, or a wait) lets the daemon see it. `buf` is used up, whatever is returned.
+ *
+ * @param token  Below 2^63. Not 0: BW_EVENT_DELIVERED or BW_EVENT_UNDELIVERED reports the message's fate.
+ * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+ */
+int bw_commit(struct bw_client *client,
+              bw_flow flow,
+              struct bw_buf *buf,
+              uint64_t token);
+
+/**
+ * Gives a reserved message back unsent. `buf` is used up.
+ *
+ * @return BW_OK, BW_ERR_INVALID.
+ */
+int bw_abandon(struct bw_client *client, struct bw_buf *buf);
+
+/**
+ * Lets the daemon see what was queued, and wakes it if it sleeps.
+ */
+int bw_flush(struct bw_client *client);
+
+/**
+ * Bytes of a received message; 0 for null.
+ */
+size_t bw_message_len(const struct bw_message *message);
+
+/**
+ * Copies a received message, or its first `len` bytes.
+ *
+ * @return How many bytes were copied, or a negative code.
+ */
+int bw_message_read(struct bw_client *client, const struct bw_message *message, void *out, size_t len);
+
+/**
+ * Copies bytes of a received message, from `at` within it.
+ *
+ * @return How many bytes were copied, or a negative code.
+ */
+int bw_message_read_at(struct bw_client *client,
+                       const struct bw_message *message,
+                       size_t at,
+                       void *out,
+                       size_t len);
+
+/**
+ * Gives a received message back: its memory is free, its sender may send more. `message` is used up. The daemon sees it with
+ * the next bw_flush, send or wait.
+ *
+ * @return BW_OK, BW_ERR_INVALID.
+ */
+int bw_message_release(struct bw_client *client,
+                       struct bw_message *message);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* BAREWIRE_H */

@@ -1,0 +1,395 @@
+/* A program that uses, and misuses, the whole of barewire.h. The library's tests compile and run it. */
+#include <barewire.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Layouts are part of the ABI. */
+_Static_assert(sizeof(bw_flow) == 8, "bw_flow");
+_Static_assert(sizeof(bw_addr) == 24 && offsetof(bw_addr, port) == 2 && offsetof(bw_addr, ip) == 8, "bw_addr");
+_Static_assert(sizeof(bw_buf) == 8 && offsetof(bw_buf, len) == 4, "bw_buf");
+_Static_assert(sizeof(bw_message) == 16 && offsetof(bw_message, offset) == 8, "bw_message");
+_Static_assert(sizeof(bw_connect_options) == 32 && offsetof(bw_connect_options, unordered) == 24, "options");
+_Static_assert(sizeof(bw_event) == 88 && offsetof(bw_event, flow) == 8 && offsetof(bw_event, token) == 16 &&
+                   offsetof(bw_event, message) == 24 && offsetof(bw_event, local) == 40 &&
+                   offsetof(bw_event, remote) == 64,
+               "bw_event");
+_Static_assert(sizeof(bw_iovec) == sizeof(struct iovec) && offsetof(bw_iovec, len) == offsetof(struct iovec, iov_len),
+               "bw_iovec is laid out like struct iovec");
+
+#define CHECK(what)                                                                             \
+  do {                                                                                          \
+    if (!(what)) {                                                                              \
+      fprintf(stderr, "%s:%d: %s: last error: %s\n", __FILE__, __LINE__, #what, bw_last_error()); \
+      exit(1);                                                                                  \
+    }                                                                                           \
+  } while (0)
+
+static void ready(void) {
+  puts("ready");
+  fflush(stdout);
+}
+
+static size_t size_of(uint64_t id, size_t most) { return sizeof id + (size_t)(id * 977) % most; }
+
+static unsigned char byte_of(uint64_t id, size_t at) { return (unsigned char)(id * 31 + at * 7 + 1); }
+
+/* Builds a message of 8 bytes of number and a pattern. */
+static unsigned char *make(uint64_t id, size_t len) {
+  unsigned char *bytes = malloc(len);
+  CHECK(bytes != NULL);
+  memcpy(bytes, &id, sizeof id);
+  for (size_t i = sizeof id; i < len; i++) bytes[i] = byte_of(id, i);
+  return bytes;
+}
+
+static void serve(uint16_t udp_port, int flows) {
+  bw_client *client;
+  bw_event event;
+  int accepted = 0;
+  CHECK(bw_client_attach("serve", NULL, &client) == BW_OK);
+  CHECK(bw_listen_wait(client, udp_port, 77, 5000) == BW_OK);
+  CHECK(bw_listen_wait(client, udp_port, 78, 5000) == BW_ERR_PORT_TAKEN);
+  ready();
+  while (flows > 0) {
+    CHECK(bw_wait_event(client, 30000, &event) == 1);
+    if (event.kind == BW_EVENT_ACCEPTED) {
+      char text[BW_ADDR_TEXT_MAX];
+      accepted++;
+      CHECK(event.token == 77 && event.local.port == udp_port && event.remote.family == 4 && event.remote.port != 0);
+      CHECK(bw_addr_format(&event.local, text, sizeof text) > 0 && strncmp(text, "10.9.0.2:", 9) == 0);
+    } else if (event.kind == BW_EVENT_MESSAGE) {
+      /* In pieces, as a program would that has no room for the whole. */
+      unsigned char piece[4096];
+      size_t len = bw_message_len(&event.message);
+      bw_buf buf;
+      CHECK(event.flow == event.message.flow);
+      CHECK(bw_reserve(client, len, &buf) == BW_OK);
+      for (size_t at = 0; at < len;) {
+        memset(piece, 0xa5, sizeof piece);
+        int n = bw_message_read_at(client, &event.message, at, piece, sizeof piece);
+        CHECK(n > 0);
+        CHECK(bw_write(client, &buf, at, piece, (size_t)n) == BW_OK);
+        at += (size_t)n;
+      }
+      CHECK(bw_write(client, &buf, len, "x", 1) == BW_ERR_INVALID);
+      CHECK(bw_message_release(client, &event.message) == BW_OK);
+      CHECK(bw_message_release(client, &event.message) == BW_ERR_INVALID);
+      CHECK(bw_commit(client, event.flow, &buf, 0) == BW_OK);
+      CHECK(bw_commit(client, event.flow, &buf, 0) == BW_ERR_INVALID);
+      CHECK(bw_flush(client) == BW_OK);
+    } else if (event.kind == BW_EVENT_CLOSED) {
+      CHECK(event.reason == BW_CLOSED_PEER);
+      flows--;
+    }
+  }
+  CHECK(accepted > 0);
+  CHECK(bw_unlisten(client, udp_port) == BW_OK);
+  CHECK(bw_client_free(client) == BW_OK);
+  CHECK(bw_client_free(client) == BW_ERR_HANDLE);
+}
+
+/* Waits by poll(2) instead of bw_wait_event. */
+static int wait_by_descriptor(bw_client *client, bw_event *event) {
+  for (;;) {
+    int got = bw_next_event(client, event);
+    if (got != 0) return got;
+    if (bw_arm(client) == 1) {
+      struct pollfd p = {.fd = bw_event_fd(client), .events = POLLIN};
+      CHECK(p.fd >= 0 && poll(&p, 1, 30000) == 1);
+    }
+    CHECK(bw_disarm(client) == BW_OK);
+  }
+}
+
+static void send_one(bw_client *client, bw_flow flow, uint64_t id, size_t most) {
+  size_t len = size_of(id, most);
+  unsigned char *bytes = make(id, len);
+  if (id % 3 == 0) {
+    bw_iovec pieces[3] = {{bytes, 5}, {NULL, 0}, {bytes + 5, len - 5}};
+    CHECK(bw_sendv(client, flow, pieces, 3) == BW_OK);
+  } else if (id % 3 == 1) {
+    bw_buf buf, other;
+    CHECK(bw_reserve(client, len, &buf) == BW_OK && bw_reserve(client, 100, &other) == BW_OK);
+    CHECK(bw_write(client, &buf, 0, bytes, len) == BW_OK);
+    CHECK(bw_abandon(client, &other) == BW_OK && bw_abandon(client, &other) == BW_ERR_INVALID);
+    CHECK(bw_commit(client, flow, &buf, id) == BW_OK && bw_flush(client) == BW_OK);
+  } else {
+    CHECK(bw_send(client, flow, bytes, len) == BW_OK);
+  }
+  free(bytes);
+}
+
+static void ask(const char *where, uint64_t window, uint64_t count, size_t most) {
+  bw_client *client;
+  bw_addr addr, ours[4];
+  bw_flow flow = 0;
+  bw_event event;
+  uint64_t sent = 0, answers = 0, delivered = 0, tokens = 0;
+  int empty = 0, closed = 0;
+  CHECK(bw_client_attach("ask", NULL, &client) == BW_OK);
+  CHECK(bw_addresses(client, ours, 4) == 1 && ours[0].family == 4 && ours[0].ip[0] == 10 && ours[0].ip[3] == 1);
+  CHECK(bw_mtu(client) > 500);
+  CHECK(bw_addr_parse(where, 0, &addr) == BW_OK);
+  /* A port where nobody listens, both ways. */
+  bw_addr nobody = addr;
+  nobody.port = 9;
+  CHECK(bw_connect_wait(client, &nobody, NULL, 5000, &flow) == BW_ERR_REFUSED);
+  CHECK(bw_connect(client, &nobody, NULL, 5) == BW_OK);
+  CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_CONNECT_FAILED);
+  CHECK(event.token == 5 && event.reason == BW_CONNECT_REFUSED);
+  /* And one where somebody does. */
+  bw_connect_options options = {.local = ours[0], .unordered = 1};
+  if (window == 1) {
+    CHECK(bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  } else {
+    CHECK(bw_connect(client, &addr, &options, 6) == BW_OK);
+    CHECK(wait_by_descriptor(client, &event) == 1 && event.kind == BW_EVENT_CONNECTED && event.token == 6);
+    CHECK(event.remote.port == addr.port && memcmp(event.local.ip, ours[0].ip, 16) == 0);
+    flow = event.flow;
+  }
+  for (; sent < window && sent < count; sent++) send_one(client, flow, sent, most);
+  while (answers < count || empty == 0 || delivered < tokens || closed == 0) {
+    int got = window % 2 ? bw_wait_event(client, 30000, &event) : wait_by_descriptor(client, &event);
+    CHECK(got == 1 && event.flow == flow);
+    if (event.kind == BW_EVENT_DELIVERED) {
+      CHECK(event.token % 3 == 1);
+      delivered++;
+    } else if (event.kind == BW_EVENT_MESSAGE && bw_message_len(&event.message) == 0) {
+      CHECK(answers == count);
+      CHECK(bw_message_release(client, &event.message) == BW_OK);
+      empty = 1;
+      for (uint64_t id = 0; id < count; id++) tokens += id % 3 == 1;
+      CHECK(bw_close(client, flow) == BW_OK);
+    } else if (event.kind == BW_EVENT_MESSAGE) {
+      size_t len = bw_message_len(&event.message);
+      unsigned char *bytes = malloc(len + 8);
+      uint64_t id;
+      CHECK(bytes != NULL && len >= sizeof id);
+      memset(bytes, 0xa5, len + 8);
+      CHECK(bw_message_read(client, &event.message, bytes, len + 8) == (int)len);
+      CHECK(bytes[len] == 0xa5);
+      CHECK(bw_message_read(client, &event.message, &id, sizeof id) == 8);
+      CHECK(bw_message_release(client, &event.message) == BW_OK);
+      CHECK(id < count && len == size_of(id, most));
+      for (size_t i = sizeof id; i < len; i++) CHECK(bytes[i] == byte_of(id, i));
+      free(bytes);
+      answers++;
+      if (sent < count)
+        send_one(client, flow, sent++, most);
+      else if (answers == count)
+        CHECK(bw_send(client, flow, NULL, 0) == BW_OK);
+    } else {
+      if (event.kind != BW_EVENT_CLOSED || event.reason != BW_CLOSED_LOCAL)
+        fprintf(stderr, "kind %u, reason %u\n", event.kind, event.reason);
+      CHECK(event.kind == BW_EVENT_CLOSED && event.reason == BW_CLOSED_LOCAL);
+      closed = 1;
+    }
+  }
+  CHECK(answers == count && delivered == tokens);
+  /* On a flow that has ended: queued, and then not delivered. */
+  bw_buf buf;
+  CHECK(bw_reserve(client, 3, &buf) == BW_OK && bw_write(client, &buf, 0, "abc", 3) == BW_OK);
+  CHECK(bw_commit(client, flow, &buf, 9) == BW_OK);
+  CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_UNDELIVERED && event.token == 9);
+  CHECK(bw_wait_event(client, 0, &event) == 0);
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
+static void *ask_in_thread(void *where) {
+  ask(where, 8, 500, 2000);
+  return NULL;
+}
+
+static void *wait_in_thread(void *client) {
+  bw_event event;
+  /* Nothing comes: the wait ends by its time-out. */
+  CHECK(bw_wait_event(client, 500, &event) == 0);
+  return NULL;
+}
+
+static void threads(char *where) {
+  pthread_t one, two;
+  CHECK(pthread_create(&one, NULL, ask_in_thread, where) == 0 && pthread_create(&two, NULL, ask_in_thread, where) == 0);
+  CHECK(pthread_join(one, NULL) == 0 && pthread_join(two, NULL) == 0);
+
+  /* A client that another thread waits on is busy: it can be neither used nor freed, and nothing blocks. */
+  bw_client *client, *other;
+  CHECK(bw_client_attach("busy", NULL, &client) == BW_OK);
+  CHECK(pthread_create(&one, NULL, wait_in_thread, client) == 0);
+  int code;
+  while ((code = bw_flush(client)) == BW_OK) sched_yield();
+  CHECK(code == BW_ERR_BUSY && strcmp(bw_last_error(), bw_strerror(BW_ERR_BUSY)) == 0);
+  CHECK(bw_client_free(client) == BW_ERR_BUSY);
+  /* Another client goes on meanwhile. */
+  CHECK(bw_client_attach("other", NULL, &other) == BW_OK && bw_flush(other) == BW_OK);
+  CHECK(bw_client_free(other) == BW_OK);
+  CHECK(pthread_join(one, NULL) == 0);
+  /* Clients may move between threads. */
+  CHECK(bw_flush(client) == BW_OK && bw_client_free(client) == BW_OK);
+}
+
+static void misuse(const char *missing) {
+  bw_client *client = (bw_client *)1;
+  bw_event event;
+  bw_addr addr;
+  bw_flow flow;
+  bw_buf buf;
+  bw_message message = {0};
+  char text[BW_ADDR_TEXT_MAX];
+
+  CHECK(bw_abi_version() == BW_ABI_VERSION && strchr(bw_version(), '.') != NULL);
+  CHECK(strcmp(bw_last_error(), "no error") == 0 && strcmp(bw_strerror(BW_OK), "no error") == 0);
+  for (int code = -1000; code < 1000; code++) CHECK(bw_strerror(code) != NULL);
+
+  /* No daemon there: a code, a text with a hint, and a client that is null. */
+  CHECK(bw_client_attach("x", missing, &client) == BW_ERR_NO_DAEMON && client == NULL);
+  puts(bw_last_error());
+  CHECK(bw_client_attach("x", "", &client) == BW_ERR_NO_DAEMON && client == NULL);
+  CHECK(bw_client_attach("x", NULL, NULL) == BW_ERR_INVALID);
+  CHECK(bw_client_attach(NULL, NULL, &client) == BW_OK && client != NULL);
+
+  /* Every function with null, invented and freed clients. */
+  bw_client *freed;
+  CHECK(bw_client_attach("\xff\xfe", NULL, &freed) == BW_OK && bw_client_free(freed) == BW_OK);
+  bw_client *wrong[] = {NULL, freed, (bw_client *)1, (bw_client *)2, (bw_client *)&event, (bw_client *)~(uintptr_t)0,
+                        (bw_client *)0xa5a5a5a5};
+  CHECK(bw_addr_parse("10.9.0.2", 888, &addr) == BW_OK && addr.port == 888 && addr.family == 4);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    bw_client *w = wrong[i];
+    message.len = 4;
+    buf.offset = 0;
+    buf.len = 4;
+    CHECK(bw_client_free(w) == (w == NULL ? BW_OK : BW_ERR_HANDLE));
+    CHECK(bw_addresses(w, &addr, 0) == BW_ERR_HANDLE && bw_mtu(w) == BW_ERR_HANDLE);
+    CHECK(bw_listen(w, 1, 0) == BW_ERR_HANDLE && bw_listen_wait(w, 1, 0, 0) == BW_ERR_HANDLE);
+    CHECK(bw_unlisten(w, 1) == BW_ERR_HANDLE);
+    CHECK(bw_connect(w, &addr, NULL, 0) == BW_ERR_HANDLE);
+    CHECK(bw_connect_wait(w, &addr, NULL, 0, &flow) == BW_ERR_HANDLE);
+    CHECK(bw_close(w, 1) == BW_ERR_HANDLE && bw_reset(w, 1) == BW_ERR_HANDLE);
+    CHECK(bw_send(w, 1, "x", 1) == BW_ERR_HANDLE && bw_sendv(w, 1, NULL, 0) == BW_ERR_HANDLE);
+    CHECK(bw_reserve(w, 1, &buf) == BW_ERR_HANDLE && bw_write(w, &buf, 0, "x", 1) == BW_ERR_HANDLE);
+    CHECK(bw_commit(w, 1, &buf, 0) == BW_ERR_HANDLE && bw_abandon(w, &buf) == BW_ERR_HANDLE);
+    CHECK(bw_flush(w) == BW_ERR_HANDLE && bw_next_event(w, &event) == BW_ERR_HANDLE);
+    CHECK(bw_wait_event(w, 0, &event) == BW_ERR_HANDLE);
+    CHECK(bw_event_fd(w) == BW_ERR_HANDLE && bw_arm(w) == BW_ERR_HANDLE && bw_disarm(w) == BW_ERR_HANDLE);
+    CHECK(bw_message_read(w, &message, text, 4) == BW_ERR_HANDLE);
+    CHECK(bw_message_release(w, &message) == BW_ERR_HANDLE);
+  }
+
+  /* Null where something has to be, and values that cannot be. */
+  bw_addr bad = addr;
+  bad.family = 5;
+  bw_addr zero_port = addr;
+  zero_port.port = 0;
+  bw_connect_options odd = {.local = {.family = 9}};
+  CHECK(bw_addresses(client, NULL, 1) == BW_ERR_INVALID && bw_addresses(client, NULL, 0) == 1);
+  CHECK(bw_listen(client, 0, 0) == BW_ERR_INVALID && bw_listen_wait(client, 0, 0, 0) == BW_ERR_INVALID);
+  CHECK(bw_connect(client, NULL, NULL, 0) == BW_ERR_INVALID && bw_connect(client, &bad, NULL, 0) == BW_ERR_INVALID);
+  CHECK(bw_connect(client, &zero_port, NULL, 0) == BW_ERR_INVALID);
+  CHECK(bw_connect(client, &addr, &odd, 0) == BW_ERR_INVALID);
+  CHECK(bw_connect(client, &addr, NULL, UINT64_C(1) << 63) == BW_ERR_INVALID);
+  CHECK(bw_connect_wait(client, &addr, NULL, 0, NULL) == BW_ERR_INVALID);
+  CHECK(bw_send(client, 1, NULL, 1) == BW_ERR_INVALID);
+  CHECK(bw_send(client, 1, text, (size_t)BW_MESSAGE_MAX + 1) == BW_ERR_TOO_LARGE);
+  CHECK(bw_send(client, 1, text, SIZE_MAX) == BW_ERR_TOO_LARGE);
+  bw_iovec pieces[2] = {{NULL, 1}, {NULL, 0}};
+  CHECK(bw_sendv(client, 1, pieces, 2) == BW_ERR_INVALID && bw_sendv(client, 1, NULL, 1) == BW_ERR_INVALID);
+  CHECK(bw_sendv(client, 1, pieces, SIZE_MAX) == BW_ERR_INVALID);
+  CHECK(bw_reserve(client, 1, NULL) == BW_ERR_INVALID);
+  CHECK(bw_reserve(client, SIZE_MAX, &buf) == BW_ERR_TOO_LARGE);
+  CHECK(bw_write(client, NULL, 0, "x", 1) == BW_ERR_INVALID);
+  CHECK(bw_reserve(client, 4, &buf) == BW_OK);
+  CHECK(bw_write(client, &buf, SIZE_MAX, "x", 1) == BW_ERR_INVALID && bw_write(client, &buf, 0, NULL, 1) == BW_ERR_INVALID);
+  CHECK(bw_commit(client, 1, &buf, UINT64_C(1) << 63) == BW_ERR_INVALID);
+  CHECK(bw_commit(client, 1, NULL, 0) == BW_ERR_INVALID && bw_abandon(client, NULL) == BW_ERR_INVALID);
+  CHECK(bw_abandon(client, &buf) == BW_OK);
+  CHECK(bw_next_event(client, NULL) == BW_ERR_INVALID && bw_wait_event(client, 0, NULL) == BW_ERR_INVALID);
+  CHECK(bw_message_len(NULL) == 0 && bw_message_read(client, NULL, text, 1) == BW_ERR_INVALID);
+  CHECK(bw_message_release(client, NULL) == BW_ERR_INVALID);
+  message = (bw_message){.flow = 1, .offset = 0, .len = 16};
+  CHECK(bw_message_read(client, &message, NULL, 1) == BW_ERR_INVALID);
+  CHECK(bw_message_read_at(client, &message, SIZE_MAX, text, 1) == BW_ERR_INVALID);
+  message = (bw_message){.flow = 1, .offset = 0xfffffff0, .len = 16};
+  CHECK(bw_message_read(client, &message, text, sizeof text) == BW_ERR_INVALID);
+  CHECK(bw_addr_parse(NULL, 0, &addr) == BW_ERR_INVALID && bw_addr_parse("10.9.0.2", 1, NULL) == BW_ERR_INVALID);
+  CHECK(bw_addr_parse("", 0, &addr) == BW_ERR_INVALID && bw_addr_parse("10.9.0", 0, &addr) == BW_ERR_INVALID);
+  CHECK(bw_addr_parse("host:1", 0, &addr) == BW_ERR_INVALID && strstr(bw_last_error(), "host:1") != NULL);
+  CHECK(bw_addr_parse("[fd00::2]:7", 0, &addr) == BW_OK && addr.family == 6 && addr.port == 7 && addr.ip[15] == 2);
+  CHECK(bw_addr_format(&addr, text, sizeof text) == 11 && strcmp(text, "[fd00::2]:7") == 0);
+  CHECK(bw_addr_format(&addr, text, 11) == BW_ERR_INVALID && bw_addr_format(&addr, text, 12) == 11);
+  CHECK(bw_addr_format(NULL, text, 9) == BW_ERR_INVALID && bw_addr_format(&addr, NULL, 9) == BW_ERR_INVALID);
+
+  /* Claims that are not ours: the daemon passes them over, and the client still works. */
+  CHECK(bw_send(client, 12345, "x", 1) == BW_OK && bw_close(client, 12345) == BW_OK && bw_reset(client, 0) == BW_OK);
+  message = (bw_message){.flow = 7, .offset = 64, .len = 64};
+  CHECK(bw_message_release(client, &message) == BW_OK);
+  buf = (bw_buf){.offset = 0xffffff00, .len = 0xffffffff};
+  CHECK(bw_write(client, &buf, 0xf000, "x", 1) == BW_ERR_INVALID);
+  CHECK(bw_commit(client, 3, &buf, 4) == BW_OK && bw_flush(client) == BW_OK);
+  CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_UNDELIVERED && event.token == 4);
+  CHECK(bw_listen_wait(client, 4000, 0, 5000) == BW_OK);
+
+  /* As many clients as the daemon has room for, and one code for the next. */
+  bw_client *many[100];
+  int n = 0, code = BW_OK;
+  while (n < 100 && (code = bw_client_attach("many", NULL, &many[n])) == BW_OK) n++;
+  CHECK(n > 10 && n < 100 && code == BW_ERR_NOT_ADMITTED && strstr(bw_last_error(), "applications") != NULL);
+  while (n > 0) CHECK(bw_client_free(many[--n]) == BW_OK);
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
+static void gone(const char *how) {
+  bw_client *client;
+  bw_event event;
+  bw_addr addr;
+  bw_flow flow;
+  int got = 0;
+  CHECK(bw_client_attach("gone", NULL, &client) == BW_OK);
+  /* Nobody has this address, so connecting to it takes a while. */
+  CHECK(bw_addr_parse("10.9.0.77:5", 0, &addr) == BW_OK);
+  ready();
+  if (strcmp(how, "wait") == 0) {
+    while ((got = bw_wait_event(client, -1, &event)) == 1) {
+    }
+  } else if (strcmp(how, "poll") == 0) {
+    while ((got = bw_next_event(client, &event)) >= 0) {
+    }
+  } else {
+    while ((got = bw_connect_wait(client, &addr, NULL, -1, &flow)) == BW_ERR_UNREACHABLE) {
+    }
+  }
+  CHECK(got == BW_ERR_DAEMON_GONE);
+  CHECK(bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE && bw_next_event(client, &event) == BW_ERR_DAEMON_GONE);
+  CHECK(bw_listen_wait(client, 5, 0, -1) == BW_ERR_DAEMON_GONE);
+  CHECK(bw_arm(client) == 0);
+  /* Whatever is queued in vain, the ring fills up, and then that is the code. */
+  int code = BW_OK;
+  for (int i = 0; i < 100000 && code == BW_OK; i++) code = bw_send(client, 1, "x", 1);
+  CHECK(code == BW_ERR_DAEMON_GONE);
+  bw_message message = {.flow = 1, .offset = 64, .len = 64};
+  CHECK(bw_message_release(client, &message) == BW_OK);
+  CHECK(bw_client_free(client) == BW_OK);
+  puts("gone");
+}
+
+int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "serve") == 0)
+    serve((uint16_t)atoi(argv[2]), atoi(argv[3]));
+  else if (argc == 6 && strcmp(argv[1], "ask") == 0) {
+    ask(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
+    printf("%s answers\n", argv[4]);
+  } else if (argc == 3 && strcmp(argv[1], "threads") == 0)
+    threads(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "misuse") == 0)
+    misuse(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "gone") == 0)
+    gone(argv[2]);
+  else
+    return 2;
+  return 0;
+}

@@ -1,0 +1,165 @@
+//! What is due: the endpoint's timers, flow by flow.
+
+use crate::endpoint::{Endpoint, row};
+use crate::event::{CloseReason, ConnectFailure};
+use crate::flow::{Repeat, State};
+use crate::memory::Memory;
+use crate::sender::Fin;
+use barewire_base::Instant;
+
+impl<M: Memory> Endpoint<M> {
+    pub(crate) fn run_timers(&mut self, now: Instant) {
+        if !self.timers.is_due(now) {
+            return;
+        }
+        while let Some(slot) = self.timers.pop_due(now) {
+            self.on_timer(slot, now);
+        }
+    }
+
+    fn on_timer(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if now >= f.route_retry_at {
+            f.route_retry_at = Instant::FAR_FUTURE;
+            self.unrouted -= 1;
+        }
+        match f.state {
+            State::Free => return,
+            State::Connecting | State::Accepting => {
+                if now >= f.give_up_at {
+                    if f.state == State::Connecting {
+                        self.fail_connect(slot, now, ConnectFailure::TimedOut);
+                    } else {
+                        self.end(slot, now, CloseReason::TimedOut);
+                    }
+                    return;
+                }
+                if now >= f.handshake_at {
+                    f.control_due = true;
+                    // Intervals double, as each equals the time since the first attempt.
+                    let since = now.since(f.used_at).max(self.config.timeout_initial);
+                    f.handshake_at = now + since.min(self.config.timeout_max.div(2));
+                }
+            }
+            State::Lingering => {
+                if now >= f.give_up_at {
+                    self.retire(slot);
+                    return;
+                }
+                if now >= f.rx.ack_at {
+                    f.rx.ack_now = true;
+                    f.rx.ack_at = Instant::FAR_FUTURE;
+                }
+            }
+            State::Open => {
+                if !self.on_open_timer(slot, now) {
+                    return;
+                }
+            }
+        }
+        self.touch(slot, now);
+    }
+
+    /// False when the flow is gone.
+    fn on_open_timer(&mut self, slot: u32, now: Instant) -> bool {
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
+        if now >= f.rx.ack_at {
+            f.rx.ack_now = true;
+            f.rx.ack_at = Instant::FAR_FUTURE;
+        }
+        if now >= f.tx.reorder_at {
+            let floor = f.rtt.floor();
+            let lost = f.tx.detect_lost(row(&mut self.segs, slot), now, floor);
+            self.counters.segments_lost.add(u64::from(lost));
+            if lost > 0 && f.not_ready_count == 0 {
+                f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+            }
+        }
+        if now >= f.retry_at {
+            if f.tx.outstanding() == 0 {
+                f.retry_at = Instant::FAR_FUTURE;
+            } else if std::mem::take(&mut f.excused) {
+                f.repeat_due = Some(Repeat::First);
+                f.retry_at = now + f.timeout(now, config);
+            } else if !f.probed && f.timeouts == 0 {
+                f.probed = true;
+                f.repeat_due = Some(Repeat::Last);
+                self.counters.probes.add(1);
+                f.retry_at = now + f.timeout(now, config);
+            } else {
+                if f.timeouts == 0 {
+                    f.first_timeout_at = now;
+                }
+                let dead_at = f.first_timeout_at + config.dead_after;
+                if now >= dead_at {
+                    // Perhaps only one direction is dead.
+                    self.queue_reset(slot, CloseReason::Reset);
+                    self.end(slot, now, CloseReason::TimedOut);
+                    return false;
+                }
+                f.timeouts += 1;
+                self.counters.timeouts.add(1);
+                f.repeat_due = Some(Repeat::First);
+                f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
+                f.retry_at = (now + f.timeout(now, config)).min(dead_at);
+            }
+        }
+        if now >= f.credit_probe_at {
+            f.credit_probe_at = Instant::FAR_FUTURE;
+            f.credit_probes += 1;
+            f.control_due = true;
+        }
+        if now >= f.keepalive_at {
+            if let Some(idle) = config.idle_timeout
+                && now.since(f.used_at) >= idle
+                && !f.closing
+            {
+                self.tell_closed(slot, CloseReason::Idle);
+                self.begin_close(slot, now);
+            }
+            let config = &self.config;
+            let f = &mut self.flows[slot as usize];
+            let silent = now.since(f.heard_at);
+            f.keepalive_at = if silent < config.keepalive {
+                f.heard_at + config.keepalive
+            } else if f.keepalives >= config.keepalive_probes {
+                self.end(slot, now, CloseReason::TimedOut);
+                return false;
+            } else {
+                f.keepalives += 1;
+                f.control_due = true;
+                self.counters.keepalives_tx.add(1);
+                now + config.keepalive_interval
+            };
+            let f = &mut self.flows[slot as usize];
+            if let Some(idle) = self.config.idle_timeout
+                && !f.closing
+            {
+                f.keepalive_at = f.keepalive_at.min(f.used_at + idle);
+            }
+        }
+        let f = &mut self.flows[slot as usize];
+        if now >= f.give_up_at {
+            // A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our
+            // half is not done, its own time-outs judge; while the application holds messages, the peer may have to wait.
+            let moves = now.since(f.used_at) < self.config.dead_after;
+            if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
+                f.give_up_at = now + self.config.dead_after;
+            } else {
+                self.queue_reset(slot, CloseReason::Reset);
+                self.end(slot, now, CloseReason::TimedOut);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The earliest time at which [`run_timers`](Self::run_timers) has something to do; now when there is work already.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        if !self.active.is_empty() || !self.strays.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.timers.next_deadline()
+    }
+}

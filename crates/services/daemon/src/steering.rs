@@ -1,0 +1,207 @@
+//! Several engines on one interface: each frame finds the engine that owns its flow, whichever queue it came in on.
+//!
+//! A connection id names its engine, a handshake names a UDP port whose listener is in a table that all engines read. Frames
+//! for another engine are copied into a memory link to it; one that is full drops and counts, as a queue of the card would.
+
+use barewire_base::Instant;
+use barewire_engine::{Stack, Steered, Steering};
+use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
+use barewire_host::Datagram;
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port};
+use barewire_transport::{Memory, engine_for};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Frames that may be under way from one engine to another.
+const LINK_SLOTS: u32 = 512;
+/// Frames of an engine's own that carry what it hands on.
+const POOL_FRAMES: u32 = 1024;
+/// Where a packet's kind stands, and a reset's number: a reset without our id concerns whichever engine has its flow.
+const KIND_AT: usize = 4;
+const KIND_RESET: u8 = 7;
+
+/// Which engine listens on each UDP port: its number plus one, or zero.
+pub(crate) struct ListenTable(Box<[AtomicU8]>);
+
+impl ListenTable {
+    pub(crate) fn new() -> ListenTable {
+        ListenTable((0..=u16::MAX).map(|_| AtomicU8::new(0)).collect())
+    }
+
+    /// Takes the port for an engine. False when another engine has it.
+    pub(crate) fn claim(&self, udp_port: u16, engine: u8) -> bool {
+        let entry = &self.0[usize::from(udp_port)];
+        match entry.compare_exchange(0, engine + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(owner) => owner == engine + 1,
+        }
+    }
+
+    /// Gives up the ports of an engine for which `keep` does not hold.
+    pub(crate) fn release_unless(&self, engine: u8, keep: impl Fn(u16) -> bool) {
+        for port in 0..=u16::MAX {
+            let entry = &self.0[usize::from(port)];
+            if entry.load(Ordering::Acquire) == engine + 1 && !keep(port) {
+                entry.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    fn owner(&self, udp_port: u16) -> Option<u8> {
+        self.0[usize::from(udp_port)].load(Ordering::Acquire).checked_sub(1)
+    }
+}
+
+/// One engine's ends of the links to all others, on their way to its thread.
+pub(crate) struct LinkEnds {
+    own: u8,
+    ends: Vec<Option<MemoryEnd>>,
+    table: Arc<ListenTable>,
+}
+
+/// Links every engine with every other.
+///
+/// # Errors
+/// When descriptors run out.
+pub(crate) fn link_all(engines: u8) -> Result<Vec<LinkEnds>, OpenError> {
+    let table = Arc::new(ListenTable::new());
+    let mut all: Vec<LinkEnds> = (0..engines)
+        .map(|own| LinkEnds { own, ends: (0..engines).map(|_| None).collect(), table: Arc::clone(&table) })
+        .collect();
+    let config = MemoryConfig { slots: LINK_SLOTS, ..MemoryConfig::default() };
+    for a in 0..usize::from(engines) {
+        for b in a + 1..usize::from(engines) {
+            let (end_a, end_b) = MemoryLink::new(config)?;
+            all[a].ends[b] = Some(end_a);
+            all[b].ends[a] = Some(end_b);
+        }
+    }
+    Ok(all)
+}
+
+struct Link {
+    port: MemoryPort,
+    out: Burst,
+}
+
+/// One engine's links, on its thread.
+pub(crate) struct Links {
+    own: u8,
+    links: Vec<Option<Link>>,
+    rx: Burst,
+    table: Arc<ListenTable>,
+    now: Instant,
+    pool: Pool,
+}
+
+impl LinkEnds {
+    pub(crate) fn open(self) -> Result<Links, PoolError> {
+        let pool = Pool::new(PoolConfig { frames: POOL_FRAMES, ..PoolConfig::default() })?;
+        let links = self
+            .ends
+            .into_iter()
+            .map(|end| end.map(|end| Link { port: end.open(pool.clone()), out: Burst::new() }))
+            .collect();
+        Ok(Links { own: self.own, links, rx: Burst::new(), table: self.table, now: Instant::ZERO, pool })
+    }
+}
+
+impl Links {
+    pub(crate) fn table(&self) -> &ListenTable {
+        &self.table
+    }
+
+    pub(crate) fn own(&self) -> u8 {
+        self.own
+    }
+
+    /// Takes in what other engines received for this one.
+    pub(crate) fn receive<M: Memory>(&mut self, now: Instant, stack: &mut Stack<M>) -> usize {
+        self.now = now;
+        let mut received = 0;
+        for link in self.links.iter_mut().flatten() {
+            // A link within the process fails only when the other engine is gone, and with it the daemon.
+            received += link.port.rx_burst(now, &mut self.rx).unwrap_or(0);
+            while let Some(frame) = self.rx.pop() {
+                stack.take_steered(now, &frame);
+            }
+        }
+        received
+    }
+
+    /// Sends what was handed on; a link that is full drops.
+    pub(crate) fn flush(&mut self, now: Instant) {
+        for link in self.links.iter_mut().flatten() {
+            if !link.out.is_empty() {
+                let _ = link.port.tx_burst(now, &mut link.out);
+                link.out.clear();
+            }
+        }
+    }
+
+    fn give(&mut self, engine: u8, frame: &Frame) -> Steered {
+        let Some(Some(link)) = self.links.get_mut(usize::from(engine)) else {
+            // No such engine: the endpoint counts it as an unknown flow.
+            return Steered::Ours;
+        };
+        let Some(copy) = self.pool.alloc_from(frame.data()) else {
+            return Steered::Lost;
+        };
+        if link.out.room() == 0 {
+            let _ = link.port.tx_burst(self.now, &mut link.out);
+        }
+        match link.out.push(copy) {
+            Ok(()) => Steered::Given,
+            Err(_) => Steered::Lost,
+        }
+    }
+
+    pub(crate) fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
+        for link in self.links.iter().flatten() {
+            if let Some(fd) = link.port.wait_fd() {
+                add(fd);
+            }
+        }
+    }
+
+    pub(crate) fn prepare_wait(&mut self) -> bool {
+        let mut idle = true;
+        for link in self.links.iter_mut().flatten() {
+            idle &= link.port.prepare_wait();
+        }
+        idle
+    }
+
+    pub(crate) fn finish_wait(&mut self) {
+        for link in self.links.iter_mut().flatten() {
+            link.port.finish_wait();
+        }
+    }
+}
+
+impl Steering for Links {
+    #[inline]
+    fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered {
+        let payload = datagram.payload(frame);
+        let owner = engine_for(payload).or_else(|| self.table.owner(datagram.dst.port()));
+        match owner {
+            Some(engine) if engine == own => Steered::Ours,
+            Some(engine) => self.give(engine, frame),
+            None => {
+                if payload.get(KIND_AT).is_some_and(|k| k & 0x0f == KIND_RESET) {
+                    self.tell_all(frame);
+                }
+                Steered::Ours
+            }
+        }
+    }
+
+    fn tell_all(&mut self, frame: &Frame) {
+        for engine in 0..self.links.len() as u8 {
+            if engine != self.own {
+                let _ = self.give(engine, frame);
+            }
+        }
+    }
+}

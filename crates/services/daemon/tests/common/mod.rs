@@ -1,0 +1,286 @@
+//! Two daemons in one process, and what the tests ask of them.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use barewire_channel::message::{FromApp, FromDaemon, Hello};
+use barewire_channel::{AppChannel, ChannelFds, ControlConn, Geometry, VERSION};
+use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
+use barewire_daemon::{Config, Daemon};
+use barewire_engine::{CountersReader, now};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Nothing that works takes so long, however busy the machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory that goes with its value.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new() -> Dir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("barewire-daemon-test-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Dir(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn v4(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, host)
+}
+
+pub fn v6(host: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host)
+}
+
+/// A host of the pair.
+pub fn config(dir: &Path, port: &str, host: u8) -> Config {
+    let mut config = Config::new(port, v4(host), 24);
+    config.ipv6 = vec![(v6(host.into()), 64)];
+    config.name = format!("{}-{host}", dir.file_name().unwrap().to_string_lossy());
+    config.socket = dir.join(format!("{host}.sock"));
+    config
+}
+
+/// Host 1 and host 2, and a cable between them.
+pub struct Pair {
+    pub a: Daemon,
+    pub b: Daemon,
+    _dir: Dir,
+}
+
+pub fn pair() -> Pair {
+    pair_with(|_| {})
+}
+
+pub fn pair_with(change: impl Fn(&mut Config)) -> Pair {
+    let dir = Dir::new();
+    let port = format!("mem:{}", dir.0.display());
+    let start = |host| {
+        let mut config = config(&dir.0, &port, host);
+        change(&mut config);
+        Daemon::start(&config).unwrap()
+    };
+    Pair { a: start(1), b: start(2), _dir: dir }
+}
+
+pub fn attach(daemon: &Daemon, name: &str) -> Client {
+    attach_with(daemon, name, None)
+}
+
+pub fn attach_with(daemon: &Daemon, name: &str, geometry: Option<Geometry>) -> Client {
+    attach_to(daemon.socket(), name, geometry).unwrap()
+}
+
+pub fn attach_to(
+    socket: &Path,
+    name: &str,
+    geometry: Option<Geometry>,
+) -> Result<Client, barewire_client::AttachError> {
+    let mut config = ClientConfig::new(name);
+    config.socket = socket.to_owned();
+    config.geometry = geometry;
+    Client::attach_with(&config)
+}
+
+/// An application without the library's manners. The connection is its life.
+pub fn attach_raw(daemon: &Daemon, geometry: Option<Geometry>) -> (ControlConn, ChannelFds, u32) {
+    let control = ControlConn::connect(daemon.socket()).unwrap();
+    control.send(&FromApp::Hello(Hello { version: VERSION, name: "raw".into(), geometry }), &[]).unwrap();
+    assert!(control.wait_readable(Some(PATIENCE)).unwrap(), "no welcome");
+    match control.recv::<FromDaemon>().unwrap().unwrap() {
+        (FromDaemon::Welcome(w), fds) => (control, fds.try_into().unwrap(), w.application),
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+pub fn clone_fds(fds: &ChannelFds) -> ChannelFds {
+    let all: Vec<_> = fds.as_fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    all.try_into().unwrap()
+}
+
+/// Waits for the next completion of a raw channel.
+pub fn completion(channel: &mut AppChannel) -> barewire_channel::Completion {
+    channel.flush();
+    loop {
+        if let Some(completion) = channel.next_completion() {
+            return completion.unwrap();
+        }
+        let woken = channel.wait(Some(PATIENCE)).unwrap();
+        assert_eq!(woken, barewire_channel::Wake::Ready, "no completion");
+    }
+}
+
+/// The next event, which must come.
+pub fn next(client: &mut Client) -> Event {
+    match client.wait_event(Some(PATIENCE)) {
+        Ok(Some(event)) => event,
+        other => panic!("instead of an event: {other:?}"),
+    }
+}
+
+/// The next event that is no leave to send again.
+pub fn next_real(client: &mut Client) -> Event {
+    loop {
+        let event = next(client);
+        if event != Event::Writable {
+            return event;
+        }
+    }
+}
+
+/// Whether nothing comes for a while.
+pub fn is_quiet(client: &mut Client) -> bool {
+    loop {
+        match client.wait_event(Some(Duration::from_millis(50))).unwrap() {
+            Some(Event::Writable) => {}
+            event => return event.is_none(),
+        }
+    }
+}
+
+/// Sends, taking what comes meanwhile for `other` while there is no room.
+pub fn send(client: &mut Client, flow: FlowId, bytes: &[u8], other: &mut dyn FnMut(&mut Client, Event)) {
+    loop {
+        match client.send(flow, bytes) {
+            Ok(()) => return,
+            Err(SendError::WouldBlock) => {
+                let event = next(client);
+                if event != Event::Writable {
+                    other(client, event);
+                }
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+pub fn to(host: u8, udp_port: u16) -> SocketAddr {
+    (v4(host), udp_port).into()
+}
+
+pub fn connect(client: &mut Client, to: SocketAddr) -> FlowId {
+    client.connect_wait(to, &ConnectOptions { token: 77, ..ConnectOptions::default() }, PATIENCE).unwrap()
+}
+
+/// Waits until a client of a listener has connected.
+pub fn accept(client: &mut Client) -> FlowId {
+    match next(client) {
+        Event::Accepted { flow, .. } => flow,
+        other => panic!("instead of a connection: {other:?}"),
+    }
+}
+
+/// A flow between two clients.
+pub fn flow(client: &mut Client, server: &mut Client, host: u8, udp_port: u16) -> (FlowId, FlowId) {
+    server.listen_wait(udp_port, 0, PATIENCE).unwrap();
+    let ours = connect(client, to(host, udp_port));
+    (ours, accept(server))
+}
+
+/// Takes the next event, which must be a message, and gives its bytes.
+pub fn message(client: &mut Client) -> Vec<u8> {
+    match next_real(client) {
+        Event::Message(m) => {
+            let bytes = client.to_vec(&m);
+            client.release(m);
+            client.flush();
+            bytes
+        }
+        other => panic!("instead of a message: {other:?}"),
+    }
+}
+
+/// Bytes that tell which message they are of, anywhere in it.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = vec![0xa5; len];
+    for chunk in bytes.chunks_mut(8) {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let word = x.to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+    bytes
+}
+
+pub fn counters(daemon: &Daemon) -> HashMap<String, u64> {
+    let mut reader = CountersReader::open(daemon.counters_path()).unwrap();
+    reader.read().unwrap().map(|(name, _, value)| (name.to_owned(), value)).collect()
+}
+
+pub fn counter(daemon: &Daemon, name: &str) -> u64 {
+    *counters(daemon).get(name).unwrap_or_else(|| panic!("no counter {name}"))
+}
+
+/// Waits for something that must come to be.
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let end = now() + PATIENCE.into();
+    while !is() {
+        assert!(now() < end, "it never came to be: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the daemon's gauges say that nobody is there and nothing is left over.
+pub fn is_empty_again(daemon: &Daemon) {
+    for gauge in [
+        "applications.count",
+        "applications.recv_bytes_used",
+        "applications.promised",
+        "applications.waiting",
+        "transport.messages_under_way",
+        "transport.received_messages",
+        "transport.flows",
+    ] {
+        let mut last = 0;
+        eventually(&format!("{gauge} is 0 again"), || {
+            last = counter(daemon, gauge);
+            last == 0
+        });
+    }
+}
+
+/// Sends every message back until its flow is closed; says how many.
+pub fn echo(client: &mut Client) -> u64 {
+    let mut echoed = 0;
+    let mut held = std::collections::VecDeque::new();
+    loop {
+        let event = match held.pop_front() {
+            Some(event) => event,
+            None => next_real(client),
+        };
+        match event {
+            Event::Message(m) => {
+                let (flow, bytes) = (m.flow(), client.to_vec(&m));
+                client.release(m);
+                send(client, flow, &bytes, &mut |_, e| held.push_back(e));
+                echoed += 1;
+            }
+            Event::Closed { .. } => return echoed,
+            _ => {}
+        }
+    }
+}
+
+/// The scheduler's account of a thread: nanoseconds on a core so far.
+pub fn cpu_ns(tid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    text.split_ascii_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The threads of this process whose name is that one's first 15 bytes.
+pub fn threads(name: &str) -> Vec<u32> {
+    let name = &name[..name.len().min(15)];
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of = |e: &std::fs::DirEntry| std::fs::read_to_string(e.path().join("comm")).unwrap_or_default();
+    tasks.filter(|e| of(e).trim_end() == name).filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+}

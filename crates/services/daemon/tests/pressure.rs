@@ -1,0 +1,238 @@
+//! Everything that can be full is made full: nothing acknowledged is lost, and nothing hangs.
+
+mod common;
+
+use barewire_channel::{AppChannel, Completion, Geometry, Request};
+use barewire_client::{Client, CloseReason, Event, FlowId, SendError};
+use common::*;
+use std::thread;
+use std::time::Duration;
+
+const SMALL: Geometry =
+    Geometry { sq_entries: 8, cq_entries: 16, send_bytes: 64 << 10, recv_bytes: 64 << 10 };
+
+/// Sends `count` messages and takes as many, each with its number; both ends do it at once.
+fn both_ways(client: &mut Client, flow: FlowId, count: u64, len: usize) {
+    let (mut sent, mut seen) = (0, 0);
+    while sent < count || seen < count || client.sends_under_way() > 0 {
+        while sent < count {
+            match client.send(flow, &pattern(sent, len)) {
+                Ok(()) => sent += 1,
+                Err(SendError::WouldBlock) => break,
+                Err(e) => panic!("{e}"),
+            }
+        }
+        // Bounded, because the last acknowledgements are no events.
+        match client.wait_event(Some(Duration::from_millis(20))).unwrap() {
+            Some(Event::Message(m)) => {
+                assert!(client.to_vec(&m) == pattern(seen, len), "message {seen}");
+                client.release(m);
+                seen += 1;
+            }
+            Some(Event::Writable) | None => {}
+            Some(other) => panic!("{other:?} after {sent} sent and {seen} seen"),
+        }
+    }
+}
+
+fn flood(name: &str, geometry: Geometry, count: u64, len: usize, change: impl Fn(&mut barewire_daemon::Config)) {
+    let pair = pair_with(change);
+    let mut client = attach_with(&pair.a, "client", Some(geometry));
+    let mut server = attach_with(&pair.b, "server", Some(geometry));
+    let (flow, back) = flow(&mut client, &mut server, 2, 888);
+    let start = barewire_engine::now();
+    thread::scope(|scope| {
+        scope.spawn(|| both_ways(&mut client, flow, count, len));
+        scope.spawn(|| both_ways(&mut server, back, count, len));
+    });
+    println!("{name}: {count} messages of {len} bytes each way in {}", barewire_engine::now().since(start));
+    client.close(flow).unwrap();
+    assert_eq!(next_real(&mut client), Event::Closed { flow, reason: CloseReason::Local });
+    assert_eq!(next_real(&mut server), Event::Closed { flow: back, reason: CloseReason::Peer });
+    eventually("nothing is promised", || counter(&pair.a, "applications.promised") == 0);
+    eventually("nothing is promised", || counter(&pair.b, "applications.promised") == 0);
+    drop((client, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+#[test]
+fn two_floods_against_each_other() {
+    let default = Geometry::DEFAULT;
+    flood("default channels", default, 20_000, 100, |_| {});
+    flood("large messages", default, 300, 1 << 20, |_| {});
+    flood("the smallest rings", SMALL, 3000, 100, |_| {});
+    flood("little memory", SMALL, 1000, 30_000, |_| {});
+    flood("one message at a time", Geometry { send_bytes: 4096, recv_bytes: 4096, ..SMALL }, 500, 4096, |_| {});
+    flood("small tables", default, 3000, 5000, |c| {
+        c.transport.send_messages_max = 4;
+        c.transport.recv_messages_max = 4;
+    });
+    flood("tables of one", default, 1000, 100, |c| {
+        c.transport.send_messages_max = 1;
+        c.transport.recv_messages_max = 1;
+    });
+    flood("a short cable and few frames", default, 3000, 3000, |c| {
+        c.port = format!("{}?slots=2", c.port);
+        c.pool.frames = 64;
+    });
+}
+
+#[test]
+fn a_message_that_its_receiver_can_never_hold_ends_its_flow() {
+    let pair = pair();
+    let mut client = attach(&pair.a, "client");
+    let mut server = attach_with(&pair.b, "server", Some(SMALL));
+    let (flow, back) = flow(&mut client, &mut server, 2, 888);
+    client.send(flow, &pattern(1, 64 << 10)).unwrap();
+    assert!(message(&mut server) == pattern(1, 64 << 10));
+    client.send(flow, &pattern(2, (64 << 10) + 1)).unwrap();
+    assert_eq!(next(&mut client), Event::Closed { flow, reason: CloseReason::MessageTooLarge });
+    assert_eq!(next(&mut server), Event::Closed { flow: back, reason: CloseReason::MessageTooLarge });
+    drop((client, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+#[test]
+fn who_never_takes_completions_is_held_up_and_loses_none() {
+    let pair = pair();
+    let mut server = attach(&pair.b, "server");
+    server.listen_wait(888, 0, PATIENCE).unwrap();
+    let (control, fds, _) = attach_raw(&pair.a, Some(SMALL));
+    let mut lazy = AppChannel::attach(fds).unwrap();
+    let connect = Request::Connect {
+        token: 1,
+        local: None,
+        local_udp_port: 0,
+        remote: to(2, 888),
+        ordered: true,
+    };
+    assert!(lazy.submit(&connect));
+    let flow = loop {
+        if let Completion::Connected { flow, .. } = completion(&mut lazy) {
+            break flow;
+        }
+    };
+    accept(&mut server);
+
+    // Without ever looking at what was completed, until nothing is taken any more.
+    let mut submitted = 0u32;
+    let mut idle = 0;
+    while idle < 200 {
+        let at = submitted % 64 * 1024;
+        lazy.send_memory().write(at as usize, &submitted.to_le_bytes());
+        let send = Request::Send { flow, offset: at, len: 4, token: submitted.into() };
+        if lazy.submit(&send) {
+            (submitted, idle) = (submitted + 1, 0);
+        } else {
+            idle += 1;
+            thread::sleep(Duration::from_millis(1));
+        }
+        lazy.flush();
+    }
+    // The rings, and what the daemon lets wait.
+    assert!((16..64).contains(&submitted), "{submitted} were taken");
+    // The daemon sleeps meanwhile, however full the ring of requests.
+    let before = counter(&pair.a, "engine.0.cycles");
+    thread::sleep(Duration::from_millis(300));
+    let cycles = counter(&pair.a, "engine.0.cycles") - before;
+    println!("{submitted} sends taken; {cycles} cycles in 0.3 s of being stuck");
+    assert!(cycles < 1000, "{cycles} cycles while nothing could be done");
+
+    // Others are served.
+    let mut other = attach(&pair.a, "other");
+    let other_flow = connect_to(&mut other);
+    assert!(matches!(next(&mut server), Event::Message(_) | Event::Accepted { .. }));
+    other.send(other_flow, b"hello").unwrap();
+
+    // Now it looks: each is there once.
+    let mut told = vec![];
+    while told.len() < submitted as usize {
+        match completion(&mut lazy) {
+            Completion::Sent { token, delivered: true, .. } => told.push(token as u32),
+            other => panic!("{other:?}"),
+        }
+    }
+    told.sort_unstable();
+    assert_eq!(told, (0..submitted).collect::<Vec<_>>());
+    drop((lazy, control, other, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+fn connect_to(client: &mut Client) -> FlowId {
+    connect(client, to(2, 888))
+}
+
+#[test]
+fn a_flow_may_be_reset_though_its_messages_wait() {
+    let pair = pair();
+    let mut sleeper = attach(&pair.b, "sleeper");
+    let mut client = attach(&pair.a, "client");
+    let (flow, back) = flow(&mut client, &mut sleeper, 2, 888);
+    let (other, _) = {
+        let flow = connect(&mut client, to(2, 888));
+        (flow, accept(&mut sleeper))
+    };
+    // Until it is refused; the sleeper reads none.
+    let mut sent = 0;
+    while client.send(flow, &pattern(sent, 10_000)) == Ok(()) {
+        sent += 1;
+    }
+    assert!(sent > 100, "{sent}");
+    client.reset(flow).unwrap();
+    loop {
+        match next(&mut client) {
+            Event::Closed { flow: f, reason } => {
+                break assert_eq!((f, reason), (flow, CloseReason::LocalReset));
+            }
+            event => assert_eq!(event, Event::Writable),
+        }
+    }
+    client.send(other, b"the other flow").unwrap();
+    loop {
+        match next(&mut sleeper) {
+            Event::Message(m) if m.flow() == back => sleeper.release(m),
+            Event::Closed { flow, .. } => assert_eq!(flow, back),
+            Event::Message(m) => {
+                assert_eq!(sleeper.to_vec(&m), b"the other flow");
+                break sleeper.release(m);
+            }
+            event => panic!("{event:?}"),
+        }
+    }
+    drop((client, sleeper));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+#[test]
+fn releases_never_wait_for_the_ring() {
+    let pair = pair();
+    let mut client = attach(&pair.a, "client");
+    let geometry = Geometry { cq_entries: 1024, ..SMALL };
+    let mut server = attach_with(&pair.b, "server", Some(Geometry { recv_bytes: 1 << 20, ..geometry }));
+    let (flow, _) = flow(&mut client, &mut server, 2, 888);
+    for i in 0..600 {
+        client.send(flow, &pattern(i, 100)).unwrap();
+    }
+    let mut held = vec![];
+    while held.len() < 600 {
+        let Event::Message(m) = next(&mut server) else { panic!() };
+        held.push(m);
+    }
+    // Far more than the ring of eight holds, in one go.
+    for (i, m) in held.into_iter().enumerate() {
+        assert!(server.to_vec(&m) == pattern(i as u64, 100));
+        server.release(m);
+    }
+    // A wait brings them to the daemon, though no event comes.
+    let waiting = thread::spawn(move || {
+        let event = server.wait_event(Some(PATIENCE)).unwrap();
+        (event.map(|e| matches!(e, Event::Message(_))), server)
+    });
+    eventually("all memory is back", || counter(&pair.b, "applications.recv_bytes_used") == 0);
+    client.send(flow, b"wake").unwrap();
+    assert_eq!(waiting.join().unwrap().0, Some(true));
+}

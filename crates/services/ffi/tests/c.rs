@@ -1,0 +1,87 @@
+//! C programs over real daemons.
+
+mod rig;
+
+use rig::{Dir, Program, Rig, bindings, compile, exported, library};
+use std::path::PathBuf;
+
+fn build(dir: &Dir, source: &str) -> Option<PathBuf> {
+    let link = dir.path().join("libbarewire.so");
+    if !link.exists() {
+        std::os::unix::fs::symlink(library("libbarewire.so"), link).unwrap();
+    }
+    compile(dir, &bindings().join(source), "barewire")
+}
+
+#[test]
+fn exactly_the_headers_functions_are_exported() {
+    let Some(mut names) = exported(&library("libbarewire.so")) else { return };
+    let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
+    let mut declared: Vec<String> = header
+        .lines()
+        .filter(|l| !l.starts_with([' ', '/', '#', '}', '*']) && !l.starts_with("typedef") && l.contains('('))
+        .map(|l| {
+            let before = l.split('(').next().unwrap();
+            before.rsplit([' ', '*']).next().unwrap().to_owned()
+        })
+        .collect();
+    declared.sort();
+    names.retain(|n| n != "_init" && n != "_fini");
+    assert_eq!(names, declared);
+    assert_eq!(names.len(), 33);
+}
+
+#[test]
+fn requests_and_answers_through_two_daemons() {
+    let rig = Rig::start("ask");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "3"]);
+    assert_eq!(server.line(), "ready");
+    for (window, count, size) in [("1", "200", "64"), ("32", "2000", "3000"), ("4", "40", "500000")] {
+        let args = ["ask", "10.9.0.2:888", window, count, size];
+        assert_eq!(Program::start(&program, &rig.socket(1), &args).succeed(), format!("{count} answers\n"));
+    }
+    server.succeed();
+}
+
+#[test]
+fn two_threads_with_a_client_each_and_one_client_with_two_threads() {
+    let rig = Rig::start("threads");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "2"]);
+    assert_eq!(server.line(), "ready");
+    Program::start(&program, &rig.socket(1), &["threads", "10.9.0.2:888"]).succeed();
+    server.succeed();
+}
+
+#[test]
+fn wrong_arguments_are_codes() {
+    let rig = Rig::start("wrong");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let missing = rig.dir.path().join("nobody.sock");
+    let output = Program::start(&program, &rig.socket(1), &["misuse", missing.to_str().unwrap()]).succeed();
+    assert!(output.contains("is the daemon running?"), "{output}");
+}
+
+#[test]
+fn a_daemon_that_stops_ends_every_wait() {
+    for how in ["wait", "poll", "connect"] {
+        let mut rig = Rig::start("stop");
+        let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+        let mut waiter = Program::start(&program, &rig.socket(1), &["gone", how]);
+        assert_eq!(waiter.line(), "ready");
+        rig.a.take().unwrap().stop().unwrap();
+        assert_eq!(waiter.succeed(), "gone\n", "{how}");
+    }
+}
+
+#[test]
+fn the_example_echoes() {
+    let rig = Rig::start("echo");
+    let Some(program) = build(&rig.dir, "examples/echo.c") else { return };
+    let mut server = Program::start(&program, &rig.socket(2), &["888"]);
+    assert_eq!(server.line(), "listening on UDP port 888");
+    assert_eq!(Program::start(&program, &rig.socket(1), &["10.9.0.2:888", "hello"]).succeed(), "hello\n");
+    let (code, _) = Program::start(&program, &rig.socket(1), &["10.9.0.2:889", "hello"]).finish();
+    assert_eq!(code, Some(1), "nobody listens there");
+}
