@@ -215,7 +215,7 @@ fn who_does_not_read_holds_up_its_own_senders_only() {
     while sender.sends_under_way() > 0 {
         let _ = sender.wait_event(Some(Duration::from_millis(1))).unwrap();
     }
-    drop((sender, sleeper, client));
+    drop((sender, sleeper));
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);
 }

@@ -121,7 +121,7 @@ fn who_never_takes_completions_is_held_up_and_loses_none() {
     let mut idle = 0;
     while idle < 200 {
         let at = submitted % 64 * 1024;
-        lazy.send_memory().write(at as usize, &submitted.to_le_bytes());
+        let _ = lazy.send_memory().write(at as usize, &submitted.to_le_bytes());
         let send = Request::Send { flow, offset: at, len: 4, token: submitted.into() };
         if lazy.submit(&send) {
             (submitted, idle) = (submitted + 1, 0);

@@ -98,7 +98,8 @@ fn scribblers_harm_themselves_only() {
             channel.flush();
             for _ in 0..20 {
                 let ranges = [everywhere, no_indices, entries][lives as usize % 3];
-                scribble(&fds, ranges, &mut prng, 1 + prng.clone().below(100));
+                let writes = 1 + prng.below(100);
+                scribble(&fds, ranges, &mut prng, writes);
                 for _ in 0..prng.below(4) {
                     // A valid request among the noise, as far as the ring still takes one.
                     let flow = prng.below(1 << 22);
