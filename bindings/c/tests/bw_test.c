@@ -184,8 +184,6 @@ static void ask(const char *where, uint64_t window, uint64_t count, size_t most)
       else if (answers == count)
         CHECK(bw_send(client, flow, NULL, 0) == BW_OK);
     } else {
-      if (event.kind != BW_EVENT_CLOSED || event.reason != BW_CLOSED_LOCAL)
-        fprintf(stderr, "kind %u, reason %u\n", event.kind, event.reason);
       CHECK(event.kind == BW_EVENT_CLOSED && event.reason == BW_CLOSED_LOCAL);
       closed = 1;
     }

@@ -58,11 +58,6 @@ pub struct Stamp {
 impl Stamp {
     /// A stamp taken by the engine on its own clock.
     pub const fn engine(now: barewire_base::Instant) -> Stamp {
-        Stamp {
-            ns: now.as_nanos(),
-            error_ns: 0,
-            source: StampSource::Engine,
-            clock: ClockDomain::Monotonic,
-        }
+        Stamp { ns: now.as_nanos(), error_ns: 0, source: StampSource::Engine, clock: ClockDomain::Monotonic }
     }
 }

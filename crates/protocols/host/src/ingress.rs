@@ -93,7 +93,11 @@ impl Host {
     /// UDP in IPv4 or IPv6 without options, intact, to an address of ours; anything else is `None`. `LOCAL`: from an
     /// address of ours too, which a stranger may not use.
     #[inline(always)]
-    fn fast<const L3: usize, const LOCAL: bool>(&self, data: &[u8], state: ChecksumState) -> Option<Datagram> {
+    fn fast<const L3: usize, const LOCAL: bool>(
+        &self,
+        data: &[u8],
+        state: ChecksumState,
+    ) -> Option<Datagram> {
         let head: &[u8; L3] = data.first_chunk()?;
         if head[..6] != self.config.mac.0 {
             return None;

@@ -21,6 +21,8 @@ const EVENTS_PER_FLOW: usize = 4;
 /// First and longest wait between two questions for credit.
 const CREDIT_PROBE_FIRST: Duration = Duration::from_millis(5);
 const CREDIT_PROBE_SHIFT_MAX: u32 = 6;
+/// Owner of flows whose application is gone.
+const NOBODY: u32 = u32::MAX;
 
 /// Why [`Endpoint::listen`] refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -546,7 +548,8 @@ impl<M: Memory> Endpoint<M> {
         true
     }
 
-    /// Ends everything of an application that is gone. No events are left for it.
+    /// Ends everything of an application that is gone. No events are left for it. A flow that both ends have closed, and
+    /// whose peer has every message, finishes by itself: an application may leave as soon as it heard the end.
     pub fn drop_owner(&mut self, now: Instant, owner: u32) {
         self.listeners.retain(|_, l| l.owner != owner);
         for slot in 0..self.config.flows_max {
@@ -554,7 +557,11 @@ impl<M: Memory> Endpoint<M> {
             if f.state != State::Free && f.owner == owner {
                 // What the application holds it will not release any more.
                 self.recv_messages -= std::mem::take(&mut f.held);
-                self.queue_reset(slot, CloseReason::Reset);
+                if f.closing && f.rx.is_finished() && f.tx.has_only_fin() {
+                    (f.owner, f.closed_told) = (NOBODY, true);
+                    continue;
+                }
+                self.queue_last_reset(slot, CloseReason::Reset);
                 self.end(slot, now, CloseReason::LocalReset);
             }
         }

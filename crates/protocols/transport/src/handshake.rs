@@ -307,8 +307,16 @@ impl<M: Memory> Endpoint<M> {
 
     /// Tells the peer of `slot` that the flow is gone. Lost on the way, the next packet of the peer brings another.
     pub(crate) fn queue_reset(&mut self, slot: u32, reason: CloseReason) {
+        if self.strays.queue.len() < STRAYS_MAX {
+            self.queue_last_reset(slot, reason);
+        }
+    }
+
+    /// As [`queue_reset`](Self::queue_reset), however many packets wait: an application has died, and all its peers are to
+    /// know. They are no more than there are flows.
+    pub(crate) fn queue_last_reset(&mut self, slot: u32, reason: CloseReason) {
         let f = &self.flows[slot as usize];
-        if f.remote_cid == 0 || self.strays.queue.len() >= STRAYS_MAX {
+        if f.remote_cid == 0 {
             return;
         }
         let (local, remote, cid) = (f.local, f.remote, f.remote_cid);

@@ -229,6 +229,11 @@ impl Sender {
         self.unsent_head != NONE
     }
 
+    /// Whether the peer has every message, so that at most our FIN is left to be sent or acknowledged.
+    pub(crate) fn has_only_fin(&self) -> bool {
+        self.unsent_head == NONE && self.outstanding() <= u32::from(self.fin == Fin::Sent)
+    }
+
     /// Sent and not acknowledged, lost ones included.
     pub(crate) fn outstanding(&self) -> u32 {
         self.nxt.wrapping_sub(self.una)

@@ -273,7 +273,12 @@ impl<M: Memory> Stack<M> {
 
     /// Whether the datagram is this engine's; if not, its owner has it or it is counted.
     #[inline]
-    fn is_ours(&self, datagram: &Datagram, frame: &Frame, steering: Option<&mut (dyn Steering + 'static)>) -> bool {
+    fn is_ours(
+        &self,
+        datagram: &Datagram,
+        frame: &Frame,
+        steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> bool {
         let Some(steering) = steering else {
             return true;
         };

@@ -166,7 +166,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectWaitError`]: a port that is taken is `Failed(Refused)`.
-    pub fn listen_wait(&mut self, udp_port: u16, token: u64, timeout: Duration) -> Result<(), ConnectWaitError> {
+    pub fn listen_wait(
+        &mut self,
+        udp_port: u16,
+        token: u64,
+        timeout: Duration,
+    ) -> Result<(), ConnectWaitError> {
         self.listen(udp_port, token).map_err(|_| ConnectWaitError::WouldBlock)?;
         self.wait_for(timeout, |event| match event {
             Event::Listening { udp_port: p, .. } if *p == udp_port => Some(Ok(())),
@@ -553,8 +558,11 @@ impl Client {
     /// [`flush`](Self::flush), send or wait.
     #[inline]
     pub fn release(&mut self, message: Inbound) {
-        let request =
-            Request::Release { flow: message.flow.to_raw(), offset: message.buf.offset, len: message.buf.len };
+        let request = Request::Release {
+            flow: message.flow.to_raw(),
+            offset: message.buf.offset,
+            len: message.buf.len,
+        };
         if !self.releases.is_empty() {
             self.submit_releases();
         }

@@ -95,7 +95,11 @@ impl Embedded {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn with_port(port: Box<dyn Port>, pool: Pool, config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
+    pub fn with_port(
+        port: Box<dyn Port>,
+        pool: Pool,
+        config: &EmbeddedConfig,
+    ) -> Result<Embedded, OpenError> {
         let caps = port.caps();
         let mac = match config.mac.or(caps.mac) {
             Some(mac) => mac,
@@ -111,10 +115,7 @@ impl Embedded {
         let transport = transport::Config { mtu, ..config.transport.clone() };
         let memory = HeapMemory::new(config.send_bytes as usize, config.recv_bytes as usize);
         let endpoint = Endpoint::new(transport, memory, secret()?)?;
-        Ok(Embedded {
-            stack: Stack::new(port, pool, Host::new(host), endpoint),
-            now: barewire_engine::now(),
-        })
+        Ok(Embedded { stack: Stack::new(port, pool, Host::new(host), endpoint), now: barewire_engine::now() })
     }
 
     /// The stack below, to look at counters, flows and the port.

@@ -2,9 +2,9 @@
 
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::counters::Published;
+use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
 use barewire_channel::{Completion, Request};
-use crate::steering::Links;
 use barewire_engine::{Agent, Stack, Steering};
 use barewire_port::PortError;
 use barewire_transport::{
@@ -18,8 +18,6 @@ use std::sync::mpsc::Receiver;
 
 /// Requests taken from one application in one cycle: a busy one does not starve the others.
 const REQUESTS_PER_CYCLE: usize = 64;
-/// Flows reset at once: the transport has places for twice as many packets that belong to no flow.
-const RESETS_AT_ONCE: usize = 128;
 /// Time given to resets when the daemon stops.
 const GOODBYE_TIME: Duration = Duration::from_millis(20);
 
@@ -116,19 +114,7 @@ impl DaemonAgent {
             // Put out before its socket was closed.
             return;
         }
-        // Peers are told, in portions that the transport has room for. All flows at once would be as many packets, and
-        // whose was lost would have to find out by itself.
-        let flows: Vec<FlowId> = endpoint.flows().filter(|f| f.owner == number).map(|f| f.id).collect();
-        for portion in flows.chunks(RESETS_AT_ONCE) {
-            for &flow in portion {
-                self.stack.endpoint_mut().reset(now, flow);
-            }
-            // A port that is down or full keeps the rest; the next cycle says so.
-            let _ = self.stack.transmit(now);
-        }
-        // First what the flows left, which still needs its memory to be told apart from nobody's; then the channel with
-        // all of it.
-        let endpoint = self.stack.endpoint_mut();
+        // First the flows, which still need its memory to be told apart from nobody's; then the channel with all of it.
         endpoint.drop_owner(now, number);
         endpoint.memory_mut().remove(number);
         self.release_ports();
@@ -262,8 +248,11 @@ impl DaemonAgent {
                 }
                 // The engines share the ports: a handshake goes to whichever listens.
                 let claimed = self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
-                let listened =
-                    if claimed { endpoint.listen(udp_port, number, token) } else { Err(ListenError::PortTaken) };
+                let listened = if claimed {
+                    endpoint.listen(udp_port, number, token)
+                } else {
+                    Err(ListenError::PortTaken)
+                };
                 let completion = match listened {
                     Ok(()) => Completion::Listening { token, udp_port },
                     Err(e) => {
@@ -381,7 +370,11 @@ impl DaemonAgent {
                     a.keep_promise(&Completion::Connecting { token, flow: flow.to_raw() });
                 }
                 Err(reason) => {
-                    a.keep_promise(&Completion::ConnectFailed { token, flow: u64::MAX, reason: reason as u16 });
+                    a.keep_promise(&Completion::ConnectFailed {
+                        token,
+                        flow: u64::MAX,
+                        reason: reason as u16,
+                    });
                     a.forget_promises(COMPLETIONS_PER_FLOW - 1);
                 }
             }
@@ -565,7 +558,8 @@ impl Agent for DaemonAgent {
         for number in numbers {
             self.drop_application(number, now);
         }
-        while self.stack.next_deadline() == Some(Instant::ZERO) && barewire_engine::now() < now + GOODBYE_TIME {
+        while self.stack.next_deadline() == Some(Instant::ZERO) && barewire_engine::now() < now + GOODBYE_TIME
+        {
             match self.stack.transmit(now) {
                 Ok(0) => std::thread::yield_now(),
                 Ok(_) => {}

@@ -175,7 +175,11 @@ fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigErr
     ConfigError::Value { key, value: value.to_string(), why: why.to_string() }
 }
 
-fn with_prefix<A: std::str::FromStr>(key: &'static str, text: &str, bits: u8) -> Result<(A, u8), ConfigError> {
+fn with_prefix<A: std::str::FromStr>(
+    key: &'static str,
+    text: &str,
+    bits: u8,
+) -> Result<(A, u8), ConfigError> {
     let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
     let parsed = address.parse().map_err(|_| bad(key, text, "not an address of that family"))?;
     let prefix = match prefix {
@@ -231,8 +235,8 @@ impl Config {
     /// [`ConfigError`], with the place.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let shown = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: shown.clone(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: shown.clone(), source })?;
         if text.trim_start().starts_with('{') {
             return crate::machnet::parse(&text, &shown);
         }
@@ -249,7 +253,9 @@ impl Config {
             message: with_nearest_word(&e.to_string()),
         })?;
         let File { daemon, interface, channel, transport: t } = file;
-        let port = interface.port.ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
+        let port = interface
+            .port
+            .ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
         port.parse::<barewire_port::PortUri>().map_err(|e| bad("interface.port", &port, e))?;
         let mut config = Config::new(&port, Ipv4Addr::UNSPECIFIED, 0);
         config.ipv4.clear();
@@ -260,7 +266,11 @@ impl Config {
             config.ipv6.push(with_prefix("interface.ipv6", text, 128)?);
         }
         if config.ipv4.is_empty() && config.ipv6.is_empty() {
-            return Err(bad("interface.ipv4", "", "missing: at least one address, such as [\"10.0.0.1/24\"]"));
+            return Err(bad(
+                "interface.ipv4",
+                "",
+                "missing: at least one address, such as [\"10.0.0.1/24\"]",
+            ));
         }
         config.gateway4 = interface.gateway4;
         config.gateway6 = interface.gateway6;
@@ -308,7 +318,11 @@ impl Config {
         set(&mut config.channel.cq_entries, channel.completions);
         config.channel.check().map_err(|e| bad("channel", format!("{:?}", config.channel), e))?;
         if config.channel.cq_entries < COMPLETIONS_MIN {
-            return Err(bad("channel.completions", config.channel.cq_entries, format!("at least {COMPLETIONS_MIN}")));
+            return Err(bad(
+                "channel.completions",
+                config.channel.cq_entries,
+                format!("at least {COMPLETIONS_MIN}"),
+            ));
         }
 
         let c = &mut config.transport;
@@ -396,7 +410,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_shown_with_its_place_and_the_right_word() {
-        let text = "[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n[transport]\nkeepalive_m = 5\n";
+        let text =
+            "[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n[transport]\nkeepalive_m = 5\n";
         let e = Config::parse(text, "barewire.toml").unwrap_err().to_string();
         assert!(e.contains("line 5") && e.contains("did you mean `keepalive_ms`?"), "{e}");
         for (line, expect) in [
@@ -405,10 +420,13 @@ mod tests {
             ("ipv4 = [\"nonsense/8\"]", "not an address"),
             ("ipv4 = []", "at least one address"),
         ] {
-            let e = Config::parse(&format!("[interface]\nport = \"xdp:eth0\"\n{line}\n"), "x").unwrap_err().to_string();
+            let e = Config::parse(&format!("[interface]\nport = \"xdp:eth0\"\n{line}\n"), "x")
+                .unwrap_err()
+                .to_string();
             assert!(e.contains(expect), "{line}: {e}");
         }
-        let e = Config::parse("[interface]\nport = \"xpd:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap_err();
+        let e =
+            Config::parse("[interface]\nport = \"xpd:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap_err();
         assert!(e.to_string().contains("xdp"), "{e}");
     }
 }

@@ -43,12 +43,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub(crate) fn new(
-        listener: ControlListener,
-        config: Config,
-        mtu: u32,
-        lines: Vec<Line>,
-    ) -> Control {
+    pub(crate) fn new(listener: ControlListener, config: Config, mtu: u32, lines: Vec<Line>) -> Control {
         let taken = vec![false; config.applications_max as usize];
         Control { listener, config, mtu, lines, connections: Vec::new(), taken }
     }
@@ -59,7 +54,8 @@ impl Control {
             let mut accept = false;
             let mut ready = Vec::new();
             {
-                let mut fds = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+                let mut fds =
+                    vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
                 for c in &self.connections {
                     fds.push(PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN));
                 }
@@ -159,7 +155,8 @@ impl Control {
     fn admit(&mut self, i: usize, hello: &Hello) -> Result<(), Refused> {
         let refuse = |code, message: String, hint: &str| Refused { code, message, hint: hint.to_owned() };
         if hello.version != VERSION {
-            let message = format!("the daemon speaks version {VERSION} of the channel, not {}", hello.version);
+            let message =
+                format!("the daemon speaks version {VERSION} of the channel, not {}", hello.version);
             return Err(refuse(Refused::VERSION, message, "use a library and a daemon of one release"));
         }
         let socket = &self.connections[i].socket;

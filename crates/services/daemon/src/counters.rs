@@ -76,11 +76,11 @@ impl Published {
         let mut slots = Vec::new();
         let mut failed = None;
         let mut page = page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        values(stack, &Offences::default(), 0, &mut |group, name, kind, _| {
-            match page.register(&format!("{prefix}{group}.{name}"), kind) {
-                Ok(slot) => slots.push(slot),
-                Err(e) => failed = Some(e),
-            }
+        values(stack, &Offences::default(), 0, &mut |group, name, kind, _| match page
+            .register(&format!("{prefix}{group}.{name}"), kind)
+        {
+            Ok(slot) => slots.push(slot),
+            Err(e) => failed = Some(e),
         });
         match failed {
             Some(e) => Err(e),

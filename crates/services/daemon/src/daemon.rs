@@ -8,8 +8,8 @@ use crate::counters::Published;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
-    Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots, PageError,
-    RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, open_port,
+    Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots,
+    PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, open_port,
 };
 use barewire_frame::{Pool, PoolError};
 use barewire_host::{Host, HostConfig};

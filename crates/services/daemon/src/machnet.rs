@@ -81,7 +81,10 @@ mod tests {
     fn errors_name_the_place() {
         let e = parse("{\"machnet_config\": {}}", "c.json").unwrap_err().to_string();
         assert!(e.contains("no interface"), "{e}");
-        let e = parse("{\"machnet_config\": {\"02:00:00:00:00:99\": {\"ip\": \"10.0.0.1\", \"ipp\": 1}}}", "c.json");
+        let e = parse(
+            "{\"machnet_config\": {\"02:00:00:00:00:99\": {\"ip\": \"10.0.0.1\", \"ipp\": 1}}}",
+            "c.json",
+        );
         assert!(e.unwrap_err().to_string().contains("ipp"));
         let e = parse("{\"machnet_config\": {\"02:00:00:00:00:99\": {\"ip\": \"10.0.0.1\"}}}", "c.json");
         assert!(e.unwrap_err().to_string().contains("no interface has this address"));

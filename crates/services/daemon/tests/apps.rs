@@ -46,7 +46,10 @@ fn sixteen_applications_on_each_side() {
                     client.close(flow).unwrap();
                 }
                 for _ in 0..3 {
-                    assert!(matches!(next_real(&mut client), Event::Closed { reason: CloseReason::Local, .. }));
+                    assert!(matches!(
+                        next_real(&mut client),
+                        Event::Closed { reason: CloseReason::Local, .. }
+                    ));
                 }
                 let (x, y, z) = server.join().unwrap();
                 assert_eq!(x + y + z, REQUESTS);
@@ -143,7 +146,9 @@ fn nobody_touches_what_is_anothers() {
     eventually("offences are counted", || counter(&pair.a, "applications.not_theirs") > 0);
     let offences = counter(&pair.a, "applications.not_theirs");
     println!("{} forged requests, {refused} answered, {offences} counted", 12);
-    assert_eq!(offences, 1 + 1 + 1 + 3 + 3 + 1 + 2);
+    // A send, a close and a reset of another's flow; three releases of nothing; four sends from beyond its memory; a release of
+    // a wrong length, and two of what was released.
+    assert_eq!(offences, 3 + 3 + 4 + 1 + 2);
     drop((forger, _control));
     drop((victim, server));
     is_empty_again(&pair.a);
@@ -201,7 +206,9 @@ fn who_does_not_read_holds_up_its_own_senders_only() {
         thread::sleep(Duration::from_millis(500));
         let in_half_a_second = answered.load(Ordering::Relaxed) - before;
         assert!(in_half_a_second > 100, "{in_half_a_second} requests in half a second");
-        println!("{sent} messages of {LEN} bytes held up; others had {in_half_a_second} answers in half a second");
+        println!(
+            "{sent} messages of {LEN} bytes held up; others had {in_half_a_second} answers in half a second"
+        );
         stop.store(true, Ordering::Relaxed);
         (sent, client.join().unwrap())
     });
@@ -285,7 +292,10 @@ fn an_application_gets_what_it_asks_for_within_its_quota() {
         Ok(_) => panic!("{g:?} was granted"),
     };
     assert_eq!(refused(Geometry { send_bytes: 2 << 20, ..small }).0, 3);
-    assert_eq!(refused(Geometry { cq_entries: 8, ..small }), (3, "completions: 8 asked for, 16 needed".into()));
+    assert_eq!(
+        refused(Geometry { cq_entries: 8, ..small }),
+        (3, "completions: 8 asked for, 16 needed".into())
+    );
     assert_eq!(refused(Geometry { sq_entries: 7, ..small }).0, 3);
     // Numbers are used again at once.
     for _ in 0..100 {

@@ -85,7 +85,10 @@ fn frames_dealt_out_at_random_all_arrive() {
             None => panic!("the neighbour's end went unnoticed"),
         }
     };
-    println!("{ENGINES} engines: {} echoes of 3000 B dealt out in turns; neighbour: {ended}", u64::from(ENGINES) * MESSAGES);
+    println!(
+        "{ENGINES} engines: {} echoes of 3000 B dealt out in turns; neighbour: {ended}",
+        u64::from(ENGINES) * MESSAGES
+    );
     drop(clients);
     let forwarded: u64 = (0..ENGINES).map(|e| counter(&b, &format!("{e}.stack.forwarded"))).sum();
     assert!(forwarded > MESSAGES, "only {forwarded} frames changed hands");

@@ -35,7 +35,13 @@ fn both_ways(client: &mut Client, flow: FlowId, count: u64, len: usize) {
     }
 }
 
-fn flood(name: &str, geometry: Geometry, count: u64, len: usize, change: impl Fn(&mut barewire_daemon::Config)) {
+fn flood(
+    name: &str,
+    geometry: Geometry,
+    count: u64,
+    len: usize,
+    change: impl Fn(&mut barewire_daemon::Config),
+) {
     let pair = pair_with(change);
     let mut client = attach_with(&pair.a, "client", Some(geometry));
     let mut server = attach_with(&pair.b, "server", Some(geometry));
@@ -63,7 +69,13 @@ fn two_floods_against_each_other() {
     flood("large messages", default, 300, 1 << 20, |_| {});
     flood("the smallest rings", SMALL, 3000, 100, |_| {});
     flood("little memory", SMALL, 1000, 30_000, |_| {});
-    flood("one message at a time", Geometry { send_bytes: 4096, recv_bytes: 4096, ..SMALL }, 500, 4096, |_| {});
+    flood(
+        "one message at a time",
+        Geometry { send_bytes: 4096, recv_bytes: 4096, ..SMALL },
+        500,
+        4096,
+        |_| {},
+    );
     flood("small tables", default, 3000, 5000, |c| {
         c.transport.send_messages_max = 4;
         c.transport.recv_messages_max = 4;
@@ -101,13 +113,8 @@ fn who_never_takes_completions_is_held_up_and_loses_none() {
     server.listen_wait(888, 0, PATIENCE).unwrap();
     let (control, fds, _) = attach_raw(&pair.a, Some(SMALL));
     let mut lazy = AppChannel::attach(fds).unwrap();
-    let connect = Request::Connect {
-        token: 1,
-        local: None,
-        local_udp_port: 0,
-        remote: to(2, 888),
-        ordered: true,
-    };
+    let connect =
+        Request::Connect { token: 1, local: None, local_udp_port: 0, remote: to(2, 888), ordered: true };
     assert!(lazy.submit(&connect));
     let flow = loop {
         if let Completion::Connected { flow, .. } = completion(&mut lazy) {
@@ -235,4 +242,25 @@ fn releases_never_wait_for_the_ring() {
     eventually("all memory is back", || counter(&pair.b, "applications.recv_bytes_used") == 0);
     client.send(flow, b"wake").unwrap();
     assert_eq!(waiting.join().unwrap().0, Some(true));
+}
+
+#[test]
+fn a_thousand_flows_are_reset_at_once() {
+    const FLOWS: u64 = 1000;
+    let pair = pair_with(|c| c.transport.keepalive = barewire_base::Duration::from_secs(1000));
+    let mut server = attach(&pair.b, "server");
+    let mut client = attach(&pair.a, "client");
+    server.listen_wait(888, 0, PATIENCE).unwrap();
+    for token in 0..FLOWS {
+        client.connect(to(2, 888), &barewire_client::ConnectOptions { token, ..Default::default() }).unwrap();
+        assert!(matches!(next(&mut client), Event::Connected { token: t, .. } if t == token));
+        accept(&mut server);
+    }
+    drop(client);
+    for _ in 0..FLOWS {
+        assert!(matches!(next(&mut server), Event::Closed { reason: CloseReason::Reset, .. }));
+    }
+    println!("{FLOWS} resets heard");
+    drop(server);
+    is_empty_again(&pair.b);
 }

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const GEOMETRY: Geometry = Geometry { sq_entries: 64, cq_entries: 256, send_bytes: 1 << 16, recv_bytes: 1 << 16 };
+const GEOMETRY: Geometry =
+    Geometry { sq_entries: 64, cq_entries: 256, send_bytes: 1 << 16, recv_bytes: 1 << 16 };
 const TIME: Duration = Duration::from_secs(2);
 
 /// Writes random bytes at random places of `ranges`, of the whole memory, until `stop` or `TIME`.
@@ -129,7 +130,9 @@ fn scribblers_harm_themselves_only() {
     let c = counters(&pair.a);
     let (bad, corrupt) = (c["applications.bad_entries"], c["applications.corrupt_channels"]);
     let answered = answered.load(Ordering::Relaxed);
-    println!("seed {seed}: {lives} scribblers, {bad} bad entries, {corrupt} broken rings; {answered} answers beside them");
+    println!(
+        "seed {seed}: {lives} scribblers, {bad} bad entries, {corrupt} broken rings; {answered} answers beside them"
+    );
     assert!(bad > 100 && corrupt > 10 && answered > 100);
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);

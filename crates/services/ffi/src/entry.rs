@@ -73,10 +73,11 @@ fn timeout(ms: i32) -> Option<Duration> {
 /// The version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(version) => version,
-        Err(_) => panic!("a version has no zero byte"),
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no zero byte"),
+        };
     VERSION.as_ptr()
 }
 
@@ -187,7 +188,12 @@ pub unsafe extern "C" fn bw_addr_parse(addr_text: *const c_char, udp_port: u16, 
         let socket = match (text.parse::<SocketAddr>(), text.parse::<IpAddr>()) {
             (Ok(socket), _) => socket,
             (_, Ok(ip)) => SocketAddr::new(ip, udp_port),
-            _ => return Err(Failure::new(BW_ERR_INVALID, format!("`{text}` is no address such as 10.0.0.2:888"))),
+            _ => {
+                return Err(Failure::new(
+                    BW_ERR_INVALID,
+                    format!("`{text}` is no address such as 10.0.0.2:888"),
+                ));
+            }
         };
         // SAFETY: this entry's contract.
         unsafe { put(addr, socket.into()) }?;

@@ -44,7 +44,12 @@ impl From<BwBuf> for SendBuf {
 /// # Safety
 /// `data` is valid for `len` bytes; may be null when `len` is 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bw_send(client: *mut BwClient, flow: BwFlow, data: *const c_void, len: usize) -> c_int {
+pub unsafe extern "C" fn bw_send(
+    client: *mut BwClient,
+    flow: BwFlow,
+    data: *const c_void,
+    len: usize,
+) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
         let data = unsafe { bytes(data, len) }?;
@@ -60,7 +65,12 @@ pub unsafe extern "C" fn bw_send(client: *mut BwClient, flow: BwFlow, data: *con
 /// # Safety
 /// `iov` is valid for `count` pieces, and each of them for its bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bw_sendv(client: *mut BwClient, flow: BwFlow, iov: *const BwIovec, count: usize) -> c_int {
+pub unsafe extern "C" fn bw_sendv(
+    client: *mut BwClient,
+    flow: BwFlow,
+    iov: *const BwIovec,
+    count: usize,
+) -> c_int {
     guard(|| {
         if count > BW_IOV_MAX || (iov.is_null() && count > 0) {
             return Err(BW_ERR_INVALID.into());
@@ -133,7 +143,10 @@ pub unsafe extern "C" fn bw_write(
     guard(|| {
         // SAFETY: this entry's contract.
         let (buf, data) = unsafe { (held(buf)?, bytes(data, len)?) };
-        with(client, |s| if s.client.write(buf.into(), at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) })
+        with(
+            client,
+            |s| if s.client.write(buf.into(), at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) },
+        )
     })
 }
 
@@ -155,7 +168,12 @@ unsafe fn held(buf: *const BwBuf) -> Result<BwBuf, Failure> {
 /// # Safety
 /// `buf` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bw_commit(client: *mut BwClient, flow: BwFlow, buf: *mut BwBuf, token: u64) -> c_int {
+pub unsafe extern "C" fn bw_commit(
+    client: *mut BwClient,
+    flow: BwFlow,
+    buf: *mut BwBuf,
+    token: u64,
+) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
         let got = unsafe { held(buf) }?;

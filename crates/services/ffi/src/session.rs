@@ -153,7 +153,9 @@ impl Session {
                 BwEvent { flow: flow.to_raw(), token, ..BwEvent::new(kind) }
             }
             Event::Listening { token, udp_port } => listener(types::BW_EVENT_LISTENING, token, udp_port),
-            Event::ListenFailed { token, udp_port } => listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port),
+            Event::ListenFailed { token, udp_port } => {
+                listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port)
+            }
             Event::Closed { flow, reason } => BwEvent {
                 flow: flow.to_raw(),
                 reason: types::closed_code(reason),

@@ -56,7 +56,12 @@ impl<T> Table<T> {
 
     /// Works on a value. One thread at a time; `wait` says whether a second one waits or misses.
     #[inline]
-    pub(crate) fn with<R>(&self, ticket: usize, wait: bool, work: impl FnOnce(&mut T) -> R) -> Result<R, Miss> {
+    pub(crate) fn with<R>(
+        &self,
+        ticket: usize,
+        wait: bool,
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Miss> {
         let (slot, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
         let mut slot = match slot.try_lock() {
             Ok(slot) => slot,

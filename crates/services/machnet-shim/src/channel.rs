@@ -197,7 +197,9 @@ impl Channel {
                     let _ = self.client.reset(flow);
                 }
             }
-            Event::ConnectFailed { token, reason, .. } if token == self.attempts => self.answer = Some(Err(reason)),
+            Event::ConnectFailed { token, reason, .. } if token == self.attempts => {
+                self.answer = Some(Err(reason))
+            }
             Event::Closed { flow, .. } => {
                 self.last_sent = None;
                 self.last_received = None;
@@ -241,6 +243,9 @@ impl Channel {
         }
         // A program that only sends looks nowhere else: memory comes back, and flows end, here.
         self.pump(false);
+        if self.client.is_closed() {
+            return Err(libc::EPIPE);
+        }
         let id = match self.last_sent {
             Some((last, id)) if last == flow => id,
             _ => {

@@ -191,7 +191,11 @@ pub extern "C" fn machnet_detach(channel_ctx: *const c_void) {
 /// # Safety
 /// `local_ip` is null, or ends with a zero byte.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn machnet_listen(channel_ctx: *mut c_void, local_ip: *const c_char, port: u16) -> c_int {
+pub unsafe extern "C" fn machnet_listen(
+    channel_ctx: *mut c_void,
+    local_ip: *const c_char,
+    port: u16,
+) -> c_int {
     guard(|| {
         // SAFETY: this function's contract.
         let Some(local) = (unsafe { ipv4(local_ip) }) else {
@@ -278,7 +282,12 @@ unsafe fn send(c: &mut Channel, header: &MsgHdr) -> Result<(), Errno> {
 /// # Safety
 /// `buf` is null or valid for `len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn machnet_send(channel_ctx: *const c_void, flow: Flow, buf: *const c_void, len: usize) -> c_int {
+pub unsafe extern "C" fn machnet_send(
+    channel_ctx: *const c_void,
+    flow: Flow,
+    buf: *const c_void,
+    len: usize,
+) -> c_int {
     let mut piece = Iovec { base: buf.cast_mut(), len };
     let Ok(msg_size) = u32::try_from(len) else {
         return guard(|| Err(libc::EMSGSIZE));

@@ -66,11 +66,20 @@ impl DaemonCell {
     ) -> DaemonCell {
         let name = SystemName {
             system: "barewire".to_owned(),
-            mode: format!("daemon-{}", idle.to_string().split(':').next().unwrap_or_default()),
+            mode: "daemon".to_owned(),
             over: scheme.to_owned(),
+            idle: Some(idle.to_string().split(':').next().unwrap_or_default().to_owned()),
         };
         let info = CellInfo { name, workload, idle_state, command };
-        DaemonCell { binary, scheme: scheme.to_owned(), options: options.to_owned(), hosts, idle, cores, info }
+        DaemonCell {
+            binary,
+            scheme: scheme.to_owned(),
+            options: options.to_owned(),
+            hosts,
+            idle,
+            cores,
+            info,
+        }
     }
 
     fn uri(&self, side: usize, run: u64) -> String {
@@ -211,7 +220,9 @@ impl DaemonProcess {
         };
         let process = DaemonProcess { child, socket };
         let mut word = [0; 64];
-        notify.recv(&mut word).map_err(|e| format!("the daemon did not start (its own words are above): {e}"))?;
+        notify
+            .recv(&mut word)
+            .map_err(|e| format!("the daemon did not start (its own words are above): {e}"))?;
         Ok(process)
     }
 }
@@ -367,12 +378,14 @@ impl RequestResponse for DaemonClient {
         }
         match (self.idle, wait) {
             (IdleStrategy::Spin, _) => std::hint::spin_loop(),
-            (IdleStrategy::Park { .. }, Wait::AtMost(most)) => match self.client.wait_event(Some(most.into())) {
-                Ok(Some(event)) => return self.take(event, on_response),
-                Ok(None) => {}
-                Err(WaitError::Io(e)) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(SystemError::Other(e.into())),
-            },
+            (IdleStrategy::Park { .. }, Wait::AtMost(most)) => {
+                match self.client.wait_event(Some(most.into())) {
+                    Ok(Some(event)) => return self.take(event, on_response),
+                    Ok(None) => {}
+                    Err(WaitError::Io(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(SystemError::Other(e.into())),
+                }
+            }
             _ => std::thread::yield_now(),
         }
         Ok(0)

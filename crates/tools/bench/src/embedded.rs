@@ -89,7 +89,7 @@ impl EmbeddedCell {
             Wires::MemOneThread => ("embedded-one-thread", "mem".to_owned()),
             Wires::Veth { scheme, .. } => ("embedded", scheme.clone()),
         };
-        let name = SystemName { system: "barewire".to_owned(), mode: mode.to_owned(), over };
+        let name = SystemName { system: "barewire".to_owned(), mode: mode.to_owned(), over, idle: None };
         EmbeddedCell { wires, idle, cores, info: CellInfo { name, workload, idle_state, command } }
     }
 }
@@ -252,7 +252,7 @@ impl RequestResponse for OneThread {
 
 /// One side of the wires, in whichever thread will use it.
 enum Side {
-    Mem(MemoryEnd),
+    Mem(Box<MemoryEnd>),
     Uri(String),
 }
 
@@ -278,8 +278,8 @@ impl EmbeddedCell {
             scope
                 .spawn(move || {
                     watched(client_core, move || -> Result<RunResult, AnyError> {
-                        let mut server = EchoServer::new(open(Side::Mem(b), SERVER_IP, workload)?)?;
-                        let client = open(Side::Mem(a), CLIENT_IP, workload)?;
+                        let mut server = EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, workload)?)?;
+                        let client = open(Side::Mem(Box::new(a)), CLIENT_IP, workload)?;
                         let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
                         let client =
                             EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
@@ -306,7 +306,7 @@ impl EmbeddedCell {
             }
             _ => {
                 let (a, b) = MemoryLink::new(MemoryConfig::default())?;
-                (Side::Mem(a), Side::Mem(b))
+                (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
             }
         };
         let (client_ip, server_ip) = match &self.wires {

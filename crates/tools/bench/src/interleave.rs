@@ -214,7 +214,12 @@ mod tests {
 
     fn info(system: &str) -> CellInfo {
         CellInfo {
-            name: SystemName { system: system.to_owned(), mode: "spin".to_owned(), over: "mem".to_owned() },
+            name: SystemName {
+                system: system.to_owned(),
+                mode: "spin".to_owned(),
+                over: "mem".to_owned(),
+                idle: None,
+            },
             workload: MsgWorkload::default(),
             idle_state: IdleState::Cold,
             command: "barewire bench".to_owned(),

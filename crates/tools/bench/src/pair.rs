@@ -180,6 +180,7 @@ impl RemoteCell {
             system: "barewire".to_owned(),
             mode: "embedded".to_owned(),
             over: role.port.clone(),
+            idle: None,
         };
         let info = CellInfo { name, workload: role.workload.clone(), idle_state, command };
         RemoteCell { role, server, info }
@@ -241,6 +242,7 @@ impl PairCell {
             system: "barewire".to_owned(),
             mode: "embedded".to_owned(),
             over: over.as_str().to_owned(),
+            idle: None,
         };
         PairCell {
             over,

@@ -22,7 +22,7 @@ pub const OVER: &[&str] = &["mem", "packet", "unix", "xdp"];
 /// Of these, what needs two hosts with a link between them.
 const OVER_HOSTS: &[&str] = &["packet", "xdp"];
 /// How barewire may run.
-pub const MODES: &[&str] = &["embedded", "embedded-one-thread", "daemon"];
+pub const MODES: &[&str] = &["embedded", "embedded-one-thread", "daemon", "daemon-park"];
 /// Ends of a comma-separated list of baselines that name several or none.
 const ALL: &str = "all";
 const NONE: &str = "none";
@@ -114,8 +114,11 @@ pub enum Mode {
     Embedded,
     /// The same, both ends in one thread: for machines with one core.
     EmbeddedOneThread,
-    /// A daemon on each host, applications behind shared memory.
+    /// A daemon on each host, applications behind shared memory. Unless told otherwise all four offer their core when nothing
+    /// comes.
     Daemon,
+    /// The same, but all four sleep when nothing comes: the price of waking is a row of its own.
+    DaemonPark,
 }
 
 impl Display for Mode {
@@ -128,7 +131,7 @@ impl FromStr for Mode {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Mode, PlanError> {
-        let modes = [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon];
+        let modes = [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon, Mode::DaemonPark];
         let at = MODES.iter().position(|m| *m == text).ok_or_else(|| unknown("mode", text, MODES))?;
         Ok(modes[at])
     }
@@ -171,11 +174,12 @@ impl System {
         }
     }
 
-    /// What barewire does when nothing comes if nothing else was said: a daemon parks, as it does in use; embedded endpoints
-    /// spin, but yield where they share a core, or they would take turns by the millisecond.
+    /// What barewire does when nothing comes if nothing else was said: a daemon and its application yield
+    /// to each other, as four that spin on two cores would measure the scheduler; embedded endpoints spin, but yield where they share a core, or they would take turns by the millisecond.
     pub fn idle(&self, cores: Option<(usize, usize)>) -> IdleStrategy {
         match self {
-            System::Barewire { mode: Mode::Daemon, .. } => IdleStrategy::default(),
+            System::Barewire { mode: Mode::DaemonPark, .. } => IdleStrategy::default(),
+            System::Barewire { mode: Mode::Daemon, .. } => IdleStrategy::Yield,
             _ if cores.is_none() && default_cores().is_err() => IdleStrategy::Yield,
             _ => IdleStrategy::Spin,
         }
@@ -292,11 +296,11 @@ fn cell_for(system: &System, place: &Place, s: &Settings) -> Result<Box<dyn Cell
             let cell = KernelCell::new(*protocol, *waiting, ends, s.cores, workload, idle_state, command);
             return Ok(Box::new(cell));
         }
-        System::Barewire { mode: Mode::Daemon, over } => {
+        System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark), over } => {
             let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
             if !over.needs_hosts() && over.as_str() != "mem" {
                 let only = "`mem`, `packet` and `xdp`";
-                return Err(PlanError::ModeOver { mode: Mode::Daemon, over: over.clone(), only });
+                return Err(PlanError::ModeOver { mode: *mode, over: over.clone(), only });
             }
             let binary = std::env::current_exe().unwrap_or_else(|_| "barewire".into());
             let cell = DaemonCell::new(
@@ -370,13 +374,15 @@ pub fn seed_systems(with_hosts: bool) -> Vec<System> {
     let ours: &[(Mode, &str)] = if with_hosts {
         &[
             (Mode::Embedded, "mem"),
+            (Mode::EmbeddedOneThread, "mem"),
             (Mode::Embedded, "xdp"),
             (Mode::Embedded, "packet"),
             (Mode::Daemon, "xdp"),
+            (Mode::DaemonPark, "xdp"),
             (Mode::Daemon, "packet"),
         ]
     } else {
-        &[(Mode::Embedded, "mem"), (Mode::Daemon, "mem")]
+        &[(Mode::Embedded, "mem"), (Mode::EmbeddedOneThread, "mem"), (Mode::Daemon, "mem")]
     };
     let barewire =
         ours.iter().map(|&(mode, over)| System::Barewire { mode, over: Over { text: over.to_owned() } });
@@ -390,7 +396,7 @@ pub fn demo_systems(with_hosts: bool) -> Vec<System> {
     let all = seed_systems(with_hosts);
     let shown = |s: &System| match s {
         // The daemon once: it takes both ways of reaching an interface as it takes one.
-        System::Barewire { mode: Mode::Daemon, over } => over.scheme() != "packet",
+        System::Barewire { mode: Mode::Daemon | Mode::DaemonPark, over } => over.scheme() != "packet",
         System::Barewire { over, .. } => over.needs_hosts() == with_hosts,
         System::Kernel { protocol, .. } => *protocol == Protocol::Tcp,
     };
@@ -441,7 +447,7 @@ mod tests {
 
     #[test]
     fn modes_and_baselines_are_words() {
-        for mode in [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon] {
+        for mode in [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon, Mode::DaemonPark] {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }
         assert!("embeded".parse::<Mode>().unwrap_err().to_string().contains("did you mean `embedded`?"));
@@ -498,9 +504,9 @@ mod tests {
 
     #[test]
     fn the_tables_have_their_systems() {
-        assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (8, 5));
-        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (5, 4));
-        assert_eq!(demo_systems(true).iter().filter(|s| s.needs_hosts()).count(), 3);
+        assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (10, 6));
+        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (6, 5));
+        assert_eq!(demo_systems(true).iter().filter(|s| s.needs_hosts()).count(), 4);
         assert!(!demo_systems(false).iter().any(System::needs_hosts));
     }
 }

@@ -6,7 +6,12 @@ use crate::workload::SystemName;
 use std::fmt::Write as _;
 
 fn name(row: &Row) -> SystemName {
-    SystemName { system: row.system.clone(), mode: row.mode.clone(), over: row.over.clone() }
+    SystemName {
+        system: row.system.clone(),
+        mode: row.mode.clone(),
+        over: row.over.clone(),
+        idle: row.idle.clone(),
+    }
 }
 
 fn is_ours(row: &Row) -> bool {
@@ -48,7 +53,9 @@ pub fn ratios(rows: &[Row]) -> String {
 /// was first.
 fn compared(ratio: &Ratio) -> String {
     match ratio.ratio {
-        _ if ratio.rounds > 1 && (ratio.min..=ratio.max).contains(&1.0) => "no faster and no slower than".to_owned(),
+        _ if ratio.rounds > 1 && (ratio.min..=ratio.max).contains(&1.0) => {
+            "no faster and no slower than".to_owned()
+        }
         r if r < 1.0 => format!("{:.1} times faster than", 1.0 / r),
         r => format!("{r:.1} times slower than"),
     }
@@ -59,7 +66,7 @@ fn states(rows: &[Row]) -> String {
     let of = |state: IdleState| {
         let mut names: Vec<String> = Vec::new();
         for row in rows.iter().filter(|r| r.idle_state == state) {
-            let name = format!("{} {}", row.system, row.mode);
+            let name = format!("{} {}", row.system, row.mode_shown());
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -84,11 +91,16 @@ pub fn reading(rows: &[Row]) -> String {
         let found: Vec<String> = baselines(rows, ours)
             .filter_map(|b| {
                 let ratio = ratio_of_medians(ours, b)?;
-                Some(format!("{} {} {}", compared(&ratio), b.system, b.mode))
+                Some(format!("{} {} {}", compared(&ratio), b.system, b.mode_shown()))
             })
             .collect();
         if !found.is_empty() {
-            comparisons.push(format!("barewire {} over {} is {}", ours.mode, ours.over, found.join(" and ")));
+            comparisons.push(format!(
+                "barewire {} over {} is {}",
+                ours.mode_shown(),
+                ours.over,
+                found.join(" and ")
+            ));
         }
     }
     let comparison = if comparisons.is_empty() {
@@ -129,7 +141,7 @@ mod tests {
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
             contention: contention.iter().map(|&s| s.to_owned()).collect(),
         };
-        let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into() };
+        let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
         let workload = MsgWorkload::default();
         Row::from_runs(&CellInfo { name, workload, idle_state, command: String::new() }, &[run])
     }

@@ -99,7 +99,7 @@ pub fn text_table(rows: &[Row]) -> String {
         };
         let mut cells = vec![
             row.system.clone(),
-            row.mode.clone(),
+            row.mode_shown(),
             row.over.clone(),
             row.size.to_string(),
             row.window.to_string(),
@@ -176,15 +176,16 @@ pub fn markdown_table(rows: &[Row]) -> String {
     );
     let mut previous: Option<&Row> = None;
     for row in rows {
-        let same =
-            previous.is_some_and(|p| (&p.system, &p.mode, &p.over) == (&row.system, &row.mode, &row.over));
+        let same = previous.is_some_and(|p| {
+            (&p.system, &p.mode, &p.idle, &p.over) == (&row.system, &row.mode, &row.idle, &row.over)
+        });
         if !same && previous.is_some() {
             out.push_str("| | | | | |\n");
         }
         let (server, nic) = if same {
             (String::new(), String::new())
         } else {
-            (format!("{} *{}*", cell(&row.system), cell(&row.mode)), cell(&row.over))
+            (format!("{} *{}*", cell(&row.system), cell(&row.mode_shown())), cell(&row.over))
         };
         let times = row.response_ns.as_ref().unwrap_or(&row.rtt_ns);
         let _ = writeln!(

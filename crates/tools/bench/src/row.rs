@@ -55,6 +55,9 @@ pub struct Row {
     pub mode: String,
     /// What lies between the two ends.
     pub over: String,
+    /// What each party does when nothing comes, where that is a choice of its own: `yield`, `park`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
     /// Bytes of a request, and of its response.
     pub size: u32,
     /// Requests outstanding at once (closed loop), or at most (open loop).
@@ -133,6 +136,11 @@ impl std::fmt::Display for CellInfo {
 }
 
 impl Row {
+    /// The mode as tables show it.
+    pub fn mode_shown(&self) -> String {
+        crate::workload::mode_shown(&self.mode, self.idle.as_deref())
+    }
+
     /// Makes the row of some runs of one cell: histograms merged, each run's own figures kept.
     pub fn from_runs(info: &CellInfo, runs: &[RunResult]) -> Row {
         let w = &info.workload;
@@ -161,6 +169,7 @@ impl Row {
             system: info.name.system.clone(),
             mode: info.name.mode.clone(),
             over: info.name.over.clone(),
+            idle: info.name.idle.clone(),
             size: w.size,
             window: w.window,
             connections: w.connections,

@@ -106,7 +106,7 @@ fn measured_line(out: &mut String, index: usize, row: &Row, class: HardwareClass
         out,
         "| {} *{}* | {} | {} | {} | measured here, **not comparable** ({}) | {} |",
         cell(&row.system),
-        cell(&row.mode),
+        cell(&row.mode_shown()),
         cell(&row.over),
         triple(&row.rtt_ns),
         rate(row.rate_per_s),

@@ -207,11 +207,18 @@ pub struct SystemName {
     pub mode: String,
     /// What lies between the two ends: `loopback`, `veth`, `xdp:eth0`, ...
     pub over: String,
+    /// What each party does when nothing comes, where that is a choice of its own: `yield`, `park`.
+    pub idle: Option<String>,
+}
+
+/// The mode as tables show it, with the idle strategy where there is one.
+pub(crate) fn mode_shown(mode: &str, idle: Option<&str>) -> String {
+    idle.map_or_else(|| mode.to_owned(), |idle| format!("{mode} {idle}"))
 }
 
 impl std::fmt::Display for SystemName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} over {}", self.system, self.mode, self.over)
+        write!(f, "{} {} over {}", self.system, mode_shown(&self.mode, self.idle.as_deref()), self.over)
     }
 }
 

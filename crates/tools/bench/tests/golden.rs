@@ -28,6 +28,7 @@ fn closed() -> Row {
         system: "kernel-tcp".to_owned(),
         mode: "blocking".to_owned(),
         over: "veth".to_owned(),
+        idle: None,
         size: 1024,
         window: 1,
         connections: 1,

@@ -45,14 +45,23 @@ pub struct Rig {
 impl Rig {
     pub fn start(label: &str) -> Rig {
         let dir = Dir::new(label);
-        let name = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let start = |host: u8| {
-            let mut config = Config::new(&format!("mem:{name}"), Ipv4Addr::new(10, 9, 0, host), 24);
-            config.name = format!("{name}-{host}");
-            config.socket = dir.path().join(format!("{host}.sock"));
-            Some(Daemon::start(&config).unwrap())
-        };
-        Rig { a: start(1), b: start(2), dir }
+        let mut rig = Rig { a: None, b: None, dir };
+        rig.a = Some(rig.daemon(1, "first"));
+        rig.b = Some(rig.daemon(2, "first"));
+        rig
+    }
+
+    fn daemon(&self, host: u8, link: &str) -> Daemon {
+        let name = self.dir.path().file_name().unwrap().to_str().unwrap();
+        let mut config = Config::new(&format!("mem:{name}-{link}"), Ipv4Addr::new(10, 9, 0, host), 24);
+        config.name = format!("{name}-{host}-{link}");
+        config.socket = self.socket(host);
+        Daemon::start(&config).unwrap()
+    }
+
+    /// Another daemon in the place of one that was stopped, on a link of its own.
+    pub fn restart_a(&mut self) {
+        self.a = Some(self.daemon(1, "second"));
     }
 
     pub fn socket(&self, host: u8) -> PathBuf {
@@ -72,7 +81,8 @@ pub fn bindings() -> PathBuf {
 }
 
 pub fn have(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found =
+        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("SKIPPED: {tool} is not installed; what C programs see is not tested");
     }
@@ -86,7 +96,17 @@ pub fn compile(dir: &Dir, source: &Path, library: &str) -> Option<PathBuf> {
     }
     let program = dir.path().join(source.file_stem().unwrap());
     let out = Command::new("cc")
-        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread", "-I"])
+        .args([
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-O1",
+            "-pthread",
+            "-I",
+        ])
         .arg(bindings())
         .arg(source)
         .arg("-o")
@@ -172,7 +192,8 @@ pub fn exported(library: &Path) -> Option<Vec<String>> {
     let out = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).unwrap();
-    let mut names: Vec<_> = text.lines().filter_map(|l| Some(l.split_whitespace().nth(2)?.to_owned())).collect();
+    let mut names: Vec<_> =
+        text.lines().filter_map(|l| Some(l.split_whitespace().nth(2)?.to_owned())).collect();
     names.sort();
     Some(names)
 }

@@ -138,6 +138,7 @@ impl KernelCell {
                 Waiting::Spin => "spin".to_owned(),
             },
             over: ends.over.clone(),
+            idle: None,
         };
         KernelCell {
             protocol,

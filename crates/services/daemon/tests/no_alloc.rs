@@ -1,0 +1,102 @@
+//! An engine that serves warm applications allocates nothing, by an allocator that knows whose call it is.
+
+mod common;
+
+use barewire_client::Event;
+use common::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::thread;
+
+/// The threads that are watched, by their numbers; zero: none.
+static WATCHED: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+fn count() {
+    if WATCHED[0].load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    if WATCHED.iter().any(|tid| tid.load(Ordering::Relaxed) == own) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Watching;
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches atomics and makes a system call, and neither
+// allocates nor fails.
+unsafe impl GlobalAlloc for Watching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(place, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watching = Watching;
+
+#[test]
+fn a_warm_daemon_allocates_nothing() {
+    let pair = pair();
+    let mut server = attach(&pair.b, "server");
+    let mut client = attach(&pair.a, "client");
+    let mut neighbour = attach(&pair.a, "neighbour");
+    let (flow, _) = flow(&mut client, &mut server, 2, 888);
+    let (local, _) = common::flow(&mut client, &mut neighbour, 1, 889);
+    let server = thread::spawn(move || echo(&mut server));
+    let neighbour = thread::spawn(move || echo(&mut neighbour));
+    let mut requests = |n: u64| {
+        for i in 0..n {
+            let bytes = pattern(i, [1024, 1024, 0, 100_000][i as usize % 4]);
+            for flow in [flow, local] {
+                client.send(flow, &bytes).unwrap();
+                assert!(message(&mut client) == bytes);
+            }
+            if i % 100 == 0 {
+                // Both sleep meanwhile.
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+    };
+    requests(1000);
+
+    // The watch works: this thread is seen.
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    WATCHED[0].store(own, Ordering::Relaxed);
+    drop(std::hint::black_box(Box::new(7)));
+    WATCHED[0].store(0, Ordering::Relaxed);
+    assert!(ALLOCATIONS.swap(0, Ordering::Relaxed) >= 1);
+
+    let engines = threads("barewire-daemon");
+    assert_eq!(engines.len(), 2, "{engines:?}");
+    let busy = |tid: u32| cpu_ns(tid);
+    let before: u64 = engines.iter().map(|t| busy(*t)).sum();
+    for (slot, tid) in WATCHED.iter().zip(&engines).rev() {
+        slot.store(*tid as i32, Ordering::Relaxed);
+    }
+    requests(3000);
+    WATCHED[0].store(0, Ordering::Relaxed);
+    let used = engines.iter().map(|t| busy(*t)).sum::<u64>() - before;
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    println!("{allocations} allocations of two engines during 6000 requests and {used} ns of work");
+    assert!(used > 0, "the wrong threads were watched");
+    assert_eq!(allocations, 0);
+
+    client.close(flow).unwrap();
+    client.close(local).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(next_real(&mut client), Event::Closed { .. }));
+    }
+    assert_eq!((server.join().unwrap(), neighbour.join().unwrap()), (4000, 4000));
+}

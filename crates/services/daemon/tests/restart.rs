@@ -1,0 +1,194 @@
+//! A daemon that is killed, started again, and stopped: who learns of it, how, and how soon.
+
+mod common;
+
+use barewire_base::Duration as Span;
+use barewire_client::{Client, CloseReason, Event, WaitError};
+use barewire_daemon::Daemon;
+use barewire_engine::{counters_path, now};
+use common::*;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Host 1, in a process of its own.
+struct Other {
+    process: Child,
+}
+
+impl Other {
+    fn start(dir: &Path, name: &str) -> Other {
+        // Beside the directory that test programs are built in.
+        let program = std::env::current_exe().unwrap();
+        let program = program.parent().unwrap().parent().unwrap().join("examples/daemon");
+        assert!(program.exists(), "{} is missing: cargo build --example daemon", program.display());
+        let port = format!("unix:{0}/1.port,{0}/2.port", dir.display());
+        let mut process = Command::new(program)
+            .args([&port, "10.0.0.1/24"])
+            .arg(dir.join("1.sock"))
+            .args([name, "keepalive=100", "keepalive_interval=50"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Other { process }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn gone(client: &mut Client) {
+    let start = now();
+    loop {
+        match client.wait_event(Some(PATIENCE)) {
+            Ok(Some(_)) => {}
+            Err(WaitError::DaemonGone) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(client.is_closed());
+    println!("its own application knew after {}", now().since(start));
+}
+
+fn attach_there(dir: &Path) -> Client {
+    attach_to(&dir.join("1.sock"), "there", None).unwrap()
+}
+
+#[test]
+fn killed_restarted_stopped() {
+    let dir = Dir::new();
+    let path = dir.0.clone();
+    let name = format!("restart-{}", std::process::id());
+    let page = counters_path(&name).unwrap();
+    let mut config = config(&path, &format!("unix:{0}/2.port,{0}/1.port", path.display()), 2);
+    config.transport.keepalive = Span::from_millis(100);
+    config.transport.keepalive_interval = Span::from_millis(50);
+    config.transport.keepalive_probes = 3;
+    let here = Daemon::start(&config).unwrap();
+    let mut server = attach(&here, "server");
+    server.listen_wait(888, 0, PATIENCE).unwrap();
+
+    // Killed and away: silence tells.
+    let mut other = Other::start(&path, &name);
+    let mut client = attach_there(&path);
+    connect(&mut client, to(2, 888));
+    let flow = accept(&mut server);
+    // Messages half-way, in both directions.
+    for i in 0..20 {
+        client.send(barewire_client::FlowId::from_raw(0), &pattern(i, 10)).unwrap();
+        let _ = server.send(flow, &pattern(i, 1_000_000));
+    }
+    let start = now();
+    other.kill();
+    gone(&mut client);
+    let reason = loop {
+        match next_real(&mut server) {
+            Event::Message(m) => server.release(m),
+            Event::Closed { flow: f, reason } => {
+                break assert_eq!((f, reason), (flow, CloseReason::TimedOut));
+            }
+            event => panic!("{event:?}"),
+        }
+    };
+    let () = reason;
+    println!("its peer gave up after {}, with messages under way", now().since(start));
+    drop(client);
+
+    // An idle peer, by asking for signs of life.
+    other = Other::start(&path, &name);
+    let mut client = attach_there(&path);
+    connect(&mut client, to(2, 888));
+    let flow = accept(&mut server);
+    let start = now();
+    other.kill();
+    assert_eq!(next_real(&mut server), Event::Closed { flow, reason: CloseReason::TimedOut });
+    let silence = now().since(start);
+    println!("an idle peer gave up after {silence}");
+    assert!(silence >= Span::from_millis(200) && silence < Span::from_secs(5), "{silence}");
+    gone(&mut client);
+    drop(client);
+
+    // Killed and started again at the same place, with the dead one's files lying about.
+    for round in 0..5 {
+        other = Other::start(&path, &name);
+        let mut client = attach_there(&path);
+        let ours = connect(&mut client, to(2, 888));
+        let flow = accept(&mut server);
+        client.send(ours, b"alive").unwrap();
+        assert_eq!(message(&mut server), b"alive");
+        assert!(path.join("1.sock").exists() && page.exists());
+        other.kill();
+        assert!(path.join("1.sock").exists(), "who is killed tidies nothing up");
+        let start = now();
+        other = Other::start(&path, &name);
+        let started = now();
+        let mut second = attach_there(&path);
+        let attached = now();
+        let new = connect(&mut second, to(2, 888));
+        let connected = now();
+        // The peer may hear of the restart first.
+        let new_flow = loop {
+            match next_real(&mut server) {
+                Event::Accepted { flow, .. } => break flow,
+                Event::Closed { flow: f, reason } => {
+                    assert_eq!((f, reason), (flow, CloseReason::PeerRestarted));
+                }
+                event => panic!("{event:?}"),
+            }
+        };
+        server.send(new_flow, b"welcome back").unwrap();
+        assert_eq!(message(&mut second), b"welcome back");
+        println!(
+            "round {round}: up {} after the kill, attached {} later, connected {} later",
+            started.since(start),
+            attached.since(started),
+            connected.since(attached)
+        );
+        assert!(connected.since(started) < Span::from_secs(2));
+        // Who had a flow to the dead one learns of it with the first packet.
+        let _ = server.send(flow, b"are you there?");
+        second.close(new).unwrap();
+        let mut closed = vec![];
+        while closed.len() < 2 {
+            match server.wait_event(Some(std::time::Duration::from_millis(500))).unwrap() {
+                Some(Event::Closed { flow, reason }) => closed.push((flow, reason)),
+                Some(_) => {}
+                // It was heard above already.
+                None => break,
+            }
+        }
+        assert!(closed.contains(&(new_flow, CloseReason::Peer)), "{closed:?}");
+        assert!(closed.iter().all(|&(f, r)| f == new_flow || (f, r) == (flow, CloseReason::PeerRestarted)));
+        gone(&mut client);
+        drop((client, second));
+        other.kill();
+    }
+
+    // A clean stop: no silence, no files.
+    other = Other::start(&path, &name);
+    let mut client = attach_there(&path);
+    connect(&mut client, to(2, 888));
+    let flow = accept(&mut server);
+    let start = now();
+    drop(other.process.stdin.take());
+    assert_eq!(next_real(&mut server), Event::Closed { flow, reason: CloseReason::Reset });
+    println!("after a clean stop the peer knew within {}", now().since(start));
+    gone(&mut client);
+    assert!(other.process.wait().unwrap().success());
+    assert!(!path.join("1.sock").exists() && !page.exists() && !path.join("1.port").exists());
+    drop(server);
+    is_empty_again(&here);
+}
