@@ -34,7 +34,7 @@ fn child() {
         }
         while let Some(event) = client.next_event() {
             if let Event::Message(m) = event {
-                std::mem::forget(m);
+                let _kept = m;
             }
         }
     }

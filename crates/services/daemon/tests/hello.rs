@@ -287,3 +287,125 @@ fn who_waits_is_told_that_the_daemon_stops() {
     assert!(attach_to(&socket, "late", None).is_err());
     assert!(server.wait_event(Some(Duration::from_millis(20))).unwrap().is_none());
 }
+
+#[test]
+fn who_leaves_when_it_has_heard_the_end_spoils_nothing() {
+    let pair = pair();
+    let mut client = attach(&pair.a, "client");
+    for i in 0..100 {
+        let mut server = attach(&pair.b, "server");
+        server.listen_wait(888, 0, PATIENCE).unwrap();
+        let flow = connect(&mut client, to(2, 888));
+        client.send(flow, &pattern(i, 3000)).unwrap();
+        client.close(flow).unwrap();
+        let server = thread::spawn(move || loop {
+            match next(&mut server) {
+                Event::Message(m) => server.release(m),
+                Event::Closed { reason, .. } => break reason,
+                _ => {}
+            }
+        });
+        assert_eq!(next_real(&mut client), Event::Closed { flow, reason: CloseReason::Local }, "round {i}");
+        assert_eq!(server.join().unwrap(), CloseReason::Peer);
+        eventually("the listener is gone", || counter(&pair.b, "applications.count") == 0);
+    }
+    drop(client);
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+#[test]
+fn an_event_loop_of_the_applications_own() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pair = pair();
+    let mut server = attach(&pair.b, "server");
+    let mut client = attach(&pair.a, "client");
+    let (flow, _) = flow(&mut client, &mut server, 2, 888);
+    let server = thread::spawn(move || echo(&mut server));
+    let (mut sent, mut seen, mut slept) = (0u64, 0, 0);
+    let count = 3000;
+    while seen < count {
+        // More than the memory holds at once, so that leave to go on is needed too.
+        while sent < count && client.send(flow, &pattern(sent, 40_000)).is_ok() {
+            sent += 1;
+        }
+        if client.arm() {
+            let mut fds = [PollFd::from_borrowed_fd(client.event_fd(), PollFlags::IN)];
+            let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+            assert_eq!(poll(&mut fds, Some(&patience)).unwrap(), 1, "{sent} sent, {seen} seen");
+            slept += 1;
+        }
+        client.disarm();
+        while let Some(event) = client.next_event() {
+            match event {
+                Event::Message(m) => {
+                    assert!(client.to_vec(&m) == pattern(seen, 40_000), "message {seen}");
+                    client.release(m);
+                    seen += 1;
+                }
+                Event::Writable => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    println!("{count} answers in an event loop that slept {slept} times");
+    client.close(flow).unwrap();
+    assert_eq!(server.join().unwrap(), count);
+}
+
+/// Over the kernel's own links: attach, talk, and stop.
+#[test]
+fn over_a_veth_pair() {
+    use barewire_lab::{TwoHosts, TwoHostsConfig, is_root_capable};
+    if let Err(why) = is_root_capable() {
+        eprintln!("SKIPPED: over_a_veth_pair needs root: {why}");
+        return;
+    }
+    for scheme in ["packet", "xdp"] {
+        let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..Default::default() }).unwrap();
+        let dir = Dir::new();
+        let start = |host: u8| {
+            let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
+            let mut config = config(&dir.0, &format!("{scheme}:{}", eth.name), host);
+            config.ipv4 = vec![(eth.v4, 24)];
+            config.ipv6 = vec![(eth.v6.unwrap(), 64)];
+            ns.enter(|| barewire_daemon::Daemon::start(&config)).unwrap().unwrap()
+        };
+        let (a, b) = (start(1), start(2));
+        let mut server = attach(&b, "server");
+        let mut client = attach(&a, "client");
+        server.listen_wait(888, 0, PATIENCE).unwrap();
+        for (n, ip) in [hosts.eth_b.v4.into(), std::net::IpAddr::from(hosts.eth_b.v6.unwrap())].into_iter().enumerate() {
+            let flow = connect(&mut client, (ip, 888).into());
+            let back = accept(&mut server);
+            for i in 0..200 {
+                let bytes = pattern(i, (i as usize * 531) % 60_000);
+                client.send(flow, &bytes).unwrap();
+                assert!(message(&mut server) == bytes);
+                server.send(back, &bytes).unwrap();
+                assert!(message(&mut client) == bytes);
+            }
+            if n == 1 {
+                let start = barewire_engine::now();
+                drop(client);
+                assert_eq!(next_real(&mut server), Event::Closed { flow: back, reason: CloseReason::Reset });
+                println!("{scheme}: the peer of an application that left knew after {}", barewire_engine::now().since(start));
+                client = attach(&a, "another");
+            } else {
+                client.close(flow).unwrap();
+                assert!(matches!(next_real(&mut client), Event::Closed { reason: CloseReason::Local, .. }));
+                assert!(matches!(next_real(&mut server), Event::Closed { reason: CloseReason::Peer, .. }));
+            }
+        }
+        let flow = connect(&mut client, (hosts.eth_b.v4, 888).into());
+        let back = accept(&mut server);
+        client.send(flow, b"before the end").unwrap();
+        assert_eq!(message(&mut server), b"before the end");
+        let start = barewire_engine::now();
+        a.stop().unwrap();
+        assert_eq!(next_real(&mut server), Event::Closed { flow: back, reason: CloseReason::Reset });
+        println!("{scheme}: the peer knew of the stop after {}", barewire_engine::now().since(start));
+        drop(server);
+        is_empty_again(&b);
+    }
+}

@@ -264,3 +264,108 @@ fn a_thousand_flows_are_reset_at_once() {
     drop(server);
     is_empty_again(&pair.b);
 }
+
+/// Connects `count` times and says how often it was told what, in the order of tokens.
+fn connects(client: &mut Client, to: std::net::SocketAddr, count: u64) -> (Vec<FlowId>, Vec<u64>) {
+    let (mut flows, mut failed, mut told) = (vec![], vec![], vec![]);
+    let mut asked = 0;
+    while told.len() < count as usize {
+        while asked < count {
+            let options = barewire_client::ConnectOptions { token: asked, ..Default::default() };
+            if client.connect(to, &options).is_err() {
+                break;
+            }
+            asked += 1;
+        }
+        match next_real(client) {
+            Event::Connected { flow, token, .. } => {
+                flows.push(flow);
+                told.push(token);
+            }
+            Event::ConnectFailed { token, .. } => {
+                failed.push(token);
+                told.push(token);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    told.sort_unstable();
+    assert_eq!(told, (0..count).collect::<Vec<_>>());
+    (flows, failed)
+}
+
+#[test]
+fn more_flows_than_there_is_room_for() {
+    // At the server's table, at the client's ring of completions, at the listener's, at the client's table.
+    let small = Some(Geometry { cq_entries: 32, ..SMALL });
+    for (what, geometry_a, geometry_b, flows_a, flows_b, room) in [
+        ("the server's table", None, None, 1024, 10, 10),
+        ("the client's table", None, None, 10, 1024, 10),
+        ("the client's completions", small, None, 1024, 1024, 16),
+        ("the listener's completions", None, small, 1024, 1024, 16),
+    ] {
+        let pair = pair_with(|c| c.transport.flows_max = if c.ipv4[0].0 == v4(1) { flows_a } else { flows_b });
+        let mut client = attach_with(&pair.a, "client", geometry_a);
+        let mut server = attach_with(&pair.b, "server", geometry_b);
+        server.listen_wait(888, 0, PATIENCE).unwrap();
+        for round in 0..3 {
+            let reader = thread::spawn(move || {
+                // Takes what comes, so that only the limit in question limits.
+                let mut accepted = 0;
+                while let Some(event) = server.wait_event(Some(Duration::from_millis(300))).unwrap() {
+                    accepted += u64::from(matches!(event, Event::Accepted { .. }));
+                }
+                (server, accepted)
+            });
+            let (flows, failed) = connects(&mut client, to(2, 888), 60);
+            let accepted;
+            (server, accepted) = reader.join().unwrap();
+            assert_eq!(accepted, flows.len() as u64, "{what}");
+            println!("{what}, round {round}: {} connected, {} refused", flows.len(), failed.len());
+            assert!(flows.len() <= room && flows.len() >= room / 2, "{what}: {}", flows.len());
+            let promised = |daemon| counter(daemon, "applications.promised") as usize;
+            eventually("one completion is promised for each flow", || promised(&pair.a) == flows.len());
+            eventually("one completion is promised for each flow", || promised(&pair.b) == flows.len());
+            for &flow in &flows {
+                client.send(flow, b"it works").unwrap();
+                assert_eq!(message(&mut server), b"it works");
+                client.close(flow).unwrap();
+                assert!(matches!(next_real(&mut client), Event::Closed { reason: CloseReason::Local, .. }));
+                assert!(matches!(next_real(&mut server), Event::Closed { reason: CloseReason::Peer, .. }));
+            }
+            for daemon in [&pair.a, &pair.b] {
+                eventually("nothing is promised", || promised(daemon) == 0);
+                eventually("no flow is left", || counter(daemon, "transport.flows") == 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_wait_are_all_served_in_the_end() {
+    let pair = pair();
+    let mut client = attach_with(&pair.a, "client", Some(SMALL));
+    // Nobody has that address: each waits for as long as it takes to find out, and eight fit at once.
+    let (flows, failed) = connects(&mut client, to(99, 1), 100);
+    assert_eq!((flows.len(), failed.len()), (0, 100));
+    // And messages for flows that do not exist, without taking completions meanwhile.
+    let (mut token, mut told) = (0, vec![]);
+    while told.len() < 200 {
+        while token < 200
+            && let Ok(buf) = client.reserve(10)
+        {
+            if client.commit(FlowId::from_raw(12345), buf, Some(token)).is_err() {
+                break;
+            }
+            token += 1;
+        }
+        match next(&mut client) {
+            Event::Delivered { token, delivered: false, .. } => told.push(token),
+            Event::Writable => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(told, (0..200).collect::<Vec<_>>());
+    drop(client);
+    is_empty_again(&pair.a);
+}

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Machnet's `MachnetIovec`.
 #[repr(C)]
@@ -103,10 +103,16 @@ unsafe fn ipv4(text: *const c_char) -> Option<Ipv4Addr> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()?.parse().ok()
 }
 
+/// Somebody was told that the daemon cannot be reached, and it was not reached since.
+static COMPLAINED: AtomicBool = AtomicBool::new(false);
+
 fn complain(function: &str, what: &dyn std::fmt::Display, hint: Option<String>) {
-    let hint = hint.map_or(String::new(), |h| format!("; {h}"));
-    // -1 or null is all that the program gets, so a person is told. Without a standard error nobody is there to read it.
-    let _ = writeln!(std::io::stderr(), "{function}: {what}{hint}");
+    // Once, for a program that tries again and again.
+    if !COMPLAINED.swap(true, Ordering::Relaxed) {
+        let hint = hint.map_or(String::new(), |h| format!("; {h}"));
+        // -1 or null is all that the program gets, so a person is told. Without a standard error nobody is there to read it.
+        let _ = writeln!(std::io::stderr(), "{function}: {what}{hint}");
+    }
 }
 
 /// Waits for what the program has sent.
@@ -130,7 +136,10 @@ extern "C" fn at_exit() {
 #[unsafe(no_mangle)]
 pub extern "C" fn machnet_init() -> c_int {
     guard(|| match barewire_channel::ControlConn::connect(socket_path_default()) {
-        Ok(_) => Ok(0),
+        Ok(_) => {
+            COMPLAINED.store(false, Ordering::Relaxed);
+            Ok(0)
+        }
         Err(e) => {
             complain("machnet_init", &e, e.hint().map(Into::into));
             Err(libc::ECONNREFUSED)
