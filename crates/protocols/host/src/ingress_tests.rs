@@ -27,8 +27,8 @@ fn frame(v6: bool, vlan: Option<u16>, sums: bool, payload: &[u8]) -> Vec<u8> {
 
 fn fast(host: &Host, data: &[u8], state: ChecksumState) -> Option<Datagram> {
     match host.config.vlan {
-        None => host.fast::<ETH>(data, state),
-        Some(vid) if is_tagged(data, vid) => host.fast::<TAGGED>(data, state),
+        None => host.fast::<ETH, false>(data, state),
+        Some(vid) if is_tagged(data, vid) => host.fast::<TAGGED, false>(data, state),
         Some(_) => None,
     }
 }

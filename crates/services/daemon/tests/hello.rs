@@ -298,11 +298,13 @@ fn who_leaves_when_it_has_heard_the_end_spoils_nothing() {
         let flow = connect(&mut client, to(2, 888));
         client.send(flow, &pattern(i, 3000)).unwrap();
         client.close(flow).unwrap();
-        let server = thread::spawn(move || loop {
-            match next(&mut server) {
-                Event::Message(m) => server.release(m),
-                Event::Closed { reason, .. } => break reason,
-                _ => {}
+        let server = thread::spawn(move || {
+            loop {
+                match next(&mut server) {
+                    Event::Message(m) => server.release(m),
+                    Event::Closed { reason, .. } => break reason,
+                    _ => {}
+                }
             }
         });
         assert_eq!(next_real(&mut client), Event::Closed { flow, reason: CloseReason::Local }, "round {i}");
@@ -375,7 +377,9 @@ fn over_a_veth_pair() {
         let mut server = attach(&b, "server");
         let mut client = attach(&a, "client");
         server.listen_wait(888, 0, PATIENCE).unwrap();
-        for (n, ip) in [hosts.eth_b.v4.into(), std::net::IpAddr::from(hosts.eth_b.v6.unwrap())].into_iter().enumerate() {
+        for (n, ip) in
+            [hosts.eth_b.v4.into(), std::net::IpAddr::from(hosts.eth_b.v6.unwrap())].into_iter().enumerate()
+        {
             let flow = connect(&mut client, (ip, 888).into());
             let back = accept(&mut server);
             for i in 0..200 {
@@ -389,7 +393,10 @@ fn over_a_veth_pair() {
                 let start = barewire_engine::now();
                 drop(client);
                 assert_eq!(next_real(&mut server), Event::Closed { flow: back, reason: CloseReason::Reset });
-                println!("{scheme}: the peer of an application that left knew after {}", barewire_engine::now().since(start));
+                println!(
+                    "{scheme}: the peer of an application that left knew after {}",
+                    barewire_engine::now().since(start)
+                );
                 client = attach(&a, "another");
             } else {
                 client.close(flow).unwrap();

@@ -304,7 +304,8 @@ fn more_flows_than_there_is_room_for() {
         ("the client's completions", small, None, 1024, 1024, 16),
         ("the listener's completions", None, small, 1024, 1024, 16),
     ] {
-        let pair = pair_with(|c| c.transport.flows_max = if c.ipv4[0].0 == v4(1) { flows_a } else { flows_b });
+        let pair =
+            pair_with(|c| c.transport.flows_max = if c.ipv4[0].0 == v4(1) { flows_a } else { flows_b });
         let mut client = attach_with(&pair.a, "client", geometry_a);
         let mut server = attach_with(&pair.b, "server", geometry_b);
         server.listen_wait(888, 0, PATIENCE).unwrap();
