@@ -138,6 +138,33 @@ fn a_daemon_that_found_no_room_is_woken_by_room() {
 }
 
 #[test]
+fn a_daemon_that_waits_for_room_lets_requests_lie() {
+    let (mut daemon, mut app) = pair();
+    // All room is spoken for, and a request that is held back stands before another.
+    for flow in 0..8 {
+        assert!(daemon.complete(&Completion::Closed { flow, reason: 0 }));
+    }
+    daemon.flush();
+    assert!(!daemon.cq_has_room(1));
+    assert!(app.submit(&Request::Close { flow: 1 }));
+    app.flush();
+    assert!(daemon.prepare_wait_for_room(), "a request is no reason to stay awake");
+    assert!(app.submit(&Request::Close { flow: 2 }));
+    app.flush();
+    assert!(!is_readable(daemon.wake_fd()), "nor is another");
+    assert!(app.next_completion().is_some());
+    assert!(!app.arm(), "there are more");
+    assert!(is_readable(daemon.wake_fd()), "room is");
+    daemon.finish_wait();
+    assert!(!is_readable(daemon.wake_fd()));
+    assert!(daemon.cq_has_room(1));
+    assert!(!daemon.prepare_wait(), "now the requests count again");
+    daemon.finish_wait();
+    assert_eq!(daemon.next_request(), Some(Ok(Request::Close { flow: 1 })));
+    assert_eq!(daemon.next_request(), Some(Ok(Request::Close { flow: 2 })));
+}
+
+#[test]
 fn a_closed_channel_wakes_after_its_last_completion() {
     let (mut daemon, mut app) = pair();
     let waiter = thread::spawn(move || {

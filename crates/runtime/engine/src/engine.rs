@@ -275,10 +275,6 @@ impl Engine {
         if woken.any {
             self.counters.wakes.add(1);
             self.just_woken = true;
-        } else {
-            // What is due at a deadline (a flow that ends its lingering) need not be work, yet it changes gauges, and the next
-            // sleep may be long.
-            self.unpublished = true;
         }
         if woken.waker {
             self.waker.drain();

@@ -56,6 +56,8 @@ pub(crate) struct DaemonAgent {
     /// Grows when an application comes or goes.
     generation: u64,
     applications: usize,
+    /// Flows after the last cycle.
+    flows: u32,
     port_is_down: bool,
     /// To the daemon's other engines, where there are any.
     links: Option<Links>,
@@ -77,6 +79,7 @@ impl DaemonAgent {
             offences: Offences::default(),
             generation: 0,
             applications: 0,
+            flows: 0,
             port_is_down: false,
             links,
         }
@@ -493,7 +496,14 @@ impl Agent for DaemonAgent {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
-        let work = self.obey(now) + self.cycle(now);
+        let mut work = self.obey(now) + self.cycle(now);
+        let flows = self.stack.endpoint().flows_used();
+        if self.flows != flows {
+            // A flow that ends its lingering moves no frame and tells nobody. It is work all the same, or its gauge would be
+            // published after the next sleep, however long.
+            self.flows = flows;
+            work += 1;
+        }
         if work > 0 {
             self.flush(now);
         }
