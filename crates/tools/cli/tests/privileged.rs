@@ -103,7 +103,7 @@ fn the_published_tables_come_with_ours() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     let rows = document["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 16);
+    assert_eq!(rows.len(), 20);
     for window in [1, 32] {
         let over = rows.iter().filter(|r| r["mode"] == "embedded" && r["window"] == window);
         let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();

@@ -180,7 +180,7 @@ fn daemons_are_started_for_a_run_and_park() {
     let row = &document["rows"][0];
     assert_eq!(
         (&row["mode"], &row["idle"], &row["over"]),
-        (&"daemon".into(), &"yield".into(), &"mem".into())
+        (&"daemon".into(), &"park".into(), &"mem".into())
     );
     assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
 }
