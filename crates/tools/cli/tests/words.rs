@@ -178,10 +178,7 @@ fn daemons_are_started_for_a_run_and_park() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     let row = &document["rows"][0];
-    assert_eq!(
-        (&row["mode"], &row["idle"], &row["over"]),
-        (&"daemon".into(), &"park".into(), &"mem".into())
-    );
+    assert_eq!((&row["mode"], &row["idle"], &row["over"]), (&"daemon".into(), &"park".into(), &"mem".into()));
     assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
 }
 
