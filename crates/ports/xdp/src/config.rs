@@ -29,7 +29,8 @@ pub enum Mode {
 /// Where the program hooks in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
-    /// In the driver where it can, else in the kernel's generic path.
+    /// In the driver where it can, else in the kernel's generic path; on a veth in the generic path, which is the shorter one
+    /// there.
     #[default]
     Auto,
     /// In the driver, or opening fails.

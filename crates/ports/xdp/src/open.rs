@@ -224,7 +224,12 @@ impl Opening<'_> {
     fn attach(&self, program: &OwnedFd) -> Result<(OwnedFd, bool, String), OpenError> {
         let attach = |flags| retry_busy(|| sys::attach(program, self.interface.index, flags));
         let mut refused = None;
-        if self.config.attach != Attach::Generic {
+        // A veth's native hook wants headroom that a frame sent by AF_XDP does not have: the kernel copies it into a new buffer
+        // first, which the generic hook does not (benches/runs/2026-11-21-message-service/xdp-attach-abab.txt).
+        let better_generic = self.config.attach == Attach::Auto
+            && self.config.mode != Mode::ZeroCopy
+            && self.interface.driver == "veth";
+        if self.config.attach != Attach::Generic && !better_generic {
             match attach(sys::ATTACH_NATIVE) {
                 Ok(link) => return Ok((link, true, "native hook".to_owned())),
                 Err(e) => {
@@ -240,6 +245,7 @@ impl Opening<'_> {
         let link = attach(sys::ATTACH_GENERIC).map_err(|e| self.attach_failed(e, "generic"))?;
         let why = match refused {
             Some(e) => format!("generic hook (the driver refused the native one: {})", plain(&e)),
+            None if better_generic => "generic hook (a veth's native one copies once more)".to_owned(),
             None => "generic hook (as asked)".to_owned(),
         };
         Ok((link, false, why))

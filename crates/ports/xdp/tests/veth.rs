@@ -82,7 +82,7 @@ fn conformance(name: &'static str, queues: u32, change: fn(&mut XdpConfig)) {
 
 #[test]
 fn conformance_native() {
-    conformance("conformance_native", 1, |_| {});
+    conformance("conformance_native", 1, |c| c.attach = Attach::Native);
 }
 
 #[test]
@@ -105,6 +105,7 @@ fn conformance_without_wakeup_flag() {
 #[test]
 fn conformance_with_several_queues_and_busy_polling() {
     conformance("conformance_with_several_queues", 4, |c| {
+        c.attach = Attach::Native;
         c.busy_poll = Some(barewire_xdp::BusyPoll { timeout_us: 20, budget: 64 });
     });
 }
@@ -113,7 +114,8 @@ fn conformance_with_several_queues_and_busy_polling() {
 fn what_was_chosen_is_said() {
     with_veth("what_was_chosen_is_said", 2, || {
         let p = pool(64);
-        let port = open(XdpConfig { mode: Mode::Copy, ..XdpConfig::new(NEAR) }, &p);
+        let native = XdpConfig { mode: Mode::Copy, attach: Attach::Native, ..XdpConfig::new(NEAR) };
+        let port = open(native, &p);
         let caps = port.caps();
         assert_eq!((caps.mtu, caps.frame_max, caps.queues), (1500, 1514, 2));
         assert!(caps.in_place && !caps.zero_copy && caps.mac.is_some());
@@ -123,6 +125,9 @@ fn what_was_chosen_is_said() {
         assert_eq!(port.held_by_kernel(), 32, "half of the pool waits for frames");
         drop(port);
         assert_eq!(p.available(), 64);
+        let port = open(XdpConfig::new(NEAR), &p);
+        assert!(port.caps().description.contains("generic hook (a veth's native one"), "{port:?}");
+        drop(port);
         let port = open(XdpConfig { attach: Attach::Generic, ..XdpConfig::new(NEAR) }, &p);
         assert!(port.caps().description.contains("generic hook (as asked)"), "{port:?}");
         assert!(port.caps().description.contains("copy (zero copy needs the native hook)"), "{port:?}");
