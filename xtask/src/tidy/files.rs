@@ -94,7 +94,7 @@ fn machine_path(line: &str) -> Option<String> {
     MACHINE_PATHS.iter().find_map(|(folder, made_up)| {
         let prefix = format!("/{folder}/");
         line.match_indices(&prefix).find_map(|(at, _)| {
-            // `net/work/x` and `../root/x` are paths of the tree.
+            // `net/root/x` and `../root/x` are paths of the tree.
             if line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.*}".contains(c)) {
                 return None;
             }
@@ -198,7 +198,7 @@ mod tests {
         }
         assert_eq!(machine_path(&at("home", "alice/x")), None);
         assert_eq!(machine_path(&at("home", "\"")), None);
-        assert_eq!(machine_path("net/work/x ../root/x a-b/home/x"), None);
+        assert_eq!(machine_path("net/root/x ../root/x a-b/home/x"), None);
         let both = format!("{} {}", at("home", "bob"), at("home", "carol"));
         assert_eq!(machine_path(&both), Some(format!("/{}/carol", "home")));
     }
