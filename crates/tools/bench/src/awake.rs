@@ -1,5 +1,8 @@
 //! Keeping cores awake: what [`IdleState::Warm`](crate::IdleState::Warm) means.
 
+use crate::interleave::CellError;
+use crate::row::IdleState;
+use barewire_base::Duration;
 use barewire_measure::{allowed_cores, pin_to_core};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,6 +19,22 @@ const IDLE_STATES: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1";
 const SPINS_PER_YIELD: u32 = 16;
 /// What `nice(2)` is asked for: more than it grants, and it grants the lowest there is.
 const LOWEST: i32 = 40;
+
+/// How long the machine is left alone before a cold run.
+pub const COLD_PAUSE: Duration = Duration::from_secs(1);
+
+/// Wakes cores up or lets them fall asleep, as a row says. What it returns ends the state when dropped.
+pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwake>, CellError> {
+    match state {
+        IdleState::Warm => KeepAwake::start(cores)
+            .map(Some)
+            .map_err(|source| CellError::Setup { what: "keeping cores awake", source }),
+        IdleState::Cold => {
+            std::thread::sleep(COLD_PAUSE.into());
+            Ok(None)
+        }
+    }
+}
 
 /// Cores that do not go to sleep when they have nothing to do, so that a thread's wake-up does not include the core's. Undone on
 /// drop.
@@ -97,7 +116,6 @@ impl Drop for KeepAwake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Times that any core entered an idle state that it has to be woken from.
     fn sleeps() -> u64 {
@@ -120,9 +138,9 @@ mod tests {
             return;
         }
         // Cores that are asleep at this moment leave once more.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20).into());
         let before = sleeps();
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100).into());
         assert_eq!(sleeps(), before);
         assert_eq!(awake.method(), "idle loop held at 0 us");
     }
@@ -146,7 +164,7 @@ mod tests {
         drop(awake);
         // The thread is joined when it can do no more; its entry in /proc goes a moment later.
         let gone = (0..1000).any(|_| {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1).into());
             !task.exists()
         });
         assert!(gone);

@@ -1,11 +1,11 @@
 //! barewire through its daemons: client, its daemon, the server's daemon, server. The daemons are processes of their own, as
 //! they are in use; client and server are threads of this one.
 
-use crate::awake::KeepAwake;
+use crate::awake::settle;
 use crate::driver::{self, RunResult};
 use crate::embedded::SERVER_PORT;
 use crate::interleave::{Cell, CellError};
-use crate::kernel::{COLD_PAUSE, watched};
+use crate::kernel::watched;
 use crate::row::{CellInfo, IdleState};
 use crate::workload::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Geometry, SendError, WaitError};
@@ -163,16 +163,7 @@ impl Cell for DaemonCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = match self.info.idle_state {
-            IdleState::Warm => Some(
-                KeepAwake::start(&cores)
-                    .map_err(|source| CellError::Setup { what: "keeping cores awake", source })?,
-            ),
-            IdleState::Cold => {
-                std::thread::sleep(COLD_PAUSE.into());
-                None
-            }
-        };
+        let _awake = settle(self.info.idle_state, &cores)?;
         self.run_once().map_err(CellError::Other)
     }
 }
@@ -232,8 +223,7 @@ impl Drop for DaemonProcess {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        let end = std::time::Duration::as_millis(&STOP_TIMEOUT) as u64;
-        for _ in 0..end {
+        for _ in 0..STOP_TIMEOUT.as_millis() {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }

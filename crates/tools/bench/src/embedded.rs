@@ -1,9 +1,9 @@
 //! barewire without a daemon: an engine in the client's own thread and one in the server's.
 
-use crate::awake::KeepAwake;
+use crate::awake::settle;
 use crate::driver::{self, RunResult};
 use crate::interleave::{Cell, CellError};
-use crate::kernel::{COLD_PAUSE, watched};
+use crate::kernel::watched;
 use crate::row::{CellInfo, IdleState};
 use crate::workload::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
 use barewire_base::Duration;
@@ -400,16 +400,7 @@ impl Cell for EmbeddedCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = match self.info.idle_state {
-            IdleState::Warm => Some(
-                KeepAwake::start(&cores)
-                    .map_err(|source| CellError::Setup { what: "keeping cores awake", source })?,
-            ),
-            IdleState::Cold => {
-                std::thread::sleep(COLD_PAUSE.into());
-                None
-            }
-        };
+        let _awake = settle(self.info.idle_state, &cores)?;
         let result = match self.wires {
             Wires::MemOneThread => self.run_one_thread(),
             _ => self.run_two_threads(),

@@ -1,11 +1,11 @@
 //! Embedded endpoints on ports that are named by a URI: two in this process, or one here and one on another machine.
 
-use crate::awake::KeepAwake;
+use crate::awake::settle;
 use crate::driver::{self, RunResult};
 use crate::embedded::{EchoServer, EmbeddedClient, Idle, config_for};
 use crate::interleave::{Cell, CellError};
 use crate::interrupt::interrupted;
-use crate::kernel::{COLD_PAUSE, watched};
+use crate::kernel::watched;
 use crate::plan::Over;
 use crate::row::{CellInfo, IdleState};
 use crate::workload::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
@@ -150,19 +150,6 @@ impl RequestResponse for Resting {
             rest(self.idle);
         }
         Ok(responses)
-    }
-}
-
-/// Wakes cores up or lets them fall asleep, as a row says. What it returns ends the state when dropped.
-fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwake>, CellError> {
-    match state {
-        IdleState::Warm => KeepAwake::start(cores)
-            .map(Some)
-            .map_err(|source| CellError::Setup { what: "keeping cores awake", source }),
-        IdleState::Cold => {
-            std::thread::sleep(COLD_PAUSE.into());
-            Ok(None)
-        }
     }
 }
 

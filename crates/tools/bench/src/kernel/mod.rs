@@ -14,7 +14,7 @@ mod server;
 
 pub use client::KernelClient;
 
-use crate::awake::KeepAwake;
+use crate::awake::settle;
 use crate::driver::{self, RunResult};
 use crate::interleave::{Cell, CellError};
 use crate::row::{CellInfo, IdleState};
@@ -33,8 +33,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const CONNECTIONS_MAX: u32 = 64;
 /// Largest message over UDP: an IPv4 datagram's payload. From the MTU on the kernel fragments it.
 pub const UDP_SIZE_MAX: u32 = 65_507;
-/// How long the machine is left alone before a cold run.
-pub const COLD_PAUSE: Duration = Duration::from_secs(1);
 /// A request over UDP that was not answered for so long is sent again.
 pub const UDP_RESEND_AFTER: Duration = Duration::from_millis(50);
 /// Socket buffers asked for over UDP, where an overrun is a loss.
@@ -188,16 +186,7 @@ impl Cell for KernelCell {
             .map_err(|source| CellError::Setup { what: "client sockets", source })?;
 
         let cores: Vec<usize> = self.client_core.into_iter().chain(self.server_core).collect();
-        let awake = match self.info.idle_state {
-            IdleState::Warm => Some(
-                KeepAwake::start(&cores)
-                    .map_err(|source| CellError::Setup { what: "keeping cores awake", source })?,
-            ),
-            IdleState::Cold => {
-                std::thread::sleep(COLD_PAUSE.into());
-                None
-            }
-        };
+        let awake = settle(self.info.idle_state, &cores)?;
 
         let stop = AtomicBool::new(false);
         let watch = Contention::start();
