@@ -79,6 +79,24 @@ reasons! {
     NoCredit = "no_credit",
     /// Taken out by a fault port or a simulated link.
     Injected = "injected",
+    /// The switch has no P4 program yet.
+    NoProgram = "no_program",
+    /// The P4 program said so.
+    ProgramDrop = "program_drop",
+    /// The P4 program sent it to a port that the switch does not have.
+    UnknownPort = "unknown_port",
+    /// An egress queue, or the queue of packets that go round again, was full.
+    QueueFull = "queue_full",
+    /// The P4 program named a priority that its port has no queue for.
+    BadPriority = "bad_priority",
+    /// A multicast group without members, or a mirror session that is not set.
+    NoReplica = "no_replica",
+    /// Headers grew beyond the room before the packet.
+    NoHeadroom = "no_headroom",
+    /// An `assert` of the P4 program failed.
+    AssertFailed = "assert_failed",
+    /// An `assume` of the P4 program failed.
+    AssumeFailed = "assume_failed",
     /// The port is down or its queue refused the frame.
     PortDown = "port_down",
     /// Checksum left to hardware by the sender and not completed.

@@ -22,6 +22,51 @@ pub enum ChecksumState {
     },
 }
 
+/// How a frame that is larger than its medium is to be cut into packets (`gso_type` of `linux/virtio_net.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum GsoKind {
+    /// TCP over IPv4.
+    Tcp4 = 1,
+    /// TCP over IPv6.
+    Tcp6 = 2,
+    /// UDP over either: each piece becomes a datagram of its own.
+    UdpL4 = 3,
+}
+
+/// A frame that its sender left whole, to be cut later (generic segmentation offload): its headers stand for those of every piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gso {
+    /// How it is cut.
+    pub kind: GsoKind,
+    /// A TCP segment that carries an ECN mark (CWR), which belongs to the first piece alone.
+    pub ecn: bool,
+    /// Payload bytes of each piece but the last.
+    pub size: u16,
+}
+
+/// Bits of [`Meta::offload`]: two for the checksum, two for the kind of [`Gso`], one for its mark.
+const CSUM_MASK: u8 = 0b11;
+const CSUM_VERIFIED: u8 = 1;
+const CSUM_PARTIAL: u8 = 2;
+const GSO_SHIFT: u32 = 2;
+const GSO_MASK: u8 = 0b11 << GSO_SHIFT;
+const GSO_ECN: u8 = 1 << 4;
+
+impl Meta {
+    /// Moves the place of an unfinished checksum by `delta` bytes; one that would lie in front of the frame is no more.
+    #[inline]
+    fn shift_partial(&mut self, delta: i64) {
+        if self.offload & CSUM_MASK == CSUM_PARTIAL {
+            match i64::from(self.csum_start) + delta {
+                // Past the largest number no frame reaches: whoever completes the checksum refuses it.
+                start if start >= 0 => self.csum_start = u16::try_from(start).unwrap_or(u16::MAX),
+                _ => self.offload &= !CSUM_MASK,
+            }
+        }
+    }
+}
+
 /// One frame: a moved, 16-byte handle. Dropping it gives the chunk back to its pool.
 ///
 /// Neither `Send` nor `Sync`: a frame stays on the thread of its pool.
@@ -127,7 +172,7 @@ impl Frame {
     }
 
     /// Grows the data by `n` bytes at the front (their content is whatever the headroom held). False, with nothing
-    /// changed, when there is not that much headroom.
+    /// changed, when there is not that much headroom. The mark of an unfinished checksum goes on naming the same bytes.
     #[inline]
     #[must_use]
     pub fn push_front(&mut self, n: usize) -> bool {
@@ -137,11 +182,13 @@ impl Frame {
         self.update(|m| {
             m.offset -= n as u32;
             m.len += n as u32;
+            m.shift_partial(n as i64);
         });
         true
     }
 
-    /// Cuts `n` bytes off the front. False, with nothing changed, when the data is shorter.
+    /// Cuts `n` bytes off the front. False, with nothing changed, when the data is shorter. The mark of an unfinished
+    /// checksum goes on naming the same bytes, or vanishes with them.
     #[inline]
     #[must_use]
     pub fn pull_front(&mut self, n: usize) -> bool {
@@ -151,6 +198,7 @@ impl Frame {
         self.update(|m| {
             m.offset += n as u32;
             m.len -= n as u32;
+            m.shift_partial(-(n as i64));
         });
         true
     }
@@ -195,9 +243,9 @@ impl Frame {
     #[inline]
     pub fn checksum(&self) -> ChecksumState {
         let m = self.meta();
-        match m.csum {
-            1 => ChecksumState::Verified,
-            2 => ChecksumState::Partial { start: m.csum_start, offset: m.csum_offset },
+        match m.offload & CSUM_MASK {
+            CSUM_VERIFIED => ChecksumState::Verified,
+            CSUM_PARTIAL => ChecksumState::Partial { start: m.csum_start, offset: m.csum_offset },
             _ => ChecksumState::Unknown,
         }
     }
@@ -205,15 +253,50 @@ impl Frame {
     /// Records what is known of the transport checksum.
     #[inline]
     pub fn set_checksum(&mut self, state: ChecksumState) {
-        self.update(|m| match state {
-            ChecksumState::Unknown => m.csum = 0,
-            ChecksumState::Verified => m.csum = 1,
-            ChecksumState::Partial { start, offset } => {
-                m.csum = 2;
-                m.csum_start = start;
-                m.csum_offset = offset;
+        self.update(|m| {
+            m.offload &= !CSUM_MASK;
+            match state {
+                ChecksumState::Unknown => {}
+                ChecksumState::Verified => m.offload |= CSUM_VERIFIED,
+                ChecksumState::Partial { start, offset } => {
+                    m.offload |= CSUM_PARTIAL;
+                    m.csum_start = start;
+                    m.csum_offset = offset;
+                }
             }
         });
+    }
+
+    /// How the frame is to be cut, if its sender left it whole.
+    #[inline]
+    pub fn gso(&self) -> Option<Gso> {
+        let m = self.meta();
+        let kind = match (m.offload & GSO_MASK) >> GSO_SHIFT {
+            0 => return None,
+            1 => GsoKind::Tcp4,
+            2 => GsoKind::Tcp6,
+            _ => GsoKind::UdpL4,
+        };
+        Some(Gso { kind, ecn: m.offload & GSO_ECN != 0, size: m.gso_size })
+    }
+
+    /// Marks the frame as one to be cut, or takes the mark off.
+    #[inline]
+    pub fn set_gso(&mut self, gso: Option<Gso>) {
+        self.update(|m| {
+            m.offload &= !(GSO_MASK | GSO_ECN);
+            if let Some(Gso { kind, ecn, size }) = gso {
+                m.offload |= (kind as u8) << GSO_SHIFT | if ecn { GSO_ECN } else { 0 };
+                m.gso_size = size;
+            }
+        });
+    }
+
+    /// Moves the place of an unfinished checksum by `delta` bytes: for who moved the transport header within the frame. Not
+    /// needed after [`push_front`](Self::push_front) and [`pull_front`](Self::pull_front), which leave every byte in place.
+    #[inline]
+    pub fn shift_offloads(&mut self, delta: i32) {
+        self.update(|m| m.shift_partial(i64::from(delta)));
     }
 
     /// A second frame of the same pool with the same bytes, offset, stamp and port; `None` when the pool is empty.

@@ -20,6 +20,6 @@ mod pool;
 mod stamp;
 
 pub use burst::{BURST_MAX, Burst};
-pub use frame::{ChecksumState, Frame};
+pub use frame::{ChecksumState, Frame, Gso, GsoKind};
 pub use pool::{CHUNK_LEN_DEFAULT, HEADROOM_DEFAULT, Pool, PoolConfig, PoolError, leaked_pools};
 pub use stamp::{ClockDomain, Stamp, StampSource};

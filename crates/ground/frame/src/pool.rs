@@ -23,7 +23,8 @@ pub fn leaked_pools() -> usize {
 pub struct PoolConfig {
     /// Number of chunks.
     pub frames: u32,
-    /// Bytes of each chunk: a power of two from 2048 to 65536. AF_XDP takes 2048 and 4096.
+    /// Bytes of each chunk: a power of two from 2048 to 131072. AF_XDP takes 2048 and 4096; frames that are left whole for
+    /// segmentation want 65536, and the largest of them 131072.
     pub chunk_len: u32,
     /// Bytes before the data of a new frame.
     pub headroom: u32,
@@ -75,10 +76,15 @@ pub(crate) struct Meta {
     pub csum_start: u16,
     pub csum_offset: u16,
     pub port: u16,
+    pub gso_size: u16,
     pub source: StampSource,
     pub clock: ClockDomain,
-    pub csum: u8,
+    /// State of the checksum, and how the frame is to be cut: see `frame.rs`.
+    pub offload: u8,
 }
+
+// Two to a cache line.
+const _: () = assert!(size_of::<Meta>() == 32);
 
 pub(crate) struct Inner {
     base: NonNull<u8>,
@@ -142,8 +148,8 @@ impl Pool {
         if frames == 0 {
             return Err(PoolError::BadConfig("frames must be at least 1"));
         }
-        if !chunk_len.is_power_of_two() || !(2048..=65536).contains(&chunk_len) {
-            return Err(PoolError::BadConfig("chunk_len must be a power of two from 2048 to 65536"));
+        if !chunk_len.is_power_of_two() || !(2048..=131_072).contains(&chunk_len) {
+            return Err(PoolError::BadConfig("chunk_len must be a power of two from 2048 to 131072"));
         }
         if headroom >= chunk_len {
             return Err(PoolError::BadConfig("headroom must be below chunk_len"));

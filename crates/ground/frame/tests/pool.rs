@@ -48,6 +48,49 @@ fn a_clone_copies_bytes_and_metadata() {
 }
 
 #[test]
+fn offload_marks_are_kept_apart_and_follow_the_front() {
+    let pool = pool(2);
+    let mut f = pool.alloc_from(&[0xa5; 100]).unwrap();
+    let (udp, tcp) = (
+        Gso { kind: GsoKind::UdpL4, ecn: false, size: 1000 },
+        Gso { kind: GsoKind::Tcp6, ecn: true, size: 65535 },
+    );
+    let partial = |start| ChecksumState::Partial { start, offset: 16 };
+    assert_eq!((f.gso(), f.checksum()), (None, ChecksumState::Unknown));
+    f.set_checksum(partial(34));
+    for gso in [udp, tcp, Gso { kind: GsoKind::Tcp4, ecn: true, size: 1 }] {
+        f.set_gso(Some(gso));
+        assert_eq!((f.gso(), f.checksum()), (Some(gso), partial(34)));
+        assert_eq!(f.try_clone().unwrap().gso(), Some(gso));
+    }
+    f.set_checksum(ChecksumState::Verified);
+    assert_eq!((f.gso().unwrap().size, f.checksum()), (1, ChecksumState::Verified));
+    f.set_gso(None);
+    assert_eq!((f.gso(), f.checksum()), (None, ChecksumState::Verified));
+    assert!(f.push_front(4) && f.checksum() == ChecksumState::Verified, "no place, nothing to move");
+
+    f.set_checksum(partial(34));
+    assert!(f.push_front(4));
+    assert_eq!(f.checksum(), partial(38));
+    assert!(f.pull_front(38));
+    assert_eq!(f.checksum(), partial(0), "the first byte");
+    f.shift_offloads(20);
+    assert_eq!(f.checksum(), partial(20));
+    f.set_gso(Some(udp));
+    f.shift_offloads(i32::MAX);
+    assert_eq!(f.checksum(), partial(u16::MAX), "far outside: refused by whoever completes it");
+    f.set_checksum(partial(3));
+    assert!(f.pull_front(4));
+    assert_eq!((f.checksum(), f.gso()), (ChecksumState::Unknown, Some(udp)), "its bytes are gone");
+    f.set_checksum(partial(3));
+    f.shift_offloads(i32::MIN);
+    assert_eq!(f.checksum(), ChecksumState::Unknown);
+    let index = f.into_index();
+    // SAFETY: the index came from this pool just now and nobody else has it.
+    assert_eq!(unsafe { pool.reclaim(index, 0, 9) }.unwrap().gso(), None, "a chunk that comes back has no mark");
+}
+
+#[test]
 fn an_index_goes_out_and_comes_back() {
     let pool = pool(1);
     let f = pool.alloc_from(b"to the kernel").unwrap();
@@ -78,7 +121,7 @@ fn a_frame_that_outlives_its_pool_is_counted_and_harmless() {
 
 #[test]
 fn bad_configurations_are_refused() {
-    for (frames, chunk_len, headroom) in [(0, 2048, 0), (1, 2000, 0), (1, 1024, 0), (1, 2048, 2048)] {
+    for (frames, chunk_len, headroom) in [(0, 2048, 0), (1, 2000, 0), (1, 1024, 0), (1, 2048, 2048), (1, 1 << 18, 0)] {
         assert!(Pool::new(PoolConfig { frames, chunk_len, headroom, huge_pages: false }).is_err());
     }
 }

@@ -10,6 +10,8 @@ pub enum StampBy {
     Kernel,
     /// The card, where driver and card can; else the kernel. Switches the card's stamping on for all frames.
     Hardware,
+    /// Nobody before the engine that finds the frame: the cheapest.
+    Engine,
 }
 
 /// How the kernel spreads frames over the sockets of a group (packet(7), `PACKET_FANOUT`).
@@ -45,17 +47,21 @@ pub struct Fanout {
 pub struct PacketConfig {
     /// Interface name, in the caller's network namespace.
     pub interface: String,
-    /// Slots of the receive ring, a power of two.
+    /// Slots of the receive ring, a power of two; 0: no ring, a system call for each burst writes straight into frames.
     pub rx_ring: u32,
-    /// Slots of the transmit ring, a power of two.
+    /// Slots of the transmit ring, a power of two; 0: no ring, a system call for each burst reads straight out of frames.
     pub tx_ring: u32,
-    /// Send past the queueing discipline, straight to the driver.
+    /// Send past the queueing discipline, straight to the driver. Not with `gso`: who goes that way must not leave the
+    /// cutting to the kernel.
     pub qdisc_bypass: bool,
     /// Do not receive what this machine sends on the interface.
     pub ignore_outgoing: bool,
     /// Exchange a `struct virtio_net_hdr` with each frame: the kernel says where an unfinished checksum lies, and
     /// completes ours. Also admits frames larger than the MTU (of a sender that segments late) up to the pool's chunk.
     pub vnet_hdr: bool,
+    /// Exchange frames that are to be cut later, whole and marked ([`Frame::gso`](barewire_frame::Frame::gso)), in both
+    /// directions. Needs `vnet_hdr` and a pool whose chunks hold 64 KiB.
+    pub gso: bool,
     /// Receive frames to other addresses, too.
     pub promiscuous: bool,
     /// Share the interface's frames with other sockets.
@@ -74,15 +80,30 @@ impl PacketConfig {
             qdisc_bypass: true,
             ignore_outgoing: true,
             vnet_hdr: false,
+            gso: false,
             promiscuous: false,
             fanout: None,
             stamp: StampBy::Kernel,
         }
     }
 
-    /// Reads `packet:INTERFACE` with the options `rx=`, `tx=` (ring slots), `qdisc_bypass=1|0`, `ignore_outgoing=1|0`,
-    /// `vnet_hdr=0|1`, `promiscuous=0|1`, `fanout=ID`, `fanout_mode=hash|round_robin|cpu|rollover|random|queue`,
-    /// `stamp=kernel|hardware`.
+    /// The defaults for an interface whose frames may be whole segments of 64 KiB: no rings, whose slots would each hold the
+    /// largest frame.
+    pub fn with_gso(interface: &str) -> PacketConfig {
+        PacketConfig {
+            rx_ring: 0,
+            tx_ring: 0,
+            qdisc_bypass: false,
+            vnet_hdr: true,
+            gso: true,
+            ..PacketConfig::new(interface)
+        }
+    }
+
+    /// Reads `packet:INTERFACE` with the options `rx=`, `tx=` (ring slots, 0 for none), `qdisc_bypass=1|0`,
+    /// `ignore_outgoing=1|0`, `vnet_hdr=0|1`, `gso=0|1` (with the defaults of [`with_gso`](Self::with_gso)),
+    /// `promiscuous=0|1`, `fanout=ID`, `fanout_mode=hash|round_robin|cpu|rollover|random|queue`,
+    /// `stamp=kernel|hardware|engine`.
     ///
     /// # Errors
     /// [`OpenError::BadUri`] that names the option, with the nearest right word.
@@ -91,7 +112,10 @@ impl PacketConfig {
         if uri.scheme != "packet" {
             return Err(uri.bad("not a `packet:` port"));
         }
-        let mut config = PacketConfig::new(&uri.target);
+        let mut config = match uri.take_flag("gso")? {
+            true => PacketConfig::with_gso(&uri.target),
+            false => PacketConfig::new(&uri.target),
+        };
         config.rx_ring = uri.take_or("rx", config.rx_ring)?;
         config.tx_ring = uri.take_or("tx", config.tx_ring)?;
         for (key, to) in [
@@ -122,7 +146,8 @@ impl PacketConfig {
             (None, Some(_)) => return Err(uri.bad("`fanout_mode` needs `fanout=ID`")),
             (None, None) => None,
         };
-        let sources = [("kernel", StampBy::Kernel), ("hardware", StampBy::Hardware)];
+        let sources =
+            [("kernel", StampBy::Kernel), ("hardware", StampBy::Hardware), ("engine", StampBy::Engine)];
         config.stamp = uri.take_choice("stamp", &sources)?.unwrap_or_default();
         uri.finish()?;
         Ok(config)
@@ -131,11 +156,20 @@ impl PacketConfig {
     /// What breaks a bound, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, slots) in [("rx", self.rx_ring), ("tx", self.tx_ring)] {
-            if !slots.is_power_of_two() || !(2..=1 << 16).contains(&slots) {
+            if slots != 0 && (!slots.is_power_of_two() || !(2..=1 << 16).contains(&slots)) {
                 return Err(format!(
-                    "ring `{name}` of {slots} slots: a power of two from 2 to 65536 is needed"
+                    "ring `{name}` of {slots} slots: a power of two from 2 to 65536 is needed, or 0 for none"
                 ));
             }
+        }
+        if self.gso && !self.vnet_hdr {
+            return Err("`gso=1` needs `vnet_hdr=1`".to_owned());
+        }
+        if self.gso && self.qdisc_bypass {
+            return Err("`gso=1` needs `qdisc_bypass=0`: past it the kernel cuts no frame".to_owned());
+        }
+        if self.stamp == StampBy::Hardware && self.rx_ring == 0 {
+            return Err("`stamp=hardware` needs a receive ring".to_owned());
         }
         Ok(())
     }
@@ -163,11 +197,17 @@ mod tests {
             qdisc_bypass: false,
             ignore_outgoing: false,
             vnet_hdr: true,
+            gso: false,
             promiscuous: true,
             fanout: Some(Fanout { id: 7, mode: FanoutMode::Cpu }),
             stamp: StampBy::Hardware,
         };
         assert_eq!(c.unwrap(), expected);
+        let c = config("packet:eth0?gso=1&rx=64&stamp=engine").unwrap();
+        let expected =
+            PacketConfig { rx_ring: 64, stamp: StampBy::Engine, ..PacketConfig::with_gso("eth0") };
+        assert_eq!((&c, c.check()), (&expected, Ok(())));
+        assert_eq!((c.tx_ring, c.vnet_hdr, c.qdisc_bypass), (0, true, false));
     }
 
     #[test]
@@ -176,13 +216,15 @@ mod tests {
             ("packet:eth0?qdisk_bypass=1", "did you mean `qdisc_bypass`?"),
             ("packet:eth0?fanout_mode=cpu", "needs `fanout=ID`"),
             ("packet:eth0?fanout=1&fanout_mode=hush", "did you mean `hash`?"),
-            ("packet:eth0?stamp=hw", "known: kernel, hardware"),
+            ("packet:eth0?stamp=hw", "known: kernel, hardware, engine"),
             ("xdp:eth0", "not a `packet:` port"),
         ] {
             let why = config(text).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
         assert!(config("packet:eth0?rx=100").unwrap().check().is_err());
-        assert!(config("packet:eth0?tx=1").unwrap().check().is_err());
+        for text in ["tx=1", "gso=1&qdisc_bypass=1", "gso=1&vnet_hdr=0", "rx=0&stamp=hardware"] {
+            assert!(config(&format!("packet:eth0?{text}")).unwrap().check().is_err(), "{text}");
+        }
     }
 }

@@ -28,6 +28,18 @@ pub fn check_len(data: &[u8], frame_max: u32) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// As [`check_len`], for a port that cannot cut a frame: one that is to be cut is `TooLarge`, whatever its length.
+///
+/// # Errors
+/// As [`check_len`].
+#[inline]
+pub fn check(frame: &Frame, frame_max: u32) -> Result<(), DropReason> {
+    if frame.gso().is_some() {
+        return Err(DropReason::TooLarge);
+    }
+    check_len(frame.data(), frame_max)
+}
+
 /// Completes a transport checksum that is marked unfinished.
 ///
 /// # Errors
@@ -46,7 +58,7 @@ pub fn complete(frame: &mut Frame) -> Result<(), DropReason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use barewire_frame::{Pool, PoolConfig};
+    use barewire_frame::{Gso, GsoKind, Pool, PoolConfig};
 
     #[test]
     fn a_tag_is_allowed_beyond_the_limit_and_nothing_else() {
@@ -58,6 +70,15 @@ mod tests {
         frame[12..14].copy_from_slice(&[0x81, 0x00]);
         assert_eq!(check_len(&frame[..1518], 1514), Ok(()));
         assert_eq!(check_len(&frame, 1514), Err(DropReason::TooLarge));
+    }
+
+    #[test]
+    fn a_frame_that_is_to_be_cut_is_too_large() {
+        let pool = Pool::new(PoolConfig { frames: 1, ..PoolConfig::default() }).unwrap();
+        let mut frame = pool.alloc_from(&[0xa5; 100]).unwrap();
+        assert_eq!(check(&frame, 1514), Ok(()));
+        frame.set_gso(Some(Gso { kind: GsoKind::UdpL4, ecn: false, size: 20 }));
+        assert_eq!(check(&frame, 1514), Err(DropReason::TooLarge));
     }
 
     #[test]

@@ -130,6 +130,64 @@ pub(crate) fn set_send_buffer(fd: &OwnedFd, bytes: u32) {
     }
 }
 
+/// Lets the kernel keep `bytes` of received frames until they are fetched; past the system's limit where permitted.
+pub(crate) fn set_receive_buffer(fd: &OwnedFd, bytes: i32) {
+    // SAFETY: both options take one int. What they cannot do only makes bursts smaller.
+    unsafe {
+        if set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
+            let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
+        }
+    }
+}
+
+/// Asks for the kernel's time with each received frame.
+pub(crate) fn stamp_messages(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the option takes one int.
+    unsafe { set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32) }
+}
+
+/// Receives up to `count` messages without waiting: how many, or the error number.
+///
+/// # Safety
+/// `messages` points at `count` messages, all that they point to is valid for what the kernel writes there, and nobody
+/// else touches it meanwhile.
+#[inline]
+pub(crate) unsafe fn receive_messages(
+    fd: &OwnedFd,
+    messages: *mut libc::mmsghdr,
+    count: usize,
+) -> Result<usize, i32> {
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: the caller's.
+    let rc = unsafe {
+        libc::recvmmsg(fd.as_raw_fd(), messages, count as _, flags as _, std::ptr::null_mut())
+    };
+    usize::try_from(rc).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Sends up to `count` messages without waiting: how many, or the error number.
+///
+/// # Safety
+/// `messages` points at `count` messages, and all that they point to is valid to read.
+#[inline]
+pub(crate) unsafe fn send_messages(
+    fd: &OwnedFd,
+    messages: *mut libc::mmsghdr,
+    count: usize,
+) -> Result<usize, i32> {
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: the caller's.
+    let rc = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages, count as _, flags as _) };
+    usize::try_from(rc).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Whether a frame waits to be fetched.
+pub(crate) fn is_readable(fd: &OwnedFd) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure; a time-out of zero does not wait.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
 /// Joins the interface in promiscuous mode; left when the socket is closed.
 pub(crate) fn join_promiscuous(fd: &OwnedFd, ifindex: u32) -> io::Result<()> {
     let request = libc::packet_mreq {

@@ -1,0 +1,389 @@
+//! Statements and actions.
+
+use super::{ActionFrame, Emit, Gen, Unsupported};
+use crate::delegate::Delegate;
+use crate::env;
+use barewire_p4::ir::{
+    ActionId, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, Width,
+};
+use barewire_p4::key::arg_words;
+use barewire_p4::phv::{Place, slot};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+impl Gen<'_, '_> {
+    /// Run an action with its arguments at `args`, then go to `after`. Ends the current block.
+    pub fn action(&mut self, action: ActionId, args: Value, after: Block) {
+        let unit = self.unit;
+        let def = &unit.program.actions[action.at()];
+        let (first_word, _) = arg_words(def.params.iter().map(|p| p.width));
+        let frame = ActionFrame {
+            action: Some(action.at()),
+            args,
+            widths: def.params.iter().map(|p| p.width).collect(),
+            first_word,
+        };
+        let outer = self.action.replace(frame);
+        if loops(&def.body) || def.body.len() > 4096 {
+            // The interpreter counts the turns of a loop and ends it in the same place every time.
+            let flow = self.delegate(Delegate::Action(action), || format!("action {} (has a loop)", def.name));
+            let end = self.end;
+            self.leave_if(flow, end);
+            self.jump(after);
+        } else {
+            self.body(&def.body, after);
+        }
+        self.action = outer;
+    }
+
+    /// Run statements with forward jumps only, then go to `after`. Ends the current block.
+    pub fn body(&mut self, body: &[Stmt], after: Block) {
+        let mut blocks: Vec<Option<Block>> = vec![None; body.len() + 1];
+        for stmt in body {
+            if let Stmt::Jump(target) | Stmt::JumpUnless { target, .. } = stmt
+                && blocks[(*target).min(body.len())].is_none()
+            {
+                blocks[(*target).min(body.len())] = Some(self.b.create_block());
+            }
+        }
+        let target = |at: usize| blocks[at.min(body.len())].unwrap_or(after);
+        // Whether the current block is still open.
+        let mut open = true;
+        for (at, stmt) in body.iter().enumerate() {
+            if let Some(block) = blocks[at] {
+                if open {
+                    self.jump(block);
+                }
+                open = self.entries.reached(block);
+                if open {
+                    self.enter(block);
+                }
+            }
+            if !open {
+                continue;
+            }
+            match stmt {
+                Stmt::Jump(to) => {
+                    self.jump(target(*to));
+                    open = false;
+                }
+                Stmt::JumpUnless { condition, target: to } => {
+                    let on = self.b.create_block();
+                    let to = target(*to);
+                    self.branch_on(condition, on, to);
+                    open = self.entries.reached(on);
+                    if open {
+                        self.enter(on);
+                    }
+                }
+                Stmt::Exit => {
+                    let one = self.int(1);
+                    self.set_slot(slot::EXIT, one);
+                    let end = self.end;
+                    self.jump(end);
+                    open = false;
+                }
+                Stmt::Assert(condition) | Stmt::Assume(condition) => {
+                    let (on, failed) = (self.b.create_block(), self.cold_block());
+                    self.branch_on(condition, on, failed);
+                    if self.entries.reached(failed) {
+                        self.enter(failed);
+                        // The interpreter finds it false again, and says and records so.
+                        let action = self.action.as_ref().and_then(|frame| frame.action);
+                        self.delegate(Delegate::Stmt { stmt: stmt.clone(), action }, || "a failed assertion".into());
+                        let end = self.end;
+                        self.jump(end);
+                    }
+                    open = self.entries.reached(on);
+                    if open {
+                        self.enter(on);
+                    }
+                }
+                _ => self.statement_any(stmt),
+            }
+        }
+        if let Some(block) = blocks[body.len()] {
+            if open {
+                self.jump(block);
+            }
+            open = self.entries.reached(block);
+            if open {
+                self.enter(block);
+            }
+        }
+        if open {
+            self.jump(after);
+        }
+    }
+
+    /// One statement without control flow, in machine code or by the interpreter.
+    pub fn statement_any(&mut self, stmt: &Stmt) {
+        if self.statement(stmt).is_err() {
+            let action = self.action.as_ref().and_then(|frame| frame.action);
+            self.delegate(Delegate::Stmt { stmt: stmt.clone(), action }, || summary(stmt));
+        }
+    }
+
+    pub fn statement(&mut self, stmt: &Stmt) -> Emit<()> {
+        match stmt {
+            Stmt::Assign { dst, value } => self.assign(dst, value),
+            Stmt::CopyHeader { dst: HeaderRef::Header(dst), src: HeaderRef::Header(src) } => {
+                self.copy_header(*dst, *src)
+            }
+            Stmt::SetValid(HeaderRef::Header(header)) => self.set_valid(*header),
+            Stmt::SetInvalid(HeaderRef::Header(header)) => {
+                if !self.unit.program.headers[header.at()].metadata {
+                    self.set_header_valid(*header, false);
+                }
+                Ok(())
+            }
+            Stmt::Count { counter, index } => {
+                let index = self.index(index)?;
+                let counter = self.int(u64::from(counter.0));
+                let len = self.slot(slot::PACKET_LEN);
+                let env = self.env;
+                self.call(env::count as *const () as usize, &[env, counter, index, len], None);
+                Ok(())
+            }
+            Stmt::Meter { meter, index, precolor, dst } => {
+                let index = self.index(index)?;
+                let precolor = match precolor {
+                    Some(precolor) => self.index(precolor)?,
+                    None => self.int(0),
+                };
+                if dst.as_ref().is_some_and(|dst| self.small_field(dst).is_none()) {
+                    return Err(Unsupported);
+                }
+                let meter = self.int(u64::from(meter.0));
+                let env = self.env;
+                let color = self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
+                match dst.as_ref().and_then(|dst| self.small_field(dst)) {
+                    Some(dst) => self.store_field(dst, color),
+                    None => Ok(()),
+                }
+            }
+            Stmt::RegisterRead { dst, register, index } => {
+                let dst = self.small_field(dst).ok_or(Unsupported)?;
+                if self.unit.program.registers[register.at()].width > 64 {
+                    return Err(Unsupported);
+                }
+                let index = self.index(index)?;
+                let register = self.int(u64::from(register.0));
+                let env = self.env;
+                let value = self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
+                self.store_field(dst, value)
+            }
+            Stmt::RegisterWrite { register, index, value } => {
+                if self.unit.program.registers[register.at()].width > 64 {
+                    return Err(Unsupported);
+                }
+                let index = self.index(index)?;
+                let value = self.modular(value, 64)?;
+                let register = self.int(u64::from(register.0));
+                let env = self.env;
+                self.call(env::register_set as *const () as usize, &[env, register, index, value], None);
+                Ok(())
+            }
+            Stmt::Random { dst, low, high } => {
+                let dst = self.small_field(dst).ok_or(Unsupported)?;
+                let low = self.modular(low, 64)?;
+                let high = self.modular(high, 64)?;
+                let env = self.env;
+                let value = self.call_value(env::random as *const () as usize, &[env, low, high], I64);
+                self.store_field(dst, value)
+            }
+            Stmt::Hash { dst, source: HashSource::Calculation(calculation), base, max } => {
+                let dst = self.small_field(dst).ok_or(Unsupported)?;
+                let plan = self.delegates.plan(self.unit, *calculation).ok_or(Unsupported)?;
+                let base = match base {
+                    Some(base) => self.modular(base, 64)?,
+                    None => self.int(0),
+                };
+                let max = max.as_ref().map(|max| self.modular(max, 64)).transpose()?;
+                let plan = self.int(plan as u64);
+                let env = self.env;
+                let hash = self.call_value(env::calculate as *const () as usize, &[env, plan], I64);
+                let hash = match max {
+                    None => hash,
+                    Some(max) => {
+                        let one = self.int(1);
+                        let max = self.b.ins().umax(max, one);
+                        self.b.ins().urem(hash, max)
+                    }
+                };
+                let value = self.b.ins().iadd(base, hash);
+                self.store_field(dst, value)
+            }
+            Stmt::MarkToDrop => {
+                let (spec, group) = self.unit.facts.drop_fields();
+                if let Some(spec) = spec {
+                    let port = self.slot(slot::DROP_PORT);
+                    self.store_field(spec, port)?;
+                }
+                if let Some(group) = group {
+                    let zero = self.int(0);
+                    self.store_field(group, zero)?;
+                }
+                Ok(())
+            }
+            Stmt::CloneIngress { session, fields } | Stmt::CloneEgress { session, fields } => {
+                let session = self.modular(session, 15)?;
+                let session = self.keep(session, 15);
+                let session = self.b.ins().iadd_imm(session, 1);
+                self.set_slot(slot::CLONE, session);
+                let fields = self.int(fields.map_or(0, |list| u64::from(list.0) + 1));
+                self.set_slot(slot::CLONE_FIELDS, fields);
+                Ok(())
+            }
+            Stmt::Resubmit { fields } | Stmt::Recirculate { fields } => {
+                let value = self.int(fields.map_or(1, |list| u64::from(list.0) + 2));
+                let again = matches!(stmt, Stmt::Resubmit { .. });
+                self.set_slot(if again { slot::RESUBMIT } else { slot::RECIRCULATE }, value);
+                Ok(())
+            }
+            Stmt::Truncate { len } => {
+                let len = self.index(len)?;
+                let most = self.int(u64::MAX - 1);
+                let len = self.b.ins().umin(len, most);
+                let len = self.b.ins().iadd_imm(len, 1);
+                self.set_slot(slot::TRUNCATE, len);
+                Ok(())
+            }
+            Stmt::Digest { list } => {
+                let number = self.int(u64::from(list.0) + 1);
+                self.set_slot(slot::DIGEST, number);
+                let list = self.int(u64::from(list.0));
+                let env = self.env;
+                self.call(env::digest as *const () as usize, &[env, list], None);
+                Ok(())
+            }
+            Stmt::NoOp => Ok(()),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// A fixed field of at most 64 bits that is no varbit one.
+    pub fn small_field(&self, field: &FieldRef) -> Option<FieldId> {
+        let id = field.fixed()?;
+        match self.unit.layout.place(id) {
+            Place::Words { width, .. } | Place::Bits { width, .. } if width <= 64 => Some(id),
+            _ => None,
+        }
+    }
+
+    fn assign(&mut self, dst: &FieldRef, value: &Expr) -> Emit<()> {
+        let Some(id) = dst.fixed() else {
+            let Width::Fixed(width) = self.unit.program.field_def_of_ref(dst).width else { return Err(Unsupported) };
+            if width > 64 {
+                return Err(Unsupported);
+            }
+            let value = self.modular(value, 64)?;
+            return self.store_dynamic(dst, value);
+        };
+        if self.is_dead(id) && !super::expr::has_lookahead(value) {
+            return Ok(());
+        }
+        match self.unit.layout.place(id) {
+            Place::Words { width, .. } | Place::Bits { width, .. } if width <= 128 => {
+                // At least the register's own size: what is computed for 64 bits is often known already.
+                let value = self.modular(value, width.max(1))?;
+                self.store_field(id, value)
+            }
+            Place::Words { width, .. } | Place::Bits { width, .. } => {
+                let limbs = self.limbs(value, width.div_ceil(64))?;
+                self.store_limbs(id, &limbs)
+            }
+            Place::Varbit { .. } => Err(Unsupported),
+        }
+    }
+
+    fn copy_header(&mut self, dst: HeaderId, src: HeaderId) -> Emit<()> {
+        let headers = &self.unit.program.headers;
+        if dst == src {
+            return Ok(());
+        }
+        let plain = |id: HeaderId| {
+            !headers[id.at()].metadata
+                && headers[id.at()].union.is_none()
+                && self.unit.program.header_type_of(id).varbit().is_none()
+        };
+        if !plain(dst) || !plain(src) || headers[dst.at()].ty != headers[src.at()].ty {
+            return Err(Unsupported);
+        }
+        let (copy, clear, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.branch_on(&Expr::Valid(HeaderRef::Header(src)), copy, clear);
+        if self.entries.reached(copy) {
+            self.enter(copy);
+            let (to, from) = (&self.unit.layout.headers[dst.at()], &self.unit.layout.headers[src.at()]);
+            let (phv, flags) = (self.phv, self.flags.phv);
+            self.copy((phv, flags, to.byte as i32), (phv, flags, from.byte as i32), to.words * 8);
+            self.known.forget_header(dst);
+            self.set_header_valid(dst, true);
+            self.jump(after);
+        }
+        if self.entries.reached(clear) {
+            self.enter(clear);
+            self.set_header_valid(dst, false);
+            self.jump(after);
+        }
+        self.enter(after);
+        Ok(())
+    }
+
+    fn set_valid(&mut self, header: HeaderId) -> Emit<()> {
+        let def = &self.unit.program.headers[header.at()];
+        if def.metadata {
+            return Ok(());
+        }
+        match self.known.valid(header) {
+            Some(true) => {}
+            Some(false) => {
+                self.zero_header(header);
+                self.known.forget_header(header);
+                self.make_valid(header);
+            }
+            None => {
+                let (fresh, after) = (self.b.create_block(), self.b.create_block());
+                self.branch_on(&Expr::Valid(HeaderRef::Header(header)), after, fresh);
+                self.enter(fresh);
+                self.zero_header(header);
+                self.known.forget_header(header);
+                self.make_valid(header);
+                self.jump(after);
+                self.enter(after);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compare a truth value computed at run time with zero and set a slot accordingly.
+    pub fn set_slot_if(&mut self, condition: Value, which: usize, value: u64) {
+        let old = self.slot(which);
+        let new = self.int(value);
+        let zero = self.b.ins().icmp_imm(IntCC::NotEqual, condition, 0);
+        let value = self.b.ins().select(zero, new, old);
+        self.set_slot(which, value);
+    }
+}
+
+/// Whether a body can jump backwards.
+pub fn loops(body: &[Stmt]) -> bool {
+    body.iter().enumerate().any(|(at, stmt)| match stmt {
+        Stmt::Jump(to) | Stmt::JumpUnless { target: to, .. } => *to <= at,
+        _ => false,
+    })
+}
+
+/// A few words on a delegated statement, for the report.
+pub fn summary(stmt: &Stmt) -> String {
+    shorten(format!("{stmt:?}"))
+}
+
+/// Cut a description to a readable length.
+pub fn shorten(text: String) -> String {
+    match text.char_indices().nth(120) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

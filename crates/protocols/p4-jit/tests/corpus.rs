@@ -1,0 +1,113 @@
+//! Every program of the shared data through the interpreter and through compiled code.
+
+use barewire_base::Prng;
+use barewire_p4::import::import;
+use barewire_p4_jit::differential::{Pair, packets};
+use barewire_p4_jit::Options;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+fn corpus() -> Option<Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
+    if !root.is_dir() {
+        eprintln!("SKIPPED: no shared data beside the repository");
+        return None;
+    }
+    let mut files = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "json") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    if let Ok(only) = std::env::var("ONLY") {
+        files.retain(|path| path.to_string_lossy().contains(&only));
+    }
+    Some(files)
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+fn all(keep_dead: bool, packets_each: u64) {
+    let Some(files) = corpus() else { return };
+    let seed = number("SEED", 1);
+    let (mut compiled, mut refused, mut failures) = (0, 0, Vec::new());
+    let mut delegated = std::collections::BTreeMap::<String, usize>::new();
+    for path in &files {
+        let json = std::fs::read_to_string(path).expect("readable");
+        let Ok(program) = import(&json) else {
+            refused += 1;
+            continue;
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let start = Instant::now();
+        let options = Options { keep_dead, verify: true, ..Options::default() };
+        let mut pair = match Pair::new(Arc::new(program), options) {
+            Ok(pair) => pair,
+            Err(error) => {
+                failures.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        if start.elapsed().as_millis() > 300 {
+            eprintln!("{name}: {} ms, {} bytes", start.elapsed().as_millis(), pair.compiled().report().bytes());
+        }
+        compiled += 1;
+        for function in &pair.compiled().report().functions {
+            for what in &function.delegated {
+                let kind = what.split(['{', '(', ' ']).next().unwrap_or_default().to_owned();
+                *delegated.entry(kind).or_default() += 1;
+            }
+        }
+        let mut prng = Prng::new(seed);
+        let samples: Vec<Vec<u8>> = (0..12).map(|_| packets::structured(pair.program(), 0, &mut prng)).collect();
+        let mut result = Ok(());
+        'rounds: for round in 0..2 {
+            if round > 0 {
+                pair.populate(&mut prng, &samples);
+            }
+            for i in 0..packets_each {
+                let packet = match samples.get(i as usize) {
+                    Some(sample) => sample.clone(),
+                    None => packets::mutate(packets::structured(pair.program(), 0, &mut prng), &mut prng),
+                };
+                result = pair.packet(&packet, &mut prng);
+                if let Err(mismatch) = &result {
+                    failures.push(format!("{name}: packet {i} of {} bytes: {mismatch}", packet.len()));
+                    break 'rounds;
+                }
+            }
+        }
+        if result.is_ok()
+            && let Err(mismatch) = pair.compare_states()
+        {
+            failures.push(format!("{name}: {mismatch}"));
+        }
+    }
+    eprintln!("{compiled} programs compared, {refused} refused by the importer, seed {seed}");
+    eprintln!("interpreted: {delegated:?}");
+    for failure in failures.iter().take(60) {
+        eprintln!("FAILED {}", failure.chars().take(600).collect::<String>());
+    }
+    assert!(failures.is_empty(), "{} programs differ", failures.len());
+    assert!(compiled > 0 || std::env::var("ONLY").is_ok(), "nothing was compared");
+}
+
+#[test]
+fn whole_vectors_agree() {
+    all(true, number("PACKETS", 60));
+}
+
+#[test]
+fn what_can_be_seen_agrees_without_dead_stores() {
+    all(false, number("PACKETS", 40));
+}

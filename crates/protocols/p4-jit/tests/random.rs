@@ -1,0 +1,41 @@
+//! Random programs through the interpreter and through compiled code.
+
+use barewire_base::Prng;
+use barewire_p4_jit::Options;
+use barewire_p4_jit::differential::{Pair, packets, programs};
+use std::sync::Arc;
+
+#[test]
+fn random_programs_agree() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+    };
+    let (first, count) = (number("SEED", 1), number("PROGRAMS", 400));
+    let mut failures = Vec::new();
+    for seed in first..first + count {
+        let mut prng = Prng::new(seed);
+        let program = Arc::new(programs::random(&mut prng));
+        let options = Options { keep_dead: true, verify: true, threads: 1 };
+        let mut pair = match Pair::new(Arc::clone(&program), options) {
+            Ok(pair) => pair,
+            Err(error) => {
+                failures.push(format!("seed {seed}: {error}"));
+                continue;
+            }
+        };
+        for i in 0..40 {
+            let packet = packets::mutate(packets::structured(&program, 0, &mut prng), &mut prng);
+            if let Err(mismatch) = pair.packet(&packet, &mut prng) {
+                if count == 1 {
+                    eprintln!("packet {packet:02x?}\n{program:#?}");
+                }
+                failures.push(format!("seed {seed}, packet {i}: {mismatch}"));
+                break;
+            }
+        }
+    }
+    for failure in failures.iter().take(30) {
+        eprintln!("FAILED {}", failure.chars().take(500).collect::<String>());
+    }
+    assert!(failures.is_empty(), "{} of {count} programs differ", failures.len());
+}

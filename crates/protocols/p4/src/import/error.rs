@@ -1,0 +1,311 @@
+//! What may be wrong with a program file, and where it is.
+
+use super::json::{Json, Kind};
+use std::fmt;
+
+/// A place in a program file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The way from the root, such as `pipelines[0].tables[3].key[1].target`; empty for the root.
+    pub path: String,
+    /// The name of the innermost object around the place that has one.
+    pub name: Option<String>,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.path.is_empty() { "the file" } else { &self.path })?;
+        f.write_str(" (")?;
+        if let Some(name) = &self.name {
+            write!(f, "in '{name}', ")?;
+        }
+        write!(f, "line {}, column {})", self.line, self.column)
+    }
+}
+
+/// Why a program was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The file is not JSON.
+    #[error("not JSON: line {line}, column {column}: {problem}")]
+    Syntax {
+        /// The line, from 1.
+        line: u32,
+        /// The column in characters, from 1.
+        column: u32,
+        /// What is wrong.
+        problem: SyntaxProblem,
+    },
+    /// The file is JSON, but not a program.
+    #[error("{place}: {problem}")]
+    Program {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// The program is sound, but asks for something that this switch does not do.
+    #[error("{place}: {what} is not supported: {reason}")]
+    Unsupported {
+        /// Where.
+        place: Place,
+        /// What it asks for.
+        what: String,
+        /// Why it is refused.
+        reason: String,
+    },
+}
+
+impl ImportError {
+    /// Where the problem is, if the file could be read as JSON at all.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            ImportError::Syntax { .. } => None,
+            ImportError::Program { place, .. } | ImportError::Unsupported { place, .. } => Some(place),
+        }
+    }
+}
+
+/// What may be wrong with JSON text (RFC 8259).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyntaxProblem {
+    /// Something else was expected here.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What was expected.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// The text ends too early.
+    #[error("the text ends where {expected} is expected")]
+    End {
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A string is malformed.
+    #[error("bad string: {0}")]
+    BadString(&'static str),
+    /// A number is malformed.
+    #[error("bad number")]
+    BadNumber,
+    /// An object has two members of one name.
+    #[error("the object has two members named '{0}'")]
+    DuplicateKey(String),
+    /// Nesting beyond the limit.
+    #[error("nested deeper than {0} levels")]
+    TooDeep(usize),
+    /// The file is larger than the limit.
+    #[error("the file has {bytes} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Bytes of the file.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// More values than the limit.
+    #[error("more than {0} values")]
+    TooMany(usize),
+}
+
+/// What may be wrong with a program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// An object lacks a member.
+    #[error("'{0}' is missing")]
+    Missing(&'static str),
+    /// A value is of the wrong kind.
+    #[error("expected {expected}, found {found}")]
+    Kind {
+        /// What was expected.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A name or number refers to nothing.
+    #[error("unknown {kind} '{name}'{}", hint(.nearest))]
+    Unknown {
+        /// What it should name.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest name there is.
+        nearest: Option<String>,
+    },
+    /// Two objects have one name or number.
+    #[error("a second {kind} '{name}'")]
+    Duplicate {
+        /// What they are.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A number is beyond a limit.
+    #[error("{what} is {value}, the limit is {limit}")]
+    Limit {
+        /// What it counts.
+        what: &'static str,
+        /// The number.
+        value: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A list has the wrong number of elements.
+    #[error("{what}: expected {expected}, found {found}")]
+    Count {
+        /// What is counted.
+        what: String,
+        /// How many there should be.
+        expected: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// An expression or operand is of the wrong type.
+    #[error("expected {expected}, found {found}")]
+    Type {
+        /// What was expected.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A value does not fit where it stands.
+    #[error("{0}")]
+    Value(String),
+    /// The format's version is not one this importer reads.
+    #[error("format version {major}.{minor}: only major version {} is read", super::MAJOR_VERSION)]
+    Version {
+        /// Its major version.
+        major: i64,
+        /// Its minor version.
+        minor: i64,
+    },
+    /// A pipeline's nodes follow each other in a circle.
+    #[error("the pipeline returns to '{0}': a control must not loop")]
+    Cycle(String),
+    /// Part of the program that does not make sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// Something sound that the switch does not do (becomes [`ImportError::Unsupported`]).
+    #[error("{what} is not supported: {reason}")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|n| format!(", did you mean '{n}'?")).unwrap_or_default()
+}
+
+/// The nearest of some words, if it is near enough to be meant.
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let limit = (word.chars().count() / 3).clamp(1, 4);
+    if word.len() > 200 {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .filter(|c| c.len().abs_diff(word.len()) <= 16)
+        .map(|c| (strsim::damerau_levenshtein(word, c), c))
+        .filter(|&(distance, _)| distance <= limit)
+        .min()
+        .map(|(_, c)| c.to_owned())
+}
+
+/// A problem at a value of the file, known by its offset; the place is worked out when the import is given up.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub at: u32,
+    pub problem: Box<Problem>,
+}
+
+pub(super) type Result<T> = std::result::Result<T, Fault>;
+
+impl Fault {
+    pub fn new(at: &Json<'_>, problem: Problem) -> Fault {
+        Fault { at: at.at, problem: Box::new(problem) }
+    }
+
+    pub fn invalid<T>(at: &Json<'_>, text: impl Into<String>) -> Result<T> {
+        Err(Fault::new(at, Problem::Invalid(text.into())))
+    }
+
+    pub fn value<T>(at: &Json<'_>, text: impl Into<String>) -> Result<T> {
+        Err(Fault::new(at, Problem::Value(text.into())))
+    }
+
+    pub fn unsupported<T>(at: &Json<'_>, what: impl Into<String>, reason: impl Into<String>) -> Result<T> {
+        Err(Fault::new(at, Problem::Unsupported { what: what.into(), reason: reason.into() }))
+    }
+
+    pub fn count<T>(
+        at: &Json<'_>,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        found: usize,
+    ) -> Result<T> {
+        Err(Fault::new(at, Problem::Count { what: what.into(), expected: expected.into(), found }))
+    }
+
+    /// The error with its place in the text.
+    pub fn into_error(self, source: &str, root: &Json<'_>) -> ImportError {
+        let place = place_of(self.at, source, root);
+        match *self.problem {
+            Problem::Unsupported { what, reason } => ImportError::Unsupported { place, what, reason },
+            problem => ImportError::Program { place, problem },
+        }
+    }
+}
+
+/// The line and column of an offset.
+pub(super) fn line_and_column(source: &str, at: usize) -> (u32, u32) {
+    let before = &source.as_bytes()[..at.min(source.len())];
+    let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
+    let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+    // Continuation bytes of UTF-8 are no characters of their own.
+    let column = 1 + before[start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
+    (line as u32, column as u32)
+}
+
+/// The place of the value that begins at an offset.
+pub(super) fn place_of(at: u32, source: &str, root: &Json<'_>) -> Place {
+    use std::fmt::Write;
+    let (line, column) = line_and_column(source, at as usize);
+    let mut path = String::new();
+    let mut name = None;
+    let mut json = root;
+    loop {
+        if let Some(Kind::Str(text)) = json.get("name").map(|n| &n.kind) {
+            name = Some(text.to_string());
+        }
+        if json.at == at {
+            break;
+        }
+        // Values lie in the text in order: the one sought is in the last that begins before it or with it.
+        match &json.kind {
+            Kind::Array(items) => {
+                let index = items.partition_point(|item| item.at <= at);
+                let Some(index) = index.checked_sub(1) else { break };
+                let _ = write!(path, "[{index}]");
+                json = &items[index];
+            }
+            Kind::Object(members) => {
+                let index = members.partition_point(|(_, item)| item.at <= at);
+                let Some(index) = index.checked_sub(1) else { break };
+                let _ = write!(path, "{}{}", if path.is_empty() { "" } else { "." }, members[index].0);
+                json = &members[index].1;
+            }
+            _ => break,
+        }
+    }
+    Place { path, name, line, column }
+}

@@ -1,0 +1,339 @@
+//! Statements.
+
+use super::trace::{Argument, Event, number};
+use super::{Context, Flow, MAX_BACKWARD_JUMPS, ParserFault};
+use crate::ir::{ActionId, Expr, FieldListId, FieldRef, HashAlgorithm, HashSource, Stmt};
+use crate::phv::slot;
+use crate::state::State;
+use num_bigint::{BigInt, BigUint};
+use num_traits::ToPrimitive;
+
+/// Mirror sessions have 15 bits (bmv2 keeps the 16th as a mark).
+const SESSION_MASK: u64 = 0x7fff;
+
+impl<S: State + ?Sized> Context<'_, S> {
+    /// Run an action with its arguments (as [`crate::key::arg_words`] lays them out).
+    pub fn run_action(&mut self, action: ActionId, args: &[u64]) -> Result<Flow, ParserFault> {
+        let plan = self.plan;
+        let mut inner = self.with_action(action, args);
+        if inner.tracer.wants() {
+            inner.trace_action(action);
+        }
+        inner.exec_stmts(&plan.program.actions[action.at()].body)
+    }
+
+    fn trace_action(&mut self, action: ActionId) {
+        let ir = &self.plan.program.actions[action.at()];
+        let mut arguments = Vec::new();
+        for (index, param) in ir.params.iter().enumerate() {
+            let value = self.eval(&Expr::Param(index as u32)).map(|value| value.int()).unwrap_or_default();
+            arguments.push(Argument { name: param.name.clone(), value: number(value.magnitude()) });
+        }
+        self.tracer.record(Event::Action { action: ir.name.clone(), arguments });
+    }
+
+    /// Run statements to their end or until the pipeline ends. Only a lookahead (in a parser) can fail.
+    pub fn exec_stmts(&mut self, stmts: &[Stmt]) -> Result<Flow, ParserFault> {
+        let (mut at, mut backward) = (0, 0);
+        while let Some(stmt) = stmts.get(at) {
+            match self.exec_stmt(stmt)? {
+                Flow::Next => at += 1,
+                Flow::Jump(target) => {
+                    if target <= at {
+                        backward += 1;
+                        if backward > MAX_BACKWARD_JUMPS {
+                            break;
+                        }
+                    }
+                    at = target;
+                }
+                Flow::End => return Ok(Flow::End),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Run one statement, and say where to go on.
+    pub fn exec_stmt(&mut self, stmt: &Stmt) -> Result<Flow, ParserFault> {
+        match stmt {
+            Stmt::Assign { dst, value } => {
+                let value = self.eval(value)?.int();
+                self.assign(dst, &value)?;
+            }
+            Stmt::AssignVarbit { dst, src } => {
+                if let (Some(dst), Some(src)) = (self.field(dst)?, self.field(src)?) {
+                    self.copy_varbit(dst, src);
+                }
+            }
+            Stmt::CopyHeader { dst, src } => {
+                let (dst, src) = (self.header(dst)?, self.header(src)?);
+                self.copy_header(dst, src);
+            }
+            Stmt::CopyUnion { dst, src } => {
+                let (dst, src) = (self.union(dst)?, self.union(src)?);
+                self.copy_union(dst, src);
+            }
+            Stmt::CopyStack { dst, src } => self.copy_stack(*dst, *src),
+            Stmt::CopyUnionStack { dst, src } => self.copy_union_stack(*dst, *src),
+            Stmt::SetValid(header) => {
+                if let Some(header) = self.header(header)? {
+                    self.make_valid(header);
+                }
+            }
+            Stmt::SetInvalid(header) => {
+                if let Some(header) = self.header(header)? {
+                    self.set_validity(header, false);
+                }
+            }
+            Stmt::Push { stack, count } => self.shift_stack(*stack, *count, true),
+            Stmt::Pop { stack, count } => self.shift_stack(*stack, *count, false),
+            Stmt::PushUnions { stack, count } => self.shift_union_stack(*stack, *count, true),
+            Stmt::PopUnions { stack, count } => self.shift_union_stack(*stack, *count, false),
+            Stmt::Jump(target) => return Ok(Flow::Jump(*target)),
+            Stmt::JumpUnless { condition, target } => {
+                if !self.eval_bool(condition)? {
+                    return Ok(Flow::Jump(*target));
+                }
+            }
+            Stmt::Exit => {
+                self.phv.set_slot(slot::EXIT, 1);
+                if self.tracer.wants() {
+                    self.tracer.record(Event::Exit);
+                }
+                return Ok(Flow::End);
+            }
+            Stmt::Assert(condition) => return self.assertion(condition, false),
+            Stmt::Assume(condition) => return self.assertion(condition, true),
+            Stmt::Log { format, args } => {
+                let mut values = Vec::with_capacity(args.len());
+                for arg in args {
+                    values.push(self.eval(arg)?.int());
+                }
+                let message = log_message(format, &values);
+                self.state.log(&message);
+                if self.tracer.wants() {
+                    self.tracer.record(Event::Log { message });
+                }
+            }
+            Stmt::Count { counter, index } => {
+                let index = self.eval_u64(index)?;
+                self.state.count(*counter, index, self.phv.slot(slot::PACKET_LEN));
+            }
+            Stmt::Meter { meter, index, precolor, dst } => {
+                let index = self.eval_u64(index)?;
+                let precolor = match precolor {
+                    Some(precolor) => self.eval_u64(precolor)?,
+                    None => 0,
+                };
+                let (len, now_us) = (self.phv.slot(slot::PACKET_LEN), self.phv.slot(slot::NOW_US));
+                let color = self.state.meter(*meter, index, len, now_us, precolor);
+                if let Some(dst) = dst {
+                    self.assign(dst, &BigInt::from(color))?;
+                }
+            }
+            Stmt::RegisterRead { dst, register, index } => {
+                let index = self.eval_u64(index)?;
+                let value = self.state.register(*register, index);
+                self.assign(dst, &BigInt::from(value))?;
+            }
+            Stmt::RegisterWrite { register, index, value } => {
+                let index = self.eval_u64(index)?;
+                let width = self.plan.program.registers[register.at()].width;
+                let value = super::eval::low_bits(&self.eval(value)?.int(), width);
+                self.state.set_register(*register, index, &value);
+                if self.tracer.wants() {
+                    let register = self.plan.program.registers[register.at()].name.clone();
+                    self.tracer.record(Event::Register { register, index, value: number(&value) });
+                }
+            }
+            Stmt::Random { dst, low, high } => {
+                let (low, high) = (self.eval_low(low)?, self.eval_low(high)?);
+                let value = self.state.random(low, high);
+                self.assign(dst, &BigInt::from(value))?;
+            }
+            Stmt::Hash { dst, source, base, max } => {
+                let hash = match source {
+                    HashSource::Calculation(calculation) => self.calculate(*calculation)?,
+                    HashSource::Inline { algorithm: HashAlgorithm::Random, .. } => {
+                        self.state.random(0, u64::MAX)
+                    }
+                    HashSource::Inline { algorithm, input } => {
+                        let bytes = self.gather(input)?.into_bytes();
+                        crate::hash::hash(*algorithm, None, &bytes)
+                    }
+                };
+                let base = match base {
+                    Some(base) => self.eval_low(base)?,
+                    None => 0,
+                };
+                let hash = match max {
+                    Some(max) => hash % self.eval_low(max)?.max(1),
+                    None => hash,
+                };
+                self.assign(dst, &BigInt::from(base.wrapping_add(hash)))?;
+            }
+            Stmt::Digest { list } => {
+                self.phv.set_slot(slot::DIGEST, u64::from(list.0) + 1);
+                self.state.digest(*list);
+                self.request(|plan| format!("digest {}", plan.program.learn_lists[list.at()].name));
+            }
+            Stmt::CloneIngress { session, fields } => self.clone_packet("ingress", session, *fields)?,
+            Stmt::CloneEgress { session, fields } => self.clone_packet("egress", session, *fields)?,
+            Stmt::Resubmit { fields } => {
+                self.phv.set_slot(slot::RESUBMIT, again(*fields));
+                self.request(|_| "resubmit".to_owned());
+            }
+            Stmt::Recirculate { fields } => {
+                self.phv.set_slot(slot::RECIRCULATE, again(*fields));
+                self.request(|_| "recirculate".to_owned());
+            }
+            Stmt::Truncate { len } => {
+                let len = self.eval_u64(len)?;
+                self.phv.set_slot(slot::TRUNCATE, len.saturating_add(1));
+                self.request(|_| format!("truncate to {len} bytes"));
+            }
+            Stmt::MarkToDrop => {
+                let port = self.phv.slot(slot::DROP_PORT);
+                self.request(|_| "mark to drop".to_owned());
+                if let Some(field) = self.plan.egress_spec {
+                    self.write(field, &BigInt::from(port));
+                }
+                if let Some(field) = self.plan.mcast_grp {
+                    self.write(field, &BigInt::ZERO);
+                }
+            }
+            Stmt::ChecksumClear(unit) => self.set_sum(*unit, 0),
+            Stmt::ChecksumAdd { unit, input } => {
+                let input = self.gather(input)?.into_number();
+                let sum = words16(input).fold(self.sum(*unit), sum16);
+                self.set_sum(*unit, sum);
+            }
+            Stmt::ChecksumSubtract { unit, input } => {
+                let input = self.gather(input)?.into_number();
+                let sum = words16(input).fold(self.sum(*unit), |sum, word| sum16(sum, !word));
+                self.set_sum(*unit, sum);
+            }
+            Stmt::ChecksumGet { unit, dst } => {
+                let sum = !self.sum(*unit);
+                self.assign(dst, &BigInt::from(sum))?;
+            }
+            Stmt::ChecksumVerify { unit, dst, equals } => {
+                let equals = self.eval_low(equals)? as u16;
+                let equal = equals == !self.sum(*unit);
+                self.assign(dst, &BigInt::from(equal))?;
+            }
+            Stmt::ChecksumGetState { unit, dst } => {
+                let sum = self.sum(*unit);
+                self.assign(dst, &BigInt::from(sum))?;
+            }
+            Stmt::ChecksumSetState { unit, value } => {
+                let value = self.eval_low(value)? as u16;
+                self.set_sum(*unit, value);
+            }
+            Stmt::NoOp => {}
+        }
+        Ok(Flow::Next)
+    }
+
+    fn assign(&mut self, dst: &FieldRef, value: &BigInt) -> Result<(), ParserFault> {
+        if let Some(dst) = self.field(dst)? {
+            self.write(dst, value);
+        }
+        Ok(())
+    }
+
+    fn assertion(&mut self, condition: &Expr, assume: bool) -> Result<Flow, ParserFault> {
+        if self.eval_bool(condition)? {
+            return Ok(Flow::Next);
+        }
+        self.phv.set_slot(slot::ASSERT, if assume { 2 } else { 1 });
+        if self.tracer.wants() {
+            self.tracer.record(Event::AssertFailed { assume });
+        }
+        Ok(Flow::End)
+    }
+
+    fn clone_packet(
+        &mut self,
+        from: &str,
+        session: &Expr,
+        fields: Option<FieldListId>,
+    ) -> Result<(), ParserFault> {
+        let session = self.eval_low(session)? & SESSION_MASK;
+        self.phv.set_slot(slot::CLONE, session + 1);
+        self.phv.set_slot(slot::CLONE_FIELDS, fields.map_or(0, |list| u64::from(list.0) + 1));
+        self.request(|_| format!("clone from {from} to session {session}"));
+        Ok(())
+    }
+
+    fn request(&mut self, what: impl FnOnce(&super::Plan) -> String) {
+        if self.tracer.wants() {
+            let what = what(self.plan);
+            self.tracer.record(Event::Request { what });
+        }
+    }
+
+    fn sum(&self, unit: crate::ir::ChecksumUnitId) -> u16 {
+        self.phv.slot(self.plan.layout.checksum_units[unit.at()] as usize) as u16
+    }
+
+    fn set_sum(&mut self, unit: crate::ir::ChecksumUnitId, sum: u16) {
+        self.phv.set_slot(self.plan.layout.checksum_units[unit.at()] as usize, u64::from(sum));
+    }
+}
+
+/// The value of a RESUBMIT or RECIRCULATE slot.
+fn again(fields: Option<FieldListId>) -> u64 {
+    fields.map_or(1, |list| u64::from(list.0) + 2)
+}
+
+/// 16 bits at a time from the low end, until nothing but zeros is left (bmv2's externs).
+fn words16(number: BigUint) -> impl Iterator<Item = u16> {
+    let bytes = number.to_bytes_le();
+    let len = if number == BigUint::ZERO { 0 } else { bytes.len() };
+    (0..len)
+        .step_by(2)
+        .map(move |at| u16::from(bytes[at]) | bytes.get(at + 1).map_or(0, |&b| u16::from(b) << 8))
+}
+
+fn sum16(sum: u16, word: u16) -> u16 {
+    let (sum, carry) = sum.overflowing_add(word);
+    sum + u16::from(carry)
+}
+
+/// A message: each `{…}` stands for the next argument in decimal, `\{` and `\}` for braces. Braces without an argument
+/// stay, arguments without braces follow at the end.
+pub(super) fn log_message(format: &str, args: &[BigInt]) -> String {
+    let mut out = String::with_capacity(format.len());
+    let mut args = args.iter();
+    let mut rest = format.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if matches!(rest.peek(), Some('{' | '}')) => out.extend(rest.next()),
+            '{' => {
+                let mut inside = String::new();
+                let closed = rest.by_ref().any(|c| {
+                    if c != '}' {
+                        inside.push(c);
+                    }
+                    c == '}'
+                });
+                match (closed, args.next()) {
+                    (true, Some(arg)) => out.push_str(&decimal(arg)),
+                    (true, None) => out.push_str(&format!("{{{inside}}}")),
+                    (false, _) => out.push_str(&format!("{{{inside}")),
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    for arg in args {
+        out.push(' ');
+        out.push_str(&decimal(arg));
+    }
+    out
+}
+
+fn decimal(value: &BigInt) -> String {
+    value.to_i64().map_or_else(|| value.to_string(), |value| value.to_string())
+}

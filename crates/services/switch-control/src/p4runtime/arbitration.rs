@@ -1,0 +1,415 @@
+//! Who is primary (specification, "Client Arbitration and Controller Replication").
+//!
+//! Plain bookkeeping: it decides and says whom to tell what; the stream handler sends. For each role the client with the
+//! highest election id ever seen is primary; ids outlive their clients.
+
+use super::error::{P4Error, Result, denied, not_found};
+use super::message::{
+    MasterArbitrationUpdate, Role, RpcStatus, StreamMessageResponse, StreamResponse, Uint128,
+};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+use tonic::{Code, Status};
+
+/// Messages that may wait for a controller.
+pub const QUEUE: usize = 4096;
+/// Of these only so many may be packets, digests and notices; the rest is kept for arbitration.
+const RESERVED: usize = 64;
+/// Roles that are remembered.
+const MAX_ROLES: usize = 256;
+/// Streams of one role.
+const MAX_CLIENTS: usize = 64;
+
+/// The way to one controller.
+pub type Outbox = mpsc::Sender<std::result::Result<StreamMessageResponse, Status>>;
+
+/// Send what may be lost. False when the controller reads too slowly, or is gone.
+pub fn send_best_effort(outbox: &Outbox, update: StreamResponse) -> bool {
+    outbox.capacity() > RESERVED
+        && outbox.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_ok()
+}
+
+/// Whom to tell what.
+#[derive(Debug, Default)]
+pub struct Notices {
+    /// At once.
+    pub now: Vec<(Outbox, MasterArbitrationUpdate)>,
+    /// The new primary, after writes of the old one have ended.
+    pub after_writes: Option<(Outbox, MasterArbitrationUpdate)>,
+}
+
+impl Notices {
+    /// Tell those who are told at once.
+    pub fn send_now(&mut self) {
+        self.now.drain(..).for_each(send);
+    }
+
+    /// Tell the new primary.
+    pub fn send_after_writes(&mut self) {
+        self.after_writes.take().into_iter().for_each(send);
+    }
+}
+
+fn send((outbox, update): (Outbox, MasterArbitrationUpdate)) {
+    // A controller that lets even the reserved places fill up does not hear of it.
+    let _ = outbox.try_send(Ok(StreamMessageResponse { update: Some(StreamResponse::Arbitration(update)) }));
+}
+
+#[derive(Debug)]
+struct Client {
+    election: Option<u128>,
+    role: Option<Role>,
+    outbox: Outbox,
+}
+
+#[derive(Debug, Default)]
+struct RoleState {
+    clients: BTreeMap<u64, Client>,
+    highest: Option<u128>,
+    primary: Option<u64>,
+}
+
+/// All roles of one device.
+#[derive(Debug)]
+pub struct Arbiter {
+    device_id: u64,
+    roles: BTreeMap<String, RoleState>,
+}
+
+/// A stream's part in arbitration: none before its first update.
+#[derive(Debug, Default)]
+pub struct Session {
+    role: Option<String>,
+}
+
+impl Uint128 {
+    /// The number.
+    pub fn value(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    fn of(value: u128) -> Uint128 {
+        Uint128 { high: (value >> 64) as u64, low: value as u64 }
+    }
+}
+
+/// A role by its name; those who still use numbers get a name nobody can type.
+pub fn role_name(id: u64, name: &str) -> String {
+    match (name, id) {
+        ("", 0) => String::new(),
+        ("", id) => format!("\u{0}{id}"),
+        (name, _) => name.to_owned(),
+    }
+}
+
+impl Arbiter {
+    /// Nobody yet.
+    pub fn new(device_id: u64) -> Arbiter {
+        Arbiter { device_id, roles: BTreeMap::new() }
+    }
+
+    /// A stream sent an update.
+    ///
+    /// # Errors
+    /// The status with which the stream must be ended.
+    pub fn update(
+        &mut self,
+        key: u64,
+        session: &mut Session,
+        update: &MasterArbitrationUpdate,
+        outbox: &Outbox,
+    ) -> std::result::Result<Notices, Status> {
+        if update.device_id != self.device_id {
+            let message =
+                format!("device {} is not here, this is device {}", update.device_id, self.device_id);
+            return Err(match session.role {
+                None => Status::not_found(message),
+                Some(_) => Status::failed_precondition(message),
+            });
+        }
+        let name = update.role.as_ref().map_or_else(String::new, |role| role_name(role.id, &role.name));
+        if session.role.as_ref().is_some_and(|role| *role != name) {
+            return Err(Status::failed_precondition(
+                "a stream cannot change its role: close it and open another",
+            ));
+        }
+        if update.role.as_ref().is_some_and(|role| role.config.is_some()) {
+            return Err(Status::invalid_argument(
+                "no scheme for role configurations is agreed upon: leave role.config unset for full access",
+            ));
+        }
+        if !self.roles.contains_key(&name) && self.roles.len() >= MAX_ROLES {
+            return Err(Status::resource_exhausted(format!("{MAX_ROLES} roles are known already")));
+        }
+        let state = self.roles.entry(name.clone()).or_default();
+        let election = update.election_id.map(Uint128::value);
+        let used = |(other, client): (&u64, &Client)| *other != key && client.election == election;
+        if election.is_some() && state.clients.iter().any(used) {
+            return Err(Status::invalid_argument("the election id is that of another controller"));
+        }
+        if session.role.is_none() && state.clients.len() >= MAX_CLIENTS {
+            return Err(Status::resource_exhausted(format!(
+                "{MAX_CLIENTS} streams are open for the role already"
+            )));
+        }
+        session.role = Some(name);
+        state.clients.insert(key, Client { election, role: update.role.clone(), outbox: outbox.clone() });
+        let was_primary = state.primary == Some(key);
+        if let Some(election) =
+            election.filter(|&election| state.highest.is_none_or(|highest| election >= highest))
+        {
+            state.highest = Some(election);
+            state.primary = Some(key);
+            return Ok(state.tell_all(self.device_id, Some(key)));
+        }
+        if was_primary {
+            state.primary = None;
+            return Ok(state.tell_all(self.device_id, None));
+        }
+        Ok(Notices { now: state.notice(self.device_id, key).into_iter().collect(), after_writes: None })
+    }
+
+    /// A stream ended.
+    pub fn leave(&mut self, key: u64, session: &Session) -> Notices {
+        let Some(state) = session.role.as_ref().and_then(|role| self.roles.get_mut(role)) else {
+            return Notices::default();
+        };
+        state.clients.remove(&key);
+        if state.primary != Some(key) {
+            return Notices::default();
+        }
+        state.primary = None;
+        state.tell_all(self.device_id, None)
+    }
+
+    /// Whether a stream is its role's primary.
+    pub fn is_primary_stream(&self, key: u64, session: &Session) -> bool {
+        session
+            .role
+            .as_ref()
+            .and_then(|role| self.roles.get(role))
+            .is_some_and(|role| role.primary == Some(key))
+    }
+
+    /// Whether somebody who writes with this role and election id may.
+    ///
+    /// # Errors
+    /// NOT_FOUND for a role nobody took, PERMISSION_DENIED for all but the primary.
+    pub fn check_writer(&self, role: &str, election: Option<Uint128>) -> Result<()> {
+        let Some(state) = self.roles.get(role) else {
+            if role.is_empty() {
+                return Err(denied(
+                    "there is no primary: open a stream and send a MasterArbitrationUpdate first",
+                ));
+            }
+            return Err(not_found(format!("role '{}' is not known", role.trim_start_matches('\u{0}'))));
+        };
+        let primary = state.primary.and_then(|key| state.clients.get(&key));
+        match (primary, election) {
+            (None, _) => Err(denied("the role has no primary now")),
+            (Some(_), None) => Err(denied("the election id is not set: only the primary may write")),
+            (Some(client), Some(election)) if client.election == Some(election.value()) => Ok(()),
+            (Some(_), Some(_)) => {
+                Err(P4Error::new(Code::PermissionDenied, "the election id is not the primary's"))
+            }
+        }
+    }
+
+    /// The primaries of all roles: who gets packets, digests and notices.
+    pub fn primaries(&self) -> Vec<Outbox> {
+        let primary = |role: &RoleState| Some(role.clients.get(&role.primary?)?.outbox.clone());
+        self.roles.values().filter_map(primary).collect()
+    }
+}
+
+impl RoleState {
+    fn notice(&self, device_id: u64, key: u64) -> Option<(Outbox, MasterArbitrationUpdate)> {
+        let client = self.clients.get(&key)?;
+        let (code, message) = match self.primary {
+            Some(primary) if primary == key => (Code::Ok, "you are primary"),
+            Some(_) => (Code::AlreadyExists, "you are a backup"),
+            None => (Code::NotFound, "there is no primary"),
+        };
+        let update = MasterArbitrationUpdate {
+            device_id,
+            role: client.role.clone(),
+            election_id: self.highest.map(Uint128::of),
+            status: Some(RpcStatus { code: code as i32, message: message.into(), details: Vec::new() }),
+        };
+        Some((client.outbox.clone(), update))
+    }
+
+    fn tell_all(&self, device_id: u64, new_primary: Option<u64>) -> Notices {
+        let others = self.clients.keys().filter(|&&key| Some(key) != new_primary);
+        Notices {
+            now: others.filter_map(|&key| self.notice(device_id, key)).collect(),
+            after_writes: new_primary.and_then(|key| self.notice(device_id, key)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Inbox = mpsc::Receiver<std::result::Result<StreamMessageResponse, Status>>;
+
+    struct Peer {
+        key: u64,
+        session: Session,
+        outbox: Outbox,
+        inbox: Inbox,
+    }
+
+    fn peer(key: u64) -> Peer {
+        let (outbox, inbox) = mpsc::channel(QUEUE);
+        Peer { key, session: Session::default(), outbox, inbox }
+    }
+
+    fn update(election: Option<u64>) -> MasterArbitrationUpdate {
+        MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: election.map(|low| Uint128 { high: 0, low }),
+            ..Default::default()
+        }
+    }
+
+    impl Peer {
+        fn send(
+            &mut self,
+            arbiter: &mut Arbiter,
+            message: &MasterArbitrationUpdate,
+        ) -> std::result::Result<(), Code> {
+            let mut notices = arbiter
+                .update(self.key, &mut self.session, message, &self.outbox)
+                .map_err(|status| status.code())?;
+            notices.send_now();
+            notices.send_after_writes();
+            Ok(())
+        }
+
+        fn heard(&mut self) -> Vec<(i32, Option<u64>)> {
+            let mut out = Vec::new();
+            while let Ok(Ok(StreamMessageResponse { update: Some(StreamResponse::Arbitration(update)) })) =
+                self.inbox.try_recv()
+            {
+                out.push((update.status.unwrap().code, update.election_id.map(|id| id.low)));
+            }
+            out
+        }
+    }
+
+    #[test]
+    fn the_highest_election_id_ever_seen_is_primary() {
+        let mut arbiter = Arbiter::new(1);
+        let (mut a, mut b, mut c) = (peer(1), peer(2), peer(3));
+        a.send(&mut arbiter, &update(Some(5))).unwrap();
+        assert_eq!(a.heard(), [(0, Some(5))]);
+        b.send(&mut arbiter, &update(Some(3))).unwrap();
+        assert_eq!((a.heard(), b.heard()), (vec![], vec![(6, Some(5))]));
+        c.send(&mut arbiter, &update(None)).unwrap();
+        assert_eq!(c.heard(), [(6, Some(5))]);
+        b.send(&mut arbiter, &update(Some(9))).unwrap();
+        assert_eq!(
+            (a.heard(), b.heard(), c.heard()),
+            (vec![(6, Some(9))], vec![(0, Some(9))], vec![(6, Some(9))])
+        );
+        let id = |low| Some(Uint128 { high: 0, low });
+        assert!(arbiter.check_writer("", id(9)).is_ok());
+        for wrong in [id(5), id(10), None] {
+            assert_eq!(arbiter.check_writer("", wrong).unwrap_err().code, Code::PermissionDenied);
+        }
+        let mut notices = arbiter.leave(b.key, &b.session);
+        notices.send_now();
+        assert_eq!((a.heard(), c.heard()), (vec![(5, Some(9))], vec![(5, Some(9))]));
+        // The dead primary's id still counts: 5 is too low, 9 may be taken up again.
+        a.send(&mut arbiter, &update(Some(5))).unwrap();
+        assert_eq!(a.heard(), [(5, Some(9))]);
+        assert_eq!(arbiter.check_writer("", id(9)).unwrap_err().code, Code::PermissionDenied);
+        a.send(&mut arbiter, &update(Some(9))).unwrap();
+        assert_eq!((a.heard(), c.heard()), (vec![(0, Some(9))], vec![(6, Some(9))]));
+        // A primary that steps down.
+        a.send(&mut arbiter, &update(None)).unwrap();
+        assert_eq!((a.heard(), c.heard()), (vec![(5, Some(9))], vec![(5, Some(9))]));
+        assert!(arbiter.primaries().is_empty());
+    }
+
+    #[test]
+    fn streams_that_break_the_rules_are_ended() {
+        let mut arbiter = Arbiter::new(1);
+        let (mut a, mut b) = (peer(1), peer(2));
+        let other_device = MasterArbitrationUpdate { device_id: 2, ..update(Some(1)) };
+        assert_eq!(a.send(&mut arbiter, &other_device), Err(Code::NotFound));
+        a.send(&mut arbiter, &update(Some(1))).unwrap();
+        assert_eq!(a.send(&mut arbiter, &other_device), Err(Code::FailedPrecondition));
+        assert_eq!(b.send(&mut arbiter, &update(Some(1))), Err(Code::InvalidArgument));
+        let role = |name: &str| Some(Role { name: name.into(), ..Role::default() });
+        let with_role = MasterArbitrationUpdate { role: role("sdn"), ..update(Some(1)) };
+        assert_eq!(a.send(&mut arbiter, &with_role), Err(Code::FailedPrecondition));
+        b.send(&mut arbiter, &with_role).unwrap();
+        assert_eq!(arbiter.primaries().len(), 2);
+        let id = Some(Uint128 { high: 0, low: 1 });
+        assert!(arbiter.check_writer("sdn", id).is_ok());
+        assert_eq!(arbiter.check_writer("other", id).unwrap_err().code, Code::NotFound);
+        let mut config = with_role.clone();
+        config.role.as_mut().unwrap().config = Some(crate::p4info::types::Any::default());
+        assert_eq!(peer(3).send(&mut arbiter, &config), Err(Code::InvalidArgument));
+    }
+
+    #[test]
+    fn streams_and_roles_are_bounded() {
+        let mut arbiter = Arbiter::new(1);
+        let mut peers: Vec<Peer> = (0..MAX_CLIENTS as u64 + 1).map(peer).collect();
+        let last = peers.last_mut().map(|p| p.key).unwrap();
+        for one in &mut peers {
+            let expected = if one.key == last { Err(Code::ResourceExhausted) } else { Ok(()) };
+            let key = one.key;
+            assert_eq!(one.send(&mut arbiter, &update(Some(key + 1))), expected);
+        }
+        let mut refused = 0;
+        for n in 0..MAX_ROLES as u64 + 1 {
+            let role = Some(Role { name: format!("role{n}"), ..Role::default() });
+            refused += usize::from(
+                peer(1000 + n).send(&mut arbiter, &MasterArbitrationUpdate { role, ..update(None) }).is_err(),
+            );
+        }
+        assert_eq!(refused, 2);
+    }
+
+    #[test]
+    fn there_is_never_more_than_one_primary_and_ids_only_grow() {
+        let seed = 11;
+        let mut random = barewire_base::Prng::new(seed);
+        let mut arbiter = Arbiter::new(1);
+        let mut peers: Vec<Peer> = (0..8).map(peer).collect();
+        let mut highest = None;
+        for step in 0..20_000 {
+            let at = random.below(8) as usize;
+            if random.chance(0.2) {
+                arbiter.leave(peers[at].key, &peers[at].session);
+                peers[at] = peer(peers[at].key);
+            } else {
+                let election = random.chance(0.9).then(|| random.below(step / 100 + 5));
+                let accepted = peers[at].send(&mut arbiter, &update(election)).is_ok();
+                if accepted {
+                    highest = highest.max(election);
+                } else {
+                    arbiter.leave(peers[at].key, &peers[at].session);
+                    peers[at] = peer(peers[at].key);
+                }
+            }
+            let primaries: Vec<u64> = peers
+                .iter()
+                .filter(|p| arbiter.is_primary_stream(p.key, &p.session))
+                .map(|p| p.key)
+                .collect();
+            assert!(primaries.len() <= 1, "seed {seed}, step {step}: {primaries:?}");
+            let id = highest.map(|low| Uint128 { high: 0, low });
+            assert_eq!(
+                arbiter.check_writer("", id).is_ok(),
+                primaries.len() == 1,
+                "seed {seed}, step {step}"
+            );
+        }
+    }
+}

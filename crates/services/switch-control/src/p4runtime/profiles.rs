@@ -1,0 +1,447 @@
+//! Action profiles: members, groups, groups given in place of an action ("one shot"), and ports that members depend on.
+
+use super::entity::{
+    ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, ActionWatch, GroupMember, MemberWatch,
+};
+use super::error::{P4Error, Result, invalid, not_found};
+use super::keys::{Stand, call_of};
+use super::message::UpdateType;
+use super::target::{EntryNote, Target};
+use super::value::number32;
+use crate::p4info::index::{ProfileIndex, TableIndex};
+use barewire_switch::control::{ErrorKind, TableAction};
+use std::sync::Arc;
+use tonic::Code;
+
+/// Members of a group that may be left out because their port is down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Watched {
+    pub(super) member: u32,
+    pub(super) weight: u32,
+    pub(super) port: Option<u32>,
+}
+
+/// A group as it was written.
+#[derive(Debug, Clone)]
+pub(super) struct GroupNote {
+    pub(super) message: ActionProfileGroup,
+    pub(super) watched: Vec<Watched>,
+    /// It stands for a group in place: nobody may see it.
+    pub(super) in_place: bool,
+}
+
+impl Target {
+    fn profile(pipeline: &super::target::Pipeline, id: u32) -> Result<&ProfileIndex> {
+        pipeline.index.profiles.get(id).ok_or_else(|| {
+            let known: Vec<String> =
+                pipeline.index.profiles.iter().map(|p| format!("{} ('{}')", p.id, p.name)).collect();
+            not_found(format!("there is no action profile {id}; they are {}", known.join(", ")))
+        })
+    }
+
+    /// A profile is programmed by groups in place only, or by members and groups only.
+    pub(super) fn exclusive(&self, profile: u32, in_place: bool) -> Result<()> {
+        let index = self.index().profiles.get(profile);
+        let name = index.map_or("?", |profile| profile.name.as_str());
+        let count = self.notes.one_shots.get(&profile).copied().unwrap_or(0);
+        let others = match in_place {
+            false => count > 0,
+            true => {
+                let members = index.map(|index| self.switch.members(index.profile)).transpose()?;
+                count == 0 && members.is_some_and(|members| !members.is_empty())
+            }
+        };
+        if others {
+            let message = "groups given in place and members and groups of their own exclude each other";
+            return Err(invalid(format!("action profile '{name}': {message}")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_member(&mut self, kind: UpdateType, member: &ActionProfileMember) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let profile = Self::profile(&pipeline, member.action_profile_id)?;
+        let (p, id) = (profile.profile, member.member_id);
+        let place = format!("action profile '{}', member {id}", profile.name);
+        if id == 0 {
+            return Err(invalid(format!("{place}: 0 is no member's id")));
+        }
+        self.exclusive(profile.id, false)?;
+        let before = self.switch.member(p, id).ok();
+        if before.is_none() && kind != UpdateType::Insert {
+            return Err(not_found(format!("{place}: there is no such member")));
+        }
+        if kind == UpdateType::Delete {
+            self.switch.delete_member(p, id).map_err(|error| P4Error::from(error).at(&place))?;
+            self.undo_with(move |target| match before {
+                Some(before) => Ok(target.switch.add_member_as(p, id, before.call)?),
+                None => Ok(()),
+            });
+            return Ok(());
+        }
+        let action =
+            member.action.as_ref().ok_or_else(|| invalid(format!("{place}: the action is not set")))?;
+        let call = call_of(&pipeline.index, &place, &profile.actions, action, Stand::Entry)?;
+        match (kind, before) {
+            (UpdateType::Insert, Some(_)) => {
+                Err(P4Error::new(Code::AlreadyExists, format!("{place}: it is there already")))
+            }
+            (UpdateType::Insert, None) => {
+                self.switch.add_member_as(p, id, call).map_err(|error| P4Error::from(error).at(&place))?;
+                self.undo_with(move |target| Ok(target.switch.delete_member(p, id)?));
+                Ok(())
+            }
+            (_, before) => {
+                self.switch.modify_member(p, id, call).map_err(|error| P4Error::from(error).at(&place))?;
+                self.undo_with(move |target| match before {
+                    Some(before) => Ok(target.switch.modify_member(p, id, before.call)?),
+                    None => Ok(()),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// A port that a member depends on: it must exist. An empty one is none.
+    fn watch_port(&mut self, place: &str, port: Option<u32>) -> Result<Option<u32>> {
+        let Some(port) = port else { return Ok(None) };
+        let ports = self.ports.ports();
+        let Some(info) = ports.iter().find(|info| info.port == port) else {
+            let known: Vec<String> = ports.iter().map(|info| info.port.to_string()).collect();
+            return Err(invalid(format!(
+                "{place}: there is no port {port} to watch; ports are {}",
+                known.join(", ")
+            )));
+        };
+        if info.up {
+            self.notes.down.remove(&port)
+        } else {
+            self.notes.down.insert(port)
+        };
+        Ok(Some(port))
+    }
+
+    fn weight(place: &str, weight: i32) -> Result<u32> {
+        let positive = u32::try_from(weight).ok().filter(|&weight| weight > 0);
+        positive.ok_or_else(|| invalid(format!("{place}: weight {weight} is not above 0")))
+    }
+
+    /// The members that packets may be given to now.
+    fn effective(&self, watched: &[Watched]) -> Vec<(u32, u32)> {
+        watched
+            .iter()
+            .filter(|member| member.port.is_none_or(|port| !self.notes.down.contains(&port)))
+            .map(|member| (member.member, member.weight))
+            .collect()
+    }
+
+    fn group_members(
+        &mut self,
+        profile: &ProfileIndex,
+        place: &str,
+        members: &[GroupMember],
+    ) -> Result<Vec<Watched>> {
+        let mut watched: Vec<Watched> = Vec::with_capacity(members.len());
+        for member in members {
+            let place = format!("{place}, member {}", member.member_id);
+            let weight = Self::weight(&place, member.weight)?;
+            if profile.member_weight.is_some_and(|most| most > 0 && weight > most) {
+                return Err(invalid(format!("{place}: weight {weight} is above the profile's largest")));
+            }
+            if self.switch.member(profile.profile, member.member_id).is_err() {
+                return Err(not_found(format!("{place}: there is no such member")));
+            }
+            if watched.iter().any(|other| other.member == member.member_id) {
+                return Err(invalid(format!("{place}: it is given twice")));
+            }
+            let port = match &member.watch_kind {
+                None => None,
+                Some(MemberWatch::Watch(port)) => u32::try_from(*port).ok().filter(|&port| port != 0),
+                Some(MemberWatch::WatchPort(port)) if port.is_empty() => None,
+                Some(MemberWatch::WatchPort(port)) => Some(number32(port).map_err(|error| error.at(&place))?),
+            };
+            let port = self.watch_port(&place, port)?;
+            watched.push(Watched { member: member.member_id, weight, port });
+        }
+        Ok(watched)
+    }
+
+    /// The size of a group as its profile counts it.
+    fn size_of(profile: &ProfileIndex, watched: &[Watched]) -> u64 {
+        match profile.member_weight {
+            Some(_) => watched.len() as u64,
+            None => watched.iter().map(|member| u64::from(member.weight)).sum(),
+        }
+    }
+
+    pub(super) fn write_group(&mut self, kind: UpdateType, group: &ActionProfileGroup) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let profile = Self::profile(&pipeline, group.action_profile_id)?;
+        let (p, id) = (profile.profile, group.group_id);
+        let place = format!("action profile '{}', group {id}", profile.name);
+        if !profile.selector {
+            return Err(invalid(format!("{place}: the action profile has no selector, so no groups")));
+        }
+        if id == 0 {
+            return Err(invalid(format!("{place}: 0 is no group's id")));
+        }
+        self.exclusive(profile.id, false)?;
+        let key = (profile.id, id);
+        let before = self.notes.groups.get(&key).cloned();
+        let there = before.is_some() || self.switch.group(p, id).is_ok();
+        match (kind, there) {
+            (UpdateType::Insert, true) => {
+                return Err(P4Error::new(Code::AlreadyExists, format!("{place}: it is there already")));
+            }
+            (UpdateType::Modify | UpdateType::Delete, false) => {
+                return Err(not_found(format!("{place}: there is no such group")));
+            }
+            _ => {}
+        }
+        if kind == UpdateType::Delete {
+            let members = self.switch.group(p, id)?.members;
+            self.switch.delete_group(p, id).map_err(|error| P4Error::from(error).at(&place))?;
+            self.notes.groups.remove(&key);
+            self.undo_with(move |target| {
+                let size = before.as_ref().map_or(0, |note| note.message.max_size);
+                target.switch.create_group_as(p, id, members, u32::try_from(size).unwrap_or(0))?;
+                target.notes.groups.extend(before.map(|note| (key, note)));
+                Ok(())
+            });
+            return Ok(());
+        }
+        let max_size = u32::try_from(group.max_size).ok();
+        let allowed = match (profile.max_group_size, max_size) {
+            (_, None) => false,
+            (0, Some(_)) => true,
+            (most, Some(size)) => size > 0 && size <= most,
+        };
+        if !allowed {
+            let message = format!("max_size {} is not in 1 to {}", group.max_size, profile.max_group_size);
+            return Err(invalid(format!("{place}: {message}")));
+        }
+        let max_size = max_size.unwrap_or(0);
+        if let (UpdateType::Modify, Some(before)) = (kind, &before) {
+            if before.message.max_size != group.max_size {
+                let message = format!(
+                    "max_size was {} and may not change to {}",
+                    before.message.max_size, group.max_size
+                );
+                return Err(invalid(format!("{place}: {message}")));
+            }
+        }
+        let watched = self.group_members(profile, &place, &group.members)?;
+        let size = Self::size_of(profile, &watched);
+        if max_size > 0 && size > u64::from(max_size) {
+            let message = format!("{place}: its members amount to {size}, max_size is {max_size}");
+            return Err(P4Error::new(Code::ResourceExhausted, message));
+        }
+        let members = self.effective(&watched);
+        if kind == UpdateType::Insert {
+            self.switch
+                .create_group_as(p, id, members, max_size)
+                .map_err(|error| P4Error::from(error).at(&place))?;
+            self.undo_with(move |target| {
+                target.notes.groups.remove(&key);
+                Ok(target.switch.delete_group(p, id)?)
+            });
+        } else {
+            let old = self.switch.group(p, id)?.members;
+            self.switch.set_group_members(p, id, members).map_err(|error| P4Error::from(error).at(&place))?;
+            self.undo_with(move |target| {
+                target.notes.groups.remove(&key);
+                target.notes.groups.extend(before.map(|note| (key, note)));
+                Ok(target.switch.set_group_members(p, id, old)?)
+            });
+        }
+        self.notes.groups.insert(key, GroupNote { message: group.clone(), watched, in_place: false });
+        Ok(())
+    }
+
+    /// Make the members and the group that a group in place stands for; the note says which.
+    pub(super) fn make_one_shot(
+        &mut self,
+        table: &TableIndex,
+        set: &ActionProfileActionSet,
+        note: &mut EntryNote,
+    ) -> Result<TableAction> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let place = format!("table '{}', group in place", table.name);
+        let profile =
+            table.profile.and_then(|id| pipeline.index.profiles.get(id)).filter(|profile| profile.selector);
+        let profile = profile
+            .ok_or_else(|| invalid(format!("{place}: the table has no action profile with selector")))?;
+        self.exclusive(profile.id, true)?;
+        let mut calls = Vec::with_capacity(set.action_profile_actions.len());
+        for (at, choice) in set.action_profile_actions.iter().enumerate() {
+            let place = format!("{place}, choice {}", at + 1);
+            let weight = Self::weight(&place, choice.weight)?;
+            if profile.member_weight.is_some_and(|most| most > 0 && weight > most) {
+                return Err(invalid(format!("{place}: weight {weight} is above the profile's largest")));
+            }
+            let action =
+                choice.action.as_ref().ok_or_else(|| invalid(format!("{place}: the action is not set")))?;
+            let port = match &choice.watch_kind {
+                None => None,
+                Some(ActionWatch::Watch(port)) => u32::try_from(*port).ok().filter(|&port| port != 0),
+                Some(ActionWatch::WatchPort(port)) if port.is_empty() => None,
+                Some(ActionWatch::WatchPort(port)) => Some(number32(port).map_err(|error| error.at(&place))?),
+            };
+            let port = self.watch_port(&place, port)?;
+            let call = call_of(&pipeline.index, &place, &profile.actions, action, Stand::Entry)?;
+            calls.push((call, Watched { member: 0, weight, port }));
+        }
+        let watched: Vec<Watched> = calls.iter().map(|(_, watched)| watched.clone()).collect();
+        let size = Self::size_of(profile, &watched);
+        if profile.max_group_size > 0 && size > u64::from(profile.max_group_size) {
+            let message =
+                format!("its choices amount to {size}, a group to {} at most", profile.max_group_size);
+            return Err(invalid(format!("{place}: {message}")));
+        }
+        note.one_shot = Some(set.clone());
+        *self.notes.one_shots.entry(profile.id).or_default() += 1;
+        let made = self.make_group(profile, calls, note);
+        if let Err(error) = &made {
+            let error = error.clone();
+            self.drop_one_shot(table, note)?;
+            *note = EntryNote { one_shot: None, group: None, members: Vec::new(), ..std::mem::take(note) };
+            return Err(error.at(&place));
+        }
+        made.map(TableAction::Group)
+    }
+
+    fn make_group(
+        &mut self,
+        profile: &ProfileIndex,
+        calls: Vec<(barewire_p4::ir::ActionCall, Watched)>,
+        note: &mut EntryNote,
+    ) -> Result<u32> {
+        let p = profile.profile;
+        let mut watched = Vec::with_capacity(calls.len());
+        for (call, member) in calls {
+            let id = self.switch.add_member(p, call)?;
+            note.members.push(id);
+            watched.push(Watched { member: id, ..member });
+        }
+        let group = self.switch.create_group(p)?;
+        note.group = Some(group);
+        let key = (profile.id, group);
+        let members = self.effective(&watched);
+        let note = GroupNote { message: ActionProfileGroup::default(), watched, in_place: true };
+        self.notes.groups.insert(key, note);
+        self.switch.set_group_members(p, group, members)?;
+        Ok(group)
+    }
+
+    /// Take away the members and the group of an entry that had a group in place.
+    pub(super) fn drop_one_shot(&mut self, table: &TableIndex, note: &EntryNote) -> Result<()> {
+        if note.one_shot.is_none() {
+            return Ok(());
+        }
+        let pipeline = Arc::clone(&self.pipeline);
+        let Some(profile) = table.profile.and_then(|id| pipeline.index.profiles.get(id)) else {
+            return Ok(());
+        };
+        if let Some(count) = self.notes.one_shots.get_mut(&profile.id) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(group) = note.group {
+            self.notes.groups.remove(&(profile.id, group));
+            self.switch.delete_group(profile.profile, group)?;
+        }
+        for member in &note.members {
+            match self.switch.delete_member(profile.profile, *member) {
+                Err(error) if error.kind != ErrorKind::InvalidMember => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A port went up or down: groups with members that watch it change.
+    pub(super) fn port_changed(&mut self, port: u32, up: bool) -> Result<()> {
+        let changed = if up { self.notes.down.remove(&port) } else { self.notes.down.insert(port) };
+        if !changed {
+            return Ok(());
+        }
+        let pipeline = Arc::clone(&self.pipeline);
+        let watching = |note: &GroupNote| note.watched.iter().any(|member| member.port == Some(port));
+        let groups: Vec<((u32, u32), Vec<(u32, u32)>)> = self
+            .notes
+            .groups
+            .iter()
+            .filter(|(_, note)| watching(note))
+            .map(|(key, note)| (*key, self.effective(&note.watched)))
+            .collect();
+        for ((profile, group), members) in groups {
+            if let Some(profile) = pipeline.index.profiles.get(profile) {
+                self.switch.set_group_members(profile.profile, group, members)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of profiles, all of one, or one.
+    pub(super) fn read_members(&self, wanted: &ActionProfileMember) -> Result<Vec<ActionProfileMember>> {
+        let index = self.index();
+        if wanted.action_profile_id != 0 {
+            Self::profile(&self.pipeline, wanted.action_profile_id)?;
+        }
+        let mut out = Vec::new();
+        let chosen =
+            |profile: &&ProfileIndex| wanted.action_profile_id == 0 || wanted.action_profile_id == profile.id;
+        for profile in index.profiles.iter().filter(chosen) {
+            if self.notes.one_shots.get(&profile.id).is_some_and(|count| *count > 0) {
+                continue;
+            }
+            let members = match wanted.member_id {
+                0 => self.switch.members(profile.profile)?,
+                id => self.switch.member(profile.profile, id).into_iter().collect(),
+            };
+            out.extend(members.into_iter().map(|member| ActionProfileMember {
+                action_profile_id: profile.id,
+                member_id: member.handle,
+                action: super::keys::wire_call(index, &profile.actions, &member.call),
+            }));
+        }
+        Ok(out)
+    }
+
+    /// The groups of profiles, all of one, or one, as they were written.
+    pub(super) fn read_groups(&self, wanted: &ActionProfileGroup) -> Result<Vec<ActionProfileGroup>> {
+        if wanted.action_profile_id != 0 {
+            Self::profile(&self.pipeline, wanted.action_profile_id)?;
+        }
+        let mut out = Vec::new();
+        let chosen =
+            |profile: &&ProfileIndex| wanted.action_profile_id == 0 || wanted.action_profile_id == profile.id;
+        for profile in self.index().profiles.iter().filter(chosen).filter(|profile| profile.selector) {
+            let groups = match wanted.group_id {
+                0 => self.switch.groups(profile.profile)?,
+                id => self.switch.group(profile.profile, id).into_iter().collect(),
+            };
+            for group in groups {
+                match self.notes.groups.get(&(profile.id, group.handle)) {
+                    Some(note) if note.in_place => {}
+                    Some(note) => out.push(note.message.clone()),
+                    // Another control plane's.
+                    None => out.push(ActionProfileGroup {
+                        action_profile_id: profile.id,
+                        group_id: group.handle,
+                        members: group
+                            .members
+                            .iter()
+                            .map(|&(member_id, weight)| GroupMember {
+                                member_id,
+                                weight: i32::try_from(weight).unwrap_or(i32::MAX),
+                                watch_kind: None,
+                            })
+                            .collect(),
+                        max_size: i32::try_from(group.max_size).unwrap_or(i32::MAX),
+                    }),
+                }
+            }
+        }
+        Ok(out)
+    }
+}

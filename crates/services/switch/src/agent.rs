@@ -1,0 +1,82 @@
+//! The switch as the engine sees it: receive bursts, apply what the control side wrote, run the program, send.
+
+use crate::control::link::EngineInbox;
+use crate::plane::Plane;
+use barewire_base::Instant;
+use barewire_engine::Agent;
+use barewire_frame::Burst;
+use std::os::fd::RawFd;
+
+/// Runs a [`Plane`].
+pub struct SwitchAgent {
+    plane: Plane,
+    inbox: EngineInbox,
+    rx: Burst,
+    publish: Box<dyn FnMut(&Plane, Instant)>,
+}
+
+impl SwitchAgent {
+    /// An agent; `publish` copies counters to wherever they are shown.
+    pub fn new(plane: Plane, inbox: EngineInbox, publish: Box<dyn FnMut(&Plane, Instant)>) -> SwitchAgent {
+        SwitchAgent { plane, inbox, rx: Burst::new(), publish }
+    }
+}
+
+impl Agent for SwitchAgent {
+    fn name(&self) -> &str {
+        "switch"
+    }
+
+    fn do_work(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for at in 0..self.plane.ports.slots().len() {
+            // The control side may have taken ports away while this cycle ran.
+            if at >= self.plane.ports.slots().len() {
+                break;
+            }
+            let port = self.plane.ports.receive(at, now, &mut self.rx);
+            // After receiving, before processing: a write that returned before a packet was sent is seen by it.
+            work += self.inbox.drain(&mut self.plane);
+            work += self.rx.len();
+            while let Some(frame) = self.rx.pop() {
+                self.plane.datapath.receive(now, port, frame, &mut self.plane.ports);
+            }
+        }
+        work += self.inbox.drain(&mut self.plane);
+        work += self.plane.datapath.poll(now, &mut self.plane.ports);
+        work += self.plane.poll_learner(now, &self.inbox);
+        work += self.plane.deliver_to_cpu(&self.inbox);
+        self.plane.ports.nudge(now);
+        work + self.plane.ports.flush(now)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        [self.plane.datapath.next_deadline(), self.plane.ports.next_deadline(), self.plane.learner_deadline()].into_iter().flatten().min()
+    }
+
+    fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
+        self.plane.ports.wait_fds(add);
+    }
+
+    fn fds_generation(&self) -> u64 {
+        self.plane.ports.generation()
+    }
+
+    fn prepare_wait(&mut self) -> bool {
+        // Frames a full port did not take are retried by polling: no port says when it has room again.
+        let may_sleep = self.plane.ports.prepare_wait();
+        may_sleep && self.inbox.is_idle() && !self.plane.ports.has_backlog()
+    }
+
+    fn finish_wait(&mut self) {
+        self.plane.ports.finish_wait();
+    }
+
+    fn publish(&mut self, now: Instant) {
+        (self.publish)(&self.plane, now);
+    }
+
+    fn on_close(&mut self) {
+        self.plane.ports.flush(self.plane.datapath.now());
+    }
+}

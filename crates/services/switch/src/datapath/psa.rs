@@ -1,0 +1,179 @@
+//! The Portable Switch Architecture: ingress and egress each have their own parser and deparser.
+
+use super::fields::PsaFields;
+use super::{Datapath, EgressJob, Output};
+use crate::control::MirrorSession;
+use barewire_base::DropReason;
+use barewire_frame::Frame;
+use barewire_p4::engine::Engine;
+use barewire_p4::phv::{Phv, slot};
+
+/// The port through which packets go round again.
+pub const PORT_RECIRCULATE: u32 = 0xffff_fffa;
+
+/// Values of `packet_path` (PSA specification, PSA_PacketPath_t).
+mod path {
+    pub const NORMAL: u64 = 0;
+    pub const NORMAL_UNICAST: u64 = 1;
+    pub const NORMAL_MULTICAST: u64 = 2;
+    pub const CLONE_I2E: u64 = 3;
+    pub const CLONE_E2E: u64 = 4;
+    pub const RESUBMIT: u64 = 5;
+    pub const RECIRCULATE: u64 = 6;
+}
+
+impl Datapath {
+    pub(super) fn psa_receive<O: Output>(&mut self, fields: &PsaFields, port: u32, frame: Frame, out: &mut O) {
+        fields.ip_packet_path.set(&mut self.phv, path::NORMAL);
+        fields.ip_ingress_port.set(&mut self.phv, u64::from(port));
+        self.psa_ingress(fields, frame, out);
+    }
+
+    pub(super) fn psa_ingress<O: Output>(&mut self, fields: &PsaFields, frame: Frame, out: &mut O) {
+        fields.i_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+        self.exec.parse(self.stages.ingress_parser, &mut self.phv, frame.data(), &mut self.state);
+        fields.i_ingress_port.copy(&mut self.phv, fields.ip_ingress_port);
+        fields.i_packet_path.copy(&mut self.phv, fields.ip_packet_path);
+        fields.i_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
+        fields.o_class_of_service.set(&mut self.phv, 0);
+        fields.o_clone.set(&mut self.phv, 0);
+        fields.o_drop.set(&mut self.phv, 1);
+        fields.o_resubmit.set(&mut self.phv, 0);
+        fields.o_multicast_group.set(&mut self.phv, 0);
+
+        self.exec.run(self.stages.ingress, &mut self.phv, frame.data(), &mut self.state);
+        if self.phv.slot(slot::ASSERT) != 0 {
+            return self.assertion_failed();
+        }
+        let class = fields.o_class_of_service.get(&self.phv);
+        if fields.o_clone.get(&self.phv) != 0 {
+            let session = fields.o_clone_session.get(&self.phv) as u32;
+            self.psa_clone(fields, session, path::CLONE_I2E, &frame);
+        }
+        if fields.o_drop.get(&self.phv) != 0 {
+            return self.drop(DropReason::ProgramDrop);
+        }
+        if fields.o_resubmit.get(&self.phv) != 0 {
+            let mut phv = self.blank(frame.len());
+            fields.ip_packet_path.set(&mut phv, path::RESUBMIT);
+            return self.go_again(0, frame, phv);
+        }
+        let Some(frame) = self.deparse(self.stages.ingress_deparser, frame) else { return };
+        let digest = self.phv.slot(slot::DIGEST);
+        if digest != 0 {
+            self.phv.set_slot(slot::DIGEST, 0);
+            self.learn(digest);
+        }
+        Datapath::clear_requests(&mut self.phv);
+        let group = fields.o_multicast_group.get(&self.phv);
+        if group != 0 {
+            return self.psa_multicast(fields, group as u32, path::NORMAL_MULTICAST, class, &frame);
+        }
+        fields.e_instance.set(&mut self.phv, 0);
+        fields.e_class_of_service.set(&mut self.phv, class);
+        fields.ep_packet_path.set(&mut self.phv, path::NORMAL_UNICAST);
+        let port = fields.o_egress_port.get(&self.phv) as u32;
+        if self.queues.may_wait() {
+            let phv = self.copy();
+            if self.queues.push(port, 0, EgressJob { frame, phv, port, priority: 0, from: 0 }).is_err() {
+                self.drop(DropReason::QueueFull);
+            }
+            return;
+        }
+        self.psa_egress(fields, port, frame, out);
+    }
+
+    pub(super) fn psa_egress<O: Output>(&mut self, fields: &PsaFields, port: u32, frame: Frame, out: &mut O) {
+        self.invalidate_headers();
+        self.phv.set_slot(slot::PACKET_LEN, frame.len() as u64);
+        fields.ep_egress_port.set(&mut self.phv, u64::from(port));
+        fields.e_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+        self.exec.parse(self.stages.egress_parser, &mut self.phv, frame.data(), &mut self.state);
+        fields.e_egress_port.copy(&mut self.phv, fields.ep_egress_port);
+        fields.e_packet_path.copy(&mut self.phv, fields.ep_packet_path);
+        fields.e_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
+        fields.eo_clone.set(&mut self.phv, 0);
+        fields.eo_drop.set(&mut self.phv, 0);
+
+        self.exec.run(self.stages.egress, &mut self.phv, frame.data(), &mut self.state);
+        if self.phv.slot(slot::ASSERT) != 0 {
+            return self.assertion_failed();
+        }
+        fields.ed_egress_port.copy(&mut self.phv, fields.ep_egress_port);
+        let Some(frame) = self.deparse(self.stages.egress_deparser, frame) else { return };
+        let digest = self.phv.slot(slot::DIGEST);
+        if digest != 0 {
+            self.phv.set_slot(slot::DIGEST, 0);
+            self.learn(digest);
+        }
+        if fields.eo_clone.get(&self.phv) != 0 {
+            let session = fields.eo_clone_session.get(&self.phv) as u32;
+            self.psa_clone(fields, session, path::CLONE_E2E, &frame);
+        }
+        if fields.eo_drop.get(&self.phv) != 0 {
+            return self.drop(DropReason::ProgramDrop);
+        }
+        if port == PORT_RECIRCULATE {
+            let mut phv = self.blank(frame.len());
+            fields.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
+            fields.ip_packet_path.set(&mut phv, path::RECIRCULATE);
+            return self.go_again(0, frame, phv);
+        }
+        out.push(port, frame);
+    }
+
+    /// A clone of the frame as it is now, with nothing of its metadata.
+    fn psa_clone(&mut self, fields: &PsaFields, session: u32, how: u64, frame: &Frame) {
+        let Some(session) = self.mirrors.get(&session).cloned() else {
+            return self.drop(DropReason::NoReplica);
+        };
+        let MirrorSession { egress_port, multicast_group, truncate_bytes } = session;
+        let Some(mut copy) = self.clone_frame(frame) else { return };
+        if truncate_bytes != 0 && (truncate_bytes as usize) < copy.len() {
+            let _shorter = copy.set_len(truncate_bytes as usize);
+        }
+        let mut phv = self.blank(copy.len());
+        fields.ep_packet_path.set(&mut phv, how);
+        if let Some(group) = multicast_group {
+            let kept = std::mem::replace(&mut self.phv, phv);
+            self.psa_multicast(fields, group, how, 0, &copy);
+            phv = std::mem::replace(&mut self.phv, kept);
+        }
+        match egress_port {
+            Some(port) => self.psa_queue_copy(port, copy, phv),
+            None => self.give_back(phv),
+        }
+    }
+
+    fn psa_multicast(&mut self, fields: &PsaFields, group: u32, how: u64, class: u64, frame: &Frame) {
+        let fields = *fields;
+        self.replicate(group, |datapath, port, rid| {
+            let Some(copy) = datapath.clone_frame(frame) else { return };
+            let mut phv = datapath.copy();
+            fields.e_class_of_service.set(&mut phv, class);
+            fields.e_instance.set(&mut phv, u64::from(rid));
+            fields.ep_packet_path.set(&mut phv, how);
+            datapath.psa_queue_copy(port, copy, phv);
+        });
+    }
+
+    fn psa_queue_copy(&mut self, port: u32, frame: Frame, phv: Phv) {
+        let job = EgressJob { frame, phv, port, priority: 0, from: 0 };
+        if self.queues.may_wait() {
+            if self.queues.push(port, 0, job).is_err() {
+                self.drop(DropReason::QueueFull);
+            }
+        } else {
+            self.queue_copy(job);
+        }
+    }
+
+    /// What egress parses is a new packet: no header of ingress is left.
+    fn invalidate_headers(&mut self) {
+        let metadata = self.layout.metadata_word as usize..self.layout.headers_word as usize;
+        let mut phv = self.blank(0);
+        phv.words_mut()[metadata.clone()].copy_from_slice(&self.phv.words()[metadata]);
+        let old = std::mem::replace(&mut self.phv, phv);
+        self.give_back(old);
+    }
+}

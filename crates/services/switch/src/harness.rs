@@ -1,0 +1,138 @@
+//! A switch without threads and without ports: packets are handed in and collected, on a clock that stands still until
+//! it is moved. For tests, traces and the STF runner.
+
+use crate::control::link::EngineInbox;
+use crate::control::{ControlError, Notification, Switch, SwitchConfig};
+use crate::datapath::{Datapath, Output, TargetConfig};
+use crate::plane::Plane;
+use crate::ports::Ports;
+use crate::prepared::Prepared;
+use barewire_base::Instant;
+use barewire_frame::{Frame, Pool, PoolConfig, PoolError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Packets that may go round before a harness gives up on a program that never stops.
+const ROUNDS_MAX: usize = 10_000;
+
+/// Why a harness could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// No memory for frames.
+    #[error("frames: {0}")]
+    Pool(#[from] PoolError),
+    /// The program or one of its entries was refused.
+    #[error("{0}")]
+    Control(#[from] ControlError),
+}
+
+/// A packet that left the switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// By which port.
+    pub port: u32,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Collected(Vec<Sent>);
+
+impl Output for Collected {
+    fn push(&mut self, port: u32, frame: Frame) {
+        self.0.push(Sent { port, bytes: frame.data().to_vec() });
+    }
+}
+
+/// One data path on the caller's thread.
+pub struct Harness {
+    switch: Switch,
+    plane: Plane,
+    inbox: EngineInbox,
+    clock_us: Arc<AtomicU64>,
+    out: Collected,
+}
+
+impl Harness {
+    /// A harness that runs a program. Frames are as long as `frame_len` bytes at most, headroom included: 65536 for any.
+    ///
+    /// # Errors
+    /// [`HarnessError`].
+    pub fn new(prepared: Arc<Prepared>, target: TargetConfig) -> Result<Harness, HarnessError> {
+        let clock_us = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&clock_us);
+        let config = SwitchConfig {
+            clock: Box::new(move || clock.load(Ordering::Relaxed)),
+            ..SwitchConfig::default()
+        };
+        let switch = Switch::new(config, Some(prepared))?;
+        let inbox = switch.attach(Box::new(|| {}));
+        let pool = Pool::new(PoolConfig { frames: 512, chunk_len: 65_536, headroom: 4096, huge_pages: false })?;
+        let ports = Ports::new(target.cpu_port);
+        let plane = Plane::new(Datapath::new(target, 0, Instant::ZERO), ports, pool, None);
+        let mut harness = Harness { switch, plane, inbox, clock_us, out: Collected::default() };
+        harness.apply();
+        Ok(harness)
+    }
+
+    /// The control side. Writes are applied before the next packet; reads of what packets change would wait for an
+    /// engine on another thread, so use [`Harness::plane`] for those.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// The data path and its state.
+    pub fn plane(&mut self) -> &mut Plane {
+        self.apply();
+        &mut self.plane
+    }
+
+    /// Apply what the control side wrote.
+    pub fn apply(&mut self) {
+        self.inbox.drain(&mut self.plane);
+    }
+
+    /// Move the clock.
+    pub fn advance_us(&mut self, us: u64) {
+        self.clock_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock_us.load(Ordering::Relaxed) * 1000)
+    }
+
+    /// Hand a packet in and take what comes out, all that goes round included. `None` when the packet is longer than
+    /// a frame.
+    pub fn send(&mut self, port: u32, bytes: &[u8]) -> Option<Vec<Sent>> {
+        self.apply();
+        let now = self.now();
+        let frame = self.plane.pool.alloc_from(bytes)?;
+        self.plane.datapath.receive(now, port, frame, &mut self.out);
+        for _ in 0..ROUNDS_MAX {
+            if self.plane.datapath.poll(now, &mut self.out) == 0 {
+                break;
+            }
+        }
+        Some(std::mem::take(&mut self.out.0))
+    }
+
+    /// Serve queues whose time has come.
+    pub fn poll(&mut self) -> Vec<Sent> {
+        self.apply();
+        let now = self.now();
+        self.plane.datapath.poll(now, &mut self.out);
+        std::mem::take(&mut self.out.0)
+    }
+
+    /// Digests and other notifications that are due are sent to subscribers.
+    pub fn poll_notifications(&mut self) {
+        let now = self.now();
+        self.plane.poll_learner(now, &self.inbox);
+    }
+
+    /// Tell subscribers something (tests of control planes).
+    pub fn notify(&self, notification: Notification) {
+        self.inbox.notify(notification);
+    }
+}

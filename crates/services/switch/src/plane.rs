@@ -1,0 +1,157 @@
+//! All that one engine thread owns, and what the control side may do to it.
+
+use crate::control::link::{EngineInbox, Replica};
+use crate::control::{ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo};
+use crate::datapath::Datapath;
+use crate::learn::Learner;
+use crate::ports::Ports;
+use crate::pre::Pre;
+use crate::prepared::Prepared;
+use barewire_base::Instant;
+use barewire_frame::Pool;
+use barewire_p4_state::ProgramState;
+use barewire_port::PortUri;
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One engine's data path, ports and frames.
+pub struct Plane {
+    /// The data path.
+    pub datapath: Datapath,
+    /// The ports.
+    pub ports: Ports,
+    /// Where frames come from.
+    pub pool: Pool,
+    /// Where captures of ports go, if they are wanted.
+    pub capture: Option<PathBuf>,
+    digests: Vec<DigestList>,
+}
+
+impl Plane {
+    /// A plane of its parts.
+    pub fn new(datapath: Datapath, ports: Ports, pool: Pool, capture: Option<PathBuf>) -> Plane {
+        Plane { datapath, ports, pool, capture, digests: Vec::new() }
+    }
+
+    /// Hand ready digests over; says how many.
+    pub fn poll_learner(&mut self, now: Instant, inbox: &EngineInbox) -> usize {
+        let now_us = self.datapath.micros(now);
+        if self.datapath.learner.next_deadline_us().is_none_or(|due| due > now_us) {
+            return 0;
+        }
+        self.datapath.learner.poll(now_us, &mut self.digests);
+        let count = self.digests.len();
+        for digest in self.digests.drain(..) {
+            inbox.notify(Notification::Digest(digest));
+        }
+        count
+    }
+
+    /// When a digest is due.
+    pub fn learner_deadline(&self) -> Option<Instant> {
+        self.datapath.learner.next_deadline_us().map(|us| self.datapath.instant(us))
+    }
+
+    /// Hand packets for the CPU port over; says how many.
+    pub fn deliver_to_cpu(&mut self, inbox: &EngineInbox) -> usize {
+        let count = self.ports.to_cpu().len();
+        for bytes in self.ports.to_cpu().drain(..) {
+            inbox.notify(Notification::PacketIn { bytes });
+        }
+        count
+    }
+}
+
+impl Replica for Plane {
+    fn state(&mut self) -> Option<&mut ProgramState> {
+        if self.datapath.idle { None } else { Some(&mut self.datapath.state) }
+    }
+
+    fn install(&mut self, prepared: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send> {
+        self.datapath.install(prepared, state)
+    }
+
+    fn pre(&mut self) -> &mut Pre {
+        &mut self.datapath.pre
+    }
+
+    fn learner(&mut self) -> Option<&mut Learner> {
+        Some(&mut self.datapath.learner)
+    }
+
+    fn set_mirror(&mut self, id: u32, session: Option<MirrorSession>) {
+        match session {
+            Some(session) => drop(self.datapath.mirrors.insert(id, session)),
+            None => drop(self.datapath.mirrors.remove(&id)),
+        }
+    }
+
+    fn set_queue_depth(&mut self, port: Option<u32>, priority: Option<u32>, packets: usize) {
+        self.datapath.queues.set_depth(port, priority.map(|p| p as usize), packets);
+    }
+
+    fn set_queue_rate(&mut self, port: Option<u32>, priority: Option<u32>, pps: u64) {
+        self.datapath.queues.set_rate(port, priority.map(|p| p as usize), pps);
+    }
+
+    fn add_port(&mut self, port: u32, uri: &str, _opened: Option<Box<dyn Any + Send>>) -> Result<(), ControlError> {
+        // Opened here, on the engine's thread: a port's frames live in the engine's pool, which never leaves it.
+        let refuse = |error: &dyn std::fmt::Display| ControlError::new(ErrorKind::InvalidPort, error.to_string());
+        let parsed: PortUri = uri.parse().map_err(|e| refuse(&e))?;
+        self.ports.add(port, &parsed, &self.pool, self.capture.as_deref()).map_err(|e| refuse(&e))
+    }
+
+    fn remove_port(&mut self, port: u32) -> Result<Option<Box<dyn Any + Send>>, ControlError> {
+        if self.ports.remove(port) {
+            Ok(None)
+        } else {
+            Err(ControlError::new(ErrorKind::InvalidPort, format!("there is no port {port}")))
+        }
+    }
+
+    fn ports(&mut self) -> Vec<PortInfo> {
+        let info = |slot: &crate::ports::PortSlot| {
+            let counters = slot.port().counters();
+            let uri: Option<PortUri> = slot.uri().parse().ok();
+            PortInfo {
+                port: slot.number(),
+                uri: slot.uri().to_owned(),
+                name: uri.map_or_else(|| slot.uri().to_owned(), |uri| uri.target.clone()),
+                up: true,
+                rx: CounterValue { packets: counters.rx_frames.get(), bytes: counters.rx_bytes.get() },
+                tx: CounterValue { packets: counters.tx_frames.get(), bytes: counters.tx_bytes.get() },
+                rx_dropped: counters.drops.total(),
+                tx_dropped: slot.tx_dropped(),
+            }
+        };
+        self.ports.slots().iter().map(info).collect()
+    }
+
+    fn inject(&mut self, port: Option<u32>, bytes: Vec<u8>) {
+        let Some(frame) = self.pool.alloc_from(&bytes) else {
+            self.datapath.drop_now(barewire_base::DropReason::PoolEmpty);
+            return;
+        };
+        let now = self.datapath.now();
+        match (port, self.datapath.config().cpu_port) {
+            (Some(port), _) => crate::datapath::Output::push(&mut self.ports, port, frame),
+            (None, cpu) => {
+                let from = cpu.unwrap_or(self.datapath.config().drop_port);
+                self.datapath.receive(now, from, frame, &mut self.ports);
+            }
+        }
+    }
+
+    fn drops(&mut self, each: &mut dyn FnMut(&str, u64)) {
+        for (reason, count) in self.datapath.drops().iter() {
+            if count > 0 {
+                each(reason.as_str(), count);
+            }
+        }
+        let (reason, count) = self.ports.unknown();
+        if count > 0 {
+            each(reason.as_str(), count);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The ports of one engine, by the numbers the program knows them by.
+
+use crate::datapath::Output;
+use barewire_base::{DropReason, Instant};
+use barewire_frame::{Burst, Frame, Pool};
+use barewire_port::{OpenError, PcapWriter, Port, PortUri};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+/// Frames that may wait for a port that takes no more; further ones are dropped and counted.
+pub const BACKLOG_MAX: usize = 1024;
+/// Port numbers below this are found by index, others by looking through all ports.
+const DIRECT: usize = 4096;
+
+/// Frames that passed, written to files as they pass.
+struct Capture {
+    writer: PcapWriter<File>,
+}
+
+impl Capture {
+    fn write(&mut self, now: Instant, frame: &Frame) {
+        // A full disk must not stop the switch; the file just ends there.
+        let _ = self.writer.write(now.as_nanos(), frame.data());
+    }
+}
+
+/// One port.
+pub struct PortSlot {
+    number: u32,
+    uri: String,
+    port: Box<dyn Port>,
+    tx: Burst,
+    backlog: VecDeque<Frame>,
+    /// Frames dropped here because the backlog was full or the port refused.
+    tx_dropped: u64,
+    capture: Option<(Capture, Capture)>,
+}
+
+impl PortSlot {
+    /// The port's number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How it was named.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The port itself.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// Frames this side dropped.
+    pub fn tx_dropped(&self) -> u64 {
+        self.tx_dropped
+    }
+
+    fn send(&mut self, frame: Frame) {
+        if self.backlog.is_empty() {
+            let Err(frame) = self.tx.push(frame) else { return };
+            self.backlog.push_back(frame);
+        } else if self.backlog.len() < BACKLOG_MAX {
+            self.backlog.push_back(frame);
+        } else {
+            self.tx_dropped += 1;
+        }
+    }
+
+    fn flush(&mut self, now: Instant) -> usize {
+        let mut sent = 0;
+        loop {
+            while let Some(frame) = self.backlog.pop_front() {
+                if let Err(frame) = self.tx.push(frame) {
+                    self.backlog.push_front(frame);
+                    break;
+                }
+            }
+            if self.tx.is_empty() {
+                return sent;
+            }
+            match self.port.tx_burst(now, &mut self.tx) {
+                Ok(0) => return sent,
+                Ok(n) => sent += n,
+                Err(_) => {
+                    // The port is gone or down: what it would have sent is lost, and counted.
+                    self.tx_dropped += self.tx.len() as u64 + self.backlog.len() as u64;
+                    self.tx.clear();
+                    self.backlog.clear();
+                    return sent;
+                }
+            }
+        }
+    }
+}
+
+/// Packets for the CPU port that may wait for the end of a duty cycle; further ones are dropped and counted.
+const CPU_MAX: usize = 1024;
+
+/// All ports of one engine.
+#[derive(Default)]
+pub struct Ports {
+    slots: Vec<PortSlot>,
+    /// Position plus 1 of each low port number.
+    direct: Vec<u16>,
+    generation: u64,
+    cpu: Option<u32>,
+    to_cpu: Vec<Vec<u8>>,
+    unknown: u64,
+    now: Instant,
+}
+
+impl Ports {
+    /// No ports yet. Packets to the port `cpu` are kept for [`Ports::to_cpu`].
+    pub fn new(cpu: Option<u32>) -> Ports {
+        Ports { direct: vec![0; DIRECT], cpu, ..Ports::default() }
+    }
+
+    /// Open a port and give it a number.
+    ///
+    /// # Errors
+    /// As for [`barewire_engine::open_port`], and when the number is taken.
+    pub fn add(&mut self, number: u32, uri: &PortUri, pool: &Pool, capture: Option<&Path>) -> Result<(), OpenError> {
+        if self.position(number).is_some() {
+            return Err(uri.bad(format!("port {number} is there already")));
+        }
+        let port = barewire_engine::open_port(uri, pool)?;
+        let text = uri.text().to_owned();
+        self.add_open(number, text, port);
+        if let Some(dir) = capture {
+            let name = text_for_file(uri);
+            let open = |direction: &str| -> Result<Capture, OpenError> {
+                let path = dir.join(format!("{name}_{direction}.pcap"));
+                PcapWriter::create(&path).map(|writer| Capture { writer }).map_err(|e| uri.io("open", e))
+            };
+            let pair = (open("in")?, open("out")?);
+            self.slots.last_mut().expect("just added").capture = Some(pair);
+        }
+        Ok(())
+    }
+
+    /// Take a port that is open already.
+    pub fn add_open(&mut self, number: u32, uri: String, port: Box<dyn Port>) {
+        let slot = PortSlot {
+            number,
+            uri,
+            port,
+            tx: Burst::new(),
+            backlog: VecDeque::with_capacity(BACKLOG_MAX),
+            tx_dropped: 0,
+            capture: None,
+        };
+        self.slots.push(slot);
+        if let Some(entry) = self.direct.get_mut(number as usize) {
+            *entry = self.slots.len() as u16;
+        }
+        self.generation += 1;
+    }
+
+    /// Close a port; false when there is none of that number. What waited for it is lost.
+    pub fn remove(&mut self, number: u32) -> bool {
+        let Some(at) = self.position(number) else { return false };
+        let mut gone = self.slots.remove(at);
+        gone.flush(self.now);
+        self.direct.fill(0);
+        for (at, slot) in self.slots.iter().enumerate() {
+            if let Some(entry) = self.direct.get_mut(slot.number as usize) {
+                *entry = at as u16 + 1;
+            }
+        }
+        self.generation += 1;
+        true
+    }
+
+    #[inline]
+    fn position(&self, number: u32) -> Option<usize> {
+        match self.direct.get(number as usize) {
+            Some(0) => None,
+            Some(&at) => Some(usize::from(at) - 1),
+            None => self.slots.iter().position(|slot| slot.number == number),
+        }
+    }
+
+    /// The ports.
+    pub fn slots(&self) -> &[PortSlot] {
+        &self.slots
+    }
+
+    /// Packets for the CPU port, to be taken.
+    pub fn to_cpu(&mut self) -> &mut Vec<Vec<u8>> {
+        &mut self.to_cpu
+    }
+
+    /// Receive from the port at a position.
+    pub fn receive(&mut self, at: usize, now: Instant, burst: &mut Burst) -> u32 {
+        self.now = now;
+        let slot = &mut self.slots[at];
+        // An error of a port (its interface went) shows in its counters; the others go on.
+        let _ = slot.port.rx_burst(now, burst);
+        if let Some((capture, _)) = &mut slot.capture {
+            for frame in burst.iter() {
+                capture.write(now, frame);
+            }
+        }
+        slot.number
+    }
+
+    /// Send what waits.
+    pub fn flush(&mut self, now: Instant) -> usize {
+        self.slots.iter_mut().filter(|s| !s.tx.is_empty() || !s.backlog.is_empty()).map(|s| s.flush(now)).sum()
+    }
+
+    /// Let ports do what is due without frames (delayed frames of a fault port).
+    pub fn nudge(&mut self, now: Instant) {
+        for slot in &mut self.slots {
+            if slot.port.next_deadline().is_some_and(|due| due <= now) {
+                let _ = slot.port.tx_burst(now, &mut slot.tx);
+            }
+        }
+    }
+
+    /// Whether frames wait to be sent.
+    pub fn has_backlog(&self) -> bool {
+        self.slots.iter().any(|s| !s.tx.is_empty() || !s.backlog.is_empty())
+    }
+
+    /// Whether every port is a replay that has ended.
+    pub fn is_finished(&self) -> bool {
+        !self.slots.is_empty() && self.slots.iter().all(|slot| slot.port.is_finished())
+    }
+
+    /// The earliest time at which a port has work of its own.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.slots.iter().filter_map(|slot| slot.port.next_deadline()).min()
+    }
+
+    /// Descriptors to sleep on.
+    pub fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
+        self.slots.iter().filter_map(|slot| slot.port.wait_fd()).for_each(add);
+    }
+
+    /// Grows when the descriptors change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Arm every port's wake-up; false when one has frames or must be polled.
+    pub fn prepare_wait(&mut self) -> bool {
+        let mut may_sleep = true;
+        for slot in &mut self.slots {
+            may_sleep &= slot.port.prepare_wait() && (slot.port.wait_fd().is_some() || slot.port.is_finished());
+        }
+        may_sleep
+    }
+
+    /// Disarm them.
+    pub fn finish_wait(&mut self) {
+        for slot in &mut self.slots {
+            slot.port.finish_wait();
+        }
+    }
+}
+
+impl Output for Ports {
+    #[inline]
+    fn push(&mut self, port: u32, frame: Frame) {
+        if let Some(at) = self.position(port) {
+            let now = self.now;
+            let slot = &mut self.slots[at];
+            if let Some((_, capture)) = &mut slot.capture {
+                capture.write(now, &frame);
+            }
+            slot.send(frame);
+            if slot.tx.room() == 0 {
+                slot.flush(now);
+            }
+        } else if self.cpu == Some(port) && self.to_cpu.len() < CPU_MAX {
+            self.to_cpu.push(frame.data().to_vec());
+        } else {
+            self.unknown += 1;
+        }
+    }
+}
+
+impl Ports {
+    /// Frames to ports that are not there ([`DropReason::UnknownPort`]).
+    pub fn unknown(&self) -> (DropReason, u64) {
+        (DropReason::UnknownPort, self.unknown)
+    }
+}
+
+fn text_for_file(uri: &PortUri) -> String {
+    let target = if uri.target.is_empty() { uri.scheme.as_str() } else { uri.target.as_str() };
+    target.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
+}

@@ -1,0 +1,166 @@
+//! A program made ready: imported, checked and, for the native engine, compiled. It is made on a control thread and
+//! handed to the engines whole.
+
+use crate::control::{ControlError, ErrorKind};
+use barewire_p4::engine::Engine;
+use barewire_p4::interp::Interpreter;
+use barewire_p4::ir::Program;
+use barewire_p4::phv::{Layout, Phv};
+use barewire_p4_jit::Compiled;
+use barewire_p4_state::ProgramState;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which engine runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EngineKind {
+    /// Machine code.
+    #[default]
+    Native,
+    /// The reference interpreter.
+    Interpreter,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EngineKind::Native => "native",
+            EngineKind::Interpreter => "interpreter",
+        })
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "native" => Ok(EngineKind::Native),
+            "interpreter" => Ok(EngineKind::Interpreter),
+            other => Err(format!("'{other}' is no engine: native or interpreter")),
+        }
+    }
+}
+
+/// A program ready to run.
+pub struct Prepared {
+    /// The program.
+    pub program: Arc<Program>,
+    /// Which engine runs it.
+    pub kind: EngineKind,
+    /// Compiled code is of one thread at a time; each engine gets a clone.
+    compiled: Option<Mutex<Compiled>>,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("program", &self.program.name).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Import a program and make it ready.
+pub fn prepare(json: &str, kind: EngineKind) -> Result<Prepared, ControlError> {
+    let program = barewire_p4::import::import(json)
+        .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?;
+    Prepared::new(Arc::new(program), kind)
+}
+
+impl Prepared {
+    /// No program: what an engine starts with. Every packet is dropped and counted.
+    pub fn none() -> Prepared {
+        let program = Program::empty();
+        Prepared { program: Arc::new(program), kind: EngineKind::Interpreter, compiled: None }
+    }
+
+    /// Whether this is [`Prepared::none`].
+    pub fn is_none(&self) -> bool {
+        self.program.parsers.is_empty() && self.program.pipelines.is_empty()
+    }
+
+    /// Make a program ready.
+    pub fn new(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
+        let compiled = match kind {
+            EngineKind::Native => Some(Mutex::new(
+                barewire_p4_jit::compile(Arc::clone(&program))
+                    .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?,
+            )),
+            EngineKind::Interpreter => None,
+        };
+        Ok(Prepared { program, kind, compiled })
+    }
+
+    /// What the compiler says of its work, where it did any.
+    pub fn report(&self) -> Option<barewire_p4_jit::Report> {
+        self.compiled.as_ref().map(|compiled| lock(compiled).report().clone())
+    }
+
+    /// An engine for one thread.
+    pub fn exec(&self) -> Exec {
+        match &self.compiled {
+            None if self.is_none() => Exec::Idle(Layout::of(&self.program)),
+            Some(compiled) => Exec::Native(lock(compiled).clone_for_thread()),
+            None => Exec::Interpreter(Box::new(Interpreter::new(Arc::clone(&self.program)))),
+        }
+    }
+}
+
+fn lock(compiled: &Mutex<Compiled>) -> MutexGuard<'_, Compiled> {
+    // Cloning cannot leave it half done.
+    compiled.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The engine of one thread. A match at each of a handful of calls per packet costs less than it is worth to avoid.
+pub enum Exec {
+    /// Machine code.
+    Native(Compiled),
+    /// The interpreter.
+    Interpreter(Box<Interpreter>),
+    /// Nothing to run.
+    Idle(Layout),
+}
+
+impl Engine<ProgramState> for Exec {
+    fn layout(&self) -> &Layout {
+        match self {
+            Exec::Native(engine) => engine.layout(),
+            Exec::Interpreter(engine) => Engine::<ProgramState>::layout(&**engine),
+            Exec::Idle(layout) => layout,
+        }
+    }
+
+    #[inline]
+    fn parse(&mut self, parser: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
+        match self {
+            Exec::Native(engine) => engine.parse(parser, phv, packet, state),
+            Exec::Interpreter(engine) => engine.parse(parser, phv, packet, state),
+            Exec::Idle(_) => {}
+        }
+    }
+
+    #[inline]
+    fn run(&mut self, pipeline: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
+        match self {
+            Exec::Native(engine) => engine.run(pipeline, phv, packet, state),
+            Exec::Interpreter(engine) => engine.run(pipeline, phv, packet, state),
+            Exec::Idle(_) => {}
+        }
+    }
+
+    #[inline]
+    fn prepare_deparse(&mut self, deparser: usize, phv: &mut Phv, payload: &[u8], state: &mut ProgramState) -> usize {
+        match self {
+            Exec::Native(engine) => engine.prepare_deparse(deparser, phv, payload, state),
+            Exec::Interpreter(engine) => engine.prepare_deparse(deparser, phv, payload, state),
+            Exec::Idle(_) => 0,
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, deparser: usize, phv: &Phv, out: &mut [u8]) {
+        match self {
+            Exec::Native(engine) => Engine::<ProgramState>::emit(engine, deparser, phv, out),
+            Exec::Interpreter(engine) => Engine::<ProgramState>::emit(&mut **engine, deparser, phv, out),
+            Exec::Idle(_) => {}
+        }
+    }
+}
