@@ -13,6 +13,9 @@
 //! | [`channel_entry`] | requests and completions of a ring | one encoding of each entry |
 //! | [`host`] | `Host` | replies bounded and well-formed, no mapping stolen, real datagrams still pass |
 //! | [`transport`] | two live endpoints with an open flow, and a hostile peer | the honest flow stays open and carries messages |
+//! | [`p4_json`] | the importer of P4 programs | what it accepts compiles, and both engines agree |
+//! | [`p4_engines`] | random programs, entries and packets | interpreter and compiled code agree byte for byte |
+//! | [`stf_text`] | packet tests | places lie in the text |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -27,6 +30,7 @@ pub use smoke::{Failure, INPUT_MAX, Outcome, input_of, smoke};
 pub use targets::channel_entry::channel_entry;
 pub use targets::counters::counters;
 pub use targets::host::host;
+pub use targets::p4::{p4_engines, p4_json, stf_text};
 pub use targets::pcap::pcap;
 pub use targets::transport::transport;
 pub use targets::uri::uri;
@@ -54,6 +58,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "channel_entry", run: channel_entry, corpus: targets::channel_entry::corpus, weight: 12 },
     Target { name: "host", run: host, corpus: targets::host::corpus, weight: 8 },
     Target { name: "transport", run: transport, corpus: targets::transport::corpus, weight: 4 },
+    Target { name: "p4_json", run: p4_json, corpus: targets::p4::json_corpus, weight: 2 },
+    Target { name: "p4_engines", run: p4_engines, corpus: targets::p4::engines_corpus, weight: 1 },
+    Target { name: "stf_text", run: stf_text, corpus: targets::p4::stf_corpus, weight: 12 },
 ];
 
 /// The target that fails: proof that a panic is seen. Not among [`TARGETS`].

@@ -87,7 +87,11 @@ fn offload_marks_are_kept_apart_and_follow_the_front() {
     assert_eq!(f.checksum(), ChecksumState::Unknown);
     let index = f.into_index();
     // SAFETY: the index came from this pool just now and nobody else has it.
-    assert_eq!(unsafe { pool.reclaim(index, 0, 9) }.unwrap().gso(), None, "a chunk that comes back has no mark");
+    assert_eq!(
+        unsafe { pool.reclaim(index, 0, 9) }.unwrap().gso(),
+        None,
+        "a chunk that comes back has no mark"
+    );
 }
 
 #[test]
@@ -121,7 +125,9 @@ fn a_frame_that_outlives_its_pool_is_counted_and_harmless() {
 
 #[test]
 fn bad_configurations_are_refused() {
-    for (frames, chunk_len, headroom) in [(0, 2048, 0), (1, 2000, 0), (1, 1024, 0), (1, 2048, 2048), (1, 1 << 18, 0)] {
+    for (frames, chunk_len, headroom) in
+        [(0, 2048, 0), (1, 2000, 0), (1, 1024, 0), (1, 2048, 2048), (1, 1 << 18, 0)]
+    {
         assert!(Pool::new(PoolConfig { frames, chunk_len, headroom, huge_pages: false }).is_err());
     }
 }

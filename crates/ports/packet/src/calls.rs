@@ -50,7 +50,7 @@ impl Table {
             pieces.add(1).write(libc::iovec { iov_base: data.cast(), iov_len: len });
             let header = &raw mut (*slots).messages[at].msg_hdr;
             (*header).msg_iov = if vnet { pieces } else { pieces.add(1) };
-            (*header).msg_iovlen = 1 + usize::from(vnet) as _;
+            (*header).msg_iovlen = if vnet { 2 } else { 1 };
             (*header).msg_control = match control {
                 true => (&raw mut (*slots).control[at]).cast(),
                 false => std::ptr::null_mut(),
@@ -77,8 +77,7 @@ impl Drop for Table {
 
 /// What came with a received frame.
 pub(crate) struct Arrival {
-    /// Bytes of it that are in the frame, and whether there were more.
-    pub len: usize,
+    /// Whether there was more than the frame holds.
     pub truncated: bool,
     pub vnet: [u8; VNET_LEN],
     pub beside: Beside,
@@ -138,13 +137,18 @@ impl Inbox {
         Inbox { table: Table::new(), frames: [const { None }; BURST_MAX], most, vnet }
     }
 
+    /// Whether no frame waits to be filled and the pool has none.
+    #[inline]
+    pub fn is_starved(&self, pool: &Pool) -> bool {
+        self.frames[0].is_none() && pool.available() == 0
+    }
+
     /// Receives up to `room` frames: how many [`take`](Self::take) then gives, or the error number.
     #[inline]
     pub fn receive(&mut self, socket: &OwnedFd, pool: &Pool, room: usize) -> Result<usize, i32> {
         let mut ready = 0;
         while ready < room.min(BURST_MAX) {
             if self.frames[ready].is_none() {
-                // What finds no frame stays with the kernel, which counts what it drops.
                 let Some(mut frame) = pool.alloc() else { break };
                 let most = self.most.min(frame.tailroom());
                 // Never false: there is that much room.
@@ -171,7 +175,7 @@ impl Inbox {
         // it was given, and the slice is bounded all the same.
         let (received, flags, vnet, beside) = unsafe {
             let control = &(*self.table.0.as_ptr()).control[at].0;
-            let len = ((*message).msg_hdr.msg_controllen as usize).min(CONTROL_LEN);
+            let len = (*message).msg_hdr.msg_controllen.min(CONTROL_LEN);
             (
                 (*message).msg_len as usize,
                 (*message).msg_hdr.msg_flags,
@@ -181,7 +185,7 @@ impl Inbox {
         };
         let len = received.saturating_sub(if self.vnet { VNET_LEN } else { 0 });
         let truncated = flags & libc::MSG_TRUNC != 0 || !frame.set_len(len);
-        Some((frame, Arrival { len, truncated, vnet, beside }))
+        Some((frame, Arrival { truncated, vnet, beside }))
     }
 }
 
@@ -245,8 +249,7 @@ mod tests {
         let time = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &time);
         let other = message(libc::SOL_SOCKET, 9999, &[1; 5]);
         assert_eq!(aux.len() + time.len(), CONTROL_LEN);
-        let expected =
-            Beside { status: 0x51, vlan_tci: 5, vlan_tpid: 0x88a8, stamp_ns: Some(3_000_000_007) };
+        let expected = Beside { status: 0x51, vlan_tci: 5, vlan_tpid: 0x88a8, stamp_ns: Some(3_000_000_007) };
         assert_eq!(Beside::read(&[aux.clone(), time.clone()].concat()), expected);
         assert_eq!(Beside::read(&[other, time.clone(), aux].concat()), expected);
         assert_eq!(Beside::read(&time[..time.len() - 1]), Beside::default(), "cut short");

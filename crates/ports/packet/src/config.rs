@@ -204,8 +204,7 @@ mod tests {
         };
         assert_eq!(c.unwrap(), expected);
         let c = config("packet:eth0?gso=1&rx=64&stamp=engine").unwrap();
-        let expected =
-            PacketConfig { rx_ring: 64, stamp: StampBy::Engine, ..PacketConfig::with_gso("eth0") };
+        let expected = PacketConfig { rx_ring: 64, stamp: StampBy::Engine, ..PacketConfig::with_gso("eth0") };
         assert_eq!((&c, c.check()), (&expected, Ok(())));
         assert_eq!((c.tx_ring, c.vnet_hdr, c.qdisc_bypass), (0, true, false));
     }

@@ -159,9 +159,8 @@ pub(crate) unsafe fn receive_messages(
 ) -> Result<usize, i32> {
     let flags = libc::MSG_DONTWAIT;
     // SAFETY: the caller's.
-    let rc = unsafe {
-        libc::recvmmsg(fd.as_raw_fd(), messages, count as _, flags as _, std::ptr::null_mut())
-    };
+    let rc =
+        unsafe { libc::recvmmsg(fd.as_raw_fd(), messages, count as _, flags as _, std::ptr::null_mut()) };
     usize::try_from(rc).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
@@ -179,6 +178,14 @@ pub(crate) unsafe fn send_messages(
     // SAFETY: the caller's.
     let rc = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages, count as _, flags as _) };
     usize::try_from(rc).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Fetches one frame and forgets it; false when there is none.
+pub(crate) fn discard(fd: &OwnedFd) -> bool {
+    // Room for a virtio header, without which the kernel refuses to say anything.
+    let mut scratch = [0u8; 16];
+    // SAFETY: the kernel writes at most `scratch.len()` bytes into `scratch`.
+    unsafe { libc::recv(fd.as_raw_fd(), scratch.as_mut_ptr().cast(), scratch.len(), libc::MSG_DONTWAIT) >= 0 }
 }
 
 /// Whether a frame waits to be fetched.

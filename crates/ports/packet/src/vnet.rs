@@ -30,10 +30,7 @@ const UDP_LEN: usize = 8;
 /// # Errors
 /// `Malformed` for a kind of segmentation that is not known here.
 #[inline]
-pub(crate) fn read(
-    header: &[u8; VNET_LEN],
-    shift: u16,
-) -> Result<(ChecksumState, Option<Gso>), DropReason> {
+pub(crate) fn read(header: &[u8; VNET_LEN], shift: u16) -> Result<(ChecksumState, Option<Gso>), DropReason> {
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let state = if header[0] & NEEDS_CSUM != 0 {
         ChecksumState::Partial { start: word(6).saturating_add(shift), offset: word(8) }
@@ -74,12 +71,7 @@ pub(crate) fn write(frame: &mut Frame) -> Result<[u8; VNET_LEN], DropReason> {
     Ok(header)
 }
 
-fn write_partial(
-    len: usize,
-    start: u16,
-    offset: u16,
-    header: &mut [u8; VNET_LEN],
-) -> Result<(), DropReason> {
+fn write_partial(len: usize, start: u16, offset: u16, header: &mut [u8; VNET_LEN]) -> Result<(), DropReason> {
     if usize::from(start) + usize::from(offset) + 2 > len {
         return Err(DropReason::UnfinishedChecksum);
     }
@@ -105,15 +97,15 @@ fn write_gso(frame: &mut Frame, gso: Gso, header: &mut [u8; VNET_LEN]) -> Result
     };
     write_partial(frame.len(), start, offset, header)?;
     let at = usize::from(start);
-    let transport_len = match gso.kind {
+    let (least, transport_len) = match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 if offset == TCP_CHECK => {
-            usize::from(frame.data()[at + TCP_DATA_OFFSET] >> 4) * 4
+            (TCP_LEN_MIN, usize::from(frame.data()[at + TCP_DATA_OFFSET] >> 4) * 4)
         }
-        GsoKind::UdpL4 if offset == UDP_CHECK => UDP_LEN,
+        GsoKind::UdpL4 if offset == UDP_CHECK => (UDP_LEN, UDP_LEN),
         _ => return Err(DropReason::Malformed),
     };
     let header_len = at + transport_len;
-    if transport_len < UDP_LEN.max(usize::from(offset) + 2) || header_len > frame.len() {
+    if transport_len < least || header_len > frame.len() {
         return Err(DropReason::Malformed);
     }
     let header_len = u16::try_from(header_len).map_err(|_| DropReason::Malformed)?;

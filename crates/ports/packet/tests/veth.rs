@@ -88,6 +88,21 @@ fn conformance_with_virtio_headers() {
 }
 
 #[test]
+fn conformance_without_rings() {
+    conformance("conformance_without_rings", |c| (c.rx_ring, c.tx_ring) = (0, 0));
+}
+
+#[test]
+fn conformance_without_rings_and_with_virtio_headers() {
+    conformance("conformance_without_rings_virtio", |c| {
+        c.vnet_hdr = true;
+        (c.rx_ring, c.tx_ring) = (0, 0);
+        c.stamp = StampBy::Engine;
+        c.qdisc_bypass = false;
+    });
+}
+
+#[test]
 fn conformance_with_short_rings_through_the_qdisc() {
     conformance("conformance_with_short_rings", |c| {
         c.qdisc_bypass = false;

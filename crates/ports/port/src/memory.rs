@@ -450,7 +450,8 @@ impl Port for MemoryPort {
         let (mut n, mut bytes) = (0, 0);
         while let Some(front) = burst.front() {
             let len = front.len();
-            if len > self.caps.frame_max as usize {
+            // A frame that is to be cut later has no way to say so on the other side.
+            if len > self.caps.frame_max as usize || front.gso().is_some() {
                 self.drop_front(burst, DropReason::TooLarge);
                 continue;
             }

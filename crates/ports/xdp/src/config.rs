@@ -77,6 +77,9 @@ pub struct XdpConfig {
     pub tx_ring: u32,
     /// Entries of each fill ring, a power of two.
     pub fill_ring: u32,
+    /// Frames of the pool that may wait in fill and receive rings, over all queues. `None`: half of those that are free, no
+    /// more than 2048 or an eighth of the pool, so that several ports find some.
+    pub fill_frames: Option<u32>,
     /// Entries of each completion ring, a power of two, at least those of the transmit ring.
     pub completion_ring: u32,
     /// The wake-up flag.
@@ -104,6 +107,7 @@ impl XdpConfig {
             rx_ring: 2048,
             tx_ring: 2048,
             fill_ring: 4096,
+            fill_frames: None,
             completion_ring: 2048,
             need_wakeup: NeedWakeup::Auto,
             busy_poll: None,
@@ -115,7 +119,7 @@ impl XdpConfig {
 
     /// Reads `xdp:INTERFACE` with the options
     /// `queue=all|0|0-3|0,2`, `mode=auto|copy|zerocopy`, `attach=auto|native|generic`,
-    /// `rx=`, `tx=`, `fill=`, `completion=` (ring entries), `need_wakeup=auto|on|off`,
+    /// `rx=`, `tx=`, `fill=`, `completion=` (ring entries), `fill_frames=`, `need_wakeup=auto|on|off`,
     /// `busy_poll_us=`, `busy_poll_budget=`, `claim=ADDRESS,...`, `kernel_stamp=1|0`, `mark_unfinished=1|0`.
     ///
     /// # Errors
@@ -138,6 +142,7 @@ impl XdpConfig {
         config.rx_ring = uri.take_or("rx", config.rx_ring)?;
         config.tx_ring = uri.take_or("tx", config.tx_ring)?;
         config.fill_ring = uri.take_or("fill", config.fill_ring)?;
+        config.fill_frames = uri.take("fill_frames")?;
         config.completion_ring = uri.take_or("completion", config.completion_ring.max(config.tx_ring))?;
         let flags = [("auto", NeedWakeup::Auto), ("on", NeedWakeup::On), ("off", NeedWakeup::Off)];
         config.need_wakeup = uri.take_choice("need_wakeup", &flags)?.unwrap_or_default();
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let c = config(
-            "xdp:eth0?queue=0-2,5&mode=copy&attach=generic&rx=64&tx=4096&fill=256&need_wakeup=off&busy_poll_us=50\
+            "xdp:eth0?queue=0-2,5&mode=copy&attach=generic&rx=64&tx=4096&fill=256&fill_frames=96&need_wakeup=off&busy_poll_us=50\
              &claim=10.0.0.2,fd00::2&kernel_stamp=0&mark_unfinished=off",
         )
         .unwrap();
@@ -250,6 +255,7 @@ mod tests {
             rx_ring: 64,
             tx_ring: 4096,
             fill_ring: 256,
+            fill_frames: Some(96),
             completion_ring: 4096,
             need_wakeup: NeedWakeup::Off,
             busy_poll: Some(BusyPoll { timeout_us: 50, budget: 64 }),

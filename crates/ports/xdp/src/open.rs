@@ -19,6 +19,12 @@ const XDP_HEADROOM: u32 = 256;
 /// The part of the pool's free frames that may lie in fill and receive rings, over all queues: one in this many. The rest
 /// is for frames being worked on and sent, and for further ports on the same pool.
 const FILL_SHARE: usize = 2;
+/// Most frames that a port takes for that without being told, unless the pool is so large that one in
+/// [`FILL_PORTS`] of its frames is more: what a receive ring holds, and enough for a pause of a millisecond at two million frames
+/// a second.
+const FILL_FRAMES: usize = 2048;
+/// Ports that shall find as much of a large pool as the first one.
+const FILL_PORTS: usize = 8;
 /// Fewest chunks that a queue needs to receive at all.
 const FILL_MIN: usize = 8;
 /// A queue is free again some time after its last owner closed: how often, and how long apart, to try once more.
@@ -33,9 +39,10 @@ struct Opening<'a> {
 }
 
 impl XdpPort {
-    /// Opens an AF_XDP port whose UMEM is `pool`'s region. The pool's chunks must have 2048 or 4096 bytes; up to half of
-    /// those free now, and no more than a fill ring has entries, wait in the fill rings. Several ports may share a pool
-    /// (on one thread): a frame received on one is sent on another in place.
+    /// Opens an AF_XDP port whose UMEM is `pool`'s region. The pool's chunks must have 2048 or 4096 bytes;
+    /// [`fill_frames`](XdpConfig::fill_frames) says how many of them wait in the fill rings. Several ports may share a pool
+    /// (on one thread): a frame received on one is sent on another in place. A pool of 2,048 frames for each port, and as many
+    /// again, gives every port as much.
     ///
     /// Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Waits up to two seconds for a queue whose last owner just closed.
     ///
@@ -209,13 +216,28 @@ impl Opening<'_> {
 
     /// Chunks that each queue may hold in its fill and receive rings.
     fn fill_target(&self, pool: &Pool, queues: usize) -> Result<u32, OpenError> {
-        let share = pool.available() / FILL_SHARE / queues;
+        let free = pool.available();
+        let frames = match self.config.fill_frames {
+            None => (free / FILL_SHARE).min(FILL_FRAMES.max(pool.capacity() / FILL_PORTS)),
+            Some(frames) if frames as usize <= free => frames as usize,
+            Some(frames) => {
+                return Err(self.unsupported(format!(
+                    "fill_frames={frames} with a pool of which {free} frames are free; hint: a larger pool, or fewer"
+                )));
+            }
+        };
+        let share = frames / queues;
         if share < FILL_MIN {
-            return Err(self.unsupported(format!(
-                "a pool with {} free frames for {queues} queues; at least {} are needed",
-                pool.available(),
-                FILL_MIN * FILL_SHARE * queues
-            )));
+            let least = FILL_MIN * queues;
+            return Err(self.unsupported(match self.config.fill_frames {
+                None => format!(
+                    "a pool with {free} free frames for {queues} queues; at least {} are needed",
+                    least * FILL_SHARE
+                ),
+                Some(frames) => {
+                    format!("fill_frames={frames} for {queues} queues; at least {least} are needed")
+                }
+            }));
         }
         Ok(share.min(self.config.fill_ring as usize) as u32)
     }

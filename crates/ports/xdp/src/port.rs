@@ -346,7 +346,7 @@ impl XdpPort {
 /// Refuses what cannot be sent, and completes an unfinished checksum.
 #[inline]
 fn sendable(frame: &mut Frame, frame_max: u32) -> Result<(), DropReason> {
-    outgoing::check_len(frame.data(), frame_max)?;
+    outgoing::check(frame, frame_max)?;
     outgoing::complete(frame)
 }
 
@@ -385,7 +385,8 @@ impl Port for XdpPort {
             // One further each time, so that a busy queue cannot keep the others waiting.
             self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
         }
-        if self.in_flight >= REAP_EAGER {
+        // When another port of the pool has none left, every frame that is back already counts.
+        if self.in_flight >= REAP_EAGER || (self.in_flight > 0 && self.ledger.pool().available() == 0) {
             self.reap();
         }
         if self.tx_pending {

@@ -4,7 +4,10 @@
 mod common;
 
 use barewire_base::{DropReason, Duration};
-use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, PoolConfig, StampSource, leaked_pools};
+use barewire_frame::{
+    Burst, ChecksumState, ClockDomain, Frame, Gso, GsoKind, Pool, PoolConfig, StampSource, leaked_pools,
+};
+use barewire_packet::{PacketConfig, PacketPort};
 use barewire_port::conformance::{ConformancePair, run_all};
 use barewire_port::{OpenError, Port};
 use barewire_xdp::{Attach, Mode, NeedWakeup, Queues, XdpConfig, XdpPort};
@@ -171,6 +174,111 @@ fn forwarding_between_two_ports_of_one_pool_moves_no_byte() {
         assert_ne!(back.region_offset() / 2048, chunk, "the kernel copied it into one of ours");
         drop((near, far, back));
         assert_eq!(p.available(), 256);
+    });
+}
+
+/// Sends `count` frames into each side of a loop between two ports of one pool, a burst at a time, and checks that all come
+/// out on the other side, in order.
+fn forward_both_ways(attach: Attach, count: u32) {
+    ip(&["link", "add", "bw-a", "type", "veth", "peer", "name", "bw-b"]);
+    ip(&["link", "set", "bw-a", "up"]);
+    ip(&["link", "set", "bw-b", "up"]);
+    let (p, outside) = (pool(1024), pool(512));
+    let config = |name| XdpConfig { attach, fill_frames: Some(256), ..XdpConfig::new(name) };
+    let mut inner = [open(config(NEAR), &p), open(config("bw-a"), &p)];
+    let mut outer = [FAR, "bw-b"].map(|name| {
+        PacketPort::open(PacketConfig::new(name), outside.clone()).unwrap_or_else(|e| panic!("{e}"))
+    });
+    let free = p.available();
+    assert_eq!(free, 1024 - 2 * 256);
+    let (mut sent, mut got) = ([0u32; 2], [0u32; 2]);
+    let mut burst = Burst::new();
+    let end = now() + Duration::from_secs(100);
+    while got != [count; 2] {
+        assert!(now() < end, "sent {sent:?}, got {got:?}");
+        for side in 0..2 {
+            let other = 1 - side;
+            // Not more under way than any queue on the path holds.
+            while sent[side] < count && sent[side] - got[other] < 128 && burst.room() > 16 {
+                let mut bytes = arp_request(sent[side].to_be_bytes(), [side as u8; 4]);
+                bytes.resize(60 + (sent[side] as usize * 37) % 1455, 0x5a);
+                burst.push(outside.alloc_from(&bytes).expect("a frame")).expect("room");
+                sent[side] += 1;
+            }
+            while !burst.is_empty() {
+                outer[side].tx_burst(now(), &mut burst).expect("tx_burst");
+            }
+            inner[side].rx_burst(now(), &mut burst).expect("rx_burst");
+            while !burst.is_empty() {
+                inner[other].tx_burst(now(), &mut burst).expect("tx_burst");
+            }
+            outer[other].rx_burst(now(), &mut burst).expect("rx_burst");
+            while let Some(frame) = burst.pop() {
+                assert_eq!(frame.data()[28..32], got[other].to_be_bytes(), "order");
+                assert_eq!(frame.data()[38..42], [side as u8; 4]);
+                assert_eq!(frame.len(), 60 + (got[other] as usize * 37) % 1455);
+                got[other] += 1;
+            }
+        }
+    }
+    for port in &mut inner {
+        let c = port.counters();
+        assert_eq!((c.rx_frames.get(), c.tx_frames.get()), (u64::from(count), u64::from(count)));
+        assert_eq!(c.drops.total(), 0);
+        assert!(port.prepare_wait(), "nothing waits");
+    }
+    assert_eq!(p.available(), free, "every chunk that was sent is back");
+    drop(inner);
+    assert_eq!((p.available(), leaked_pools()), (1024, 0));
+}
+
+#[test]
+fn nothing_is_lost_between_two_ports_of_one_pool() {
+    with_veth("both_ways_generic", 1, || forward_both_ways(Attach::Auto, 100_000));
+    with_veth("both_ways_native", 1, || forward_both_ways(Attach::Native, 20_000));
+}
+
+#[test]
+fn several_ports_share_a_pool_as_they_are_told() {
+    with_veth("share", 2, || {
+        ip(&["link", "add", "bw-a", "type", "veth", "peer", "name", "bw-b"]);
+        ip(&["link", "set", "bw-a", "up"]);
+        ip(&["link", "set", "bw-b", "up"]);
+        let held = |frames: u32, fill_frames: Option<u32>| {
+            let p = pool(frames);
+            let names = [NEAR, FAR, "bw-a", "bw-b"];
+            let config = |name| XdpConfig { fill_frames, ..XdpConfig::new(name) };
+            let ports: Vec<XdpPort> = names.iter().map(|name| open(config(name), &p)).collect();
+            ports.iter().map(XdpPort::held_by_kernel).collect::<Vec<_>>()
+        };
+        assert_eq!(held(16384, None), [2048; 4]);
+        assert_eq!(held(32768, None), [4096; 4]);
+        assert_eq!(held(256, None), [128, 64, 32, 16], "half of what is left");
+        assert_eq!(held(256, Some(50)), [50; 4], "over both queues, where there are two");
+        let p = pool(256);
+        let refusal = |frames, p: &Pool| {
+            let config = XdpConfig { fill_frames: Some(frames), ..XdpConfig::new(NEAR) };
+            XdpPort::open(config, p.clone()).unwrap_err().to_string()
+        };
+        assert!(refusal(257, &p).contains("of which 256 frames are free"));
+        assert!(refusal(15, &p).contains("at least 16 are needed"));
+    });
+}
+
+#[test]
+fn a_frame_that_is_to_be_cut_is_dropped() {
+    with_veth("to_be_cut", 1, || {
+        let p = pool(64);
+        let mut near = open(XdpConfig::new(NEAR), &p);
+        let mut frame = p.alloc_from(&arp_request([1; 4], [2; 4])).unwrap();
+        frame.set_gso(Some(Gso { kind: GsoKind::Tcp4, ecn: false, size: 1000 }));
+        let mut burst = Burst::new();
+        burst.push(frame).unwrap();
+        assert_eq!(near.tx_burst(now(), &mut burst).unwrap(), 1);
+        assert_eq!(
+            (near.counters().drops.get(DropReason::TooLarge), near.counters().tx_frames.get()),
+            (1, 0)
+        );
     });
 }
 

@@ -10,14 +10,14 @@ use crate::memory::CodeMemory;
 use crate::report::{FunctionReport, Report};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Plan;
-use barewire_p4::ir::{Program, ProfileId, TableActions};
+use barewire_p4::ir::{ProfileId, Program, TableActions};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Layout, Phv, slot};
 use barewire_p4_state::{ARGS, ProgramState};
+use cranelift_codegen::Context;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::Context;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -32,12 +32,14 @@ pub struct Options {
     pub verify: bool,
     /// Functions are compiled by so many threads.
     pub threads: usize,
+    /// Keep a listing of the machine code in the report.
+    pub listing: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        Options { keep_dead: false, verify: cfg!(debug_assertions), threads }
+        Options { keep_dead: false, verify: cfg!(debug_assertions), threads, listing: false }
     }
 }
 
@@ -84,19 +86,18 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     let facts = Facts::of(&plan.program, plan.egress_spec, plan.mcast_grp, options.keep_dead);
     let mut delegates = Delegates::default();
     let drafts = draft(&plan, &facts, &mut delegates, &isa);
-    let compiled = generate(drafts, &isa, options.threads)?;
+    let compiled = generate(drafts, &isa, options)?;
     let code: Vec<&[u8]> = compiled.iter().map(|function| function.code.as_slice()).collect();
-    let (memory, offsets) = CodeMemory::new(&code).map_err(|source| CompileError::Memory {
-        bytes: code.iter().map(|code| code.len()).sum(),
-        source,
-    })?;
+    let (memory, offsets) = CodeMemory::new(&code)
+        .map_err(|source| CompileError::Memory { bytes: code.iter().map(|code| code.len()).sum(), source })?;
     let mut entries = offsets.iter().map(|offset| {
         // SAFETY: at this offset lies a whole function that was generated with exactly this signature and the host's C
         // calling convention; the memory is executable and lives as long as the `Code` that holds the pointer.
         unsafe { std::mem::transmute::<*const u8, Entry>(memory.at(*offset)) }
     });
     let program = &plan.program;
-    let (parsers, pipelines, deparsers) = (program.parsers.len(), program.pipelines.len(), program.deparsers.len());
+    let (parsers, pipelines, deparsers) =
+        (program.parsers.len(), program.pipelines.len(), program.deparsers.len());
     let parse = entries.by_ref().take(parsers).collect();
     let run = entries.by_ref().take(pipelines).collect();
     let prepare = entries.by_ref().take(deparsers).collect();
@@ -184,11 +185,11 @@ fn draft(plan: &Plan, facts: &Facts, delegates: &mut Delegates, isa: &OwnedTarge
 }
 
 /// Compile drafts, several at a time.
-fn generate(drafts: Vec<Draft>, isa: &OwnedTargetIsa, threads: usize) -> Result<Vec<Done>, CompileError> {
+fn generate(drafts: Vec<Draft>, isa: &OwnedTargetIsa, options: Options) -> Result<Vec<Done>, CompileError> {
     let mut order: Vec<usize> = (0..drafts.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(drafts[*index].function.dfg.num_insts()));
     let small = drafts.iter().all(|draft| draft.function.dfg.num_insts() < 2000);
-    let threads = if small { 1 } else { threads.clamp(1, drafts.len().max(1)) };
+    let threads = if small { 1 } else { options.threads.clamp(1, drafts.len().max(1)) };
     let mut slots: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
     let mut shares: Vec<Vec<(usize, Draft)>> = (0..threads).map(|_| Vec::new()).collect();
     let mut weights = vec![0; threads];
@@ -200,7 +201,11 @@ fn generate(drafts: Vec<Draft>, isa: &OwnedTargetIsa, threads: usize) -> Result<
     }
     let compile_share = |share: Vec<(usize, Draft)>| {
         let mut context = Context::new();
-        share.into_iter().map(|(index, draft)| (index, machine_code(draft, &mut context, isa))).collect::<Vec<_>>()
+        context.set_disasm(options.listing);
+        share
+            .into_iter()
+            .map(|(index, draft)| (index, machine_code(draft, &mut context, isa)))
+            .collect::<Vec<_>>()
     };
     let mut done: Vec<Option<Done>> = slots.iter().map(|_| None).collect();
     let mut results = Vec::new();
@@ -222,7 +227,9 @@ fn generate(drafts: Vec<Draft>, isa: &OwnedTargetIsa, threads: usize) -> Result<
 }
 
 fn machine_code(draft: Draft, context: &mut Context, isa: &OwnedTargetIsa) -> Result<Done, CompileError> {
+    let listing = context.want_disasm;
     context.clear();
+    context.set_disasm(listing);
     context.func = draft.function;
     let instructions = context.func.dfg.num_insts();
     let failed = |reason: String| CompileError::Function { function: draft.name.clone(), reason };
@@ -230,11 +237,20 @@ fn machine_code(draft: Draft, context: &mut Context, isa: &OwnedTargetIsa) -> Re
         .compile(&**isa, &mut Default::default())
         .map_err(|error| failed(format!("{:?}", error.inner)))?;
     if !compiled.buffer.relocs().is_empty() {
-        return Err(failed(format!("relocations in position-independent code: {:?}", compiled.buffer.relocs())));
+        return Err(failed(format!(
+            "relocations in position-independent code: {:?}",
+            compiled.buffer.relocs()
+        )));
     }
     let code = compiled.buffer.data().to_vec();
-    let report =
-        FunctionReport { name: draft.name, instructions, bytes: code.len(), delegated: draft.delegated };
+    let listing = compiled.vcode.clone();
+    let report = FunctionReport {
+        name: draft.name,
+        instructions,
+        bytes: code.len(),
+        delegated: draft.delegated,
+        listing,
+    };
     Ok(Done { code, report })
 }
 
@@ -307,7 +323,11 @@ impl Compiled {
         packet: &[u8],
         state: &mut ProgramState,
     ) -> u64 {
-        assert_eq!(phv.words().len(), self.code.shared.plan.layout.words as usize, "a vector of this program");
+        assert_eq!(
+            phv.words().len(),
+            self.code.shared.plan.layout.words as usize,
+            "a vector of this program"
+        );
         let phv: *mut Phv = phv;
         let env = self.env.as_ptr();
         // SAFETY: `env` points to the environment this value owns, and `self` is borrowed exclusively. It is written before
@@ -380,7 +400,11 @@ impl Engine<ProgramState> for Compiled {
 
     fn emit(&mut self, deparser: usize, phv: &Phv, out: &mut [u8]) {
         let Some(entry) = self.code.emit.get(deparser) else { return };
-        assert_eq!(phv.words().len(), self.code.shared.plan.layout.words as usize, "a vector of this program");
+        assert_eq!(
+            phv.words().len(),
+            self.code.shared.plan.layout.words as usize,
+            "a vector of this program"
+        );
         let env = self.env.as_ptr();
         // SAFETY: as in `call`, but that `emit` functions only read the vector (nothing of them writes to it, and the one
         // helper they call, `env::emit_header`, borrows it shared) and write `out`, within its length.

@@ -5,7 +5,8 @@ use crate::gather::GatherPlan;
 use barewire_p4::interp::trace::NoTrace;
 use barewire_p4::interp::{Context, Flow, ParserFault, Plan};
 use barewire_p4::ir::{
-    ActionId, CalculationId, Expr, FieldRef, ParserState, Stmt, TableId, TransitionMatch,
+    ActionId, CalcInput, CalculationId, Expr, FieldRef, HashAlgorithm, ParserState, Stmt, TableId,
+    TransitionMatch,
 };
 use barewire_p4::phv::{Phv, slot};
 use barewire_p4::state::State;
@@ -19,8 +20,6 @@ use std::collections::BTreeMap;
 pub enum Delegate {
     /// A statement without jumps, in an action. Gives 0, or 1 when the pipeline ends.
     Stmt { stmt: Stmt, action: Option<usize> },
-    /// A whole action. Gives 0, or 1 when the pipeline ends.
-    Action(ActionId),
     /// A truth value: gives 0 or 1, or a parser error's number plus 2.
     Truth { expr: Expr, action: Option<usize> },
     /// A parser operation. Gives 0, or 1 when parsing ends without error, or an error's number plus 2.
@@ -68,6 +67,17 @@ impl Delegates {
             Some(plans.len() - 1)
         })
     }
+
+    /// The number of a gather plan for an input without a name.
+    pub fn inline_plan(
+        &mut self,
+        unit: &Unit<'_>,
+        algorithm: HashAlgorithm,
+        input: &[CalcInput],
+    ) -> Option<usize> {
+        self.plans.push(GatherPlan::of(unit.program, unit.layout, input, algorithm, None)?);
+        Some(self.plans.len() - 1)
+    }
 }
 
 /// What a delegate works on.
@@ -95,7 +105,6 @@ impl Delegate {
     pub fn action(&self) -> Option<ActionId> {
         match self {
             Delegate::Stmt { action, .. } | Delegate::Truth { action, .. } => action.map(ActionId::from),
-            Delegate::Action(action) => Some(*action),
             _ => None,
         }
     }
@@ -117,7 +126,6 @@ impl Delegate {
         };
         match self {
             Delegate::Stmt { stmt, .. } => end(context.exec_stmt(stmt)),
-            Delegate::Action(action) => end(context.run_action(*action, work.args)),
             Delegate::Truth { expr, .. } => match context.eval_bool(expr) {
                 Ok(truth) => u64::from(truth),
                 Err(ParserFault(code)) => code.saturating_add(FAULT),

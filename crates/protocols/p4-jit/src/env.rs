@@ -7,9 +7,11 @@
 use crate::delegate::{Delegates, Work};
 use crate::gather::GatherPlan;
 use barewire_p4::hash;
-use barewire_p4::interp::{Context, Plan};
 use barewire_p4::interp::trace::NoTrace;
-use barewire_p4::ir::{CounterId, HashAlgorithm, HeaderId, LearnListId, MeterId, RegisterId, TableId, ValueSetId};
+use barewire_p4::interp::{Context, Plan};
+use barewire_p4::ir::{
+    CounterId, HashAlgorithm, HeaderId, LearnListId, MeterId, RegisterId, TableId, ValueSetId,
+};
 use barewire_p4::phv::{Phv, slot};
 use barewire_p4::state::State;
 use barewire_p4_state::{ProgramState, TableState};
@@ -381,6 +383,19 @@ pub unsafe extern "C" fn emit_header(env: *mut Env, header: u64, out: *mut u8, r
     let out = unsafe { std::slice::from_raw_parts_mut(out, bytes as usize) };
     crate::pack::header(&shared.plan.layout, phv, header, out);
     bytes
+}
+
+/// Copy `len` bytes and fill up with zeros to `room`.
+///
+/// # Safety
+/// Called by machine code with `room` bytes of the vector, and a piece of the packet that is no longer than that.
+pub unsafe extern "C" fn copy_padded(to: *mut u8, room: u64, from: *const u8, len: u64) {
+    let (room, len) = (room as usize, (len.min(room)) as usize);
+    // SAFETY: the caller's promise; vector and packet do not overlap.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, len);
+        std::ptr::write_bytes(to.add(len), 0, room - len);
+    }
 }
 
 /// Bits of a valid header now.

@@ -1,8 +1,8 @@
 //! What a look at the whole program tells: which metadata fields nobody ever reads.
 
 use barewire_p4::ir::{
-    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, KeySource, ListItem, Node, ParserOp, Program, Stmt,
-    UnionRef,
+    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, KeySource, ListItem, Node, ParserOp, Program,
+    Stmt, UnionRef,
 };
 use std::collections::BTreeSet;
 
@@ -27,7 +27,12 @@ pub struct Facts {
 
 impl Facts {
     /// Work them out. `keep_dead` finds nothing dead.
-    pub fn of(program: &Program, egress_spec: Option<FieldId>, mcast_grp: Option<FieldId>, keep_dead: bool) -> Facts {
+    pub fn of(
+        program: &Program,
+        egress_spec: Option<FieldId>,
+        mcast_grp: Option<FieldId>,
+        keep_dead: bool,
+    ) -> Facts {
         let mut facts = Facts { dead: BTreeSet::new(), egress_spec, mcast_grp };
         if keep_dead {
             return facts;
@@ -48,7 +53,8 @@ impl Facts {
             for field in 0..fields {
                 let id = FieldId { header: index.into(), field };
                 let aliased = program.field_aliases.iter().any(|(_, target)| *target == id);
-                if !aliased && !reads.fields.contains(&id) && Some(id) != egress_spec && Some(id) != mcast_grp {
+                if !aliased && !reads.fields.contains(&id) && Some(id) != egress_spec && Some(id) != mcast_grp
+                {
                     facts.dead.insert(id);
                 }
             }
@@ -297,7 +303,9 @@ impl Reads<'_> {
     fn expr(&mut self, expr: &Expr) {
         match expr {
             Expr::Field(field) => self.field(field),
-            Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => self.expr(value),
+            Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => {
+                self.expr(value)
+            }
             Expr::Binary(_, left, right) => {
                 self.expr(left);
                 self.expr(right);

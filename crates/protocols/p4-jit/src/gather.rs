@@ -120,7 +120,9 @@ impl GatherPlan {
                     let word = *word as usize;
                     push_limbs(&mut bits, |limb| phv.words()[word + limb], *width);
                 }
-                Step::Const { limbs, width } => push_limbs(&mut bits, |limb| limbs.get(limb).copied().unwrap_or(0), *width),
+                Step::Const { limbs, width } => {
+                    push_limbs(&mut bits, |limb| limbs.get(limb).copied().unwrap_or(0), *width)
+                }
                 Step::Payload => bits.push_bytes(payload),
             }
         }

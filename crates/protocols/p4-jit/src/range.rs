@@ -121,7 +121,11 @@ pub fn range(program: &Program, params: &[u32], expr: &Expr) -> Range {
                     Some(_) => Range::new(false, 0),
                     None => {
                         let r = of(right);
-                        if r.bits <= 7 { Range::new(l.neg, l.bits + (1 << r.bits) - 1) } else { Range::new(l.neg, HUGE) }
+                        if r.bits <= 7 {
+                            Range::new(l.neg, l.bits + (1 << r.bits) - 1)
+                        } else {
+                            Range::new(l.neg, HUGE)
+                        }
                     }
                 }
             }

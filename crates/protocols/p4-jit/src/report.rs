@@ -14,6 +14,8 @@ pub struct FunctionReport {
     pub bytes: usize,
     /// What in it the interpreter does.
     pub delegated: Vec<String>,
+    /// The machine code as text, if it was asked for.
+    pub listing: Option<String>,
 }
 
 /// A whole program.
@@ -42,7 +44,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for function in &self.functions {
-            writeln!(f, "{}: {} instructions, {} bytes", function.name, function.instructions, function.bytes)?;
+            writeln!(
+                f,
+                "{}: {} instructions, {} bytes",
+                function.name, function.instructions, function.bytes
+            )?;
             for what in &function.delegated {
                 writeln!(f, "  interpreted: {what}")?;
             }

@@ -15,7 +15,7 @@ fn random_programs_agree() {
     for seed in first..first + count {
         let mut prng = Prng::new(seed);
         let program = Arc::new(programs::random(&mut prng));
-        let options = Options { keep_dead: true, verify: true, threads: 1 };
+        let options = Options { keep_dead: true, verify: true, ..Options::default() };
         let mut pair = match Pair::new(Arc::clone(&program), options) {
             Ok(pair) => pair,
             Err(error) => {

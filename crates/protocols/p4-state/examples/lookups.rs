@@ -18,7 +18,8 @@ use support::{call, key, ones, program, table};
 const T: TableId = TableId(0);
 /// Keys that are looked up, in random order.
 const KEYS: usize = 1 << 13;
-const FIVE_TUPLE: [(MatchKind, u32); 5] = [(Ternary, 32), (Ternary, 32), (Ternary, 16), (Ternary, 16), (Ternary, 8)];
+const FIVE_TUPLE: [(MatchKind, u32); 5] =
+    [(Ternary, 32), (Ternary, 32), (Ternary, 16), (Ternary, 16), (Ternary, 8)];
 
 struct Rig {
     state: ProgramState,
@@ -137,7 +138,9 @@ fn exact() {
             let Some(mut rig) = rig(name, TableKind::Exact, fields, entries) else { continue };
             rig.run(entries, |prng, at| {
                 let exact = |(_, width): &(MatchKind, u32)| {
-                    MatchParam::Exact((BigUint::from(prng.next_u64()) << 24 | BigUint::from(at)) & ones(*width))
+                    MatchParam::Exact(
+                        (BigUint::from(prng.next_u64()) << 24 | BigUint::from(at)) & ones(*width),
+                    )
                 };
                 (fields.iter().map(exact).collect(), 0)
             });
@@ -148,7 +151,8 @@ fn exact() {
 fn lpm() {
     for entries in [10, 1_000, 100_000, 1_000_000] {
         for width in [32, 128] {
-            let Some(mut rig) = rig(format!("lpm {width} bit"), TableKind::Lpm, &[(Lpm, width)], entries) else {
+            let Some(mut rig) = rig(format!("lpm {width} bit"), TableKind::Lpm, &[(Lpm, width)], entries)
+            else {
                 continue;
             };
             rig.run(entries, |prng, _| {
@@ -177,7 +181,8 @@ fn mask(prng: &mut Prng, width: u32) -> BigUint {
 fn ternary() {
     for entries in [10, 100, 1_000, 10_000, 50_000] {
         for masks in [1, 64, usize::MAX] {
-            let shown = if masks == usize::MAX { "every mask differs".into() } else { format!("{masks} masks") };
+            let shown =
+                if masks == usize::MAX { "every mask differs".into() } else { format!("{masks} masks") };
             let name = format!("ternary 104 bit, {shown}");
             let Some(mut rig) = rig(name, TableKind::Ternary, &FIVE_TUPLE, entries) else { continue };
             rig.run(entries, |prng, at| {

@@ -34,7 +34,9 @@ impl CounterState {
     /// Count a packet and its bytes; nothing out of range.
     #[inline]
     pub fn count(&mut self, index: u64, packet_len: u64) {
-        if let Some([packets, bytes]) = usize::try_from(index).ok().and_then(|index| self.cells.get_mut(index)) {
+        if let Some([packets, bytes]) =
+            usize::try_from(index).ok().and_then(|index| self.cells.get_mut(index))
+        {
             *packets = packets.wrapping_add(1);
             *bytes = bytes.wrapping_add(packet_len);
         }
@@ -52,12 +54,7 @@ impl CounterState {
     }
 
     /// Set packets and bytes over a range of indices.
-    pub fn write(
-        &mut self,
-        range: std::ops::Range<u64>,
-        packets: u64,
-        bytes: u64,
-    ) -> Result<(), EntryError> {
+    pub fn write(&mut self, range: std::ops::Range<u64>, packets: u64, bytes: u64) -> Result<(), EntryError> {
         let range = span(self.cells.len(), &range)?;
         self.cells[range].fill([packets, bytes]);
         Ok(())

@@ -5,16 +5,17 @@
 //! none of whose entries could win is skipped. Within a block the digits that rule out most come first, and the search
 //! ends when nothing is left. Cost grows with the number of entries, but a hundred times slower than comparing them.
 
+/// Digits looked at before a test for "nothing left".
+const STEP: usize = 6;
+
 /// One bit for each entry of a block.
 pub(crate) trait Row: Copy + std::fmt::Debug {
     const WORDS: usize;
     const ZERO: Self;
-    /// How many digits are looked at between tests for "nothing left".
-    const STEP: usize;
     fn words(&self) -> &[u64];
     fn words_mut(&mut self) -> &mut [u64];
-    fn and(&mut self, other: &Self);
-    fn is_zero(&self) -> bool;
+    /// Clear the bits that one of the rows does not have; whether any are left.
+    fn and(&mut self, rows: [&Self; STEP]) -> bool;
 }
 
 /// 64 entries.
@@ -27,11 +28,10 @@ pub(crate) struct Narrow([u64; 1]);
 pub(crate) struct Wide([u64; 8]);
 
 macro_rules! row {
-    ($name:ident, $words:literal, $step:literal) => {
+    ($name:ident, $words:literal) => {
         impl Row for $name {
             const WORDS: usize = $words;
             const ZERO: Self = $name([0; $words]);
-            const STEP: usize = $step;
             #[inline]
             fn words(&self) -> &[u64] {
                 &self.0
@@ -40,23 +40,38 @@ macro_rules! row {
                 &mut self.0
             }
             #[inline]
-            fn and(&mut self, other: &Self) {
-                for (word, other) in self.0.iter_mut().zip(&other.0) {
-                    *word &= other;
+            fn and(&mut self, rows: [&Self; STEP]) -> bool {
+                let [a, b, c, d, e, f] = rows;
+                let mut any = 0;
+                for at in 0..$words {
+                    let word = self.0[at] & a.0[at] & b.0[at] & c.0[at] & d.0[at] & e.0[at] & f.0[at];
+                    self.0[at] = word;
+                    any |= word;
                 }
-            }
-            #[inline]
-            fn is_zero(&self) -> bool {
-                self.0.iter().fold(0, |all, word| all | word) == 0
+                any != 0
             }
         }
     };
 }
-row!(Narrow, 1, 1);
-row!(Wide, 8, 6);
+row!(Narrow, 1);
+row!(Wide, 8);
 
 /// Updates after which the order of digits is worked out again.
 const REORDER: u32 = 32;
+
+/// A hexadecimal digit of the key: where its rows start, and where in the key it is.
+#[derive(Debug, Clone, Copy)]
+struct Digit {
+    row: u32,
+    word: u16,
+    shift: u16,
+}
+
+impl Digit {
+    fn number(at: usize) -> Digit {
+        Digit { row: at as u32 * 16, word: (at / 16) as u16, shift: 60 - (at % 16 * 4) as u16 }
+    }
+}
 
 /// A block of entries.
 #[derive(Debug)]
@@ -64,8 +79,8 @@ pub(crate) struct Block<R: Row> {
     /// Row of digit `c` being `d`: at `c * 16 + d`.
     rows: Box<[R]>,
     live: R,
-    /// Digits that matter, the most telling first: where their rows start, and where the digit is in the key.
-    order: Vec<(u32, u32)>,
+    /// Digits that matter, the most telling first; the first one again at the end, to make whole steps.
+    order: Vec<Digit>,
     /// For each digit, how many of the sixteen values its entries rule out, over all entries.
     telling: Box<[u32]>,
     stale: u32,
@@ -110,16 +125,14 @@ impl<R: Row> Block<R> {
     #[inline]
     pub(crate) fn find(&self, key: &[u64], best: &mut u64, verify: impl Fn(u32) -> bool) -> Option<u32> {
         let mut left = self.live;
-        let mut steps = 0;
-        for &(row, digit) in &self.order {
-            let value = key[digit as usize / 16] >> (60 - digit % 16 * 4) & 15;
-            left.and(&self.rows[row as usize + value as usize]);
-            steps += 1;
-            if steps == R::STEP {
-                if left.is_zero() {
-                    return None;
-                }
-                steps = 0;
+        for step in self.order.chunks_exact(STEP) {
+            let rows = std::array::from_fn(|at| {
+                let digit = step[at];
+                let value = key[digit.word as usize] >> digit.shift & 15;
+                &self.rows[digit.row as usize + value as usize]
+            });
+            if !left.and(rows) {
+                return None;
             }
         }
         let mut found = None;
@@ -143,7 +156,8 @@ impl<R: Row> Block<R> {
 
     /// Insert an entry into a block that is not full: the digits it admits, its rank and record. Gives its place.
     pub(crate) fn insert(&mut self, digits: &[u16], rank: u64, record: u32, filtered: bool) -> usize {
-        let free = self.live.words().iter().position(|&word| word != u64::MAX).expect("the block is not full");
+        let free =
+            self.live.words().iter().position(|&word| word != u64::MAX).expect("the block is not full");
         let entry = free * 64 + self.live.words()[free].trailing_ones() as usize;
         let bit = 1 << (entry % 64);
         for (digit, &admitted) in digits.iter().enumerate() {
@@ -187,8 +201,12 @@ impl<R: Row> Block<R> {
             self.stale = 0;
             self.order.clear();
             let digits = (0..self.telling.len()).filter(|&digit| self.telling[digit] > 0);
-            self.order.extend(digits.map(|digit| (digit as u32 * 16, digit as u32)));
-            self.order.sort_by_key(|&(_, digit)| std::cmp::Reverse(self.telling[digit as usize]));
+            self.order.extend(digits.map(Digit::number));
+            self.order.sort_by_key(|digit| std::cmp::Reverse(self.telling[digit.row as usize / 16]));
+            let whole = self.order.len().next_multiple_of(STEP);
+            if let Some(&first) = self.order.first() {
+                self.order.resize(whole, first);
+            }
         }
     }
 }

@@ -35,7 +35,8 @@ fn coarse(layout: &KeyLayout, mask: &[u64], bits: u32) -> Option<Vec<u64>> {
         .slots
         .iter()
         .map(|slot| {
-            let leading = (0..slot.width).take_while(|&at| bit(mask, start(slot) + at as usize)).count() as u32;
+            let leading =
+                (0..slot.width).take_while(|&at| bit(mask, start(slot) + at as usize)).count() as u32;
             let whole = leading == slot.width;
             (if whole { leading.min(64) } else { leading.min(bits) / 8 * 8 }, slot)
         })
@@ -76,7 +77,8 @@ mod tests {
 
     #[test]
     fn a_coarse_mask_is_part_of_the_mask() {
-        let layout = KeyLayout::of_fields(&[(Ternary, 32), (Ternary, 13), (Exact, 3), (Ternary, 128), (Ternary, 48)]);
+        let layout =
+            KeyLayout::of_fields(&[(Ternary, 32), (Ternary, 13), (Exact, 3), (Ternary, 128), (Ternary, 48)]);
         let mut prng = Prng::new(4);
         for _ in 0..2_000 {
             let mut mask = vec![0_u64; layout.words as usize];
@@ -95,7 +97,8 @@ mod tests {
     #[test]
     fn prefixes_share_coarse_masks() {
         let layout = KeyLayout::of_fields(&[(Ternary, 32), (Ternary, 32)]);
-        let mask = |a: u32, b: u32| [!(u64::MAX >> a) & !0xffff_ffff | !(u64::from(u32::MAX) >> b) & 0xffff_ffff];
+        let mask =
+            |a: u32, b: u32| [!(u64::MAX >> a) & !0xffff_ffff | !(u64::from(u32::MAX) >> b) & 0xffff_ffff];
         let first = |a, b| rungs(&layout, &mask(a, b), false)[0].mask[0];
         assert_eq!(first(20, 3), 0xffff_0000_0000_0000);
         assert_eq!(first(16, 7), first(31, 15));

@@ -2,7 +2,7 @@
 //! cleverer while they are few.
 
 /// Entries at most.
-pub(crate) const FEW: usize = 12;
+pub(crate) const FEW: usize = 20;
 
 /// A short list of entries, the best first.
 #[derive(Debug)]

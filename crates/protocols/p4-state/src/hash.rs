@@ -160,7 +160,8 @@ impl Index {
 
     /// Bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.segments.iter().map(|s| s.len() * size_of::<Bucket>() + 24).sum::<usize>() + self.directory.len() * 4
+        self.segments.iter().map(|s| s.len() * size_of::<Bucket>() + 24).sum::<usize>()
+            + self.directory.len() * 4
     }
 
     #[inline]
@@ -238,7 +239,9 @@ impl Index {
         let old = std::mem::replace(&mut self.segments[at], fresh);
         let records: Vec<u32> = old
             .iter()
-            .flat_map(|bucket| (0..LANES).filter(|&lane| bucket.tag(lane) != 0).map(|lane| bucket.records[lane]))
+            .flat_map(|bucket| {
+                (0..LANES).filter(|&lane| bucket.tag(lane) != 0).map(|lane| bucket.records[lane])
+            })
             .collect();
         self.moved += records.len() as u64;
         self.len -= records.len();
@@ -285,7 +288,8 @@ impl Index {
         let home = hash as usize & mask;
         for far in 0..=buckets[home].reach as usize {
             let bucket = &mut buckets[(home + far) & mask];
-            let found = (0..LANES).find(|&lane| bucket.records[lane] == record && bucket.tag(lane) == tag_of(hash));
+            let found =
+                (0..LANES).find(|&lane| bucket.records[lane] == record && bucket.tag(lane) == tag_of(hash));
             if let Some(lane) = found {
                 bucket.set(lane, 0, 0);
                 if far > 0 {
@@ -336,7 +340,10 @@ mod tests {
             } else {
                 let before = index.moved;
                 index.insert(hash, record, hash_of).unwrap();
-                assert!(index.moved - before <= (MAX_BUCKETS * LANES) as u64 * 2, "seed {seed}: a long stall");
+                assert!(
+                    index.moved - before <= (MAX_BUCKETS * LANES) as u64 * 2,
+                    "seed {seed}: a long stall"
+                );
                 model.insert(record);
             }
             let probe = prng.below(3_000) as u32;

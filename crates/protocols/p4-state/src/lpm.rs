@@ -232,7 +232,9 @@ impl Lpm {
     fn slot(&self, place: Place) -> Slot {
         Slot(match place {
             Place::Root(at) => self.root[at],
-            Place::Group(group) => self.groups.as_ref().expect("made with the table").slab.word(group, GROUP_SLOT),
+            Place::Group(group) => {
+                self.groups.as_ref().expect("made with the table").slab.word(group, GROUP_SLOT)
+            }
             Place::Node(node, at) => self.nodes.word(node, at),
         })
     }

@@ -49,7 +49,9 @@ impl MeterState {
 
     /// Meter a packet: its colour, at least `precolor`; 0 when the meter is not configured or not there.
     pub fn execute(&mut self, index: u64, packet_len: u64, now_us: u64, precolor: u64) -> u64 {
-        let Some(index) = u32::try_from(index).ok().filter(|&index| self.cells.exists(index)) else { return 0 };
+        let Some(index) = u32::try_from(index).ok().filter(|&index| self.cells.exists(index)) else {
+            return 0;
+        };
         let cell = self.cells.get_mut(index);
         if cell[0] == 0 {
             return 0;
@@ -163,15 +165,9 @@ mod tests {
     fn rates_are_checked() {
         let mut meter = meter(MeterUnit::Bytes, 2);
         let rate = |per_us| Rate { per_us, burst: 1 };
-        assert_eq!(
-            meter.set_rates(0, &[rate(1.0)]),
-            Err(EntryError::RateCount { expected: 2, given: 1 })
-        );
+        assert_eq!(meter.set_rates(0, &[rate(1.0)]), Err(EntryError::RateCount { expected: 2, given: 1 }));
         assert_eq!(meter.set_rates(0, &[rate(2.0), rate(1.0)]), Err(EntryError::RateOrder { at: 1 }));
         assert_eq!(meter.set_rates(0, &[rate(f64::NAN), rate(1.0)]), Err(EntryError::RateOrder { at: 0 }));
-        assert_eq!(
-            meter.set_rates(4, &[rate(1.0), rate(1.0)]),
-            Err(EntryError::Index { index: 4, size: 4 })
-        );
+        assert_eq!(meter.set_rates(4, &[rate(1.0), rate(1.0)]), Err(EntryError::Index { index: 4, size: 4 }));
     }
 }

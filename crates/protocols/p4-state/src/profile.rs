@@ -30,7 +30,11 @@ pub struct ProfileState {
 
 impl ProfileState {
     /// `args_words`: words of the largest action of the tables that use the profile.
-    pub(crate) fn new(profile: &ActionProfile, args_words: usize, actions: Arc<Vec<ActionInfo>>) -> ProfileState {
+    pub(crate) fn new(
+        profile: &ActionProfile,
+        args_words: usize,
+        actions: Arc<Vec<ActionInfo>>,
+    ) -> ProfileState {
         ProfileState {
             name: profile.name.clone(),
             selector: profile.selector.as_ref().map(|selector| selector.algorithm),
@@ -49,7 +53,8 @@ impl ProfileState {
     }
 
     fn write(&mut self, member: u32, call: &ActionCall) -> Result<(), EntryError> {
-        let info = self.actions.get(call.action.at()).ok_or(EntryError::NoAction { action: call.action.0 })?;
+        let info =
+            self.actions.get(call.action.at()).ok_or(EntryError::NoAction { action: call.action.0 })?;
         let mut args = Vec::new();
         encode_args(info, call, &mut args)?;
         self.members.ensure(member);
@@ -112,8 +117,10 @@ impl ProfileState {
         if total > u64::from(MAX_GROUP_SLOTS) {
             return Err(EntryError::GroupTooLarge { total, limit: MAX_GROUP_SLOTS });
         }
-        let slots: Box<[u32]> =
-            members.iter().flat_map(|&(member, weight)| std::iter::repeat_n(member, weight as usize)).collect();
+        let slots: Box<[u32]> = members
+            .iter()
+            .flat_map(|&(member, weight)| std::iter::repeat_n(member, weight as usize))
+            .collect();
         match self.group_at(group) {
             Some(at) => self.slots[at] = slots,
             None => {

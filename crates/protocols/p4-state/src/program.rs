@@ -10,8 +10,8 @@ use crate::{ACTION, ARGS, GROUP, HIT, MAX_GARBAGE, MAX_LOGS, MEMBER, account};
 use barewire_base::Prng;
 use barewire_p4::hash::Parameters;
 use barewire_p4::ir::{
-    ActionCall, ActionId, CalculationId, CounterId, MeterId, ProfileId, Program, RegisterId, TableActions, TableId,
-    ValueSetId,
+    ActionCall, ActionId, CalculationId, CounterId, MeterId, ProfileId, Program, RegisterId, TableActions,
+    TableId, ValueSetId,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::state::{Applied, State};
@@ -83,10 +83,12 @@ impl ProgramState {
     pub fn new(program: &Program) -> ProgramState {
         let actions = ActionInfo::all(program);
         let profile_words = |profile: usize| {
-            let users = program.tables.iter().filter(|table| {
-                matches!(table.source, TableActions::Profile(id) if id.at() == profile)
-            });
-            let used = users.flat_map(|table| table.actions.iter()).map(|action| actions[action.at()].words());
+            let users = program
+                .tables
+                .iter()
+                .filter(|table| matches!(table.source, TableActions::Profile(id) if id.at() == profile));
+            let used =
+                users.flat_map(|table| table.actions.iter()).map(|action| actions[action.at()].words());
             used.max().unwrap_or_else(|| actions.iter().map(ActionInfo::words).max().unwrap_or(0))
         };
         ProgramState {
@@ -242,7 +244,13 @@ impl ProgramState {
     }
 
     /// Let an entry time out when it has not been hit for so long; 0: never. It starts to age now.
-    pub fn set_ttl(&mut self, table: TableId, handle: u32, ttl_us: u64, now_us: u64) -> Result<(), StateError> {
+    pub fn set_ttl(
+        &mut self,
+        table: TableId,
+        handle: u32,
+        ttl_us: u64,
+        now_us: u64,
+    ) -> Result<(), StateError> {
         on!(Table, self.table(table)?, |of: &mut TableState| of.set_ttl(handle, ttl_us, now_us))
     }
 
@@ -275,13 +283,22 @@ impl ProgramState {
     }
 
     /// The rates of an entry's direct meter.
-    pub fn direct_meter_rates(&mut self, table: TableId, handle: u32) -> Result<Option<Vec<Rate>>, StateError> {
+    pub fn direct_meter_rates(
+        &mut self,
+        table: TableId,
+        handle: u32,
+    ) -> Result<Option<Vec<Rate>>, StateError> {
         let meter = self.direct_meter(table, handle)?;
         on!(Meter, self.meter_array(meter)?, |of: &mut MeterState| of.rates(handle.into()))
     }
 
     /// Configure a meter, from the lowest rate to the highest; none makes it as one never configured.
-    pub fn set_meter(&mut self, meter: MeterId, index: u64, rates: Option<&[Rate]>) -> Result<(), StateError> {
+    pub fn set_meter(
+        &mut self,
+        meter: MeterId,
+        index: u64,
+        rates: Option<&[Rate]>,
+    ) -> Result<(), StateError> {
         on!(Meter, self.meter_array(meter)?, |of: &mut MeterState| match rates {
             Some(rates) => of.set_rates(index, rates),
             None => of.reset(index),

@@ -151,13 +151,21 @@ mod tests {
             let mut key = vec![0; layout.words as usize];
             layout.put(&mut key, 1, &value);
             let within = low <= value && value <= high;
-            assert_eq!(range.admits(&key, &ends), within, "seed {seed} round {round}: {low}..={high} {value}");
+            assert_eq!(
+                range.admits(&key, &ends),
+                within,
+                "seed {seed} round {round}: {low}..={high} {value}"
+            );
             let mut sets = vec![0xffff_u16; layout.bytes as usize * 2];
             range.narrow(&ends, &mut sets);
-            let digits_fit = sets.iter().enumerate().all(|(at, set)| {
-                set >> (key[at / 16] >> (60 - at % 16 * 4) & 15) & 1 == 1
-            });
-            assert!(digits_fit || !within, "seed {seed} round {round}: a digit rules out {value} of {low}..={high}");
+            let digits_fit = sets
+                .iter()
+                .enumerate()
+                .all(|(at, set)| set >> (key[at / 16] >> (60 - at % 16 * 4) & 15) & 1 == 1);
+            assert!(
+                digits_fit || !within,
+                "seed {seed} round {round}: a digit rules out {value} of {low}..={high}"
+            );
         }
     }
 }

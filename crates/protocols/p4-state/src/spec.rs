@@ -101,7 +101,11 @@ impl KeyPlan {
         for (at, field) in table.key.iter().enumerate() {
             let ones = ones(field.width);
             layout.put(&mut full, at, &ones);
-            layout.put(&mut counting, at, &field.mask.as_ref().map_or_else(|| ones.clone(), |mask| mask & &ones));
+            layout.put(
+                &mut counting,
+                at,
+                &field.mask.as_ref().map_or_else(|| ones.clone(), |mask| mask & &ones),
+            );
         }
         let kinds = |kind| layout.slots.iter().filter(move |slot| slot.kind == kind).count();
         let exact = kinds(MatchKind::Exact) + kinds(MatchKind::Valid);
@@ -190,7 +194,8 @@ impl KeyPlan {
                     if low > high {
                         return Err(EntryError::EmptyRange { field });
                     }
-                    let range = self.ranges.iter().find(|range| range.slot == field).expect("one for each slot");
+                    let range =
+                        self.ranges.iter().find(|range| range.slot == field).expect("one for each slot");
                     match range.as_mask(low, high) {
                         Some(masked) => {
                             range.store_all(&mut spec.ends);

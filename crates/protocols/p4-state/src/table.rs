@@ -63,7 +63,11 @@ impl ActionInfo {
 }
 
 /// An action's arguments as words.
-pub(crate) fn encode_args(info: &ActionInfo, call: &ActionCall, out: &mut Vec<u64>) -> Result<(), EntryError> {
+pub(crate) fn encode_args(
+    info: &ActionInfo,
+    call: &ActionCall,
+    out: &mut Vec<u64>,
+) -> Result<(), EntryError> {
     if call.args.len() != info.params.len() {
         let (expected, given) = (info.params.len(), call.args.len());
         return Err(EntryError::ArgCount { action: info.name.clone(), expected, given });
@@ -115,6 +119,8 @@ pub struct TableState {
     matcher: Matcher,
     ttls: Option<Ttls>,
     entries: usize,
+    /// The first record that never held an entry.
+    top: u32,
     args_words: usize,
     pub(crate) profile: Option<ProfileId>,
     pub(crate) meter: Option<MeterId>,
@@ -153,6 +159,7 @@ impl TableState {
             matcher: Matcher::Empty,
             ttls: None,
             entries: 0,
+            top: 1,
             args_words: args_words.max().unwrap_or(0).max(1),
             profile,
             meter: table.meter,
@@ -436,6 +443,7 @@ impl TableState {
         }
         self.write(record, word | HIT, &args);
         self.entries += 1;
+        self.top = self.top.max(record + 1);
         Ok(())
     }
 
@@ -478,6 +486,7 @@ impl TableState {
         self.slab.get_mut(0).copy_from_slice(&default);
         self.ttls = None;
         self.entries = 0;
+        self.top = 1;
         garbage
     }
 
@@ -509,17 +518,14 @@ impl TableState {
     /// Set the direct counters of so many records from one on (0 is the default entry's) to 0; the next record to go on with, or
     /// none at the end. In pieces, since a million at once would stall the engine.
     pub fn reset_counters(&mut self, from: u32, budget: u32) -> Option<u32> {
-        let end = from.saturating_add(budget);
+        let end = from.saturating_add(budget).min(self.top);
         for record in from..end {
-            if !self.slab.covers(record) {
-                return None;
-            }
             if self.slab.exists(record) {
                 let fields = self.slab.get_mut(record);
                 (fields[PACKETS], fields[BYTES]) = (0, 0);
             }
         }
-        self.slab.covers(end).then_some(end)
+        (end < self.top).then_some(end)
     }
 
     /// Let an entry time out when it has not been hit for so long; 0: never. It starts to age now.

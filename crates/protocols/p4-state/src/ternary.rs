@@ -1,6 +1,6 @@
 //! Keys with masks and ranges, by priority.
 //!
-//! A dozen entries are a list ([`crate::few`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
+//! A score of entries is a list ([`crate::few`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
 //! its own ([`crate::coarse`]). Masks with [`PROMOTE`] entries have a hash index each ([`crate::tuple`]), searched in the order
 //! of their best entry until no later one can win; all other entries are in bitmap blocks ([`crate::bits`]). An entry starts
 //! in a block and moves when its mask is promoted. So masks with something in common cost a few probes however many they are,
@@ -128,7 +128,8 @@ impl Ternary {
     fn matches(&self, slab: &Slab, record: u32, key: &[u64]) -> bool {
         let (value, mask) = slab.get(record)[self.tail.value..self.tail.ends].split_at(self.tail.words);
         let words = key.iter().zip(value).zip(mask);
-        words.into_iter().all(|((key, value), mask)| (key ^ value) & mask == 0) && self.admits(slab, record, key)
+        words.into_iter().all(|((key, value), mask)| (key ^ value) & mask == 0)
+            && self.admits(slab, record, key)
     }
 
     #[inline]
@@ -237,9 +238,9 @@ impl Ternary {
         if home & IN_FEW != 0 {
             self.few.remove(slab.word(record, self.tail.rank));
         } else if home & IN_TUPLE != 0 {
-            self.out_of_tuple(slab, record, home as u32);
+            self.take_from_tuple(slab, record, home as u32);
         } else {
-            self.out_of_block(slab, record);
+            self.take_from_block(slab, record);
             if group != NO_GROUP {
                 self.unlist(slab, group, record);
             }
@@ -261,21 +262,21 @@ impl Ternary {
             let tuple = self.groups.slab.word(group, GROUP_TUPLE);
             if tuple == 0 {
                 self.set_group(slab, record, group);
-                self.into_block(slab, record, filtered);
+                self.add_to_block(slab, record, filtered);
                 self.enlist(slab, group, record);
                 if self.groups.slab.word(group, GROUP_LISTED) >= PROMOTE {
                     self.promote(slab, group);
                 }
                 return;
             }
-            if self.into_tuple(slab, record, (tuple - 1) as u32) {
+            if self.add_to_tuple(slab, record, (tuple - 1) as u32) {
                 self.set_group(slab, record, group);
                 return;
             }
             self.leave_group(group);
         }
         self.set_group(slab, record, NO_GROUP);
-        self.into_block(slab, record, filtered);
+        self.add_to_block(slab, record, filtered);
     }
 
     fn set_group(&self, slab: &mut Slab, record: u32, group: u32) {
@@ -371,7 +372,7 @@ impl Ternary {
         }
         for record in listed {
             self.moved += 1;
-            self.out_of_block(slab, record);
+            self.take_from_block(slab, record);
             self.unlist(slab, group, record);
             self.leave_group(group);
             self.place(slab, record);
@@ -393,7 +394,7 @@ impl Ternary {
         }
     }
 
-    fn into_block(&mut self, slab: &mut Slab, record: u32, filtered: bool) {
+    fn add_to_block(&mut self, slab: &mut Slab, record: u32, filtered: bool) {
         self.admit(slab, record);
         let rank = slab.word(record, self.tail.rank);
         let home = if !self.small.is_full() {
@@ -413,7 +414,7 @@ impl Ternary {
         slab.get_mut(record)[self.tail.home] = home;
     }
 
-    fn out_of_block(&mut self, slab: &Slab, record: u32) {
+    fn take_from_block(&mut self, slab: &Slab, record: u32) {
         self.admit(slab, record);
         let home = slab.word(record, self.tail.home);
         let place = home as u32 as usize;
@@ -453,7 +454,7 @@ impl Ternary {
     }
 
     /// Whether the tuple took the record.
-    fn into_tuple(&mut self, slab: &mut Slab, record: u32, at: u32) -> bool {
+    fn add_to_tuple(&mut self, slab: &mut Slab, record: u32, at: u32) -> bool {
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return false };
         let before = tuple.best;
         if !tuple.insert(slab, &self.tail, self.seeds, record) {
@@ -464,7 +465,7 @@ impl Ternary {
         true
     }
 
-    fn out_of_tuple(&mut self, slab: &mut Slab, record: u32, at: u32) {
+    fn take_from_tuple(&mut self, slab: &mut Slab, record: u32, at: u32) {
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
         let before = tuple.best;
         tuple.remove(slab, &self.tail, self.seeds, record);

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Entries of one value under a coarse mask at most: each may have to be compared.
 const CHAIN: usize = 16;
 
+/// Words of a cache line.
+const LINE: usize = 8;
+
 /// Where a ternary record keeps what the structures need of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {
@@ -27,7 +30,14 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
+    /// The tail of a record whose first `at` words are taken. What a comparison reads starts a cache line if that costs no
+    /// memory.
     pub(crate) fn new(at: usize, words: usize, end_words: usize) -> Tail {
+        let (hot, cold) = (1 + 2 * words + end_words, 3);
+        let aligned = at.next_multiple_of(LINE);
+        let splits = at % LINE + hot > LINE;
+        let free = (aligned + hot + cold).div_ceil(LINE) == (at + hot + cold).div_ceil(LINE);
+        let at = if splits && free { aligned } else { at };
         let value = at + 1;
         let ends = value + 2 * words;
         let home = ends + end_words;

@@ -45,10 +45,15 @@ impl Model {
         let mut wide = BigUint::from(0_u8);
         for word in 0..width.div_ceil(64) {
             // Values share their upper parts half of the time.
-            let part = if n.is_multiple_of(2) && word > 0 { spread % 3 } else { Prng::new(n + u64::from(word)).next_u64() };
+            let part = if n.is_multiple_of(2) && word > 0 {
+                spread % 3
+            } else {
+                Prng::new(n + u64::from(word)).next_u64()
+            };
             wide = wide << 64_u32 | BigUint::from(part);
         }
-        wide & ones(width)
+        // And those of one word their upper half.
+        if n % 4 == 1 { wide & ones(width / 2) } else { wide & ones(width) }
     }
 
     fn mask(&mut self, width: u32) -> BigUint {
@@ -123,11 +128,13 @@ impl Model {
                     Some(MatchParam::Lpm { value, prefix_len }) => {
                         value | (random & ones(slot.width - prefix_len))
                     }
-                    Some(MatchParam::Ternary { value, mask }) => {
-                        value | (random & (ones(slot.width) ^ mask))
-                    }
+                    Some(MatchParam::Ternary { value, mask }) => value | (random & (ones(slot.width) ^ mask)),
                     Some(MatchParam::Range { low, high }) => {
-                        if self.prng.chance(0.5) { low.clone() } else { (low + high) / 2_u8 }
+                        if self.prng.chance(0.5) {
+                            low.clone()
+                        } else {
+                            (low + high) / 2_u8
+                        }
                     }
                 }
             })
@@ -135,7 +142,11 @@ impl Model {
     }
 
     fn prefix_len(entry: &Entry) -> u32 {
-        entry.params.iter().map(|p| if let MatchParam::Lpm { prefix_len, .. } = p { *prefix_len } else { 0 }).sum()
+        entry
+            .params
+            .iter()
+            .map(|p| if let MatchParam::Lpm { prefix_len, .. } = p { *prefix_len } else { 0 })
+            .sum()
     }
 
     fn ternary(&self) -> bool {
@@ -199,7 +210,13 @@ fn run(kind: TableKind, fields: &[(MatchKind, u32)], handles: u64, steps: u64, t
                 let priority = model.prng.below(model.taste.priorities) as u32;
                 let n = model.prng.below(1 << 48);
                 let got = state.insert(T, handle, &params, priority, &TableAction::Call(call(n)));
-                let refused = |source| Err(StateError::Refused { subject: barewire_p4_state::Subject::Table, name: "t".into(), source });
+                let refused = |source| {
+                    Err(StateError::Refused {
+                        subject: barewire_p4_state::Subject::Table,
+                        name: "t".into(),
+                        source,
+                    })
+                };
                 if model.entries.contains_key(&handle) {
                     assert_eq!(got, refused(EntryError::HandleInUse { handle }), "{context}");
                 } else if let Some(twin) = model.twin(&params, priority) {

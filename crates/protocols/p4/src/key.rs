@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_key_is_bytes_in_order_read_as_big_endian_words() {
-        let layout = KeyLayout::of_fields(&[(MatchKind::Exact, 9), (MatchKind::Lpm, 32), (MatchKind::Ternary, 48)]);
+        let layout =
+            KeyLayout::of_fields(&[(MatchKind::Exact, 9), (MatchKind::Lpm, 32), (MatchKind::Ternary, 48)]);
         assert_eq!((layout.bytes, layout.words), (12, 2));
         let mut words = vec![u64::MAX; 2];
         layout.put(&mut words, 0, &BigUint::from(0x1ff_u32));

@@ -168,7 +168,8 @@ impl Layout {
                 });
             }
         }
-        let headers: Vec<HeaderPlace> = headers.into_iter().map(|h| h.expect("each is laid out once")).collect();
+        let headers: Vec<HeaderPlace> =
+            headers.into_iter().map(|h| h.expect("each is laid out once")).collect();
         let headers_word = program
             .headers
             .iter()
@@ -205,6 +206,16 @@ impl Layout {
     /// Make a vector as before a packet.
     pub fn reset(&self, phv: &mut Phv) {
         phv.words.copy_from_slice(&self.blank);
+    }
+
+    /// From now on headers that are not valid begin with these words instead of zeros (for tests: what depends on them
+    /// depends on something a program must not read).
+    pub fn disturb(&mut self, program: &Program, mut word: impl FnMut() -> u64) {
+        for (place, _) in self.headers.iter().zip(&program.headers).filter(|(_, header)| !header.metadata) {
+            let first = place.byte as usize / 8;
+            let packed = place.fixed_bits.div_ceil(64) as usize;
+            self.blank[first..first + packed].iter_mut().for_each(|blank| *blank = word());
+        }
     }
 
     /// Make all metadata fields zero (what clones and resubmitted packets begin with).

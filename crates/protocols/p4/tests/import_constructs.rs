@@ -94,7 +94,8 @@ fn parser_operations() {
     let (found, _) = op_of(json!({"op": "extract_VL", "parameters": [
         {"type": "regular", "value": "options"}, {"type": "expression", "value": hex("0x10")}]}));
     assert_eq!(found, ParserOp::ExtractVarbit { header: HeaderId(3).into(), bits: int(16) });
-    let (found, _) = op_of(json!({"op": "extract", "parameters": [{"type": "union_stack", "value": ["us", "y"]}]}));
+    let (found, _) =
+        op_of(json!({"op": "extract", "parameters": [{"type": "union_stack", "value": ["us", "y"]}]}));
     assert_eq!(found, ParserOp::Extract(HeaderRef::UnionStackNext(UnionStackId(0), 1)));
     let (found, _) = op_of(json!({"op": "shift", "parameters": [3]}));
     assert_eq!(found, ParserOp::Advance { bits: int(24) });
@@ -142,7 +143,7 @@ fn transition_keys_and_values_are_padded_part_by_part() {
     // A signed field is compared by its bits.
     assert_eq!(state.key[3].0, bin(BinaryOp::BitAnd, Expr::Field(scalar(&program, "b")), int(0xffff)));
     let full = [(0xabc, 0xfff), (0x800, 0xffff), (7, 7), (0xffff, 0xffff), (1, 1)];
-    let masked = [(0x0b0 & 0x0f0 | 0xa00 & 0x0f0, 0x0f0), (0x800, 0xffff), (1, 1), (0x0001, 0x0001), (0, 0)];
+    let masked = [(0x0b0, 0x0f0), (0x800, 0xffff), (1, 1), (0x0001, 0x0001), (0, 0)];
     let parts = |list: [(u64, u64); 5]| {
         TransitionMatch::Masked(list.iter().map(|&(value, mask)| (big(value), big(mask))).collect())
     };
@@ -224,7 +225,10 @@ fn operators() {
     let both = bin(BinaryOp::And, to_bool(f()), to_bool(f()));
     assert_eq!(assign(op("and", flag.clone(), converted.clone())).1, to_int(both));
     let neither = Expr::Unary(UnaryOp::Not, Box::new(to_bool(f())));
-    assert_eq!(assign(op("b2d", Value::Null, op("not", Value::Null, flag.clone()))).1, to_int(neither.clone()));
+    assert_eq!(
+        assign(op("b2d", Value::Null, op("not", Value::Null, flag.clone()))).1,
+        to_int(neither.clone())
+    );
     assert_eq!(assign(op("==", converted, json!({"type": "bool", "value": true}))).1, {
         to_int(bin(BinaryOp::Eq, to_int(to_bool(f())), int(1)))
     });
@@ -236,9 +240,15 @@ fn operators() {
     assert_eq!(cast("two_comp_mod"), Expr::Wrap { value: Box::new(a()), width: 8 });
     assert_eq!(cast("usat_cast"), Expr::Saturate { value: Box::new(a()), width: 8, signed: false });
     assert_eq!(cast("sat_cast"), Expr::Saturate { value: Box::new(a()), width: 8, signed: true });
-    assert_eq!(assign(op("~", Value::Null, field("scalars", "a"))).1, Expr::Unary(UnaryOp::BitNot, Box::new(a())));
+    assert_eq!(
+        assign(op("~", Value::Null, field("scalars", "a"))).1,
+        Expr::Unary(UnaryOp::BitNot, Box::new(a()))
+    );
     assert_eq!(assign(json!({"type": "runtime_data", "value": 0})).1, Expr::Param(0));
-    assert_eq!(assign(json!({"type": "expression", "value": {"type": "local", "value": 0}})).1, Expr::Param(0));
+    assert_eq!(
+        assign(json!({"type": "expression", "value": {"type": "local", "value": 0}})).1,
+        Expr::Param(0)
+    );
     let register = json!({"type": "register", "value": ["reg", field("scalars", "a")]});
     assert_eq!(assign(register).1, Expr::Register { register: RegisterId(0), index: Box::new(a()) });
 }
@@ -276,7 +286,8 @@ fn headers_stacks_and_unions_in_expressions() {
     assert_eq!(assign(json!({"type": "field", "value": [inner, "$valid$"]})).1, hidden);
 
     let element = |index: Value| op("dereference_union_stack", unions.clone(), index);
-    let member = |index: Value| op("access_field", op("access_union_header", element(index), json!(1)), json!(2));
+    let member =
+        |index: Value| op("access_field", op("access_union_header", element(index), json!(1)), json!(2));
     assert_eq!(assign(member(hex("0x1"))).1, Expr::Field(FieldRef { header: HeaderId(11).into(), field: 2 }));
     let header = HeaderRef::UnionStackElement(UnionStackId(0), Box::new(a), 1);
     assert_eq!(assign(member(field("scalars", "a"))).1, Expr::Field(FieldRef { header, field: 2 }));
@@ -415,7 +426,10 @@ fn jumps_count_statements_where_the_file_counts_primitives() {
     let condition = Expr::Unary(UnaryOp::IntToBool, Box::new(Expr::Field(scalar(&program, "flag"))));
     // The meter takes two statements: its colour is renumbered as PSA wants it.
     assert_eq!(body[0], Stmt::JumpUnless { condition, target: 4 });
-    assert_eq!(body[1], Stmt::Meter { meter: MeterId(2), index: int(0), precolor: None, dst: Some(c.clone()) });
+    assert_eq!(
+        body[1],
+        Stmt::Meter { meter: MeterId(2), index: int(0), precolor: None, dst: Some(c.clone()) }
+    );
     assert!(matches!(&body[2], Stmt::Assign { dst, value: Expr::Select(..) } if *dst == c));
     assert_eq!(body[3..], [Stmt::Jump(0), Stmt::Exit, Stmt::Jump(6)]);
     let meter = &program.meters[2];
@@ -498,7 +512,11 @@ fn saturating_fields_and_metadata_copies() {
             {"type": "header", "value": "m"}, {"type": "header", "value": "tag[0]"}]}
     ]));
     program = patch(program, "/header_types/1/fields/0", json!(["a", 16, true, true]));
-    program = patch(program, "/headers/-", json!({"name": "m", "id": 20, "header_type": "tag_t", "metadata": true}));
+    program = patch(
+        program,
+        "/headers/-",
+        json!({"name": "m", "id": 20, "header_type": "tag_t", "metadata": true}),
+    );
     let program = read(&program);
     let value = Expr::Saturate { value: Box::new(int(0x1_ffff)), width: 16, signed: true };
     let body = &program.actions[1].body;
@@ -539,7 +557,11 @@ fn tables() {
 fn keys_of_all_kinds() {
     let index = op(
         "access_field",
-        op("dereference_header_stack", json!({"type": "header_stack", "value": "tag"}), field("scalars", "a")),
+        op(
+            "dereference_header_stack",
+            json!({"type": "header_stack", "value": "tag"}),
+            field("scalars", "a"),
+        ),
         json!(2),
     );
     let mut program = with(
@@ -573,7 +595,10 @@ fn keys_of_all_kinds() {
     assert_eq!(table.key[0].source, KeySource::Valid(HeaderId(2).into()));
     assert_eq!(table.key[1].source, KeySource::Valid(HeaderId(4).into()));
     assert_eq!(table.key[4].mask, Some(big(0x0f)));
-    assert!(matches!(&table.key[5].source, KeySource::Field(FieldRef { header: HeaderRef::StackElement(..), .. })));
+    assert!(matches!(
+        &table.key[5].source,
+        KeySource::Field(FieldRef { header: HeaderRef::StackElement(..), .. })
+    ));
     let high = big(7) << 125;
     let zero = || BigUint::ZERO;
     assert_eq!(

@@ -115,7 +115,9 @@ fn tokens(text: &[u8]) -> Vec<(usize, usize)> {
                 found.push((start, at));
             }
             b'0'..=b'9' | b'-' | b'a'..=b'z' => {
-                while at < text.len() && (text[at].is_ascii_alphanumeric() || matches!(text[at], b'-' | b'+' | b'.')) {
+                while at < text.len()
+                    && (text[at].is_ascii_alphanumeric() || matches!(text[at], b'-' | b'+' | b'.'))
+                {
                     at += 1;
                 }
                 found.push((start, at));
@@ -133,26 +135,33 @@ fn mutate(text: &str, prng: &mut Prng) -> String {
             break;
         }
         let tokens = tokens(&bytes);
-        let pick = |prng: &mut Prng| (!tokens.is_empty()).then(|| tokens[prng.below(tokens.len() as u64) as usize]);
-        match prng.below(10) {
+        let pick =
+            |prng: &mut Prng| (!tokens.is_empty()).then(|| tokens[prng.below(tokens.len() as u64) as usize]);
+        // Names of members must stay strings, or little is left but syntax errors.
+        let is_key = |token: (usize, usize)| bytes.get(token.1) == Some(&b':');
+        match prng.below(14) {
             // A token becomes another one of the same file: most of these stay JSON.
-            0..=3 => {
-                if let (Some(to), Some(from)) = (pick(prng), pick(prng)) {
+            0..=5 => {
+                if let (Some(to), Some(from)) = (pick(prng), pick(prng))
+                    && (bytes[from.0] == b'"' || !is_key(to))
+                {
                     let other = bytes[from.0..from.1].to_vec();
                     bytes.splice(to.0..to.1, other);
                 }
             }
-            4..=6 => {
-                if let Some(to) = pick(prng) {
+            6..=10 => {
+                if let Some(to) = pick(prng)
+                    && !is_key(to)
+                {
                     let value = VALUES[prng.below(VALUES.len() as u64) as usize];
                     bytes.splice(to.0..to.1, value.bytes());
                 }
             }
-            7 => {
+            11 => {
                 let at = prng.below(bytes.len() as u64) as usize;
                 bytes[at] = prng.below(128) as u8;
             }
-            8 => {
+            12 => {
                 let at = prng.below(bytes.len() as u64) as usize;
                 let end = (at + prng.below(60) as usize).min(bytes.len());
                 if prng.chance(0.5) {

@@ -2,7 +2,7 @@
 
 mod import_common;
 
-use barewire_p4::import::{ImportError, MAX_NESTING, import};
+use barewire_p4::import::{ImportError, MAX_NESTING, import, import_with_notes};
 use import_common::{base, doing, field, hex, op, patch, read, refusal, with, without};
 use serde_json::{Value, json};
 
@@ -35,8 +35,20 @@ fn syntax_errors_have_line_and_column() {
 }
 
 #[test]
+fn unknown_members_are_noted() {
+    let text = serde_json::to_string(&with("/acions", json!([]))).unwrap();
+    let (_, notes) = import_with_notes(&text).unwrap();
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].to_string().ends_with("'acions' is not part of the format, did you mean 'actions'?"));
+    assert_eq!(notes[0].place.path, "acions");
+    let text = serde_json::to_string(&with("/__meta__/version", json!([2, 99]))).unwrap();
+    assert!(import_with_notes(&text).unwrap().1[0].text.contains("2.99 is newer than 2.24"));
+}
+
+#[test]
 fn places_have_path_name_line_and_column() {
-    let text = serde_json::to_string_pretty(&with("/pipelines/0/tables/0/key/1/target/0", json!("ethernt"))).unwrap();
+    let text = serde_json::to_string_pretty(&with("/pipelines/0/tables/0/key/1/target/0", json!("ethernt")))
+        .unwrap();
     let error = import(&text).unwrap_err();
     let place = error.place().unwrap();
     assert_eq!(place.path, "pipelines[0].tables[0].key[1].target[0]");
@@ -73,12 +85,24 @@ fn headers() {
     refused(&with("/header_types/2/fields/0/1", json!(-1)), &format!("{types}[1]"), "negative");
     refused(&with("/header_types/2/fields/0/1", json!("x")), &format!("{types}[1]"), "expected an integer");
     refused(&with("/header_types/2/fields/0", json!(["dst"])), types, "expected 2 to 4, found 1");
-    refused(&with("/header_types/2/fields/1/0", json!("dst")), "header_types[2].fields[1]", "a second field 'dst'");
+    refused(
+        &with("/header_types/2/fields/1/0", json!("dst")),
+        "header_types[2].fields[1]",
+        "a second field 'dst'",
+    );
     refused(&with("/header_types/2/id", json!(1)), "header_types[2].id", "a second header type number '1'");
     refused(&without("/header_types/2/name"), "header_types[2]", "'name' is missing");
     refused(&with("/header_types/3/fields/0/1", json!("*")), "header_types[3]", "at most 1, found 2");
-    refused(&with("/header_types/3/max_length", json!(1)), "header_types[3]", "leaves nothing for the varbit");
-    refused(&with("/header_types/4/fields/2/1", json!(13)), "headers[4]", "17 bits: headers must be whole bytes");
+    refused(
+        &with("/header_types/3/max_length", json!(1)),
+        "header_types[3]",
+        "leaves nothing for the varbit",
+    );
+    refused(
+        &with("/header_types/4/fields/2/1", json!(13)),
+        "headers[4]",
+        "17 bits: headers must be whole bytes",
+    );
     refused(
         &with("/headers/2/header_type", json!("ethrnet_t")),
         "headers[2].header_type",
@@ -86,13 +110,21 @@ fn headers() {
     );
     refused(&with("/headers/3/name", json!("ethernet")), "headers[3].name", "a second header 'ethernet'");
     refused(&with("/header_stacks/0/header_ids/1", json!(44)), "header_stacks[0].header_ids[1]", "'44'");
-    refused(&with("/header_stacks/0/header_ids/1", json!(2)), "header_stacks[0]", "not of the stack's header type");
+    refused(
+        &with("/header_stacks/0/header_ids/1", json!(2)),
+        "header_stacks[0]",
+        "not of the stack's header type",
+    );
     refused(&with("/header_stacks/0/header_ids/1", json!(4)), "header_stacks[0].header_ids[1]", "already");
     refused(&with("/header_stacks/0/header_ids/1", json!(1)), "header_stacks[0].header_ids[1]", "metadata");
     refused(&with("/header_stacks/0/header_ids", json!([])), "header_stacks[0]", "without elements");
     refused(&with("/header_stacks/0/size", json!(3)), "header_stacks[0]", "expected 3, found 2");
     refused(&with("/header_unions/0/header_ids", json!([6])), "header_unions[0]", "expected 2, found 1");
-    refused(&with("/header_unions/0/union_type", json!("v_t")), "header_unions[0].union_type", "did you mean 'u_t'?");
+    refused(
+        &with("/header_unions/0/union_type", json!("v_t")),
+        "header_unions[0].union_type",
+        "did you mean 'u_t'?",
+    );
     refused(
         &with("/header_union_stacks/0/header_union_ids", json!([1, 1])),
         "header_union_stacks[0].header_union_ids[1]",
@@ -160,7 +192,9 @@ fn parsers() {
         "unknown union member 'z'",
     );
     refused(
-        &op(json!({"op": "extract_VL", "parameters": [{"type": "regular", "value": "ethernet"}, hex("0x8")]})),
+        &op(
+            json!({"op": "extract_VL", "parameters": [{"type": "regular", "value": "ethernet"}, hex("0x8")]}),
+        ),
         &format!("{ops}.parameters[0]"),
         "without a varbit field",
     );
@@ -196,13 +230,29 @@ fn actions_and_expressions() {
         &at(".op"),
         "unknown primitive 'asign', did you mean 'assign'?",
     );
-    refused(&one(json!({"op": "assign", "parameters": []})), &at(""), "parameters of 'assign': expected 2, found 0");
-    refused(&assign(json!({"type": "runtime_data", "value": 1})), &at(".parameters[1].value"), "parameter 1 of");
-    refused(&assign(field("scalars", "aa")), &at(".parameters[1].value[1]"), "'scalars_t.aa', did you mean 'a'?");
+    refused(
+        &one(json!({"op": "assign", "parameters": []})),
+        &at(""),
+        "parameters of 'assign': expected 2, found 0",
+    );
+    refused(
+        &assign(json!({"type": "runtime_data", "value": 1})),
+        &at(".parameters[1].value"),
+        "parameter 1 of",
+    );
+    refused(
+        &assign(field("scalars", "aa")),
+        &at(".parameters[1].value[1]"),
+        "'scalars_t.aa', did you mean 'a'?",
+    );
     refused(&assign(field("ethernet", "$valid")), &at(".parameters[1].value[1]"), "unknown field");
     refused(&assign(hex("0xgg")), &at(".parameters[1].value"), "no hexadecimal number");
     refused(&assign(hex(&"f".repeat(20_000))), &at(".parameters[1].value"), "bits of a constant is 80000");
-    refused(&assign(json!({"type": "hexstrr", "value": "0"})), &at(".parameters[1].type"), "did you mean 'hexstr'?");
+    refused(
+        &assign(json!({"type": "hexstrr", "value": "0"})),
+        &at(".parameters[1].type"),
+        "did you mean 'hexstr'?",
+    );
     refused(
         &assign(op("plus", hex("0x1"), hex("0x1"))),
         &at(".parameters[1].value.op"),
@@ -214,7 +264,11 @@ fn actions_and_expressions() {
         "expected a number, found a header",
     );
     refused(
-        &assign(op("==", json!({"type": "header", "value": "ethernet"}), json!({"type": "header", "value": "tag[0]"}))),
+        &assign(op(
+            "==",
+            json!({"type": "header", "value": "ethernet"}),
+            json!({"type": "header", "value": "tag[0]"}),
+        )),
         &at(".parameters[1].value"),
         "headers of different types",
     );
@@ -235,10 +289,20 @@ fn actions_and_expressions() {
         &at(".parameters[0].value"),
         "is not supported",
     );
-    refused(&one(json!({"op": "_jump", "parameters": [hex("0x3")]})), &at(".parameters[0]"), "primitive 3 of 1");
-    refused(&one(json!({"op": "_jump", "parameters": [hex("-0x1")]})), &at(".parameters[0]"), "primitive -1 of 1");
     refused(
-        &one(json!({"op": "count", "parameters": [{"type": "counter_array", "value": "countr"}, hex("0x0")]})),
+        &one(json!({"op": "_jump", "parameters": [hex("0x3")]})),
+        &at(".parameters[0]"),
+        "primitive 3 of 1",
+    );
+    refused(
+        &one(json!({"op": "_jump", "parameters": [hex("-0x1")]})),
+        &at(".parameters[0]"),
+        "primitive -1 of 1",
+    );
+    refused(
+        &one(
+            json!({"op": "count", "parameters": [{"type": "counter_array", "value": "countr"}, hex("0x0")]}),
+        ),
         &at(".parameters[0].value"),
         "unknown counter array 'countr', did you mean 'counter'?",
     );
@@ -274,7 +338,11 @@ fn actions_and_expressions() {
         "metadata is always valid",
     );
     refused(&with("/actions/1/id", json!(0)), "actions[1].id", "a second action number '0'");
-    refused(&with("/actions/1/runtime_data/0/bitwidth", json!(5000)), "actions[1].runtime_data[0].bitwidth", "4096");
+    refused(
+        &with("/actions/1/runtime_data/0/bitwidth", json!(5000)),
+        "actions[1].runtime_data[0].bitwidth",
+        "4096",
+    );
 }
 
 #[test]
@@ -282,7 +350,8 @@ fn expressions_too_deep_are_refused_without_using_the_stack_up() {
     let nest = |levels: usize| {
         let mut text = String::new();
         for _ in 0..levels {
-            text += r#"{"type":"expression","value":{"op":"+","left":{"type":"hexstr","value":"0x1"},"right":"#;
+            text +=
+                r#"{"type":"expression","value":{"op":"+","left":{"type":"hexstr","value":"0x1"},"right":"#;
         }
         text += r#"{"type":"hexstr","value":"0x1"}"#;
         text += &"}}".repeat(levels);
@@ -305,18 +374,42 @@ fn expressions_too_deep_are_refused_without_using_the_stack_up() {
 fn pipelines() {
     let table = "pipelines[0].tables[0]";
     let change = |rest: &str, value: Value| with(&format!("/pipelines/0/tables/0/{rest}"), value);
-    refused(&change("key/0/match_type", json!("exat")), &format!("{table}.key[0].match_type"), "mean 'exact'?");
-    refused(&change("match_type", json!("exact")), &format!("{table}.match_type"), "asks for a ternary lookup");
+    refused(
+        &change("key/0/match_type", json!("exat")),
+        &format!("{table}.key[0].match_type"),
+        "mean 'exact'?",
+    );
+    refused(
+        &change("match_type", json!("exact")),
+        &format!("{table}.match_type"),
+        "asks for a ternary lookup",
+    );
     refused(&change("type", json!("simpel")), &format!("{table}.type"), "did you mean 'simple'?");
     refused(&change("type", json!("indirect")), table, "needs an 'action_profile'");
     refused(&change("max_size", json!(1_u64 << 40)), &format!("{table}.max_size"), "the limit is");
     refused(&without("/pipelines/0/tables/0/max_size"), table, "'max_size' is missing");
-    refused(&change("action_ids/1", json!(5)), &format!("{table}.action_ids[1]"), "unknown action number '5'");
-    refused(&change("action_ids/1", json!(0)), &format!("{table}.action_ids[1]"), "a second action of the table");
+    refused(
+        &change("action_ids/1", json!(5)),
+        &format!("{table}.action_ids[1]"),
+        "unknown action number '5'",
+    );
+    refused(
+        &change("action_ids/1", json!(0)),
+        &format!("{table}.action_ids[1]"),
+        "a second action of the table",
+    );
     refused(&change("next_tables/send", json!("nod")), &format!("{table}.next_tables.send"), "mean 'node'?");
     refused(&change("next_tables/sned", json!(null)), &format!("{table}.next_tables.sned"), "mean 'send'?");
-    refused(&change("next_tables", json!({"NoAction": null})), &format!("{table}.next_tables"), "'send' is missing");
-    refused(&change("next_tables/__HIT__", json!(null)), &format!("{table}.next_tables"), "together and alone");
+    refused(
+        &change("next_tables", json!({"NoAction": null})),
+        &format!("{table}.next_tables"),
+        "'send' is missing",
+    );
+    refused(
+        &change("next_tables/__HIT__", json!(null)),
+        &format!("{table}.next_tables"),
+        "together and alone",
+    );
     refused(&change("direct_meters", json!("meter")), &format!("{table}.direct_meters"), "not a direct one");
     refused(&change("default_entry/action_id", json!(7)), &format!("{table}.default_entry.action_id"), "'7'");
     refused(
@@ -327,7 +420,11 @@ fn pipelines() {
     let two = change("key/1/match_type", json!("lpm"));
     let two = patch(two, "/pipelines/0/tables/0/key/0/match_type", json!("lpm"));
     refused(&two, &format!("{table}.key"), "'lpm' fields of a key: expected at most 1, found 2");
-    refused(&with("/pipelines/0/init_table", json!("tabel")), "pipelines[0].init_table", "did you mean 'table'?");
+    refused(
+        &with("/pipelines/0/init_table", json!("tabel")),
+        "pipelines[0].init_table",
+        "did you mean 'table'?",
+    );
     refused(
         &with("/pipelines/0/action_calls/0/action_id", json!(1)),
         "pipelines[0].action_calls[0].action_id",
@@ -337,7 +434,8 @@ fn pipelines() {
     refused(&cycle, "pipelines[0].tables[0]", "the pipeline returns to 'table': a control must not loop");
     let twice = with("/pipelines/0/conditionals/0/name", json!("table"));
     refused(&twice, "pipelines[0].conditionals[0]", "a second control node 'table'");
-    let neither = with("/pipelines/0/conditionals/0", json!({"name": "node", "id": 0, "expression": hex("0x1")}));
+    let neither =
+        with("/pipelines/0/conditionals/0", json!({"name": "node", "id": 0, "expression": hex("0x1")}));
     refused(&neither, "pipelines[0].conditionals[0]", "'true_next' or 'false_next'");
 }
 
@@ -382,12 +480,28 @@ fn entries() {
 
 #[test]
 fn externs() {
-    refused(&with("/calculations/0/algo", json!("crc17")), "calculations[0].algo", "hash algorithm 'crc17', did you");
-    refused(&with("/calculations/0/input/0/type", json!("feild")), "calculations[0].input[0].type", "mean 'field'?");
+    refused(
+        &with("/calculations/0/algo", json!("crc17")),
+        "calculations[0].algo",
+        "hash algorithm 'crc17', did you",
+    );
+    refused(
+        &with("/calculations/0/input/0/type", json!("feild")),
+        "calculations[0].input[0].type",
+        "mean 'field'?",
+    );
     refused(&with("/counter_arrays/0/size", json!(1 << 30)), "counter_arrays[0].size", "the limit is");
     refused(&without("/register_arrays/0/bitwidth"), "register_arrays[0]", "'bitwidth' is missing");
-    refused(&with("/meter_arrays/0/type", json!("packet")), "meter_arrays[0].type", "did you mean 'packets'?");
-    refused(&with("/meter_arrays/1/result_target/1", json!("d")), "meter_arrays[1].result_target[1]", "unknown field");
+    refused(
+        &with("/meter_arrays/0/type", json!("packet")),
+        "meter_arrays[0].type",
+        "did you mean 'packets'?",
+    );
+    refused(
+        &with("/meter_arrays/1/result_target/1", json!("d")),
+        "meter_arrays[1].result_target[1]",
+        "unknown field",
+    );
     let big = with("/register_arrays/0", json!({"name": "reg", "id": 0, "size": 1 << 26, "bitwidth": 4096}));
     refused(&big, "register_arrays[0]", "bytes of counters, meters and registers");
     let checksum = |ty: &str, calculation: &str| {
@@ -398,14 +512,20 @@ fn externs() {
     };
     refused(&checksum("generic", "clac"), "checksums[0].calculation", "did you mean 'calc'?");
     refused(&checksum("genric", "calc"), "checksums[0].type", "did you mean 'generic'?");
-    let ext = with("/extern_instances", json!([{"name": "x", "id": 0, "type": "Hsah", "attribute_values": []}]));
+    let ext =
+        with("/extern_instances", json!([{"name": "x", "id": 0, "type": "Hsah", "attribute_values": []}]));
     refused(&ext, "extern_instances[0].type", "extern type 'Hsah' is not supported");
-    let ext = with("/extern_instances", json!([{"name": "x", "id": 0, "type": "Counter", "attribute_values": []}]));
+    let ext =
+        with("/extern_instances", json!([{"name": "x", "id": 0, "type": "Counter", "attribute_values": []}]));
     refused(&ext, "extern_instances[0]", "'n_counters' is missing");
     refused(
         &with("/learn_lists/0/elements/0", json!({"type": "payload"})),
         "learn_lists[0].elements[0]",
         "is not supported: a digest is made of fields",
     );
-    refused(&with("/field_lists/0/elements/0/type", json!("x")), "field_lists[0].elements[0].type", "unknown field");
+    refused(
+        &with("/field_lists/0/elements/0/type", json!("x")),
+        "field_lists[0].elements[0].type",
+        "unknown field",
+    );
 }

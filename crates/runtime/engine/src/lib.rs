@@ -5,9 +5,9 @@
 //! the [`StopFlag`] and on the descriptors of its agents, until the earliest of their deadlines. [`Engine::spawn`] gives it
 //! a thread (and a core) of its own; an embedding program may instead call [`Engine::run_once`] from its own loop.
 //!
-//! [`open_port`] opens any port by its URI, and [`Stack`] is a port, a host and a message endpoint wired together: the one
-//! place where the two wings of the house, ports and protocols, meet. The daemon runs it as an agent, an embedding
-//! application calls it from its own loop.
+//! [`open_port`] opens any port by its URI, [`best_port`] the one that suits an interface. [`Stack`] is a port, a host and a
+//! message endpoint wired together: the one place where the two wings of the house, ports and protocols, meet. The daemon
+//! runs it as an agent, an embedding application calls it from its own loop.
 //!
 //! [`CountersPage`] is a shared file of named counters. Writing one is a store to memory; [`CountersReader`] reads them
 //! without asking or disturbing the owner.
@@ -61,7 +61,7 @@ pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, PAGE_NAME_MAX,
     counters_path,
 };
-pub use ports::open_port;
+pub use ports::{best_port, open_port};
 pub use spawn::EngineHandle;
 pub use stack::{Stack, StackCounters, Steered, Steering};
 pub use waker::{StopFlag, Waker};

@@ -72,7 +72,7 @@ fn a_message_must_arrive_in_time_but_silence_between_messages_is_free() {
     // A byte now and then does not keep it open either.
     let mut trickle = connect(&rig);
     let mut sent = 0;
-    while trickle.write_all(if sent < 4 { &[[0x80, 1, 0, 1][sent]] } else { &[0] }).is_ok() && sent < 100 {
+    while sent < 100 && trickle.write_all(&[*[0x80, 1, 0, 1].get(sent).unwrap_or(&0)]).is_ok() {
         sent += 1;
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -6,7 +6,7 @@ use barewire_switch_control::thrift::codec::{Value, wire};
 use barewire_switch_control::thrift::services::{
     BAREWIRE, PSA_SWITCH, SERVICES, SIMPLE_PRE, SIMPLE_PRE_LAG, SIMPLE_SWITCH, STANDARD,
 };
-use barewire_switch_control::thrift::types::action_type;
+use barewire_switch_control::thrift::types::{ENGINE, action_type};
 use barewire_switch_control::thrift::{CallError, Calls};
 use rig::{PROGRAM, Rig, Script};
 
@@ -99,7 +99,10 @@ fn direct_tables(s: &mut Script) {
     assert_eq!(refused(bad("In.exact", four(), "set_port", &[])), "BAD_ACTION_DATA");
     assert_eq!(refused(bad("In.exact", four(), "set_port", &[&[2, 0]])), "BAD_ACTION_DATA");
     assert_eq!(refused(bad("In.ecmp", vec![exact(&[0, 1])], "set_port", &[&[1]])), "WRONG_TABLE_TYPE");
-    assert_eq!(refused(bad("In.fixed", vec![exact(&[1, 2])], "set_port", &[&[1]])), "DUPLICATE_ENTRY");
+    assert_eq!(
+        refused(bad("In.fixed", vec![exact(&[1, 2])], "set_port", &[&[1]])),
+        "IMMUTABLE_TABLE_ENTRIES"
+    );
     for a in 3..=8 {
         s.done(&STANDARD, "bm_mt_add_entry", add(a));
     }
@@ -161,7 +164,7 @@ fn direct_tables(s: &mut Script) {
     assert_eq!(default(s, "In.exact").field(2).unwrap().lossy(), "NoAction");
     assert_eq!(default(s, "In.ecmp").field(1), Some(&Value::I32(action_type::NONE)));
     let fixed = with(on("In.fixed"), vec![text("set_port"), data(&[&[5]])]);
-    assert_eq!(s.refused(&STANDARD, "bm_mt_set_default_action", fixed), "DEFAULT_ACTION_IS_CONST");
+    assert_eq!(s.refused(&STANDARD, "bm_mt_set_default_action", fixed), "DEFAULT_ENTRY_IS_CONST");
 
     s.done(&STANDARD, "bm_mt_write_counter", with(entry("In.exact", 0), vec![counter(100, 2)]));
     assert_eq!(s.done(&STANDARD, "bm_mt_read_counter", entry("In.exact", 0)), counter(100, 2));
@@ -402,6 +405,7 @@ fn device(s: &mut Script) {
     assert_eq!(info.field(1), Some(&Value::I64(7)));
     assert_ne!(info.field(2), Some(&Value::I32(0)), "the port it answers on");
     assert_eq!(info.field(3).unwrap().lossy(), "ipc:///nowhere");
+    assert_eq!(info.field(ENGINE).unwrap().lossy(), "interpreter");
 
     let crc = |int: fn(i32) -> Value| {
         Value::Struct(vec![
@@ -455,7 +459,6 @@ fn device(s: &mut Script) {
     s.done(&BAREWIRE, "restore_state", vec![saved]);
     assert_eq!(s.done(&STANDARD, "bm_mt_get_num_entries", on("In.exact")), Value::I64(1));
     assert!(matches!(s.call(&BAREWIRE, "restore_state", vec![text("{]")]), Err(CallError::Application(_))));
-    assert_eq!(s.done(&BAREWIRE, "engine", vec![]).lossy(), "interpreter");
     assert!(matches!(s.done(&BAREWIRE, "drops", vec![]), Value::Map(..)));
 
     // Another program, and what is none.

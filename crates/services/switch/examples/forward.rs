@@ -29,7 +29,8 @@ fn main() {
     let prepared = Arc::new(prepare(json, EngineKind::Native).expect("our own program"));
     eprintln!("ready after {} us", (barewire_engine::now().as_nanos() - started.as_nanos()) / 1000);
     let switch = Switch::new(SwitchConfig::default(), Some(prepared)).expect("a switch");
-    let pool = || Pool::new(PoolConfig { frames: 2048, headroom: 640, ..PoolConfig::default() }).expect("frames");
+    let pool =
+        || Pool::new(PoolConfig { frames: 2048, headroom: 640, ..PoolConfig::default() }).expect("frames");
     let mine = pool();
     let (a, b) = MemoryLink::new(MemoryConfig::default()).expect("a link");
     let (c, d) = MemoryLink::new(MemoryConfig::default()).expect("a link");

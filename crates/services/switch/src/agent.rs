@@ -51,7 +51,10 @@ impl Agent for SwitchAgent {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.plane.datapath.next_deadline(), self.plane.ports.next_deadline(), self.plane.learner_deadline()].into_iter().flatten().min()
+        [self.plane.datapath.next_deadline(), self.plane.ports.next_deadline(), self.plane.learner_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {

@@ -68,7 +68,8 @@ impl Harness {
         };
         let switch = Switch::new(config, Some(prepared))?;
         let inbox = switch.attach(Box::new(|| {}));
-        let pool = Pool::new(PoolConfig { frames: 512, chunk_len: 65_536, headroom: 4096, huge_pages: false })?;
+        let pool =
+            Pool::new(PoolConfig { frames: 512, chunk_len: 65_536, headroom: 4096, huge_pages: false })?;
         let ports = Ports::new(target.cpu_port);
         let plane = Plane::new(Datapath::new(target, 0, Instant::ZERO), ports, pool, None);
         let mut harness = Harness { switch, plane, inbox, clock_us, out: Collected::default() };
@@ -105,16 +106,38 @@ impl Harness {
     /// Hand a packet in and take what comes out, all that goes round included. `None` when the packet is longer than
     /// a frame.
     pub fn send(&mut self, port: u32, bytes: &[u8]) -> Option<Vec<Sent>> {
+        Some(self.send_for(port, bytes, ROUNDS_MAX)?.0)
+    }
+
+    /// The same for a program that may never stop: it gives up after so many polls. Says whether nothing was left.
+    pub fn send_for(&mut self, port: u32, bytes: &[u8], rounds: usize) -> Option<(Vec<Sent>, bool)> {
         self.apply();
         let now = self.now();
         let frame = self.plane.pool.alloc_from(bytes)?;
         self.plane.datapath.receive(now, port, frame, &mut self.out);
-        for _ in 0..ROUNDS_MAX {
+        let mut settled = false;
+        for _ in 0..rounds {
             if self.plane.datapath.poll(now, &mut self.out) == 0 {
+                settled = true;
                 break;
             }
         }
-        Some(std::mem::take(&mut self.out.0))
+        Some((std::mem::take(&mut self.out.0), settled))
+    }
+
+    /// From now on keep what happens to packets, for [`Harness::take_trace`].
+    pub fn trace(&mut self) {
+        self.apply();
+        let traced = self.plane.datapath.prepared().traced();
+        *self.plane.datapath.exec_mut() = traced;
+    }
+
+    /// What has happened since the last call; empty when nobody traces.
+    pub fn take_trace(&mut self) -> Vec<barewire_p4::interp::trace::Event> {
+        match self.plane.datapath.exec_mut() {
+            crate::prepared::Exec::Traced(traced) => traced.1.take(),
+            _ => Vec::new(),
+        }
     }
 
     /// Serve queues whose time has come.

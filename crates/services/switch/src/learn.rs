@@ -54,7 +54,8 @@ impl Learner {
     /// Buffers for a program's learn lists, on the engine of this index.
     pub fn new(program: &Program, engine: usize) -> Learner {
         let lists = program.learn_lists.iter().map(|list| {
-            let item_bytes: Vec<usize> = list.items.iter().map(|(_, bits)| bits.div_ceil(8) as usize).collect();
+            let item_bytes: Vec<usize> =
+                list.items.iter().map(|(_, bits)| bits.div_ceil(8) as usize).collect();
             List {
                 id: list.id,
                 sample_bytes: item_bytes.iter().sum(),

@@ -17,6 +17,7 @@ pub mod plane;
 pub mod ports;
 pub mod pre;
 pub mod prepared;
+pub mod publish;
 pub mod server;
 pub mod stf;
 pub mod store;

@@ -1,7 +1,9 @@
 //! All that one engine thread owns, and what the control side may do to it.
 
 use crate::control::link::{EngineInbox, Replica};
-use crate::control::{ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo};
+use crate::control::{
+    ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo,
+};
 use crate::datapath::Datapath;
 use crate::learn::Learner;
 use crate::ports::Ports;
@@ -95,9 +97,19 @@ impl Replica for Plane {
         self.datapath.queues.set_rate(port, priority.map(|p| p as usize), pps);
     }
 
-    fn add_port(&mut self, port: u32, uri: &str, _opened: Option<Box<dyn Any + Send>>) -> Result<(), ControlError> {
+    fn add_port(
+        &mut self,
+        port: u32,
+        uri: &str,
+        _opened: Option<Box<dyn Any + Send>>,
+    ) -> Result<(), ControlError> {
         // Opened here, on the engine's thread: a port's frames live in the engine's pool, which never leaves it.
-        let refuse = |error: &dyn std::fmt::Display| ControlError::new(ErrorKind::InvalidPort, error.to_string());
+        let refuse =
+            |error: &dyn std::fmt::Display| ControlError::new(ErrorKind::InvalidPort, error.to_string());
+        if !uri.contains(':') {
+            let capture = self.capture.as_deref();
+            return self.ports.add_best(port, uri, &self.pool, capture).map(drop).map_err(|e| refuse(&e));
+        }
         let parsed: PortUri = uri.parse().map_err(|e| refuse(&e))?;
         self.ports.add(port, &parsed, &self.pool, self.capture.as_deref()).map_err(|e| refuse(&e))
     }

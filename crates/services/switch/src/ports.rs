@@ -21,8 +21,9 @@ struct Capture {
 
 impl Capture {
     fn write(&mut self, now: Instant, frame: &Frame) {
-        // A full disk must not stop the switch; the file just ends there.
+        // A full disk must not stop the switch; the file just ends there. Flushed at once: it may be watched.
         let _ = self.writer.write(now.as_nanos(), frame.data());
+        let _ = self.writer.flush();
     }
 }
 
@@ -123,21 +124,54 @@ impl Ports {
     ///
     /// # Errors
     /// As for [`barewire_engine::open_port`], and when the number is taken.
-    pub fn add(&mut self, number: u32, uri: &PortUri, pool: &Pool, capture: Option<&Path>) -> Result<(), OpenError> {
+    pub fn add(
+        &mut self,
+        number: u32,
+        uri: &PortUri,
+        pool: &Pool,
+        capture: Option<&Path>,
+    ) -> Result<(), OpenError> {
         if self.position(number).is_some() {
             return Err(uri.bad(format!("port {number} is there already")));
         }
         let port = barewire_engine::open_port(uri, pool)?;
         let text = uri.text().to_owned();
         self.add_open(number, text, port);
-        if let Some(dir) = capture {
-            let name = text_for_file(uri);
-            let open = |direction: &str| -> Result<Capture, OpenError> {
-                let path = dir.join(format!("{name}_{direction}.pcap"));
-                PcapWriter::create(&path).map(|writer| Capture { writer }).map_err(|e| uri.io("open", e))
-            };
-            let pair = (open("in")?, open("out")?);
-            self.slots.last_mut().expect("just added").capture = Some(pair);
+        self.start_capture(uri, capture)
+    }
+
+    /// Open the port that suits an interface best, and give it a number; says what was chosen and why.
+    ///
+    /// # Errors
+    /// As for [`Ports::add`].
+    pub fn add_best(
+        &mut self,
+        number: u32,
+        interface: &str,
+        pool: &Pool,
+        capture: Option<&Path>,
+    ) -> Result<String, OpenError> {
+        let uri = PortUri::new("packet", interface);
+        if self.position(number).is_some() {
+            return Err(uri.bad(format!("port {number} is there already")));
+        }
+        let (port, uri, why) = barewire_engine::best_port(interface, pool)?;
+        self.add_open(number, uri.to_string(), port);
+        self.start_capture(&uri, capture)?;
+        Ok(format!("{uri}: {why}"))
+    }
+
+    /// Write what passes the port added last to two files.
+    fn start_capture(&mut self, uri: &PortUri, folder: Option<&Path>) -> Result<(), OpenError> {
+        let Some(folder) = folder else { return Ok(()) };
+        let name = text_for_file(uri);
+        let open = |direction: &str| -> Result<Capture, OpenError> {
+            let path = folder.join(format!("{name}_{direction}.pcap"));
+            PcapWriter::create(&path).map(|writer| Capture { writer }).map_err(|e| uri.io("open", e))
+        };
+        let pair = (open("in")?, open("out")?);
+        if let Some(slot) = self.slots.last_mut() {
+            slot.capture = Some(pair);
         }
         Ok(())
     }
@@ -210,7 +244,11 @@ impl Ports {
 
     /// Send what waits.
     pub fn flush(&mut self, now: Instant) -> usize {
-        self.slots.iter_mut().filter(|s| !s.tx.is_empty() || !s.backlog.is_empty()).map(|s| s.flush(now)).sum()
+        self.slots
+            .iter_mut()
+            .filter(|s| !s.tx.is_empty() || !s.backlog.is_empty())
+            .map(|s| s.flush(now))
+            .sum()
     }
 
     /// Let ports do what is due without frames (delayed frames of a fault port).
@@ -251,7 +289,8 @@ impl Ports {
     pub fn prepare_wait(&mut self) -> bool {
         let mut may_sleep = true;
         for slot in &mut self.slots {
-            may_sleep &= slot.port.prepare_wait() && (slot.port.wait_fd().is_some() || slot.port.is_finished());
+            may_sleep &=
+                slot.port.prepare_wait() && (slot.port.wait_fd().is_some() || slot.port.is_finished());
         }
         may_sleep
     }

@@ -420,7 +420,11 @@ mod tests {
         assert_eq!((a, b), (0, 1));
         pre.apply(PreWrite::Associate { group: 7, node: b }).unwrap();
         pre.apply(PreWrite::Associate { group: 7, node: a }).unwrap();
-        assert_eq!(copies(&pre, 7, 0), Some(vec![(9, 4), (1, 5), (3, 5)]), "a lag without members gives nothing");
+        assert_eq!(
+            copies(&pre, 7, 0),
+            Some(vec![(9, 4), (1, 5), (3, 5)]),
+            "a lag without members gives nothing"
+        );
         pre.apply(PreWrite::SetLag { lag: 2, ports: vec![30, 10, 20] }).unwrap();
         assert_eq!(copies(&pre, 7, LAG_HASH), Some(vec![(9, 4), (1, 5), (3, 5), (10, 5)]), "255 % 3 is 0");
         assert_eq!(copies(&pre, 7, 4), Some(vec![(9, 4), (1, 5), (3, 5), (20, 5)]));
@@ -448,11 +452,17 @@ mod tests {
         assert_eq!(kind(pre.apply(node(3))), ErrorKind::TableFull, "as many level 2 nodes as there may be");
         assert_eq!(kind(pre.apply(PreWrite::DestroyGroup(9))), ErrorKind::InvalidMulticastGroup);
         assert_eq!(kind(pre.apply(PreWrite::DestroyNode(2))), ErrorKind::InvalidL1Handle);
-        assert_eq!(kind(pre.apply(PreWrite::Associate { group: 9, node: a })), ErrorKind::InvalidMulticastGroup);
+        assert_eq!(
+            kind(pre.apply(PreWrite::Associate { group: 9, node: a })),
+            ErrorKind::InvalidMulticastGroup
+        );
         pre.apply(PreWrite::Associate { group: 1, node: a }).unwrap();
         assert_eq!(kind(pre.apply(PreWrite::Associate { group: 2, node: a })), ErrorKind::Other);
         assert_eq!(kind(pre.apply(PreWrite::Dissociate { group: 2, node: a })), ErrorKind::Other);
-        assert_eq!(kind(pre.apply(PreWrite::Dissociate { group: 3, node: a })), ErrorKind::InvalidMulticastGroup);
+        assert_eq!(
+            kind(pre.apply(PreWrite::Dissociate { group: 3, node: a })),
+            ErrorKind::InvalidMulticastGroup
+        );
         assert_eq!(kind(pre.apply(PreWrite::SetLag { lag: MAX_LAGS, ports: vec![] })), ErrorKind::Other);
         let lags = PreWrite::UpdateNode { node: a, ports: vec![], lags: vec![MAX_LAGS] };
         assert_eq!(kind(pre.apply(lags)), ErrorKind::Other);

@@ -4,6 +4,7 @@
 use crate::control::{ControlError, ErrorKind};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Interpreter;
+use barewire_p4::interp::trace::Recorder;
 use barewire_p4::ir::Program;
 use barewire_p4::phv::{Layout, Phv};
 use barewire_p4_jit::Compiled;
@@ -54,7 +55,10 @@ pub struct Prepared {
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared").field("program", &self.program.name).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Prepared")
+            .field("program", &self.program.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,6 +98,11 @@ impl Prepared {
         self.compiled.as_ref().map(|compiled| lock(compiled).report().clone())
     }
 
+    /// A watched interpreter of the program.
+    pub fn traced(&self) -> Exec {
+        Exec::Traced(Box::new((Interpreter::new(Arc::clone(&self.program)), Recorder::new())))
+    }
+
     /// An engine for one thread.
     pub fn exec(&self) -> Exec {
         match &self.compiled {
@@ -115,6 +124,8 @@ pub enum Exec {
     Native(Compiled),
     /// The interpreter.
     Interpreter(Box<Interpreter>),
+    /// The interpreter, watched: what it does is kept.
+    Traced(Box<(Interpreter, Recorder)>),
     /// Nothing to run.
     Idle(Layout),
 }
@@ -124,6 +135,7 @@ impl Engine<ProgramState> for Exec {
         match self {
             Exec::Native(engine) => engine.layout(),
             Exec::Interpreter(engine) => Engine::<ProgramState>::layout(&**engine),
+            Exec::Traced(traced) => Engine::<ProgramState>::layout(&traced.0),
             Exec::Idle(layout) => layout,
         }
     }
@@ -133,6 +145,7 @@ impl Engine<ProgramState> for Exec {
         match self {
             Exec::Native(engine) => engine.parse(parser, phv, packet, state),
             Exec::Interpreter(engine) => engine.parse(parser, phv, packet, state),
+            Exec::Traced(traced) => traced.0.parse_traced(parser, phv, packet, state, &mut traced.1),
             Exec::Idle(_) => {}
         }
     }
@@ -142,15 +155,25 @@ impl Engine<ProgramState> for Exec {
         match self {
             Exec::Native(engine) => engine.run(pipeline, phv, packet, state),
             Exec::Interpreter(engine) => engine.run(pipeline, phv, packet, state),
+            Exec::Traced(traced) => traced.0.run_traced(pipeline, phv, packet, state, &mut traced.1),
             Exec::Idle(_) => {}
         }
     }
 
     #[inline]
-    fn prepare_deparse(&mut self, deparser: usize, phv: &mut Phv, payload: &[u8], state: &mut ProgramState) -> usize {
+    fn prepare_deparse(
+        &mut self,
+        deparser: usize,
+        phv: &mut Phv,
+        payload: &[u8],
+        state: &mut ProgramState,
+    ) -> usize {
         match self {
             Exec::Native(engine) => engine.prepare_deparse(deparser, phv, payload, state),
             Exec::Interpreter(engine) => engine.prepare_deparse(deparser, phv, payload, state),
+            Exec::Traced(traced) => {
+                traced.0.prepare_deparse_traced(deparser, phv, payload, state, &mut traced.1)
+            }
             Exec::Idle(_) => 0,
         }
     }
@@ -160,6 +183,7 @@ impl Engine<ProgramState> for Exec {
         match self {
             Exec::Native(engine) => Engine::<ProgramState>::emit(engine, deparser, phv, out),
             Exec::Interpreter(engine) => Engine::<ProgramState>::emit(&mut **engine, deparser, phv, out),
+            Exec::Traced(traced) => traced.0.emit_traced(deparser, phv, out, &mut traced.1),
             Exec::Idle(_) => {}
         }
     }

@@ -7,7 +7,9 @@ use crate::plane::Plane;
 use crate::ports::Ports;
 use crate::prepared::Prepared;
 use barewire_base::Instant;
-use barewire_engine::{Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, IdleStrategy, SpawnError, StopFlag, Waker};
+use barewire_engine::{
+    Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, IdleStrategy, SpawnError, StopFlag, Waker,
+};
 use barewire_frame::{Pool, PoolConfig, PoolError};
 use barewire_p4::ir::{Program, Stmt};
 use std::path::PathBuf;
@@ -156,11 +158,12 @@ impl Server {
             };
             Ok(vec![Box::new(SwitchAgent::new(plane, inbox, publish))])
         };
-        let handle = Engine::spawn_with_links(config, links, build, &self.stop).map_err(|error| match error {
-            SpawnError::Build(error) => StartError::Pool(error),
-            SpawnError::Engine(error) => StartError::Engine(error),
-            other => StartError::Shared(other.to_string()),
-        })?;
+        let handle =
+            Engine::spawn_with_links(config, links, build, &self.stop).map_err(|error| match error {
+                SpawnError::Build(error) => StartError::Pool(error),
+                SpawnError::Engine(error) => StartError::Engine(error),
+                other => StartError::Shared(other.to_string()),
+            })?;
         self.engines.push(handle);
         Ok(())
     }
@@ -207,11 +210,15 @@ pub fn may_be_shared_out(program: &Program) -> Result<(), String> {
         match stmt {
             Stmt::RegisterWrite { register, .. } => {
                 let name = &program.registers[register.at()].name;
-                return Err(format!("the program writes register '{name}': it runs on one engine, or actions that use it would not be atomic"));
+                return Err(format!(
+                    "the program writes register '{name}': it runs on one engine, or actions that use it would not be atomic"
+                ));
             }
             Stmt::Meter { meter, .. } => {
                 let name = &program.meters[meter.at()].name;
-                return Err(format!("the program uses meter '{name}': it runs on one engine, or each would grant the whole rate"));
+                return Err(format!(
+                    "the program uses meter '{name}': it runs on one engine, or each would grant the whole rate"
+                ));
             }
             _ => {}
         }

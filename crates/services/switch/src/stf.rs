@@ -118,7 +118,8 @@ impl Run<'_> {
         let program = self.program;
         let switch = self.harness.switch().clone();
         let narrow = |value: u64| u32::try_from(value).map_err(|_| format!("{value} is too large"));
-        let all_narrow = |values: &[u64]| values.iter().map(|&value| narrow(value)).collect::<Result<Vec<_>, _>>();
+        let all_narrow =
+            |values: &[u64]| values.iter().map(|&value| narrow(value)).collect::<Result<Vec<_>, _>>();
         match &line.command {
             Command::Add { table, priority, key, action, id } => {
                 let entry = resolve::entry(program, table, *priority, key, action).map_err(text)?;
@@ -150,13 +151,17 @@ impl Run<'_> {
             // Both are judged at the end: `no_packet` says that nothing else is expected, which is the rule anyway.
             Command::Expect { .. } | Command::NoPacket => {}
             Command::Wait => self.settle(),
-            Command::CheckCounter { counter, index, check } => self.check_counter(counter, index, check.as_ref(), line)?,
+            Command::CheckCounter { counter, index, check } => {
+                self.check_counter(counter, index, check.as_ref(), line)?
+            }
             Command::MirroringAdd { session, port } => {
-                let session_is = MirrorSession { egress_port: Some(narrow(*port)?), ..MirrorSession::default() };
+                let session_is =
+                    MirrorSession { egress_port: Some(narrow(*port)?), ..MirrorSession::default() };
                 switch.set_mirror(narrow(*session)?, session_is).map_err(text)?;
             }
             Command::MirroringAddMc { session, group } => {
-                let session_is = MirrorSession { multicast_group: Some(narrow(*group)?), ..MirrorSession::default() };
+                let session_is =
+                    MirrorSession { multicast_group: Some(narrow(*group)?), ..MirrorSession::default() };
                 switch.set_mirror(narrow(*session)?, session_is).map_err(text)?;
             }
             Command::MirroringDelete(session) => switch.delete_mirror(narrow(*session)?).map_err(text)?,
@@ -232,7 +237,8 @@ impl Run<'_> {
     }
 
     fn counter(&mut self, id: CounterId, index: u64) -> (u64, u64) {
-        let [packets, bytes] = self.harness.plane().datapath.state.read_counter(id, index).unwrap_or_default();
+        let [packets, bytes] =
+            self.harness.plane().datapath.state.read_counter(id, index).unwrap_or_default();
         (packets, bytes)
     }
 
@@ -247,8 +253,10 @@ impl Run<'_> {
         let (packets, bytes) = match index {
             CounterIndex::Index(index) => self.counter(id, *index),
             CounterIndex::Entry(name) => {
-                let (table, handle) = *self.named.get(name).ok_or_else(|| format!("no entry is named '{name}'"))?;
-                let stats = self.harness.plane().datapath.state.stats(table, Some(handle as u32)).map_err(text)?;
+                let (table, handle) =
+                    *self.named.get(name).ok_or_else(|| format!("no entry is named '{name}'"))?;
+                let stats =
+                    self.harness.plane().datapath.state.stats(table, Some(handle as u32)).map_err(text)?;
                 (stats.packets, stats.bytes)
             }
         };
@@ -270,7 +278,9 @@ impl Run<'_> {
         };
         if !holds {
             let at = line.number;
-            self.outcome.shown.push(format!("line {at}: {counter} is {found} {unit:?}, not {comparison:?} {expected}"));
+            self.outcome
+                .shown
+                .push(format!("line {at}: {counter} is {found} {unit:?}, not {comparison:?} {expected}"));
         }
         Ok(())
     }
@@ -278,7 +288,8 @@ impl Run<'_> {
 
 fn meter_rates(rates: &[barewire_p4::stf::MeterRate]) -> Result<Vec<MeterRate>, String> {
     let rate = |rate: &barewire_p4::stf::MeterRate| {
-        let burst = u32::try_from(rate.burst).map_err(|_| format!("a burst of {} is too large", rate.burst))?;
+        let burst =
+            u32::try_from(rate.burst).map_err(|_| format!("a burst of {} is too large", rate.burst))?;
         Ok(MeterRate { units_per_us: rate.per_us, burst })
     };
     rates.iter().map(rate).collect()

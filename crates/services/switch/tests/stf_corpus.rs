@@ -34,7 +34,9 @@ fn run_folder(folder: &str, kind: EngineKind) {
         let outcome = barewire_p4::import::import(&json)
             .map_err(|e| format!("import: {e}"))
             .and_then(|program| Prepared::new(Arc::new(program), kind).map_err(|e| format!("prepare: {e}")))
-            .and_then(|p| stf::run(Arc::new(p), TargetConfig::default(), &text).map_err(|e| format!("run: {e}")))
+            .and_then(|p| {
+                stf::run(Arc::new(p), TargetConfig::default(), &text).map_err(|e| format!("run: {e}"))
+            })
             .and_then(|o| if o.passed() { Ok(()) } else { Err(o.wrong.join("; ")) });
         if let Err(why) = outcome {
             match EXPECTED_TO_FAIL.iter().find(|(known, _)| *known == name) {

@@ -5,7 +5,7 @@
 //! [`Output`] is the rows with the machine's fingerprint as one JSON object, [`render`] makes tables of rows and [`seeds`]
 //! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against. [`plan`]
 //! makes cells of what a user typed, [`pair`] runs embedded endpoints on ports of any URI, and [`reading`] says in words what
-//! came out.
+//! came out. [`switch`] measures the P4 switch, in rows of its own.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -22,7 +22,9 @@ pub mod reading;
 pub mod render;
 mod row;
 pub mod seeds;
+pub mod seeds_bmv2;
 pub mod seeds_data;
+pub mod switch;
 mod workload;
 
 pub use awake::KeepAwake;

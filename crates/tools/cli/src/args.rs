@@ -55,6 +55,12 @@ pub enum Verb {
     Up(Box<verb::up::Args>),
     /// Exchange messages through the daemon: listen, send, ping
     Msg(verb::msg::Args),
+    /// Run a P4 switch, and look into programs and packets
+    Switch {
+        /// What to do.
+        #[command(subcommand)]
+        what: verb::switch::Switch,
+    },
     /// Open a port and say what was chosen and why
     Port(verb::port::Args),
     /// Show the counters of a running engine
@@ -68,6 +74,8 @@ pub enum Verb {
 pub enum Bench {
     /// Request-response messages: round trips and rates, beside kernel sockets
     Msg(Box<verb::bench_msg::Args>),
-    /// The published message-service tables, with the same experiments run here beside them
+    /// The P4 switch: its engine alone, from file to file, between hosts beside the kernel's bridge and bmv2
+    Switch(Box<verb::bench_switch::Args>),
+    /// The published tables of the message service and of bmv2, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
 }

@@ -41,6 +41,15 @@ fn version() -> String {
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let color = color_of(&args);
+    // A link named as one of bmv2's programs is that program.
+    if let Some(target) = args.first().and_then(|name| verb::switch::bmv2_name(name)) {
+        let console = Console::new(Color::Auto, false);
+        let words = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        return match verb::switch::simple::run(target, words, &console) {
+            Ok(code) => code.into(),
+            Err(error) => failure::report(&error, &console).into(),
+        };
+    }
     let mut command = Cli::command().color(match color {
         Color::Auto => ColorChoice::Auto,
         Color::Always => ColorChoice::Always,

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// The two ends of the pair.
@@ -46,6 +47,88 @@ pub fn with_veth(name: &str, queues: u32, test: impl FnOnce() + Send + 'static) 
     });
     if let Err(panic) = thread.expect("a thread").join() {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// A thread in a network namespace of its own: a host.
+pub struct Host {
+    jobs: Option<Sender<Box<dyn FnOnce() + Send>>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    tid: i32,
+}
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let (jobs, todo) = channel::<Box<dyn FnOnce() + Send>>();
+        let (say, tid) = channel();
+        let run = move || {
+            // SAFETY: no memory; moves this thread alone into a new network namespace, and asks for its number.
+            let (rc, tid) = unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) };
+            assert_eq!(rc, 0, "unshare: {}", std::io::Error::last_os_error());
+            say.send(tid).expect("the test waits");
+            todo.into_iter().for_each(|job| job());
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread");
+        Host { jobs: Some(jobs), thread: Some(thread), tid: tid.recv().expect("a namespace") }
+    }
+
+    /// Starts `job` in the host; what it gives comes out of the channel.
+    pub fn start<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+        let (done, result) = channel();
+        let job = Box::new(move || drop(done.send(job())));
+        self.jobs.as_ref().expect("open").send(job).expect("the host is alive");
+        result
+    }
+
+    /// Runs `job` in the host.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.start(job).recv().expect("the host is alive")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.jobs = None;
+        let ended = self.thread.take().expect("once").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "a host's job panicked");
+    }
+}
+
+/// The switch's ends of the wires to two hosts, and the hosts' own.
+pub const SIDES: [&str; 2] = ["bw-s1", "bw-s2"];
+pub const ENDS: [&str; 2] = ["bw-h1", "bw-h2"];
+
+/// Runs `test` on a thread in a namespace of its own with the ends `SIDES` of two wires; the other ends, `ENDS`, are in one
+/// host each, 10.9.0.1 and fd09::1, 10.9.0.2 and fd09::2. Says loudly when it cannot.
+pub fn with_switch(name: &str, test: impl FnOnce([Host; 2]) + Send + 'static) {
+    let label = name.to_owned();
+    with_veth(name, 1, move || {
+        let hosts = [1, 2].map(|n| Host::new(&format!("{label}-h{n}")));
+        for (at, host) in hosts.iter().enumerate() {
+            let (side, end, tid) = (SIDES[at], ENDS[at], host.tid.to_string());
+            ip(&["link", "add", side, "type", "veth", "peer", "name", end]);
+            ip(&["link", "set", side, "up"]);
+            ip(&["link", "set", end, "netns", &tid]);
+            host.run(move || {
+                let (v4, v6) = (format!("10.9.0.{}/24", at + 1), format!("fd09::{}/64", at + 1));
+                ip(&["address", "add", &v4, "dev", end]);
+                ip(&["address", "add", &v6, "dev", end, "nodad"]);
+                ip(&["link", "set", end, "up"]);
+            });
+        }
+        test(hosts);
+    });
+}
+
+/// Switches offloads of an interface in the calling thread's namespace; false, and loudly so, without the tool.
+pub fn offloads(interface: &str, changes: &[&str]) -> bool {
+    match Command::new("ethtool").arg("-K").arg(interface).args(changes).output() {
+        Ok(out) if out.status.success() => true,
+        Ok(out) => panic!("ethtool: {}", String::from_utf8_lossy(&out.stderr)),
+        Err(_) => {
+            eprintln!("SKIPPED: a part that needs the `ethtool` command");
+            false
+        }
     }
 }
 

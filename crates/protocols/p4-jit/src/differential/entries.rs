@@ -2,8 +2,8 @@
 
 use barewire_base::Prng;
 use barewire_p4::ir::{
-    ActionCall, ActionId, KeyField, KeySource, MatchKind, MeterId, ProfileId, Program, RegisterId, TableActions,
-    TableId, ValueSetId,
+    ActionCall, ActionId, KeyField, KeySource, MatchKind, MeterId, ProfileId, Program, RegisterId,
+    TableActions, TableId, ValueSetId,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::{Layout, Phv};
@@ -130,7 +130,13 @@ fn table(
     }
 }
 
-fn param(field: &KeyField, program: &Program, layout: &Layout, vector: Option<&Phv>, prng: &mut Prng) -> MatchParam {
+fn param(
+    field: &KeyField,
+    program: &Program,
+    layout: &Layout,
+    vector: Option<&Phv>,
+    prng: &mut Prng,
+) -> MatchParam {
     let ones = (BigUint::from(1_u8) << field.width) - 1_u8;
     let mut from_packet = None;
     if let (KeySource::Field(source), Some(vector)) = (&field.source, vector)
@@ -139,7 +145,8 @@ fn param(field: &KeyField, program: &Program, layout: &Layout, vector: Option<&P
         let valid = program.headers[id.header.at()].metadata || vector.is_valid(layout, id.header);
         from_packet = Some(if valid { vector.field(layout, id) } else { BigUint::ZERO });
     }
-    let mut number = from_packet.filter(|_| prng.chance(0.85)).unwrap_or_else(|| value(field.width, prng)) & &ones;
+    let mut number =
+        from_packet.filter(|_| prng.chance(0.85)).unwrap_or_else(|| value(field.width, prng)) & &ones;
     if let Some(mask) = &field.mask {
         number &= mask;
     }

@@ -12,9 +12,11 @@ use crate::{CompileError, Compiled, Options, compile_with};
 use barewire_base::Prng;
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Interpreter;
+use barewire_p4::interp::trace::{Event, Tracer};
 use barewire_p4::ir::{CounterId, FieldId, HeaderId, Program, RegisterId, TableId};
 use barewire_p4::phv::{Phv, Place, slot};
 use barewire_p4_state::ProgramState;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -30,6 +32,45 @@ pub struct Mismatch {
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.step, self.what)
+    }
+}
+
+/// What of a program was reached, as the interpreter saw it.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage {
+    /// Parser states entered.
+    pub states: BTreeSet<String>,
+    /// Actions run.
+    pub actions: BTreeSet<String>,
+    /// Tables hit.
+    pub hit: BTreeSet<String>,
+    /// Tables missed.
+    pub missed: BTreeSet<String>,
+    /// Conditions with an outcome they had.
+    pub conditions: BTreeSet<(String, bool)>,
+}
+
+impl Tracer for Coverage {
+    fn wants(&self) -> bool {
+        true
+    }
+
+    fn record(&mut self, event: Event) {
+        match event {
+            Event::ParserState { state, .. } => {
+                self.states.insert(state);
+            }
+            Event::Action { action, .. } => {
+                self.actions.insert(action);
+            }
+            Event::Table { table, hit, .. } => {
+                if hit { &mut self.hit } else { &mut self.missed }.insert(table);
+            }
+            Event::Condition { name, outcome } => {
+                self.conditions.insert((name, outcome));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -53,6 +94,7 @@ pub struct Pair {
     /// Fields that are set before a packet, by their names in the program.
     inputs: Vec<(FieldId, u64)>,
     now_us: u64,
+    coverage: Option<Coverage>,
 }
 
 impl Pair {
@@ -75,7 +117,26 @@ impl Pair {
             keep_dead: options.keep_dead,
             inputs: Vec::new(),
             now_us: 1000,
+            coverage: None,
         })
+    }
+
+    /// Both states as they were before the first packet.
+    pub fn renew(&mut self) {
+        for side in [&mut self.left, &mut self.right] {
+            side.state = ProgramState::with_program_entries(&self.program);
+            side.state.seed_random(7);
+        }
+    }
+
+    /// Note from now on what is reached (which takes time).
+    pub fn watch(&mut self) {
+        self.coverage = Some(Coverage::default());
+    }
+
+    /// What was reached since [`Pair::watch`].
+    pub fn coverage(&self) -> Option<&Coverage> {
+        self.coverage.as_ref()
     }
 
     /// The compiled program.
@@ -95,9 +156,18 @@ impl Pair {
         for sample in samples {
             for parser in 0..self.program.parsers.len() {
                 self.prepare(prng, sample.len());
+                // Both states see the same, or they would differ before the first packet.
                 let mut phv = self.left.phv.clone();
+                let mut twin = phv.clone();
                 self.interpreter.parse(parser, &mut phv, sample, &mut self.left.state);
-                vectors.push(phv);
+                self.interpreter.parse(parser, &mut twin, sample, &mut self.right.state);
+                vectors.push(phv.clone());
+                // Metadata is what pipelines make of it.
+                for pipeline in 0..self.program.pipelines.len() {
+                    self.interpreter.run(pipeline, &mut phv, sample, &mut self.left.state);
+                    self.interpreter.run(pipeline, &mut twin, sample, &mut self.right.state);
+                    vectors.push(phv.clone());
+                }
             }
         }
         let layout = &self.interpreter.plan().layout;
@@ -175,13 +245,21 @@ impl Pair {
     }
 
     fn parse(&mut self, parser: usize, packet: &[u8]) -> Result<(), Mismatch> {
-        self.interpreter.parse(parser, &mut self.left.phv, packet, &mut self.left.state);
+        let Side { phv, state, .. } = &mut self.left;
+        match &mut self.coverage {
+            Some(coverage) => self.interpreter.parse_traced(parser, phv, packet, state, coverage),
+            None => self.interpreter.parse(parser, phv, packet, state),
+        }
         self.compiled.parse(parser, &mut self.right.phv, packet, &mut self.right.state);
         self.compare(|| format!("parser {parser}"))
     }
 
     fn run(&mut self, pipeline: usize, packet: &[u8]) -> Result<(), Mismatch> {
-        self.interpreter.run(pipeline, &mut self.left.phv, packet, &mut self.left.state);
+        let Side { phv, state, .. } = &mut self.left;
+        match &mut self.coverage {
+            Some(coverage) => self.interpreter.run_traced(pipeline, phv, packet, state, coverage),
+            None => self.interpreter.run(pipeline, phv, packet, state),
+        }
         self.compiled.run(pipeline, &mut self.right.phv, packet, &mut self.right.state);
         self.compare(|| format!("pipeline {pipeline}"))
     }
@@ -273,7 +351,8 @@ impl Pair {
         }
         for (index, register) in self.program.registers.iter().enumerate() {
             let id = RegisterId::from(index);
-            let (l, r) = (&self.left.state.registers[id.at()].cells, &self.right.state.registers[id.at()].cells);
+            let (l, r) =
+                (&self.left.state.registers[id.at()].cells, &self.right.state.registers[id.at()].cells);
             if let Some(at) = l.iter().zip(r).position(|(l, r)| l != r) {
                 return differ(format!("register {} word {at}: {:#x}, {:#x}", register.name, l[at], r[at]));
             }

@@ -2,7 +2,8 @@
 
 use barewire_base::Prng;
 use barewire_p4::ir::{
-    Expr, FieldRef, HeaderId, HeaderRef, ParserOp, Program, StackId, StateId, TransitionMatch, UnionStackId, Width,
+    Expr, FieldRef, HeaderId, HeaderRef, ParserOp, Program, StackId, StateId, TransitionMatch, UnionStackId,
+    Width,
 };
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
@@ -135,7 +136,8 @@ pub fn structured(program: &Program, parser: usize, prng: &mut Prng) -> Vec<u8> 
             match op {
                 ParserOp::Extract(header) => {
                     let varbit = if prng.chance(0.3) { prng.below(6) as usize * 32 } else { 0 };
-                    let has = walk.header(header).is_some_and(|id| program.header_type_of(id).varbit().is_some());
+                    let has =
+                        walk.header(header).is_some_and(|id| program.header_type_of(id).varbit().is_some());
                     walk.extract(header, if has { varbit } else { 0 }, prng);
                 }
                 ParserOp::ExtractVarbit { header, .. } => {

@@ -2,9 +2,9 @@
 
 use barewire_base::Prng;
 use barewire_p4::ir::{
-    Action, ActionId, Arch, BinaryOp, Deparser, Expr, FieldDef, FieldId, FieldRef, Header, HeaderId, HeaderRef,
-    HeaderType, HeaderTypeId, Node, NodeId, Parser, ParserOp, ParserState, Pipeline, Program, StateId, Stmt, Transition,
-    TransitionMatch, UnaryOp, Width,
+    Action, ActionId, Arch, BinaryOp, Deparser, Expr, FieldDef, FieldId, FieldRef, Header, HeaderId,
+    HeaderRef, HeaderType, HeaderTypeId, Node, NodeId, Parser, ParserOp, ParserState, Pipeline, Program,
+    StateId, Stmt, Transition, TransitionMatch, UnaryOp, Width,
 };
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -185,10 +185,18 @@ pub fn random(prng: &mut Prng) -> Program {
         for i in 0..1 + prng.below(8) {
             let width = width(prng);
             bits += width;
-            fields.push(FieldDef { name: format!("f{i}"), width: Width::Fixed(width), signed: prng.chance(0.2) });
+            fields.push(FieldDef {
+                name: format!("f{i}"),
+                width: Width::Fixed(width),
+                signed: prng.chance(0.2),
+            });
         }
         if !metadata && bits % 8 != 0 && prng.chance(0.9) {
-            fields.push(FieldDef { name: "pad".to_owned(), width: Width::Fixed(8 - bits % 8), signed: false });
+            fields.push(FieldDef {
+                name: "pad".to_owned(),
+                width: Width::Fixed(8 - bits % 8),
+                signed: false,
+            });
         }
         let ty = HeaderTypeId::from(program.header_types.len());
         program.header_types.push(HeaderType { name: format!("t{}", ty.0), fields });
@@ -214,12 +222,7 @@ pub fn random(prng: &mut Prng) -> Program {
         name: "ingress".to_owned(),
         start: Some(NodeId(0)),
         nodes: vec![
-            Node::If {
-                name: "c".to_owned(),
-                condition,
-                then: Some(NodeId(1)),
-                otherwise: Some(NodeId(2)),
-            },
+            Node::If { name: "c".to_owned(), condition, then: Some(NodeId(1)), otherwise: Some(NodeId(2)) },
             Node::Call { name: "a".to_owned(), action: ActionId(0), next: Some(NodeId(2)) },
             Node::Call { name: "b".to_owned(), action: ActionId(1), next: None },
         ],
@@ -280,11 +283,13 @@ fn parser(make: &mut Expressions<'_>, headers: &[HeaderId]) -> Parser {
                 .iter()
                 .map(|(_, width)| {
                     let ones = (BigUint::from(1_u8) << *width) - 1_u8;
-                    let mask = if make.prng.chance(0.5) { ones.clone() } else { BigUint::from(make.prng.below(16)) };
+                    let mask =
+                        if make.prng.chance(0.5) { ones.clone() } else { BigUint::from(make.prng.below(16)) };
                     (BigUint::from(make.prng.below(4)) & &mask & &ones, mask & ones)
                 })
                 .collect();
-            transitions.push(Transition { when: TransitionMatch::Masked(pairs), next: next(make, at, count) });
+            transitions
+                .push(Transition { when: TransitionMatch::Masked(pairs), next: next(make, at, count) });
         }
         if make.prng.chance(0.8) {
             transitions.push(Transition { when: TransitionMatch::Default, next: next(make, at, count) });

@@ -187,18 +187,23 @@ impl Gen<'_, '_> {
             self.known.set_field(field, clean);
             return Ok(());
         }
+        let clean = self.keep(value, width);
+        self.store_clean(field, clean)
+    }
+
+    /// Write a field of at most 64 bits; bits of the value above its width are zero.
+    pub fn store_clean(&mut self, field: FieldId, value: Value) -> Emit<()> {
         if self.is_dead(field) {
             return Ok(());
         }
-        let clean = self.keep(value, width);
-        match place {
+        match self.unit.layout.place(field) {
             Place::Words { word, .. } => {
-                self.b.ins().store(self.flags.phv, clean, self.phv, word as i32 * 8);
+                self.b.ins().store(self.flags.phv, value, self.phv, word as i32 * 8);
             }
-            Place::Bits { bit, .. } => self.store_bits(self.phv, bit, width, value),
+            Place::Bits { bit, width, .. } => self.store_bits(self.phv, bit, width, value),
             Place::Varbit { .. } => return Err(Unsupported),
         }
-        self.known.set_field(field, clean);
+        self.known.set_field(field, value);
         Ok(())
     }
 
@@ -247,8 +252,10 @@ impl Gen<'_, '_> {
         }
         // Two at a time: enough to overlap latencies, few enough for the registers.
         for chunk in moves.chunks(4) {
-            let values: Vec<Value> =
-                chunk.iter().map(|(ty, at)| self.b.ins().load(*ty, from_flags, from, from_at + *at as i32)).collect();
+            let values: Vec<Value> = chunk
+                .iter()
+                .map(|(ty, at)| self.b.ins().load(*ty, from_flags, from, from_at + *at as i32))
+                .collect();
             for ((_, at), value) in chunk.iter().zip(values) {
                 self.b.ins().store(to_flags, value, to, to_at + *at as i32);
             }

@@ -6,10 +6,12 @@
 use super::{Emit, Gen, Unsupported};
 use crate::delegate::Delegate;
 use crate::env;
-use barewire_p4::ir::{CalcInput, CalculationId, Checksum, Expr, FieldId, HashAlgorithm, HeaderId, HeaderRef};
+use barewire_p4::ir::{
+    CalcInput, CalculationId, Checksum, Expr, FieldId, HashAlgorithm, HeaderId, HeaderRef,
+};
 use barewire_p4::phv::{Place, slot};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I16, I64};
+use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use num_traits::ToPrimitive;
 
@@ -52,7 +54,12 @@ impl Gen<'_, '_> {
                 Place::Bits { bit, width, .. } => (Source::Bits(bit), width),
                 Place::Varbit { .. } => return Err(Unsupported),
             };
-            input.pieces.push(Piece { header: (!metadata).then_some(id.header), source, width, at: input.bits });
+            input.pieces.push(Piece {
+                header: (!metadata).then_some(id.header),
+                source,
+                width,
+                at: input.bits,
+            });
             input.bits += width;
             Ok(())
         };
@@ -126,26 +133,34 @@ impl Gen<'_, '_> {
             let sum = self.call_value(env::payload_sum as *const () as usize, &[env], I64);
             big = self.b.ins().iadd(big, sum);
         }
-        let little = self.fold(little);
-        let little = self.b.ins().ireduce(I16, little);
-        let swapped = self.b.ins().bswap(little);
-        let swapped = self.b.ins().uextend(I64, swapped);
-        let sum = self.b.ins().iadd(big, swapped);
-        let sum = self.fold(sum);
+        let sum = if little == zero {
+            self.fold(big)
+        } else {
+            let little = self.fold(little);
+            let little = self.b.ins().ireduce(I16, little);
+            let swapped = self.b.ins().bswap(little);
+            let swapped = self.b.ins().uextend(I64, swapped);
+            if big == zero {
+                swapped
+            } else {
+                let sum = self.b.ins().iadd(big, swapped);
+                self.fold(sum)
+            }
+        };
         Ok(self.b.ins().bxor_imm(sum, 0xffff))
     }
 
-    /// Fold a sum to 16 bits.
+    /// Fold a sum to 16 bits: halves are added by adding the number to itself with the halves swapped; what the low
+    /// half carries goes where it belongs, and the high half is the sum.
     fn fold(&mut self, sum: Value) -> Value {
-        let low = self.keep(sum, 32);
-        let high = self.shr(sum, 32);
-        let mut sum = self.b.ins().iadd(low, high);
-        for _ in 0..3 {
-            let low = self.keep(sum, 16);
-            let high = self.shr(sum, 16);
-            sum = self.b.ins().iadd(low, high);
-        }
-        sum
+        let swapped = self.b.ins().rotl_imm(sum, 32);
+        let sum = self.b.ins().iadd(sum, swapped);
+        let sum = self.b.ins().ushr_imm(sum, 32);
+        let sum = self.b.ins().ireduce(I32, sum);
+        let swapped = self.b.ins().rotl_imm(sum, 16);
+        let sum = self.b.ins().iadd(sum, swapped);
+        let sum = self.b.ins().ushr_imm(sum, 16);
+        self.b.ins().uextend(I64, sum)
     }
 
     /// Pieces that come and go together. One that may be left out must not move what follows within 16-bit words.
@@ -208,7 +223,14 @@ impl Gen<'_, '_> {
     }
 
     /// Consecutive bits of a header.
-    fn add_run(&mut self, bit: u32, width: u32, at: u32, mut little: Value, mut big: Value) -> (Value, Value) {
+    fn add_run(
+        &mut self,
+        bit: u32,
+        width: u32,
+        at: u32,
+        mut little: Value,
+        mut big: Value,
+    ) -> (Value, Value) {
         let (mut bit, mut width, mut at) = (bit, width, at);
         let flags = self.flags.phv;
         // Up to where 16-bit words of the input begin.

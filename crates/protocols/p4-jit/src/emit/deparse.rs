@@ -93,8 +93,11 @@ impl Gen<'_, '_> {
                 None => {
                     let number = self.int(u64::from(header.0));
                     let env = self.env;
-                    let bytes =
-                        self.call_value(env::emit_header as *const () as usize, &[env, number, to, room], I64);
+                    let bytes = self.call_value(
+                        env::emit_header as *const () as usize,
+                        &[env, number, to, room],
+                        I64,
+                    );
                     let further = self.b.ins().iadd(at, bytes);
                     self.b.ins().jump(after, &[further.into()]);
                 }

@@ -179,7 +179,8 @@ impl Gen<'_, '_> {
                 let index = self.index(index)?;
                 let number = self.int(u64::from(register.0));
                 let env = self.env;
-                let value = self.call_value(env::register_get as *const () as usize, &[env, number, index], I64);
+                let value =
+                    self.call_value(env::register_get as *const () as usize, &[env, number, index], I64);
                 self.fit(value, bits)
             }
             Expr::Lookahead { offset, width } => {
@@ -244,7 +245,8 @@ impl Gen<'_, '_> {
             }
             BinaryOp::BitAnd => {
                 // A mask says how much of the other side is wanted.
-                let (other, mask_expr) = if matches!(left, Expr::Int(_)) { (right, left) } else { (left, right) };
+                let (other, mask_expr) =
+                    if matches!(left, Expr::Int(_)) { (right, left) } else { (left, right) };
                 if let Expr::Int(m) = mask_expr
                     && m.sign() != Sign::Minus
                     && m.bits() <= 64
@@ -667,7 +669,11 @@ impl Gen<'_, '_> {
                 // Expressions have no effects: evaluating the right side in vain is harmless.
                 let left = self.truth(left)?;
                 let right = self.truth(right)?;
-                if *op == BinaryOp::And { self.b.ins().band(left, right) } else { self.b.ins().bor(left, right) }
+                if *op == BinaryOp::And {
+                    self.b.ins().band(left, right)
+                } else {
+                    self.b.ins().bor(left, right)
+                }
             }
             Expr::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), left, right) if is_truth(left) => {
                 let left = self.truth(left)?;
@@ -782,7 +788,9 @@ pub fn is_truth(expr: &Expr) -> bool {
 pub fn has_lookahead(expr: &Expr) -> bool {
     match expr {
         Expr::Lookahead { .. } => true,
-        Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => has_lookahead(value),
+        Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => {
+            has_lookahead(value)
+        }
         Expr::Binary(_, left, right) => has_lookahead(left) || has_lookahead(right),
         Expr::Select(a, b, c) => has_lookahead(a) || has_lookahead(b) || has_lookahead(c),
         _ => false,

@@ -3,7 +3,7 @@
 
 use barewire_p4::ir::{FieldId, HeaderId};
 use cranelift_codegen::ir::{Block, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// More than so many values are not held: registers are few, and copying the lists at every branch costs time.
 const MAX_FIELDS: usize = 24;
@@ -78,13 +78,13 @@ impl Known {
 #[derive(Debug, Default)]
 pub struct Entries {
     states: HashMap<Block, Option<Known>>,
-    pinned: HashMap<Block, ()>,
+    pinned: HashSet<Block>,
 }
 
 impl Entries {
     /// A jump to `block` leaves with these facts.
     pub fn arrive(&mut self, block: Block, known: &Known) {
-        if self.pinned.contains_key(&block) {
+        if self.pinned.contains(&block) {
             self.states.insert(block, Some(Known::default()));
             return;
         }
@@ -98,7 +98,12 @@ impl Entries {
 
     /// Nothing is known where this block begins, whoever jumps there (it has jumps that come later: a loop).
     pub fn pin(&mut self, block: Block) {
-        self.pinned.insert(block, ());
+        self.pinned.insert(block);
+    }
+
+    /// Whether a block was pinned.
+    pub fn is_pinned(&self, block: Block) -> bool {
+        self.pinned.contains(&block)
     }
 
     /// Whether anything jumps there.

@@ -22,11 +22,15 @@ use barewire_p4::phv::Layout;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, Block, BlockArg, InstBuilder, JumpTableData, MemFlags, Signature, Type, Value,
+    AbiParam, AliasRegion, Block, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlags, Signature, Type,
+    Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use known::{Entries, Known};
+
+/// Up to so many targets a choice is a chain of comparisons.
+const CHAIN: usize = 5;
 
 /// This construct is not done in machine code here: delegate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,19 +216,34 @@ impl<'a, 'p> Gen<'a, 'p> {
 
     /// Branch on a 64-bit number: `targets[n]`, or `default` beyond them.
     pub fn switch(&mut self, index: Value, targets: &[Block], default: Block) {
-        for block in targets.iter().chain([&default]) {
-            self.entries.arrive(*block, &self.known);
-        }
         let limit = self.int(targets.len() as u64);
         let index = self.b.ins().umin(index, limit);
         let index = self.b.ins().ireduce(I32, index);
+        self.switch32(index, targets, default);
+    }
+
+    /// The same on a 32-bit number.
+    pub fn switch32(&mut self, index: Value, targets: &[Block], default: Block) {
+        if targets.len() <= CHAIN {
+            // A few comparisons are cheaper than an indirect jump. Number 0 is the rare one everywhere here: last.
+            for (number, block) in targets.iter().enumerate().skip(1) {
+                let is = self.b.ins().icmp_imm(IntCC::Equal, index, number as i64);
+                let on = self.block();
+                self.branch(is, *block, on);
+                self.enter(on);
+            }
+            let beyond = self.b.ins().icmp_imm(IntCC::NotEqual, index, 0);
+            self.branch(beyond, default, targets.first().copied().unwrap_or(default));
+            return;
+        }
+        for block in targets.iter().chain([&default]) {
+            self.entries.arrive(*block, &self.known);
+        }
         let none: &[BlockArg] = &[];
-        let calls: Vec<_> = targets
-            .iter()
-            .map(|block| cranelift_codegen::ir::BlockCall::new(*block, none.iter().copied(), &mut self.b.func.dfg.value_lists))
-            .collect();
-        let default =
-            cranelift_codegen::ir::BlockCall::new(default, none.iter().copied(), &mut self.b.func.dfg.value_lists);
+        let lists = &mut self.b.func.dfg.value_lists;
+        let mut call = |block: Block| BlockCall::new(block, none.iter().copied(), lists);
+        let calls: Vec<BlockCall> = targets.iter().map(|block| call(*block)).collect();
+        let default = call(default);
         let table = self.b.create_jump_table(JumpTableData::new(default, &calls));
         self.b.ins().br_table(index, table);
     }

@@ -5,9 +5,10 @@ use crate::delegate::{Delegate, FAULT, TRANSITION_FAULT};
 use crate::env::{self, Env};
 use barewire_p4::interp::{CoreErrors, MAX_PARSER_STATES};
 use barewire_p4::ir::{
-    Expr, FieldRef, HeaderId, HeaderRef, Parser, ParserOp, ParserState, StateId, Stmt, Transition, TransitionMatch,
+    Expr, FieldId, FieldRef, HeaderId, HeaderRef, Parser, ParserOp, ParserState, StateId, Stmt, Transition,
+    TransitionMatch,
 };
-use barewire_p4::phv::slot;
+use barewire_p4::phv::{Place, slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -203,7 +204,19 @@ impl Gen<'_, '_> {
 
     fn op(&mut self, op: &ParserOp) -> Emit<()> {
         match op {
-            ParserOp::Extract(HeaderRef::Header(header)) => self.extract(*header),
+            ParserOp::Extract(HeaderRef::Header(header)) => {
+                let def = &self.unit.program.headers[header.at()];
+                match &def.length_exp {
+                    Some(length) if self.unit.program.header_type_of(*header).varbit().is_some() => {
+                        self.extract_by_length(*header, length)
+                    }
+                    _ => self.extract(*header),
+                }
+            }
+            ParserOp::ExtractVarbit { header: HeaderRef::Header(header), bits } => {
+                let bits = self.varbit_bits(bits)?;
+                self.extract_varbit(*header, bits)
+            }
             ParserOp::Extract(header @ HeaderRef::StackNext(_)) => self.extract_next(header),
             ParserOp::Advance { bits } => {
                 let bits = self.index(bits)?;
@@ -239,9 +252,101 @@ impl Gen<'_, '_> {
     }
 
     fn assign_lookahead(&mut self, dst: &FieldRef, value: &Expr) -> Emit<()> {
-        let field = self.small_field(dst).ok_or(Unsupported)?;
-        let value = self.modular(value, 64)?;
+        let field = dst.fixed().ok_or(Unsupported)?;
+        let width = match self.unit.layout.place(field) {
+            Place::Words { width, .. } | Place::Bits { width, .. } if width <= 128 => width,
+            _ => return Err(Unsupported),
+        };
+        let value = self.modular(value, width.max(1))?;
         self.store_field(field, value)
+    }
+
+    /// The length of a varbit field: what is negative or too large for any packet is no multiple of 8.
+    fn varbit_bits(&mut self, bits: &Expr) -> Emit<Value> {
+        // Beyond 63 bits the interpreter tells multiples of 8 from others.
+        if self.range(bits).bits > 63 || super::expr::has_lookahead(bits) {
+            return Err(Unsupported);
+        }
+        self.index(bits)
+    }
+
+    /// Extract a header whose varbit field is its last and begins at a whole byte; `bits` is that field's length.
+    fn extract_varbit(&mut self, header: HeaderId, bits: Value) -> Emit<()> {
+        let (fixed, max_bits, len_word, byte) = self.varbit_shape(header)?;
+        let errors = self.frame().errors;
+        let ragged = self.b.ins().band_imm(bits, 7);
+        let invalid = self.failure(errors.parser_invalid_argument);
+        self.leave_if(ragged, invalid);
+        let at = self.at();
+        let variable = self.shr(bits, 3);
+        let bytes = self.b.ins().iadd_imm(variable, i64::from(fixed));
+        let left = self.b.ins().isub(self.packet_len, at);
+        let short = self.icmp(IntCC::UnsignedGreaterThan, bytes, left);
+        let too_short = self.failure(errors.packet_too_short);
+        self.leave_if(short, too_short);
+        let above = self.icmp_imm(IntCC::UnsignedGreaterThan, bits, u64::from(max_bits));
+        let too_long = self.failure(errors.header_too_short);
+        self.leave_if(above, too_long);
+        let next = self.b.ins().iadd(at, bytes);
+        self.set_at(next);
+        let from = self.b.ins().iadd(self.packet, at);
+        let to = self.unit.layout.headers[header.at()].byte as i32;
+        let (phv, flags, packet_flags) = (self.phv, self.flags.phv, self.flags.packet);
+        self.copy((phv, flags, to), (from, packet_flags, 0), fixed);
+        self.b.ins().store(flags, bits, phv, len_word as i32 * 8);
+        let from = self.b.ins().iadd_imm(from, i64::from(fixed));
+        let to = self.b.ins().iadd_imm(phv, i64::from(byte));
+        let room = self.int(u64::from(max_bits.div_ceil(64) * 8));
+        // The bounds were checked: `variable` bytes of the packet, at most as many as the field has room for.
+        self.call(env::copy_padded as *const () as usize, &[to, room, from, variable], None);
+        self.known.forget_header(header);
+        self.make_valid(header);
+        Ok(())
+    }
+
+    /// Fixed bytes, the varbit field's greatest length in bits, its length word, its first byte.
+    fn varbit_shape(&self, header: HeaderId) -> Emit<(u32, u32, u32, u32)> {
+        let ty = self.unit.program.header_type_of(header);
+        let fixed_bits = ty.fixed_bits();
+        let last = ty.varbit().filter(|at| at + 1 == ty.fields.len()).ok_or(Unsupported)?;
+        match self.unit.layout.headers[header.at()].fields[last] {
+            Place::Varbit { len_word, byte, max_bits } if fixed_bits.is_multiple_of(8) => {
+                Ok((fixed_bits / 8, max_bits, len_word, byte))
+            }
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// Extract a header whose own fields say how long it is: they are read from the packet first.
+    fn extract_by_length(&mut self, header: HeaderId, length: &Expr) -> Emit<()> {
+        let (fixed, ..) = self.varbit_shape(header)?;
+        let mut fields = Vec::new();
+        own_fields(length, header, &mut fields)?;
+        let at = self.at();
+        let left = self.b.ins().isub(self.packet_len, at);
+        let short = self.icmp_imm(IntCC::UnsignedLessThan, left, u64::from(fixed));
+        let code = self.frame().errors.packet_too_short;
+        let too_short = self.failure(code);
+        self.leave_if(short, too_short);
+        let base = self.b.ins().iadd(self.packet, at);
+        let before = self.known.clone();
+        // Room for all of them.
+        self.known.forget_fields();
+        let first = self.unit.layout.headers[header.at()].byte * 8;
+        for field in fields {
+            let Place::Bits { bit, width, .. } = self.unit.layout.place(field) else {
+                return Err(Unsupported);
+            };
+            if width > 64 {
+                self.known = before;
+                return Err(Unsupported);
+            }
+            let value = self.packet_bits(base, bit - first, width);
+            self.known.set_field(field, value);
+        }
+        let bits = self.varbit_bits(length);
+        self.known = before;
+        self.extract_varbit(header, bits?)
     }
 
     /// Consume bytes, or end with PacketTooShort.
@@ -569,4 +674,27 @@ fn in_order(parser: &Parser) -> (Vec<StateId>, Vec<StateId>) {
         }
     }
     (post, pinned)
+}
+
+/// The fields of `header` that an expression reads; `Err` when it looks at anything else of it, or makes calls.
+fn own_fields(expr: &Expr, header: HeaderId, fields: &mut Vec<FieldId>) -> Emit<()> {
+    match expr {
+        Expr::Int(_) | Expr::Bool(_) => Ok(()),
+        Expr::Field(field) => {
+            let id = field.fixed().ok_or(Unsupported)?;
+            if id.header == header && !fields.contains(&id) {
+                fields.push(id);
+            }
+            // More than are held in registers at once would be read from the vector.
+            if fields.len() > 8 { Err(Unsupported) } else { Ok(()) }
+        }
+        Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => {
+            own_fields(value, header, fields)
+        }
+        Expr::Binary(_, left, right) => {
+            own_fields(left, header, fields)?;
+            own_fields(right, header, fields)
+        }
+        _ => Err(Unsupported),
+    }
 }

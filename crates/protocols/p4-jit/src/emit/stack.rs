@@ -98,7 +98,8 @@ impl Gen<'_, '_> {
     /// Write a field of an element if it exists.
     pub fn store_dynamic(&mut self, field: &FieldRef, value: Value) -> Emit<()> {
         let element = self.element(&field.header)?;
-        let Place::Bits { bit, width, .. } = self.unit.layout.headers[element.first.at()].fields[field.field as usize]
+        let Place::Bits { bit, width, .. } =
+            self.unit.layout.headers[element.first.at()].fields[field.field as usize]
         else {
             return Err(Unsupported);
         };
@@ -113,6 +114,56 @@ impl Gen<'_, '_> {
         self.jump(after);
         self.enter(after);
         self.forget_stack(element.stack);
+        Ok(())
+    }
+
+    /// Move a stack's elements by `count` places; what is vacated becomes invalid and zero.
+    pub fn shift_stack(&mut self, stack: StackId, count: u32, up: bool) -> Emit<()> {
+        let elements = &self.unit.program.stacks[stack.at()].elements;
+        let (len, count) = (elements.len(), count as usize);
+        let place = |at: usize| &self.unit.layout.headers[elements[at].at()];
+        let words: u32 = (0..len).map(|at| place(at).words).sum();
+        if words > 256 || (1..len).any(|at| place(at).words != place(0).words) {
+            return Err(Unsupported);
+        }
+        let places: Vec<(i32, i32, u32)> = (0..len)
+            .map(|at| (place(at).byte as i32, place(at).valid_byte as i32, place(at).words))
+            .collect();
+        let (phv, flags) = (self.phv, self.flags.phv);
+        // In an order in which nothing is overwritten before it is moved.
+        for step in 0..len {
+            let to = if up { len - 1 - step } else { step };
+            let from = if up { to.checked_sub(count) } else { Some(to + count).filter(|from| *from < len) };
+            let (byte, valid_byte, words) = places[to];
+            match from {
+                Some(from) if from == to => {}
+                Some(from) => {
+                    let (from_byte, from_valid, _) = places[from];
+                    self.copy((phv, flags, byte), (phv, flags, from_byte), words * 8);
+                    let valid = self.b.ins().load(I8, flags, phv, from_valid);
+                    self.b.ins().store(flags, valid, phv, valid_byte);
+                }
+                None => {
+                    self.zero_header(elements[to]);
+                    let zero = self.bool(false);
+                    self.b.ins().store(flags, zero, phv, valid_byte);
+                }
+            }
+        }
+        let limit = self.int(len as u64);
+        let next = self.stack_next(stack);
+        let next = self.b.ins().umin(next, limit);
+        let by = self.int(count as u64);
+        let next = if up {
+            let sum = self.b.ins().iadd(next, by);
+            self.b.ins().umin(sum, limit)
+        } else {
+            let by = self.b.ins().umin(next, by);
+            self.b.ins().isub(next, by)
+        };
+        let word = self.unit.layout.stack_next[stack.at()] as i32 * 8;
+        self.b.ins().store(flags, next, phv, word);
+        self.forget_stack(stack);
         Ok(())
     }
 

@@ -3,14 +3,14 @@
 use super::{ActionFrame, Emit, Gen, Unsupported};
 use crate::delegate::Delegate;
 use crate::env;
-use barewire_p4::ir::{
-    ActionId, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, Width,
-};
+use barewire_p4::interp::MAX_BACKWARD_JUMPS;
+use barewire_p4::ir::{ActionId, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, Width};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Place, slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Variable;
 
 impl Gen<'_, '_> {
     /// Run an action with its arguments at `args`, then go to `after`. Ends the current block.
@@ -25,27 +25,27 @@ impl Gen<'_, '_> {
             first_word,
         };
         let outer = self.action.replace(frame);
-        if loops(&def.body) || def.body.len() > 4096 {
-            // The interpreter counts the turns of a loop and ends it in the same place every time.
-            let flow = self.delegate(Delegate::Action(action), || format!("action {} (has a loop)", def.name));
-            let end = self.end;
-            self.leave_if(flow, end);
-            self.jump(after);
-        } else {
-            self.body(&def.body, after);
-        }
+        self.body(&def.body, after);
         self.action = outer;
     }
 
-    /// Run statements with forward jumps only, then go to `after`. Ends the current block.
+    /// Run statements, then go to `after`. Ends the current block.
     pub fn body(&mut self, body: &[Stmt], after: Block) {
         let mut blocks: Vec<Option<Block>> = vec![None; body.len() + 1];
-        for stmt in body {
-            if let Stmt::Jump(target) | Stmt::JumpUnless { target, .. } = stmt
-                && blocks[(*target).min(body.len())].is_none()
-            {
-                blocks[(*target).min(body.len())] = Some(self.b.create_block());
+        let mut turns = None;
+        for (at, stmt) in body.iter().enumerate() {
+            if let Stmt::Jump(to) | Stmt::JumpUnless { target: to, .. } = stmt {
+                let to = (*to).min(body.len());
+                let block = *blocks[to].get_or_insert_with(|| self.b.create_block());
+                if to <= at {
+                    self.entries.pin(block);
+                    turns.get_or_insert_with(|| self.b.declare_var(I64));
+                }
             }
+        }
+        if let Some(turns) = turns {
+            let zero = self.int(0);
+            self.b.def_var(turns, zero);
         }
         let target = |at: usize| blocks[at.min(body.len())].unwrap_or(after);
         // Whether the current block is still open.
@@ -55,7 +55,7 @@ impl Gen<'_, '_> {
                 if open {
                     self.jump(block);
                 }
-                open = self.entries.reached(block);
+                open = self.entries.reached(block) || self.entries.is_pinned(block);
                 if open {
                     self.enter(block);
                 }
@@ -65,13 +65,21 @@ impl Gen<'_, '_> {
             }
             match stmt {
                 Stmt::Jump(to) => {
-                    self.jump(target(*to));
+                    self.jump_counted(target(*to), (*to <= at).then_some(turns).flatten(), after);
                     open = false;
                 }
                 Stmt::JumpUnless { condition, target: to } => {
                     let on = self.b.create_block();
-                    let to = target(*to);
-                    self.branch_on(condition, on, to);
+                    if *to <= at {
+                        let back = self.b.create_block();
+                        self.branch_on(condition, on, back);
+                        if self.entries.reached(back) {
+                            self.enter(back);
+                            self.jump_counted(target(*to), turns, after);
+                        }
+                    } else {
+                        self.branch_on(condition, on, target(*to));
+                    }
                     open = self.entries.reached(on);
                     if open {
                         self.enter(on);
@@ -91,7 +99,9 @@ impl Gen<'_, '_> {
                         self.enter(failed);
                         // The interpreter finds it false again, and says and records so.
                         let action = self.action.as_ref().and_then(|frame| frame.action);
-                        self.delegate(Delegate::Stmt { stmt: stmt.clone(), action }, || "a failed assertion".into());
+                        self.delegate(Delegate::Stmt { stmt: stmt.clone(), action }, || {
+                            "a failed assertion".into()
+                        });
                         let end = self.end;
                         self.jump(end);
                     }
@@ -115,6 +125,18 @@ impl Gen<'_, '_> {
         if open {
             self.jump(after);
         }
+    }
+
+    /// Jump to a statement; one that lies behind is reached only so many times, then the action ends.
+    fn jump_counted(&mut self, to: Block, turns: Option<Variable>, after: Block) {
+        if let Some(turns) = turns {
+            let count = self.b.use_var(turns);
+            let count = self.b.ins().iadd_imm(count, 1);
+            self.b.def_var(turns, count);
+            let enough = self.icmp_imm(IntCC::UnsignedGreaterThan, count, u64::from(MAX_BACKWARD_JUMPS));
+            self.leave_if(enough, after);
+        }
+        self.jump(to);
     }
 
     /// One statement without control flow, in machine code or by the interpreter.
@@ -157,7 +179,8 @@ impl Gen<'_, '_> {
                 }
                 let meter = self.int(u64::from(meter.0));
                 let env = self.env;
-                let color = self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
+                let color =
+                    self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
                 match dst.as_ref().and_then(|dst| self.small_field(dst)) {
                     Some(dst) => self.store_field(dst, color),
                     None => Ok(()),
@@ -171,7 +194,8 @@ impl Gen<'_, '_> {
                 let index = self.index(index)?;
                 let register = self.int(u64::from(register.0));
                 let env = self.env;
-                let value = self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
+                let value =
+                    self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
                 self.store_field(dst, value)
             }
             Stmt::RegisterWrite { register, index, value } => {
@@ -193,9 +217,15 @@ impl Gen<'_, '_> {
                 let value = self.call_value(env::random as *const () as usize, &[env, low, high], I64);
                 self.store_field(dst, value)
             }
-            Stmt::Hash { dst, source: HashSource::Calculation(calculation), base, max } => {
+            Stmt::Hash { dst, source, base, max } => {
                 let dst = self.small_field(dst).ok_or(Unsupported)?;
-                let plan = self.delegates.plan(self.unit, *calculation).ok_or(Unsupported)?;
+                let plan = match source {
+                    HashSource::Calculation(calculation) => self.delegates.plan(self.unit, *calculation),
+                    HashSource::Inline { algorithm, input } => {
+                        self.delegates.inline_plan(self.unit, *algorithm, input)
+                    }
+                };
+                let plan = plan.ok_or(Unsupported)?;
                 let base = match base {
                     Some(base) => self.modular(base, 64)?,
                     None => self.int(0),
@@ -258,6 +288,8 @@ impl Gen<'_, '_> {
                 self.call(env::digest as *const () as usize, &[env, list], None);
                 Ok(())
             }
+            Stmt::Push { stack, count } => self.shift_stack(*stack, *count, true),
+            Stmt::Pop { stack, count } => self.shift_stack(*stack, *count, false),
             Stmt::NoOp => Ok(()),
             _ => Err(Unsupported),
         }
@@ -274,7 +306,9 @@ impl Gen<'_, '_> {
 
     fn assign(&mut self, dst: &FieldRef, value: &Expr) -> Emit<()> {
         let Some(id) = dst.fixed() else {
-            let Width::Fixed(width) = self.unit.program.field_def_of_ref(dst).width else { return Err(Unsupported) };
+            let Width::Fixed(width) = self.unit.program.field_def_of_ref(dst).width else {
+                return Err(Unsupported);
+            };
             if width > 64 {
                 return Err(Unsupported);
             }
@@ -286,9 +320,9 @@ impl Gen<'_, '_> {
         }
         match self.unit.layout.place(id) {
             Place::Words { width, .. } | Place::Bits { width, .. } if width <= 128 => {
-                // At least the register's own size: what is computed for 64 bits is often known already.
+                let clean = self.is_clean(value, width);
                 let value = self.modular(value, width.max(1))?;
-                self.store_field(id, value)
+                if clean { self.store_clean(id, value) } else { self.store_field(id, value) }
             }
             Place::Words { width, .. } | Place::Bits { width, .. } => {
                 let limbs = self.limbs(value, width.div_ceil(64))?;
@@ -298,17 +332,25 @@ impl Gen<'_, '_> {
         }
     }
 
+    /// Whether the register for an expression's value has nothing above `width` bits: it is read as it is stored.
+    fn is_clean(&self, value: &Expr, width: u32) -> bool {
+        let range = match value {
+            Expr::Param(_) | Expr::Int(_) => self.range(value),
+            Expr::Field(field) if field.fixed().is_some() => self.range(value),
+            _ => return false,
+        };
+        width <= 64 && !range.neg && range.bits <= width
+    }
+
     fn copy_header(&mut self, dst: HeaderId, src: HeaderId) -> Emit<()> {
         let headers = &self.unit.program.headers;
         if dst == src {
             return Ok(());
         }
-        let plain = |id: HeaderId| {
-            !headers[id.at()].metadata
-                && headers[id.at()].union.is_none()
-                && self.unit.program.header_type_of(id).varbit().is_none()
-        };
-        if !plain(dst) || !plain(src) || headers[dst.at()].ty != headers[src.at()].ty {
+        if headers[dst.at()].metadata
+            || headers[src.at()].metadata
+            || headers[dst.at()].ty != headers[src.at()].ty
+        {
             return Err(Unsupported);
         }
         let (copy, clear, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -319,7 +361,7 @@ impl Gen<'_, '_> {
             let (phv, flags) = (self.phv, self.flags.phv);
             self.copy((phv, flags, to.byte as i32), (phv, flags, from.byte as i32), to.words * 8);
             self.known.forget_header(dst);
-            self.set_header_valid(dst, true);
+            self.make_valid(dst);
             self.jump(after);
         }
         if self.entries.reached(clear) {
@@ -365,14 +407,6 @@ impl Gen<'_, '_> {
         let value = self.b.ins().select(zero, new, old);
         self.set_slot(which, value);
     }
-}
-
-/// Whether a body can jump backwards.
-pub fn loops(body: &[Stmt]) -> bool {
-    body.iter().enumerate().any(|(at, stmt)| match stmt {
-        Stmt::Jump(to) | Stmt::JumpUnless { target: to, .. } => *to <= at,
-        _ => false,
-    })
 }
 
 /// A few words on a delegated statement, for the report.

@@ -4,13 +4,11 @@ use super::access::mask;
 use super::{Emit, Gen, Unsupported};
 use crate::delegate::Delegate;
 use crate::env::{self, Env};
-use barewire_p4::ir::{
-    Expr, KeySource, NextNode, Node, NodeId, Pipeline, Table, TableActions, TableId,
-};
+use barewire_p4::ir::{Expr, KeySource, NextNode, Node, NodeId, Pipeline, Table, TableActions, TableId};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Place, slot};
 use barewire_p4_state::{ACTION, ARGS, BYTES, LAST_HIT, PACKETS};
-use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use num_bigint::BigUint;
 use std::mem::offset_of;
@@ -53,7 +51,8 @@ impl Gen<'_, '_> {
         let nothing = self.b.create_block();
         targets.push(nothing);
         targets.extend(table.actions.iter().map(|_| self.b.create_block()));
-        self.switch(action, &targets, nothing);
+        let action = self.b.ins().ireduce(I32, action);
+        self.switch32(action, &targets, nothing);
         for (i, block) in targets.iter().enumerate() {
             if !self.entries.reached(*block) {
                 continue;
@@ -86,7 +85,8 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Look a plain table up and account: the action's number, the arguments' address, and whether an entry was hit.
+    /// Look a plain table up and account: the action's number in the low 32 bits, the arguments' address, and
+    /// whether an entry was hit.
     fn find(&mut self, id: TableId, table: &Table) -> (Value, Value, Value) {
         let key = self.key(id, table);
         let env = self.env;
@@ -94,7 +94,9 @@ impl Gen<'_, '_> {
         let record = match key.as_slice() {
             [] => self.call_value(env::find0 as *const () as usize, &[env, table_number], I64),
             [k0] => self.call_value(env::find1 as *const () as usize, &[env, table_number, *k0], I64),
-            [k0, k1] => self.call_value(env::find2 as *const () as usize, &[env, table_number, *k0, *k1], I64),
+            [k0, k1] => {
+                self.call_value(env::find2 as *const () as usize, &[env, table_number, *k0, *k1], I64)
+            }
             words => {
                 self.store_key(words);
                 let count = self.int(words.len() as u64);
@@ -114,11 +116,10 @@ impl Gen<'_, '_> {
         }
         let now = self.slot(slot::NOW_US);
         self.b.ins().store(flags, now, record, LAST_HIT as i32 * 8);
-        let action = self.keep(word, 32);
         let hit = self.shr(word, 32);
         let hit = self.keep(hit, 1);
         let args = self.b.ins().iadd_imm(record, ARGS as i64 * 8);
-        (action, args, hit)
+        (word, args, hit)
     }
 
     /// The same for tables with a profile or a direct meter, and the meter's colour written where it goes.
@@ -212,7 +213,9 @@ impl Gen<'_, '_> {
                     let mut limbs = if width <= 64 {
                         vec![self.load_field(id)?]
                     } else {
-                        (0..width.div_ceil(64)).map(|limb| self.load_limb(id, limb)).collect::<Emit<Vec<Value>>>()?
+                        (0..width.div_ceil(64))
+                            .map(|limb| self.load_limb(id, limb))
+                            .collect::<Emit<Vec<Value>>>()?
                     };
                     if let Some(mask) = &field.mask {
                         self.mask_limbs(&mut limbs, mask);
@@ -274,7 +277,6 @@ impl Gen<'_, '_> {
             }
         }
     }
-
 }
 
 /// The nodes that can be reached, each after all that lead to it.

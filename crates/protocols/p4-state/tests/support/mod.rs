@@ -78,7 +78,10 @@ pub fn program(tables: Vec<Table>) -> Program {
 
 /// A call of action `a`.
 pub fn call(n: u64) -> ActionCall {
-    ActionCall { action: ActionId(0), args: vec![BigUint::from(n % 512), BigUint::from(n & 0xffff_ffff_ffff)] }
+    ActionCall {
+        action: ActionId(0),
+        args: vec![BigUint::from(n % 512), BigUint::from(n & 0xffff_ffff_ffff)],
+    }
 }
 
 /// A key's words.

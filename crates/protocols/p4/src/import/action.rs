@@ -1,7 +1,8 @@
 //! Actions and their bodies.
 
+use super::constant::hex;
 use super::error::{Fault, Problem, Result};
-use super::expr::{Context, hex};
+use super::expr::Context;
 use super::json::Json;
 use super::{Importer, MAX_FIELD_BITS, MAX_FIELDS, MAX_STATEMENTS};
 use crate::ir::{Action, ActionId, Param, Stmt};
@@ -17,7 +18,10 @@ impl Importer {
             let list = item.list("runtime_data")?;
             if list.len() > MAX_FIELDS as usize {
                 let (value, limit) = (list.len() as u64, MAX_FIELDS.into());
-                return Err(Fault::new(item, Problem::Limit { what: "parameters of an action", value, limit }));
+                return Err(Fault::new(
+                    item,
+                    Problem::Limit { what: "parameters of an action", value, limit },
+                ));
             }
             for param in list {
                 let width = param.need("bitwidth")?.count("a parameter's width", MAX_FIELD_BITS)?;
@@ -42,7 +46,10 @@ impl Importer {
             starts.push(body.len());
             if body.len() > MAX_STATEMENTS {
                 let (value, limit) = (body.len() as u64, MAX_STATEMENTS as u64);
-                return Err(Fault::new(primitive, Problem::Limit { what: "statements of an action", value, limit }));
+                return Err(Fault::new(
+                    primitive,
+                    Problem::Limit { what: "statements of an action", value, limit },
+                ));
             }
             match primitive.need_str("op")? {
                 "_jump" => {

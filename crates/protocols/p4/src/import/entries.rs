@@ -1,8 +1,8 @@
 //! Default entries and the entries that come with a program.
 
 use super::Importer;
+use super::constant::{hex, hex_unsigned, low_bits};
 use super::error::{Fault, Problem, Result};
-use super::expr::{hex, hex_unsigned, low_bits};
 use super::json::Json;
 use super::tables::match_kind;
 use crate::ir::{ActionCall, ActionId, InitialEntry, KeyField, MatchKind, Table, TableKind};
@@ -46,10 +46,18 @@ impl Importer {
             let at = entry.need("match_key")?;
             let fields = at.items()?;
             if fields.len() != table.key.len() {
-                return Fault::count(at, "fields of the match key", table.key.len().to_string(), fields.len());
+                return Fault::count(
+                    at,
+                    "fields of the match key",
+                    table.key.len().to_string(),
+                    fields.len(),
+                );
             }
-            let key: Vec<MatchParam> =
-                fields.iter().zip(&table.key).map(|(at, field)| match_param(at, field)).collect::<Result<_>>()?;
+            let key: Vec<MatchParam> = fields
+                .iter()
+                .zip(&table.key)
+                .map(|(at, field)| match_param(at, field))
+                .collect::<Result<_>>()?;
             let priority = match entry.get("priority") {
                 Some(priority) => priority.count("a priority", i32::MAX as u32)?,
                 // In the order in which they stand, if nothing is said.
@@ -57,7 +65,10 @@ impl Importer {
             };
             let priority = if with_priority { priority } else { 0 };
             if !seen.insert((fingerprint(&key), priority)) {
-                return Err(Fault::new(entry, Problem::Duplicate { kind: "entry of table", name: table.name.clone() }));
+                return Err(Fault::new(
+                    entry,
+                    Problem::Duplicate { kind: "entry of table", name: table.name.clone() },
+                ));
             }
             let call = self.call(entry.need("action_entry")?, table)?;
             table.entries.push(InitialEntry { key, call, priority });
@@ -97,7 +108,8 @@ fn match_param(item: &Json<'_>, field: &KeyField) -> Result<MatchParam> {
     let at = item.need("match_type")?;
     let kind = match_kind(at)?;
     if kind != field.kind {
-        let text = format!("the entry matches field '{}' by '{}', the table by another kind", field.name, at.str()?);
+        let text =
+            format!("the entry matches field '{}' by '{}', the table by another kind", field.name, at.str()?);
         return Fault::value(at, text);
     }
     let width = field.width;

@@ -4,13 +4,14 @@
 //! everywhere. So each sub-expression is read with its type, and conversions are put in where the reader wants the
 //! other one.
 
+use super::constant::hex;
 use super::error::{Fault, Problem, Result, nearest};
 use super::json::{Json, Kind};
-use super::{Importer, MAX_CONSTANT_BITS, MAX_EXPRESSION_DEPTH, MAX_FIELD_BITS};
+use super::{Importer, MAX_EXPRESSION_DEPTH, MAX_FIELD_BITS};
 use crate::ir::{
-    BinaryOp, Expr, FieldRef, HeaderId, HeaderRef, RegisterId, StackId, UnaryOp, UnionRef, UnionStackId, Width,
+    BinaryOp, Expr, FieldRef, HeaderId, HeaderRef, RegisterId, StackId, UnaryOp, UnionRef, UnionStackId,
+    Width,
 };
-use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{ToPrimitive, Zero};
 
 /// Where an expression stands: what it may refer to.
@@ -166,72 +167,6 @@ fn not(value: Expr) -> Expr {
     Expr::Unary(UnaryOp::Not, Box::new(value))
 }
 
-/// A constant written in hexadecimal, as text (perhaps with a minus sign) or, as some p4c versions do, as a number.
-pub(super) fn hex(at: &Json<'_>) -> Result<BigInt> {
-    if let Kind::Int(value) = at.kind {
-        return Ok(value.into());
-    }
-    let text = at.str()?;
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(rest) => (Sign::Minus, rest),
-        None => (Sign::Plus, text),
-    };
-    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(digits);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Fault::value(at, format!("{} is no hexadecimal number", at.describe()));
-    }
-    let bits = digits.len() as u64 * 4;
-    if bits > MAX_CONSTANT_BITS {
-        let problem = Problem::Limit { what: "bits of a constant", value: bits, limit: MAX_CONSTANT_BITS };
-        return Err(Fault::new(at, problem));
-    }
-    let digits: Vec<u8> = digits.bytes().map(|b| char::from(b).to_digit(16).unwrap_or(0) as u8).collect();
-    let magnitude = BigUint::from_radix_be(&digits, 16).unwrap_or_default();
-    Ok(BigInt::from_biguint(if magnitude.is_zero() { Sign::NoSign } else { sign }, magnitude))
-}
-
-/// A constant that is not negative.
-pub(super) fn hex_unsigned(at: &Json<'_>) -> Result<BigUint> {
-    match hex(at)?.to_biguint() {
-        Some(value) => Ok(value),
-        None => Fault::value(at, format!("{} is negative", at.describe())),
-    }
-}
-
-/// A constant's bytes, as many as its text has (`0x0800` is two).
-pub(super) fn hex_bytes(at: &Json<'_>) -> Result<Vec<u8>> {
-    let text = at.str()?;
-    if text.starts_with('-') {
-        return Fault::value(at, format!("{} is negative", at.describe()));
-    }
-    let value = hex(at)?;
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text).len();
-    let count = digits.div_ceil(2);
-    let bytes = value.magnitude().to_bytes_be();
-    let bytes: &[u8] = if value.is_zero() { &[] } else { &bytes };
-    let mut padded = vec![0; count.saturating_sub(bytes.len())];
-    padded.extend_from_slice(bytes);
-    Ok(padded)
-}
-
-/// A constant that fits 32 bits.
-pub(super) fn hex_u32(at: &Json<'_>, what: &'static str) -> Result<u32> {
-    let value = hex_unsigned(at)?;
-    match value.to_u32() {
-        Some(value) => Ok(value),
-        None => {
-            let value = value.to_u64().unwrap_or(u64::MAX);
-            Err(Fault::new(at, Problem::Limit { what, value, limit: u32::MAX.into() }))
-        }
-    }
-}
-
-/// The low bits of a number, negative ones in two's complement.
-pub(super) fn low_bits(value: &BigInt, width: u32) -> BigUint {
-    let modulus = BigInt::from(1) << width;
-    num_integer::Integer::mod_floor(value, &modulus).to_biguint().unwrap_or_default()
-}
-
 impl Importer {
     /// A number.
     pub(super) fn int(&self, at: &Json<'_>, context: &Context) -> Result<Expr> {
@@ -308,9 +243,9 @@ impl Importer {
         }
         match alias() {
             Some(field) => Ok(FieldOrValid::Field(field.into())),
-            None => self.field_index(ty, field).map(|index| {
-                FieldOrValid::Field(FieldRef { header: id.into(), field: index })
-            }),
+            None => self
+                .field_index(ty, field)
+                .map(|index| FieldOrValid::Field(FieldRef { header: id.into(), field: index })),
         }
     }
 
@@ -360,9 +295,11 @@ impl Importer {
     pub(super) fn target_field(&self, at: &Json<'_>, context: &Context) -> Result<FieldRef> {
         match self.target(at, context)? {
             Target::Field(field) => Ok(field),
-            Target::Register(..) => {
-                Fault::unsupported(at, "a register as destination here", "only assignments write registers so")
-            }
+            Target::Register(..) => Fault::unsupported(
+                at,
+                "a register as destination here",
+                "only assignments write registers so",
+            ),
         }
     }
 
@@ -419,7 +356,10 @@ impl Importer {
                 let (header, fields) = context.own.unwrap_or((HeaderId(0), 0));
                 let index = value.count("a field's position", u32::MAX)?;
                 if index >= fields {
-                    return Fault::value(value, "a length can depend only on the fields before the varbit one");
+                    return Fault::value(
+                        value,
+                        "a length can depend only on the fields before the varbit one",
+                    );
                 }
                 Value::Int(Expr::Field(FieldRef { header: header.into(), field: index }))
             }
@@ -440,7 +380,10 @@ impl Importer {
             "lookahead" if context.parser => Value::Int(self.lookahead(value)?.0),
             other => {
                 let nearest = nearest(other, TYPES);
-                return Err(Fault::new(ty, Problem::Unknown { kind: "operand type", name: other.into(), nearest }));
+                return Err(Fault::new(
+                    ty,
+                    Problem::Unknown { kind: "operand type", name: other.into(), nearest },
+                ));
             }
         })
     }
@@ -487,7 +430,13 @@ impl Importer {
 
     /// An operand of an operation.
     #[inline(never)]
-    fn operand_truth(&self, at: &Json<'_>, key: &'static str, context: &Context, depth: usize) -> Result<Expr> {
+    fn operand_truth(
+        &self,
+        at: &Json<'_>,
+        key: &'static str,
+        context: &Context,
+        depth: usize,
+    ) -> Result<Expr> {
         let operand = at.need(key)?;
         let value = self.value(operand, context, depth + 1)?;
         self.as_bool(operand, value)
@@ -629,7 +578,8 @@ impl Importer {
                 }))
             }
             Value::UnionStack(stack) => {
-                let fixed = constant.and_then(|index| self.program.union_stacks[stack.at()].elements.get(index));
+                let fixed =
+                    constant.and_then(|index| self.program.union_stacks[stack.at()].elements.get(index));
                 Ok(Value::Union(match fixed {
                     Some(&element) => UnionRef::Union(element),
                     None => UnionRef::Element(stack, Box::new(index)),
@@ -688,7 +638,9 @@ impl Importer {
         match self.value(right, context, depth + 1)? {
             Value::Int(Expr::Int(width)) => match width.to_u32() {
                 Some(width @ 1..=MAX_FIELD_BITS) => Ok(width),
-                _ => Fault::value(right, format!("a cast to {width} bits: 1 to {MAX_FIELD_BITS} are possible")),
+                _ => {
+                    Fault::value(right, format!("a cast to {width} bits: 1 to {MAX_FIELD_BITS} are possible"))
+                }
             },
             _ => Fault::value(right, "a cast's width must be a constant"),
         }
@@ -736,7 +688,10 @@ impl Importer {
         let fields = |ty: crate::ir::HeaderTypeId| &self.program.header_types[ty.at()].fields;
         left == right
             || fields(left).len() == fields(right).len()
-                && fields(left).iter().zip(fields(right)).all(|(l, r)| l.width == r.width && l.signed == r.signed)
+                && fields(left)
+                    .iter()
+                    .zip(fields(right))
+                    .all(|(l, r)| l.width == r.width && l.signed == r.signed)
     }
 
     /// The union type behind a reference.
@@ -757,31 +712,5 @@ impl Importer {
         let stack = |id: UnionStackId| &self.program.union_stacks[id.at()].elements;
         let ty = |id: UnionStackId| self.names.type_of_union[stack(id)[0].at()];
         stack(left).len() == stack(right).len() && ty(left) == ty(right)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(text: &str) -> Json<'_> {
-        Json { at: 0, kind: Kind::Str(text.into()) }
-    }
-
-    #[test]
-    fn hexadecimal_constants() {
-        assert_eq!(hex(&text("0x0800")).unwrap(), BigInt::from(0x800));
-        assert_eq!(hex(&text("-0x1")).unwrap(), BigInt::from(-1));
-        assert_eq!(hex(&text("ff")).unwrap(), BigInt::from(255));
-        for bad in ["", "0x", "-", "0xg", "--1", "0x-1", "+1", " 1"] {
-            assert!(hex(&text(bad)).is_err(), "{bad:?}");
-        }
-        assert!(hex(&text(&format!("0x{}", "f".repeat(16385)))).is_err());
-        assert_eq!(hex_bytes(&text("0x0800")).unwrap(), [8, 0]);
-        assert_eq!(hex_bytes(&text("0x800")).unwrap(), [8, 0]);
-        assert_eq!(hex_bytes(&text("0x000000")).unwrap(), [0, 0, 0]);
-        assert_eq!(hex_bytes(&text("0a")).unwrap(), [10]);
-        assert_eq!(low_bits(&BigInt::from(-1), 9), BigUint::from(511_u32));
-        assert_eq!(low_bits(&BigInt::from(0x1ff), 8), BigUint::from(255_u32));
     }
 }

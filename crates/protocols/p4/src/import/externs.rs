@@ -1,14 +1,15 @@
 //! Counters, meters, registers, calculations, checksums, lists, PSA externs.
 
+use super::constant::{hex_u32, hex_unsigned, low_bits};
 use super::error::{Fault, Problem, Result, nearest};
-use super::expr::{Context, FieldOrValid, hex_unsigned, hex_u32, low_bits};
+use super::expr::{Context, FieldOrValid};
 use super::json::Json;
 use super::names::{Extern, Numbers};
 use super::{Importer, MAX_ARRAY_SIZE, MAX_FIELD_BITS, MAX_METER_RATES};
 use crate::ir::{
-    CalcInput, Calculation, CalculationId, Checksum, ChecksumUnitId, CounterArray, CounterId, CrcParameters, Expr,
-    FieldList, FieldListId, FieldRef, HashAlgorithm, HeaderRef, LearnList, LearnListId, ListItem, MeterArray,
-    MeterId, MeterUnit, RegisterArray, RegisterId, UnaryOp,
+    CalcInput, Calculation, CalculationId, Checksum, ChecksumUnitId, CounterArray, CounterId, CrcParameters,
+    Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HeaderRef, LearnList, LearnListId, ListItem,
+    MeterArray, MeterId, MeterUnit, RegisterArray, RegisterId, UnaryOp,
 };
 
 /// bmv2's hash functions.
@@ -43,7 +44,10 @@ fn algorithm(at: &Json<'_>) -> Result<HashAlgorithm> {
     match CrcParameters::named(name) {
         Some(crc) => Ok(HashAlgorithm::Crc(crc)),
         None => {
-            let nearest = nearest(name, ALGORITHMS.iter().map(|a| a.0).chain(crate::hash::crc::NAMED.iter().map(|c| c.0)));
+            let nearest = nearest(
+                name,
+                ALGORITHMS.iter().map(|a| a.0).chain(crate::hash::crc::NAMED.iter().map(|c| c.0)),
+            );
             Err(Fault::new(at, Problem::Unknown { kind: "hash algorithm", name: name.into(), nearest }))
         }
     }
@@ -66,7 +70,7 @@ impl Importer {
             },
             "hexstr" => {
                 let width = item.need("bitwidth")?.count("a constant's width", MAX_FIELD_BITS)?;
-                let value = low_bits(&super::expr::hex(item.need("value")?)?, width);
+                let value = low_bits(&super::constant::hex(item.need("value")?)?, width);
                 (CalcInput::Const { value, width }, width)
             }
             "header" => {
@@ -76,7 +80,10 @@ impl Importer {
             "payload" => (CalcInput::Payload, 0),
             other => {
                 let nearest = nearest(other, ["field", "hexstr", "header", "payload"]);
-                return Err(Fault::new(ty, Problem::Unknown { kind: "input type", name: other.into(), nearest }));
+                return Err(Fault::new(
+                    ty,
+                    Problem::Unknown { kind: "input type", name: other.into(), nearest },
+                ));
             }
         })
     }
@@ -95,7 +102,8 @@ impl Importer {
 
     pub(super) fn field_lists(&mut self, root: &Json<'_>) -> Result<()> {
         for item in root.list("field_lists")? {
-            let number = self.names.field_lists.add(item, FieldListId::from(self.program.field_lists.len()))?;
+            let number =
+                self.names.field_lists.add(item, FieldListId::from(self.program.field_lists.len()))?;
             let mut items = Vec::new();
             for element in item.list("elements")? {
                 let ty = element.need("type")?;
@@ -103,7 +111,7 @@ impl Importer {
                     "field" => ListItem::Field(self.field(element.need("value")?)?),
                     "hexstr" => {
                         let width = element.need("bitwidth")?.count("a constant's width", MAX_FIELD_BITS)?;
-                        let value = low_bits(&super::expr::hex(element.need("value")?)?, width);
+                        let value = low_bits(&super::constant::hex(element.need("value")?)?, width);
                         ListItem::Const { value, width }
                     }
                     other => {
@@ -201,8 +209,15 @@ impl Importer {
             self.take_state(item, u64::from(size) * (16 + 32 * u64::from(rate_count)))?;
             self.names.meters.add(item.need("name")?, name, id)?;
             self.names.free_meter = self.names.free_meter.max(number.saturating_add(1));
-            let meter =
-                MeterArray { name: name.to_owned(), id: number, size, unit, rate_count, direct: None, result };
+            let meter = MeterArray {
+                name: name.to_owned(),
+                id: number,
+                size,
+                unit,
+                rate_count,
+                direct: None,
+                result,
+            };
             self.program.meters.push(meter);
         }
         Ok(())
@@ -291,7 +306,15 @@ impl Importer {
                             self.names.meters.add(item, name, meter)?;
                             let name = name.to_owned();
                             let (direct, result) = (None, None);
-                            self.program.meters.push(MeterArray { name, id, size, unit, rate_count, direct, result });
+                            self.program.meters.push(MeterArray {
+                                name,
+                                id,
+                                size,
+                                unit,
+                                rate_count,
+                                direct,
+                                result,
+                            });
                             meter
                         }
                     };
@@ -312,7 +335,8 @@ impl Importer {
                 }
                 other => {
                     let known = ["Counter", "Meter", "Hash", "InternetChecksum", "Random"];
-                    let hint = nearest(other, known).map(|n| format!(", did you mean '{n}'?")).unwrap_or_default();
+                    let hint =
+                        nearest(other, known).map(|n| format!(", did you mean '{n}'?")).unwrap_or_default();
                     let reason = format!("externs here are {}{hint}", known.join(", "));
                     return Fault::unsupported(ty, format!("extern type '{other}'"), reason);
                 }

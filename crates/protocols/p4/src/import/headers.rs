@@ -6,8 +6,8 @@ use super::json::{Json, Kind};
 use super::names::UnionType;
 use super::{Importer, MAX_FIELD_BITS, MAX_FIELDS, MAX_HEADERS, MAX_PHV_BITS, MAX_VARBIT_BITS};
 use crate::ir::{
-    FieldDef, FieldId, Header, HeaderId, HeaderStack, HeaderType, HeaderTypeId, HeaderUnion, StackId, UnionId,
-    UnionStack, UnionStackId, Width,
+    FieldDef, FieldId, Header, HeaderId, HeaderStack, HeaderType, HeaderTypeId, HeaderUnion, StackId,
+    UnionId, UnionStack, UnionStackId, Width,
 };
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -78,7 +78,12 @@ impl Importer {
             for field in list {
                 let parts = field.items()?;
                 let (2..=4) = parts.len() else {
-                    return Fault::count(field, "a field (name, width, signed, saturating)", "2 to 4", parts.len());
+                    return Fault::count(
+                        field,
+                        "a field (name, width, signed, saturating)",
+                        "2 to 4",
+                        parts.len(),
+                    );
                 };
                 let field_name = parts[0].str()?;
                 if !seen.insert(field_name) {
@@ -116,7 +121,10 @@ impl Importer {
                 };
                 let bits = (u64::from(bytes) * 8).saturating_sub(fixed);
                 if bits == 0 {
-                    return Fault::value(item, format!("max_length {bytes} leaves nothing for the varbit field"));
+                    return Fault::value(
+                        item,
+                        format!("max_length {bytes} leaves nothing for the varbit field"),
+                    );
                 }
                 ty.fields[at].width = Width::Varbit(bits as u32);
             }
@@ -146,7 +154,13 @@ impl Importer {
             }
             self.names.header_numbers.add(item, id)?;
             self.names.headers.add(item.need("name")?, name, id)?;
-            self.program.headers.push(Header { name: name.to_owned(), ty, metadata, union: None, length_exp: None });
+            self.program.headers.push(Header {
+                name: name.to_owned(),
+                ty,
+                metadata,
+                union: None,
+                length_exp: None,
+            });
         }
         Ok(())
     }

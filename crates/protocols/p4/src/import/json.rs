@@ -162,8 +162,16 @@ type Syntax<T> = std::result::Result<T, (usize, SyntaxProblem)>;
 
 /// An array or object that is being read.
 enum Open<'s> {
-    Array { at: u32, items: Vec<Json<'s>> },
-    Object { at: u32, members: Vec<(Cow<'s, str>, Json<'s>)>, names: HashSet<Cow<'s, str>>, key: Cow<'s, str> },
+    Array {
+        at: u32,
+        items: Vec<Json<'s>>,
+    },
+    Object {
+        at: u32,
+        members: Vec<(Cow<'s, str>, Json<'s>)>,
+        names: HashSet<Cow<'s, str>>,
+        key: Cow<'s, str>,
+    },
 }
 
 impl<'s> Open<'s> {
@@ -186,7 +194,9 @@ impl<'s> Reader<'s> {
     fn expected(&self, expected: &'static str) -> (usize, SyntaxProblem) {
         match self.source.get(self.at..).and_then(|rest| rest.chars().next()) {
             None => (self.at, SyntaxProblem::End { expected }),
-            Some(c) => (self.at, SyntaxProblem::Expected { expected, found: format!("'{}'", c.escape_default()) }),
+            Some(c) => {
+                (self.at, SyntaxProblem::Expected { expected, found: format!("'{}'", c.escape_default()) })
+            }
         }
     }
 
@@ -217,7 +227,8 @@ impl<'s> Reader<'s> {
                     self.at += 1;
                     self.space();
                     if self.peek() != Some(b'}') {
-                        let mut object = Open::Object { at, members: Vec::new(), names: HashSet::new(), key: "".into() };
+                        let mut object =
+                            Open::Object { at, members: Vec::new(), names: HashSet::new(), key: "".into() };
                         self.key(&mut object)?;
                         open.push(object);
                         continue;

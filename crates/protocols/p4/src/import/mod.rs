@@ -8,6 +8,7 @@
 //! noted where it is read.
 
 mod action;
+mod constant;
 mod entries;
 mod error;
 mod expr;
@@ -17,12 +18,12 @@ mod json;
 mod names;
 mod parser;
 mod primitive;
-mod target;
 mod tables;
+mod target;
 
 use crate::ir::{Arch, Program};
-pub use error::{ImportError, Place, Problem, SyntaxProblem};
 use error::{Fault, Result};
+pub use error::{ImportError, Place, Problem, SyntaxProblem};
 use json::Json;
 use std::fmt;
 
@@ -58,6 +59,37 @@ pub const MAX_STATE_BYTES: u64 = 4 << 30;
 pub const MAX_STATEMENTS: usize = 1 << 16;
 /// Rates of a meter.
 pub const MAX_METER_RATES: u32 = 16;
+
+/// The members of a program file. `force_arith` and `config_options` tell bmv2 what engines here do not need to know.
+const MEMBERS: [&str; 27] = [
+    "program",
+    "__meta__",
+    "header_types",
+    "headers",
+    "header_stacks",
+    "header_union_types",
+    "header_unions",
+    "header_union_stacks",
+    "field_lists",
+    "errors",
+    "enums",
+    "parsers",
+    "parse_vsets",
+    "deparsers",
+    "meter_arrays",
+    "counter_arrays",
+    "register_arrays",
+    "calculations",
+    "learn_lists",
+    "actions",
+    "pipelines",
+    "checksums",
+    "force_arith",
+    "extern_instances",
+    "field_aliases",
+    "config_options",
+    "source_info",
+];
 
 /// Something in a program that was read, but that its author may want to know of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,10 +131,10 @@ pub fn import_with_notes(json: &str) -> std::result::Result<(Program, Vec<Note>)
     match importer.run(&root) {
         Ok(()) => {
             importer.program.source = json.to_owned();
-            let notes = importer.notes.into_iter().map(|(at, text)| Note {
-                place: error::place_of(at, json, &root),
-                text,
-            });
+            let notes = importer
+                .notes
+                .into_iter()
+                .map(|(at, text)| Note { place: error::place_of(at, json, &root), text });
             Ok((importer.program, notes.collect()))
         }
         Err(fault) => Err(fault.into_error(json, &root)),
@@ -160,7 +192,12 @@ impl Importer {
     }
 
     fn run(&mut self, root: &Json<'_>) -> Result<()> {
-        root.object()?;
+        for (name, value) in root.object()? {
+            if !MEMBERS.contains(&&**name) {
+                let hint = error::nearest(name, MEMBERS).map(|n| format!(", did you mean '{n}'?"));
+                self.note(value, format!("'{name}' is not part of the format{}", hint.unwrap_or_default()));
+            }
+        }
         self.version(root)?;
         if let Some(name) = root.get("program") {
             self.program.name = name.str()?.to_owned();
@@ -203,7 +240,10 @@ impl Importer {
             return Err(Fault::new(version, Problem::Version { major, minor }));
         }
         if minor > MINOR_VERSION {
-            self.note(version, format!("format version {major}.{minor} is newer than {MAJOR_VERSION}.{MINOR_VERSION}"));
+            self.note(
+                version,
+                format!("format version {major}.{minor} is newer than {MAJOR_VERSION}.{MINOR_VERSION}"),
+            );
         }
         Ok(())
     }
@@ -213,7 +253,10 @@ impl Importer {
         self.state_bytes = self.state_bytes.saturating_add(bytes);
         if self.state_bytes > MAX_STATE_BYTES {
             let what = "bytes of counters, meters and registers";
-            return Err(Fault::new(at, Problem::Limit { what, value: self.state_bytes, limit: MAX_STATE_BYTES }));
+            return Err(Fault::new(
+                at,
+                Problem::Limit { what, value: self.state_bytes, limit: MAX_STATE_BYTES },
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Parsers, value sets, deparsers.
 
+use super::constant::{hex, hex_bytes};
 use super::error::{Fault, Problem, Result, nearest};
-use super::expr::{Context, FieldOrValid, Target, hex, hex_bytes};
+use super::expr::{Context, FieldOrValid, Target};
 use super::json::{Json, Kind};
 use super::names::{Numbers, Scope};
 use super::{Importer, MAX_ARRAY_SIZE, MAX_FIELD_BITS, MAX_HEADERS};
@@ -62,8 +63,11 @@ impl Importer {
             for op in state.list("parser_ops")? {
                 self.parser_op(op, &mut ops)?;
             }
-            let key: Vec<(Expr, u32)> =
-                state.list("transition_key")?.iter().map(|part| self.key_part(part)).collect::<Result<_>>()?;
+            let key: Vec<(Expr, u32)> = state
+                .list("transition_key")?
+                .iter()
+                .map(|part| self.key_part(part))
+                .collect::<Result<_>>()?;
             let mut transitions = Vec::new();
             // As in bmv2, the default is tried last wherever it stands, and without one the packet is accepted.
             let mut default = None;
@@ -210,7 +214,10 @@ impl Importer {
             "lookahead" => return self.lookahead(value),
             other => {
                 let nearest = nearest(other, ["field", "stack_field", "union_stack_field", "lookahead"]);
-                return Err(Fault::new(ty, Problem::Unknown { kind: "key type", name: other.into(), nearest }));
+                return Err(Fault::new(
+                    ty,
+                    Problem::Unknown { kind: "key type", name: other.into(), nearest },
+                ));
             }
         };
         if self.is_varbit(&field) {
@@ -221,7 +228,8 @@ impl Importer {
         // Keys are compared as bits: a signed field's sign must not reach above them.
         if self.program.field_def_of_ref(&field).signed {
             let mask = (BigInt::from(1) << width) - 1;
-            let masked = Expr::Binary(crate::ir::BinaryOp::BitAnd, Box::new(value), Box::new(Expr::Int(mask)));
+            let masked =
+                Expr::Binary(crate::ir::BinaryOp::BitAnd, Box::new(value), Box::new(Expr::Int(mask)));
             return Ok((masked, width));
         }
         Ok((value, width))

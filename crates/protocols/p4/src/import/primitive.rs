@@ -1,8 +1,9 @@
 //! Primitives: what actions, parsers and deparsers do.
 
 use super::Importer;
+use super::constant::{hex, hex_u32};
 use super::error::{Fault, Problem, Result, nearest};
-use super::expr::{Context, FieldOrValid, Target, Value, hex, hex_u32};
+use super::expr::{Context, FieldOrValid, Target, Value};
 use super::json::{Json, Kind};
 use super::names::Extern;
 use crate::ir::{
@@ -188,7 +189,9 @@ impl Importer {
             "assign_union" | "assign_header_stack" | "assign_union_stack" => {
                 let [dst, src] = call.exactly::<2>()?;
                 match (self.value(dst, context, 0)?, self.value(src, context, 0)?) {
-                    (Value::Union(dst), Value::Union(src)) if self.union_type(&dst) == self.union_type(&src) => {
+                    (Value::Union(dst), Value::Union(src))
+                        if self.union_type(&dst) == self.union_type(&src) =>
+                    {
                         Stmt::CopyUnion { dst, src }
                     }
                     (Value::Stack(dst), Value::Stack(src)) if self.same_stacks(dst, src) => {
@@ -286,7 +289,11 @@ impl Importer {
                     Some(list) => Stmt::Digest { list },
                     // Number 0 is no digest in bmv2.
                     None if number == 0 => Stmt::NoOp,
-                    None => self.names.learn_lists.numbered(at, number.into()).map(|list| Stmt::Digest { list })?,
+                    None => self
+                        .names
+                        .learn_lists
+                        .numbered(at, number.into())
+                        .map(|list| Stmt::Digest { list })?,
                 }
             }
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
@@ -370,7 +377,13 @@ impl Importer {
     }
 
     /// A copy from or to metadata, which is no header: field by field.
-    fn copy_metadata(&self, at: &Json<'_>, dst: &HeaderRef, src: &HeaderRef, out: &mut Vec<Stmt>) -> Result<()> {
+    fn copy_metadata(
+        &self,
+        at: &Json<'_>,
+        dst: &HeaderRef,
+        src: &HeaderRef,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
         if !self.is_metadata(dst) {
             out.push(Stmt::SetValid(dst.clone()));
         }
@@ -521,7 +534,11 @@ impl Importer {
                     for (index, field) in ty.fields.iter().enumerate() {
                         let Width::Fixed(width) = field.width else {
                             let reason = "the extern takes fields of fixed width";
-                            return Fault::unsupported(item, "a header with a varbit field as extern data", reason);
+                            return Fault::unsupported(
+                                item,
+                                "a header with a varbit field as extern data",
+                                reason,
+                            );
                         };
                         let field = FieldRef { header: header.into(), field: index as u32 };
                         input.push(CalcInput::Expr { value: Expr::Field(field), width });
@@ -530,7 +547,7 @@ impl Importer {
                 "hexstr" => {
                     let value = hex(item.need("value")?)?;
                     let width = item.need("bitwidth")?.count("a width", super::MAX_FIELD_BITS)?;
-                    input.push(CalcInput::Const { value: super::expr::low_bits(&value, width), width });
+                    input.push(CalcInput::Const { value: super::constant::low_bits(&value, width), width });
                 }
                 _ => {
                     let ty = item.need("type")?;

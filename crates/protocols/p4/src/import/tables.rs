@@ -1,13 +1,14 @@
 //! Pipelines: tables, action profiles, conditions, direct action calls, and what follows what.
 
+use super::constant::hex_unsigned;
 use super::error::{Fault, Problem, Result, nearest};
-use super::expr::{Context, FieldOrValid, Value, hex_unsigned};
+use super::expr::{Context, FieldOrValid, Value};
 use super::json::{Json, Kind};
 use super::names::{Numbers, Scope};
 use super::{Importer, MAX_ARRAY_SIZE, MAX_FIELDS};
 use crate::ir::{
-    ActionId, ActionProfile, CounterArray, CounterId, Expr, HeaderRef, KeyField, KeySource, MatchKind, NextNode,
-    Node, NodeId, Pipeline, ProfileId, Selector, Table, TableActions, TableId, TableKind,
+    ActionId, ActionProfile, CounterArray, CounterId, Expr, HeaderRef, KeyField, KeySource, MatchKind,
+    NextNode, Node, NodeId, Pipeline, ProfileId, Selector, Table, TableActions, TableId, TableKind,
 };
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet};
@@ -299,7 +300,10 @@ impl Importer {
         }
         if let Some(entries) = entries_at {
             if table.source != TableActions::Direct {
-                return Fault::value(entries, "a table with an action profile cannot have entries in the program");
+                return Fault::value(
+                    entries,
+                    "a table with an action profile cannot have entries in the program",
+                );
             }
             self.entries(entries, &mut table)?;
             // bmv2 lets nobody touch a table that comes with entries.
@@ -310,7 +314,13 @@ impl Importer {
         Ok(Node::Table { table: id, next })
     }
 
-    fn table_source(&mut self, item: &Json<'_>, name: &str, number: u32, max_size: u32) -> Result<TableActions> {
+    fn table_source(
+        &mut self,
+        item: &Json<'_>,
+        name: &str,
+        number: u32,
+        max_size: u32,
+    ) -> Result<TableActions> {
         let ty = item.need("type")?;
         let with_selector = match ty.str()? {
             "simple" => return Ok(TableActions::Direct),
@@ -318,7 +328,10 @@ impl Importer {
             "indirect_ws" => true,
             other => {
                 let nearest = nearest(other, ["simple", "indirect", "indirect_ws"]);
-                return Err(Fault::new(ty, Problem::Unknown { kind: "table type", name: other.into(), nearest }));
+                return Err(Fault::new(
+                    ty,
+                    Problem::Unknown { kind: "table type", name: other.into(), nearest },
+                ));
             }
         };
         let profile = match (item.get("action_profile"), item.get("act_prof_name")) {
@@ -336,7 +349,10 @@ impl Importer {
             }
         };
         if with_selector && self.program.profiles[profile.at()].selector.is_none() {
-            return Fault::value(item, format!("table '{name}' has groups, but its action profile has no selector"));
+            return Fault::value(
+                item,
+                format!("table '{name}' has groups, but its action profile has no selector"),
+            );
         }
         Ok(TableActions::Profile(profile))
     }
@@ -356,7 +372,10 @@ impl Importer {
             };
             let name = &self.program.actions[action.at()].name;
             if !names.insert(name) {
-                return Err(Fault::new(at, Problem::Duplicate { kind: "action of the table", name: name.clone() }));
+                return Err(Fault::new(
+                    at,
+                    Problem::Duplicate { kind: "action of the table", name: name.clone() },
+                ));
             }
             actions.push(action);
         }
@@ -435,7 +454,8 @@ impl Importer {
             by_action.push((action, node(next)?));
         }
         if members.len() != actions.len() {
-            let known: HashSet<&str> = actions.iter().map(|a| self.program.actions[a.at()].name.as_str()).collect();
+            let known: HashSet<&str> =
+                actions.iter().map(|a| self.program.actions[a.at()].name.as_str()).collect();
             for (name, next) in members {
                 if !known.contains(&**name) {
                     let nearest = nearest(name, known.iter().copied());

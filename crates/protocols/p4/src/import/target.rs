@@ -71,7 +71,8 @@ pub(super) fn arch(root: &Json<'_>) -> Result<Arch> {
     for (key, wanted) in wanted {
         let list = root.list(key)?;
         for wanted in wanted {
-            if !list.iter().any(|item| item.get("name").is_some_and(|n| n.str().is_ok_and(|n| n == *wanted))) {
+            if !list.iter().any(|item| item.get("name").is_some_and(|n| n.str().is_ok_and(|n| n == *wanted)))
+            {
                 let at = root.get(key).unwrap_or(root);
                 return Fault::invalid(at, format!("there is no '{wanted}' among the {key}"));
             }

@@ -4,9 +4,9 @@
 //! belong, jumps stay in their action, constants fit, and pipelines end.
 
 use super::{
-    ActionCall, ActionId, CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, KeySource, ListItem,
-    MatchKind, NextNode, Node, NodeId, ParserOp, Pipeline, Program, StateId, Stmt, TableActions, TransitionMatch,
-    UnaryOp, UnionRef, Width,
+    ActionCall, ActionId, CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, KeySource,
+    ListItem, MatchKind, NextNode, Node, NodeId, ParserOp, Pipeline, Program, StateId, Stmt, TableActions,
+    TransitionMatch, UnaryOp, UnionRef, Width,
 };
 use super::{BinaryOp, HeaderTypeId};
 use crate::key::MatchParam;
@@ -62,7 +62,8 @@ impl Program {
             named("header stack", &stack.name, self.check_elements(&stack.elements, Some(stack.ty)))?;
         }
         for union in &self.unions {
-            let same = rule(union.members.len() == union.member_names.len(), || "names do not fit members".into());
+            let same =
+                rule(union.members.len() == union.member_names.len(), || "names do not fit members".into());
             named("header union", &union.name, same.and(self.check_elements(&union.members, None)))?;
         }
         for stack in &self.union_stacks {
@@ -437,14 +438,20 @@ impl Program {
                 match &transition.when {
                     TransitionMatch::Default | TransitionMatch::ValueSet(_, None) => {}
                     TransitionMatch::Masked(parts) => {
-                        rule(parts.len() == widths.len(), || "a transition's parts do not fit the key".into())?;
+                        rule(parts.len() == widths.len(), || {
+                            "a transition's parts do not fit the key".into()
+                        })?;
                         for ((value, mask), &width) in parts.iter().zip(&widths) {
                             fits(mask, width)?;
-                            rule(&(value & mask) == value, || "a transition's value has bits not masked".into())?;
+                            rule(&(value & mask) == value, || {
+                                "a transition's value has bits not masked".into()
+                            })?;
                         }
                     }
                     TransitionMatch::ValueSet(_, Some(masks)) => {
-                        rule(masks.len() == widths.len(), || "a value set's mask does not fit the key".into())?;
+                        rule(masks.len() == widths.len(), || {
+                            "a value set's mask does not fit the key".into()
+                        })?;
                     }
                 }
                 if let TransitionMatch::ValueSet(set, _) = &transition.when {
@@ -469,7 +476,9 @@ impl Program {
             match &key.source {
                 KeySource::Field(field) => {
                     self.field_ref(field, OUTSIDE)?;
-                    rule(self.field_def_of_ref(field).bits() == key.width, || format!("width of '{}'", key.name))?;
+                    rule(self.field_def_of_ref(field).bits() == key.width, || {
+                        format!("width of '{}'", key.name)
+                    })?;
                 }
                 KeySource::Valid(header) => {
                     self.header_ref(header, OUTSIDE)?;
@@ -535,7 +544,9 @@ impl Program {
                 Node::Call { action, .. } => {
                     index(action.at(), &self.actions, "action")?;
                     let action = &self.actions[action.at()];
-                    rule(action.params.is_empty(), || format!("'{}' is called without arguments", action.name))?;
+                    rule(action.params.is_empty(), || {
+                        format!("'{}' is called without arguments", action.name)
+                    })?;
                 }
             }
         }
@@ -551,7 +562,9 @@ impl Node {
     /// The nodes that may follow.
     pub fn successors(&self) -> Vec<NodeId> {
         let mut next: Vec<NodeId> = match self {
-            Node::Table { next: NextNode::ByHit { hit, miss }, .. } => [*hit, *miss].into_iter().flatten().collect(),
+            Node::Table { next: NextNode::ByHit { hit, miss }, .. } => {
+                [*hit, *miss].into_iter().flatten().collect()
+            }
             Node::Table { next: NextNode::ByAction { by_action, default }, .. } => {
                 by_action.iter().map(|(_, next)| *next).chain([*default]).flatten().collect()
             }

@@ -1,8 +1,8 @@
 //! The things a program declares: headers, parsers, actions, tables, externs.
 
 use super::{
-    ActionId, CalcInput, CalculationId, CounterId, Expr, FieldRef, HeaderId, HeaderRef, HeaderTypeId, MeterId, NodeId,
-    ParserOp, ProfileId, StateId, Stmt, TableId, UnionId, ValueSetId,
+    ActionId, CalcInput, CalculationId, CounterId, Expr, FieldRef, HeaderId, HeaderRef, HeaderTypeId,
+    MeterId, NodeId, ParserOp, ProfileId, StateId, Stmt, TableId, UnionId, ValueSetId,
 };
 use num_bigint::BigUint;
 

@@ -1,8 +1,8 @@
 //! Statements of actions and of parser states.
 
 use super::{
-    CalculationId, ChecksumUnitId, CounterId, Expr, FieldListId, FieldRef, HashAlgorithm, HeaderRef, LearnListId,
-    MeterId, RegisterId, StackId, UnionRef, UnionStackId,
+    CalculationId, ChecksumUnitId, CounterId, Expr, FieldListId, FieldRef, HashAlgorithm, HeaderRef,
+    LearnListId, MeterId, RegisterId, StackId, UnionRef, UnionStackId,
 };
 use num_bigint::BigUint;
 

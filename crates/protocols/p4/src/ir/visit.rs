@@ -32,7 +32,9 @@ impl Expr {
                 each(field);
                 field.index_read(each);
             }
-            Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => value.fields_read(each),
+            Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => {
+                value.fields_read(each)
+            }
             Expr::Binary(_, left, right) => {
                 left.fields_read(each);
                 right.fields_read(each);

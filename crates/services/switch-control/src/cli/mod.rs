@@ -15,12 +15,13 @@ pub mod parse;
 use crate::nearest;
 use crate::thrift::codec::Value;
 use crate::thrift::schema::Service;
-use crate::thrift::services::{PSA_SWITCH, SIMPLE_PRE_LAG, SIMPLE_SWITCH, STANDARD};
+use crate::thrift::services::{BAREWIRE, PSA_SWITCH, SIMPLE_PRE_LAG, SIMPLE_SWITCH, STANDARD};
+use crate::thrift::types::ENGINE;
 use crate::thrift::{CallError, Calls, Client, Local};
 use barewire_p4::ir::{Arch, Program};
 use barewire_switch::control::Switch;
 use commands::COMMANDS;
-use output::Answer;
+use output::{Answer, Lines};
 use serde_json::{Value as Json, json};
 use std::io::{self, BufRead, Write};
 use std::net::ToSocketAddrs;
@@ -90,6 +91,10 @@ pub struct Session {
     program: Option<Arc<Program>>,
     /// Why there is no program, for messages.
     why_none: String,
+    /// What the command under way says before it asks the switch: it stands before a refusal too.
+    announced: Lines,
+    /// Whether it is a switch of ours, once that is known.
+    ours: Option<bool>,
 }
 
 impl Session {
@@ -108,7 +113,13 @@ impl Session {
 
     /// Talk over a given way to call.
     pub fn over(calls: Box<dyn Calls + Send>) -> Result<Session, CliError> {
-        let mut session = Session { calls, program: None, why_none: String::new() };
+        let mut session = Session {
+            calls,
+            program: None,
+            why_none: String::new(),
+            announced: Lines::default(),
+            ours: None,
+        };
         session.reload()?;
         Ok(session)
     }
@@ -152,6 +163,28 @@ impl Session {
         self.call(&SIMPLE_PRE_LAG, method, args)
     }
 
+    /// Whether the switch is one of ours, with our own service.
+    fn is_ours(&mut self) -> Result<bool, CliError> {
+        if let Some(known) = self.ours {
+            return Ok(known);
+        }
+        let info = self.standard("bm_mgmt_get_info", vec![])?;
+        Ok(*self.ours.insert(info.field(ENGINE).is_some()))
+    }
+
+    /// Call our own service: another switch is not even asked, as some end the connection then.
+    fn own(&mut self, method: &str, args: Vec<Value>) -> Result<Value, CliError> {
+        match self.is_ours()? {
+            true => self.call(&BAREWIRE, method, args),
+            false => Err(CliError::Input("this switch cannot do it: it is no barewire switch".into())),
+        }
+    }
+
+    /// Say what is about to be done.
+    fn announce(&mut self, line: impl std::fmt::Display) {
+        self.announced.say(line);
+    }
+
     /// The service of the program's target.
     fn target(&self) -> &'static Service {
         match &self.program {
@@ -177,6 +210,7 @@ impl Session {
             "?" => "help",
             name => name,
         };
+        self.announced = Lines::default();
         let result = match (shell, COMMANDS.iter().find(|command| command.name == name)) {
             (Some(command), _) => commands::device::shell(command),
             (None, Some(command)) => command.run(self, &words),
@@ -185,16 +219,17 @@ impl Session {
                 Err(CliError::Input(format!("unknown command '{name}'{near}")))
             }
         };
+        let announced = std::mem::take(&mut self.announced).0;
         match result {
             Ok(Answer { text, note, json }) => Outcome {
-                text,
+                text: announced + &text,
                 note,
                 json: json!({"command": name, "ok": true, "result": json}),
                 ok: true,
                 quit: false,
             },
             Err(error) => Outcome {
-                text: format!("{}\n", error.shown()),
+                text: format!("{announced}{}\n", error.shown()),
                 note: None,
                 json: json!({"command": name, "ok": false, "error": error.to_string()}),
                 ok: false,

@@ -15,7 +15,7 @@ use super::target::{Pipeline, Target};
 use barewire_p4::ir::Program;
 use barewire_switch::control::Switch;
 use barewire_switch::prepared::Prepared;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tonic::{Code, Status};
@@ -73,6 +73,9 @@ pub struct Device {
     /// Digests that are sent: P4Info's id and limits, by the switch's number.
     pub(super) digests: RwLock<BTreeMap<u32, (u32, DigestConfig)>>,
     pub(super) acks: Mutex<Acks>,
+    /// Lists of digests that no controller had enabled: the switch's number, the list. Whoever enables the digest starts
+    /// afresh: they count as acknowledged then.
+    pub(super) unclaimed: Mutex<VecDeque<(u32, u64)>>,
     /// What was lost.
     pub lost: Lost,
 }
@@ -95,6 +98,7 @@ impl Device {
             current: RwLock::new(None),
             digests: RwLock::default(),
             acks: Mutex::default(),
+            unclaimed: Mutex::default(),
             lost: Lost::default(),
             switch,
         };
@@ -130,6 +134,17 @@ impl Device {
             target.notes.digests.iter().filter_map(known).collect()
         });
         *self.digests.write().unwrap_or_else(PoisonError::into_inner) = digests;
+        // After the digests are known: whoever adds to the unclaimed looks at them under the same lock.
+        let mut unclaimed = lock(&self.unclaimed);
+        let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
+        unclaimed.retain(|&(number, list)| {
+            let claimed = digests.contains_key(&number);
+            if claimed {
+                // The program may have changed since: nothing is left to acknowledge then.
+                let _ = self.switch.ack_digest(number, list, None);
+            }
+            !claimed
+        });
     }
 
     /// The program that runs.

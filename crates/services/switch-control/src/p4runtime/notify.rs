@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How often acknowledgements that are overdue are looked for.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Lists of digests that nobody enabled which are remembered.
+const MAX_UNCLAIMED: usize = 4096;
+
 /// Pass notifications on until told to stop, or until the switch is gone.
 pub(super) fn run(device: &Arc<Device>, notifications: &Receiver<Notification>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
@@ -40,14 +43,17 @@ impl Device {
             Notification::PacketIn { bytes } => self.packet_in(bytes),
             Notification::Digest(list) => self.digest(&list),
             Notification::Idle(table, handles) => self.idle(table, &handles),
-            Notification::Port { port, up } => {
-                if let Some(live) = &mut lock(&self.forwarding).live {
-                    // A group that was deleted meanwhile does not need the change.
-                    let _ = live.port_changed(port, up);
-                }
-            }
+            Notification::Port { port, up } => self.port_changed(port, up),
             Notification::ProgramSwapped => self.program_swapped(),
             _ => {}
+        }
+    }
+
+    /// A port went up or down.
+    pub(super) fn port_changed(&self, port: u32, up: bool) {
+        if let Some(live) = &mut lock(&self.forwarding).live {
+            // A group that was deleted meanwhile does not need the change.
+            let _ = live.port_changed(port, up);
         }
     }
 
@@ -72,9 +78,19 @@ impl Device {
     }
 
     fn digest(&self, list: &DigestList) {
-        let enabled = self.digests.read().unwrap_or_else(PoisonError::into_inner).get(&list.list).copied();
-        // Digests that no controller enabled are another control plane's.
-        let (Some((id, config)), Some(pipeline)) = (enabled, self.pipeline()) else { return };
+        let (id, config) = {
+            let mut unclaimed = lock(&self.unclaimed);
+            let enabled = self.digests.read().unwrap_or_else(PoisonError::into_inner).get(&list.list).copied();
+            let Some(enabled) = enabled else {
+                // Another control plane's, perhaps.
+                if unclaimed.len() == MAX_UNCLAIMED {
+                    unclaimed.pop_front();
+                }
+                return unclaimed.push_back((list.list, list.buffer));
+            };
+            enabled
+        };
+        let Some(pipeline) = self.pipeline() else { return };
         let Some(digest) = pipeline.index.digests.get(id) else { return };
         let data = list
             .samples

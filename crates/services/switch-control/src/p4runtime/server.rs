@@ -187,6 +187,12 @@ impl GrpcServer {
         &self.device.lost
     }
 
+    /// A port went up or down, for those who watch wires themselves; the switch's own notifications do the same. Members
+    /// of groups that watch the port come and go.
+    pub fn port_changed(&self, port: u32, up: bool) {
+        self.device.port_changed(port, up);
+    }
+
     /// Stop: streams end, requests under way have half a second.
     pub fn stop(mut self) {
         self.end();

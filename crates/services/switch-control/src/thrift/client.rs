@@ -32,14 +32,6 @@ fn detail(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-impl CallError {
-    /// The switch does not know the method (bmv2 does not have our own service).
-    pub fn is_unknown(&self) -> bool {
-        // bmv2's multiplexer closes nothing: it answers by an exception whose text names what it did not find.
-        matches!(self, CallError::Application(_))
-    }
-}
-
 /// A way to call.
 pub trait Calls {
     /// Send a message and wait for its answer.
@@ -127,13 +119,13 @@ impl Calls for Client {
         let mut bytes = Vec::new();
         write_message(&mut bytes, &message);
         self.from.get_mut().write_all(&bytes).map_err(CodecError::Io)?;
-        loop {
-            let reply = read_message(&mut self.from, Limits::REPLY)?;
-            // An answer to an earlier call that was given up.
-            if reply.sequence == self.sequence {
-                return Ok(reply);
-            }
+        let reply = read_message(&mut self.from, Limits::REPLY)?;
+        if reply.sequence != self.sequence {
+            // The answer to a call that was given up: what follows cannot be told apart any more.
+            let late = io::Error::other(format!("answer {} to call {}", reply.sequence, self.sequence));
+            return Err(CodecError::Io(late).into());
         }
+        Ok(reply)
     }
 }
 

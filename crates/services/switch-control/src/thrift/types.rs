@@ -142,6 +142,9 @@ pub static GROUP: Shape = Shape {
     fields: &[field(1, "grp_handle", Ty::I32), field(2, "mbr_handles", Ty::List(&Ty::I32))],
 };
 
+/// The field of [`CONFIG`] that says which engine runs the program: ours alone has it (other readers skip it).
+pub const ENGINE: i16 = 6;
+
 /// The switch as a whole.
 pub static CONFIG: Shape = Shape {
     name: "BmConfig",
@@ -151,6 +154,7 @@ pub static CONFIG: Shape = Shape {
         optional(3, "notifications_socket", Ty::Text),
         optional(4, "elogger_socket", Ty::Text),
         optional(5, "debugger_socket", Ty::Text),
+        optional(ENGINE, "engine", Ty::Text),
     ],
 };
 

@@ -54,9 +54,12 @@ impl Switch {
         let mut control = self.lock_for_write()?;
         let (from, to) = control.store()?.counter_span(c, Range::All)?;
         let value = CounterValue::default();
-        control.send_in_pieces(
-            pieces(from, to, PIECE).map(|(from, to)| StateWrite::Counters { counter: c, from, to, value }),
-        );
+        control.send_in_pieces(pieces(from, to, PIECE).map(|(from, to)| StateWrite::Counters {
+            counter: c,
+            from,
+            to,
+            value,
+        }));
         Ok(())
     }
 
@@ -69,9 +72,12 @@ impl Switch {
         let store = control.store_mut()?;
         let (from, to) = store.meter_span(m, range)?;
         store.set_meter(m, range, rates)?;
-        control.send_in_pieces(
-            pieces(from, to, CHUNK).map(|(from, to)| StateWrite::Meter { meter: m, from, to, rates: rates.to_vec() }),
-        );
+        control.send_in_pieces(pieces(from, to, CHUNK).map(|(from, to)| StateWrite::Meter {
+            meter: m,
+            from,
+            to,
+            rates: rates.to_vec(),
+        }));
         Ok(())
     }
 

@@ -58,7 +58,12 @@ pub trait Replica {
     ///
     /// # Errors
     /// Why not, for people.
-    fn add_port(&mut self, port: u32, uri: &str, opened: Option<Box<dyn Any + Send>>) -> Result<(), ControlError>;
+    fn add_port(
+        &mut self,
+        port: u32,
+        uri: &str,
+        opened: Option<Box<dyn Any + Send>>,
+    ) -> Result<(), ControlError>;
 
     /// Remove a port. What was behind it may be given back, so that it is closed on a control thread.
     ///
@@ -171,16 +176,16 @@ impl EngineLink {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the engine does not catch up within [`ANSWER_TIMEOUT`].
     pub(crate) fn wait_for_room(&self) -> Result<(), ControlError> {
-        let mut polls = 0;
-        let most = ANSWER_TIMEOUT.as_micros() / ROOM_POLL.as_micros();
+        let mut since = None;
         while self.pending() >= MAX_PENDING && self.is_alive() {
-            if polls == 0 {
+            let now = barewire_engine::now();
+            let since = *since.get_or_insert_with(|| {
                 (self.shared.wake)();
-            }
-            if polls > most {
+                now
+            });
+            if u128::from(now.as_nanos() - since.as_nanos()) > ANSWER_TIMEOUT.as_nanos() {
                 return Err(unavailable());
             }
-            polls += 1;
             std::thread::sleep(ROOM_POLL);
         }
         Ok(())
@@ -276,8 +281,12 @@ impl EngineInbox {
                 Message::Writes(writes) => {
                     let (count, mut refused) = (writes.len(), 0);
                     match Arc::try_unwrap(writes) {
-                        Ok(writes) => writes.into_iter().for_each(|w| refused += u64::from(!w.apply(replica))),
-                        Err(writes) => writes.iter().for_each(|w| refused += u64::from(!w.clone().apply(replica))),
+                        Ok(writes) => {
+                            writes.into_iter().for_each(|w| refused += u64::from(!w.apply(replica)))
+                        }
+                        Err(writes) => {
+                            writes.iter().for_each(|w| refused += u64::from(!w.clone().apply(replica)))
+                        }
                     }
                     let garbage = replica.state().map(ProgramState::take_garbage).unwrap_or_default();
                     if !garbage.is_empty() {

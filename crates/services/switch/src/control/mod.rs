@@ -18,9 +18,9 @@ mod traffic;
 use barewire_p4::ir::{ActionId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use barewire_p4::key::MatchParam;
 
+pub use crate::pre::{McDump, McNode};
 pub use barewire_p4::ir::ActionCall;
 pub use barewire_p4_state::TableAction;
-pub use crate::pre::{McDump, McNode};
 pub use link::{EngineInbox, EngineLink, Replica};
 pub use switch::{Info, PortOpener, Switch, SwitchConfig};
 pub use tables::{NewEntry, TableWrite};

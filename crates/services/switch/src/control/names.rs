@@ -3,8 +3,8 @@
 use super::switch::{Result, Switch};
 use super::{ControlError, ErrorKind};
 use barewire_p4::ir::{
-    ActionId, CalculationId, CounterId, LearnListId, MeterId, ProfileId, Program, RegisterId, TableActions, TableId,
-    ValueSetId,
+    ActionId, CalculationId, CounterId, LearnListId, MeterId, ProfileId, Program, RegisterId, TableActions,
+    TableId, ValueSetId,
 };
 
 /// Which of the names is meant.
@@ -27,7 +27,8 @@ pub(crate) fn resolve<'a>(
         [] => {
             // Short names are what people type.
             let short = |full: &'a str| full.rsplit('.').next().unwrap_or(full);
-            let known: Vec<&str> = if name.contains('.') { names.collect() } else { names.map(short).collect() };
+            let known: Vec<&str> =
+                if name.contains('.') { names.collect() } else { names.map(short).collect() };
             let hint = if known.is_empty() {
                 format!("the program has no {what}")
             } else {
@@ -165,7 +166,8 @@ impl Switch {
     /// [`ErrorKind::InvalidLearnList`].
     pub fn learn_list(&self, name_or_id: &str) -> Result<LearnListId> {
         self.named(|p| {
-            let numbered = name_or_id.parse().ok().and_then(|id: u32| p.learn_lists.iter().position(|l| l.id == id));
+            let numbered =
+                name_or_id.parse().ok().and_then(|id: u32| p.learn_lists.iter().position(|l| l.id == id));
             if let Some(at) = numbered {
                 return Ok(LearnListId::from(at));
             }

@@ -100,7 +100,9 @@ impl Switch {
             truncate_bytes: session.truncate_bytes,
         };
         let queue = |write: &Write| match *write {
-            Write::QueueDepth { port, priority, packets } => Some(SavedQueue::Depth { port, priority, packets }),
+            Write::QueueDepth { port, priority, packets } => {
+                Some(SavedQueue::Depth { port, priority, packets })
+            }
             Write::QueueRate { port, priority, pps } => Some(SavedQueue::Rate { port, priority, pps }),
             _ => None,
         };
@@ -129,8 +131,8 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::Other`] for what is no such JSON, with the line; else as the single writes, with the place in front.
     pub fn restore_state(&self, json: &str) -> Result<()> {
-        let saved: Saved =
-            serde_json::from_str(json).map_err(|error| bad(format!("the saved state is not readable: {error}")))?;
+        let saved: Saved = serde_json::from_str(json)
+            .map_err(|error| bad(format!("the saved state is not readable: {error}")))?;
         if saved.format != FORMAT || saved.version != VERSION {
             return Err(bad(format!(
                 "this is '{}' version {}; '{FORMAT}' version {VERSION} is understood",
@@ -141,12 +143,18 @@ impl Switch {
         let store = Store::restore(Arc::clone(&program), saved.store, self.time_us())?;
         let SavedPre { groups, nodes, lags } = saved.replication;
         let owned: Vec<u32> = nodes.iter().filter(|node| node.owned).map(|node| node.handle).collect();
-        let node = |node: SavedNode| {
-            McNode { handle: node.handle, rid: node.rid, ports: node.ports, lags: node.lags, group: None }
+        let node = |node: SavedNode| McNode {
+            handle: node.handle,
+            rid: node.rid,
+            ports: node.ports,
+            lags: node.lags,
+            group: None,
         };
         let dump = McDump { groups, nodes: nodes.into_iter().map(node).collect(), lags };
         let pre = Pre::from_dump(self.inner.config.replication, &dump, &owned)?;
-        if let Some(mirror) = saved.mirrors.iter().find(|mirror| mirror.id > super::traffic::MAX_MIRROR_SESSION) {
+        if let Some(mirror) =
+            saved.mirrors.iter().find(|mirror| mirror.id > super::traffic::MAX_MIRROR_SESSION)
+        {
             return Err(ControlError::new(
                 ErrorKind::InvalidSession,
                 format!("mirror session {} is out of range", mirror.id),

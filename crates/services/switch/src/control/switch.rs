@@ -165,7 +165,8 @@ impl Control {
     /// Set one thing on the first engine, and nothing on the others: reads sum over all.
     pub(super) fn send_shares(&mut self, value: CounterValue, write: impl Fn(CounterValue) -> StateWrite) {
         let mut share = value;
-        self.links.retain(|link| link.write(&Arc::new(vec![Write::State(write(std::mem::take(&mut share)))])));
+        self.links
+            .retain(|link| link.write(&Arc::new(vec![Write::State(write(std::mem::take(&mut share)))])));
     }
 
     /// Send writes of many elements each to all engines, one at a time, so that no engine is held up for long.
@@ -248,7 +249,10 @@ impl Switch {
             let weak = Arc::downgrade(&inner);
             let sweeper = std::thread::Builder::new().name("switch-sweep".into());
             sweeper.spawn(move || sweep_until_ended(&weak, &ended, interval)).map_err(|error| {
-                ControlError::new(ErrorKind::Other, format!("the sweeper's thread could not be started: {error}"))
+                ControlError::new(
+                    ErrorKind::Other,
+                    format!("the sweeper's thread could not be started: {error}"),
+                )
             })?;
         }
         Ok(Switch { inner })
@@ -293,7 +297,10 @@ impl Switch {
     }
 
     /// Change the control data; what comes out goes to all engines, in the order in which changes were made.
-    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Control, &mut Vec<Write>) -> Result<T>) -> Result<T> {
+    pub(super) fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Control, &mut Vec<Write>) -> Result<T>,
+    ) -> Result<T> {
         let mut control = self.lock_for_write()?;
         let mut out = Vec::new();
         let result = change(&mut control, &mut out);
@@ -302,7 +309,10 @@ impl Switch {
     }
 
     /// Change the running program's master copy.
-    pub(super) fn write_store<T>(&self, change: impl FnOnce(&mut Store, &mut Vec<Write>) -> Result<T>) -> Result<T> {
+    pub(super) fn write_store<T>(
+        &self,
+        change: impl FnOnce(&mut Store, &mut Vec<Write>) -> Result<T>,
+    ) -> Result<T> {
         self.write(|control, out| change(control.store_mut()?, out))
     }
 
@@ -320,8 +330,12 @@ impl Switch {
     {
         let control = self.lock();
         let question = question(&control)?;
-        let answers: Vec<Answer<T>> =
-            control.links.iter().filter(|link| link.is_alive()).map(|link| link.ask(question.clone())).collect();
+        let answers: Vec<Answer<T>> = control
+            .links
+            .iter()
+            .filter(|link| link.is_alive())
+            .map(|link| link.ask(question.clone()))
+            .collect();
         drop(control);
         if answers.is_empty() {
             return Err(no_engine());
@@ -361,7 +375,10 @@ impl Switch {
                 ));
             }
             if control.staged.is_some() {
-                return Err(ControlError::new(ErrorKind::OngoingSwap, "another program waits to be swapped in"));
+                return Err(ControlError::new(
+                    ErrorKind::OngoingSwap,
+                    "another program waits to be swapped in",
+                ));
             }
             Ok(())
         };
@@ -515,7 +532,9 @@ impl Switch {
         let latest: Vec<(u32, u64)> = indices
             .iter()
             .enumerate()
-            .map(|(at, index)| (*index, hits.iter().filter_map(|hits| hits.get(at)).copied().max().unwrap_or(0)))
+            .map(|(at, index)| {
+                (*index, hits.iter().filter_map(|hits| hits.get(at)).copied().max().unwrap_or(0))
+            })
             .collect();
         let now_us = self.time_us();
         let mut control = self.lock();

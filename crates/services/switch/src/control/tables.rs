@@ -1,9 +1,9 @@
 //! Tables and action profiles: the entries, members and groups of the running program.
 
-use super::link::Replica;
-use super::switch::{CHUNK, Control, PIECE, Result, Switch, WRITE_CHUNK};
 #[cfg(doc)]
 use super::ErrorKind;
+use super::link::Replica;
+use super::switch::{CHUNK, Control, PIECE, Result, Switch, WRITE_CHUNK};
 use super::{CounterValue, Entry, Group, Member};
 use crate::store::{StateWrite, Store, Write, read};
 use barewire_p4::ir::{ActionCall, ProfileId, TableId};
@@ -61,21 +61,22 @@ pub enum TableWrite {
 }
 
 fn apply(store: &mut Store, write: TableWrite, now_us: u64, out: &mut Vec<Write>) -> Result<u64> {
-    let modify = |store: &mut Store, table, handle, action: &TableAction, ttl_ms, cookie, out: &mut Vec<Write>| {
-        if let Some(1..) = ttl_ms {
-            store.check_ageing(table)?;
-        }
-        store.modify_entry(table, handle, action, out)?;
-        if let Some(ttl_ms) = ttl_ms
-            && (ttl_ms != 0 || store.check_ageing(table).is_ok())
-        {
-            store.set_entry_ttl(table, handle, ttl_ms, now_us)?;
-        }
-        if let Some(cookie) = cookie {
-            store.set_entry_cookie(table, handle, cookie)?;
-        }
-        Ok(handle)
-    };
+    let modify =
+        |store: &mut Store, table, handle, action: &TableAction, ttl_ms, cookie, out: &mut Vec<Write>| {
+            if let Some(1..) = ttl_ms {
+                store.check_ageing(table)?;
+            }
+            store.modify_entry(table, handle, action, out)?;
+            if let Some(ttl_ms) = ttl_ms
+                && (ttl_ms != 0 || store.check_ageing(table).is_ok())
+            {
+                store.set_entry_ttl(table, handle, ttl_ms, now_us)?;
+            }
+            if let Some(cookie) = cookie {
+                store.set_entry_cookie(table, handle, cookie)?;
+            }
+            Ok(handle)
+        };
     match write {
         TableWrite::Add { table, entry } => store.add_entry(table, &entry, now_us, out),
         TableWrite::Modify { table, handle, action, ttl_ms, cookie } => {
@@ -98,7 +99,13 @@ impl Switch {
     ///
     /// # Errors
     /// As [`Store::add_entry`].
-    pub fn add_entry(&self, t: TableId, key: Vec<MatchParam>, priority: u32, action: TableAction) -> Result<u64> {
+    pub fn add_entry(
+        &self,
+        t: TableId,
+        key: Vec<MatchParam>,
+        priority: u32,
+        action: TableAction,
+    ) -> Result<u64> {
         self.add_entry_with(t, NewEntry { key, priority, action, ttl_ms: 0, cookie: Vec::new() })
     }
 
@@ -135,15 +142,15 @@ impl Switch {
         let mut writes = writes.into_iter().peekable();
         // Engines must be able to keep up with a batch of any length.
         while writes.peek().is_some() {
-            let some = writes.by_ref().take(WRITE_CHUNK);
             let mut control = match self.lock_for_write() {
                 Ok(control) => control,
                 Err(error) => {
-                    results.extend(some.map(|_| Err(error.clone())));
-                    continue;
+                    results.extend(writes.map(|_| Err(error.clone())));
+                    break;
                 }
             };
-            let mut out = Vec::with_capacity(some.size_hint().0);
+            let some = writes.by_ref().take(WRITE_CHUNK);
+            let mut out = Vec::with_capacity(WRITE_CHUNK);
             match control.store_mut() {
                 Ok(store) => results.extend(some.map(|write| apply(store, write, now_us, &mut out))),
                 Err(error) => results.extend(some.map(|_| Err(error.clone()))),
@@ -252,7 +259,11 @@ impl Switch {
         self.ages_of(t, |store| store.handles(t))
     }
 
-    fn ages_of(&self, t: TableId, which: impl FnOnce(&Store) -> Result<Vec<(u64, u32)>>) -> Result<Vec<(u64, u64)>> {
+    fn ages_of(
+        &self,
+        t: TableId,
+        which: impl FnOnce(&Store) -> Result<Vec<(u64, u32)>>,
+    ) -> Result<Vec<(u64, u64)>> {
         let asked = self.read_store(|store| {
             store.check_ageing(t)?;
             let since = |(handle, index)| Ok((handle, index, store.since_us(t, handle)?));
@@ -400,7 +411,13 @@ impl Switch {
     ///
     /// # Errors
     /// As [`Store::add_group`].
-    pub fn create_group_as(&self, p: ProfileId, id: u32, members: Vec<(u32, u32)>, max_size: u32) -> Result<()> {
+    pub fn create_group_as(
+        &self,
+        p: ProfileId,
+        id: u32,
+        members: Vec<(u32, u32)>,
+        max_size: u32,
+    ) -> Result<()> {
         self.write_store(|store, out| store.add_group(p, Some(id), &members, max_size, out).map(|_| ()))
     }
 

@@ -34,7 +34,10 @@ fn check_list(control: &Control, list: u32) -> Result<()> {
     if lists.iter().any(|l| l.id == list) {
         return Ok(());
     }
-    Err(ControlError::new(ErrorKind::InvalidLearnList, format!("the program has no learn list with number {list}")))
+    Err(ControlError::new(
+        ErrorKind::InvalidLearnList,
+        format!("the program has no learn list with number {list}"),
+    ))
 }
 
 /// Whether a later queue setting covers all that an earlier one set.
@@ -252,7 +255,10 @@ impl Switch {
     pub fn add_port(&self, port: u32, uri: &str) -> Result<()> {
         let links: Vec<_> = self.lock().links.iter().filter(|link| link.is_alive()).cloned().collect();
         if links.is_empty() {
-            return Err(ControlError::new(ErrorKind::Unavailable, "no engine is running that could serve a port"));
+            return Err(ControlError::new(
+                ErrorKind::Unavailable,
+                "no engine is running that could serve a port",
+            ));
         }
         let mut opened: Vec<Option<Box<dyn Any + Send>>> = match &self.inner.config.open_port {
             Some(open) => open(port, uri, links.len())?.into_iter().map(Some).collect(),
@@ -267,8 +273,10 @@ impl Switch {
                 link.ask(move |replica| replica.add_port(port, &uri, opened))
             })
             .collect();
-        let results: Vec<Result<()>> =
-            answers.into_iter().map(|answer| answer.wait_for(PORT_TIMEOUT).and_then(|result| result)).collect();
+        let results: Vec<Result<()>> = answers
+            .into_iter()
+            .map(|answer| answer.wait_for(PORT_TIMEOUT).and_then(|result| result))
+            .collect();
         let Some(error) = results.iter().find_map(|result| result.clone().err()) else { return Ok(()) };
         // On all engines or on none.
         for (link, result) in links.iter().zip(&results) {
@@ -289,8 +297,10 @@ impl Switch {
         if links.is_empty() {
             return Err(ControlError::new(ErrorKind::InvalidPort, format!("there is no port {port}")));
         }
-        let answers: Vec<_> =
-            links.iter().map(|link| link.ask(move |replica: &mut dyn Replica| replica.remove_port(port))).collect();
+        let answers: Vec<_> = links
+            .iter()
+            .map(|link| link.ask(move |replica: &mut dyn Replica| replica.remove_port(port)))
+            .collect();
         let results: Vec<Result<()>> =
             answers.into_iter().map(|a| a.wait_for(PORT_TIMEOUT)?.map(drop)).collect();
         results.into_iter().collect()
@@ -361,7 +371,9 @@ mod tests {
     #[test]
     fn a_wider_queue_setting_covers_a_narrower_one() {
         assert!(covers((None, None), (Some(1), Some(2))) && covers((Some(1), None), (Some(1), Some(2))));
-        assert!(covers((None, Some(2)), (Some(1), Some(2))) && covers((Some(1), Some(2)), (Some(1), Some(2))));
+        assert!(
+            covers((None, Some(2)), (Some(1), Some(2))) && covers((Some(1), Some(2)), (Some(1), Some(2)))
+        );
         assert!(!covers((Some(1), None), (None, None)) && !covers((Some(1), None), (Some(2), None)));
         assert!(!covers((None, Some(2)), (Some(1), None)) && !covers((Some(1), Some(2)), (Some(1), None)));
     }

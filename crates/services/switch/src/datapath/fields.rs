@@ -15,7 +15,9 @@ impl Meta {
 
     /// The field by the header's and its own name, or its alias; absent if the program has none.
     pub fn find(program: &Program, layout: &Layout, header: &str, field: &str) -> Meta {
-        let Some(id) = program.plain_field(header, field).or_else(|| program.field(&format!("{header}.{field}"))) else {
+        let Some(id) =
+            program.plain_field(header, field).or_else(|| program.field(&format!("{header}.{field}")))
+        else {
             return Meta::ABSENT;
         };
         match layout.place(id) {

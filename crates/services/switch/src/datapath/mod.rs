@@ -54,11 +54,20 @@ pub struct TargetConfig {
     pub priorities: usize,
     /// How many groups and nodes may be stored.
     pub replication: PreLimits,
+    /// Pass checksums and segmentation that a sender left to an offload on to the next port, instead of finishing
+    /// checksums first. The program then must not look at transport checksums.
+    pub pass_offloads: bool,
 }
 
 impl Default for TargetConfig {
     fn default() -> Self {
-        TargetConfig { drop_port: 511, cpu_port: None, priorities: 1, replication: PreLimits::default() }
+        TargetConfig {
+            drop_port: 511,
+            cpu_port: None,
+            priorities: 1,
+            replication: PreLimits::default(),
+            pass_offloads: false,
+        }
     }
 }
 
@@ -225,6 +234,14 @@ impl Datapath {
         &mut self.exec
     }
 
+    /// From now on headers that are not valid begin with noise instead of zeros, until another program is installed:
+    /// for tests with an interpreter, to tell what a program makes of bits that it must not read.
+    pub fn disturb(&mut self, seed: u64) {
+        let mut noise = barewire_base::Prng::new(seed);
+        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, || noise.next_u64());
+        self.spare.clear();
+    }
+
     /// The configuration.
     pub fn config(&self) -> &TargetConfig {
         &self.config
@@ -243,7 +260,9 @@ impl Datapath {
         if self.idle {
             return self.drop(DropReason::NoProgram);
         }
-        if let ChecksumState::Partial { .. } = frame.checksum() {
+        if !self.config.pass_offloads
+            && let ChecksumState::Partial { .. } = frame.checksum()
+        {
             // The program may move or rewrite what the sum covers, so it is finished before the program sees it.
             if !finish_checksum(&mut frame) {
                 self.drop(DropReason::UnfinishedChecksum);

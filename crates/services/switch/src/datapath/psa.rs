@@ -23,7 +23,13 @@ mod path {
 }
 
 impl Datapath {
-    pub(super) fn psa_receive<O: Output>(&mut self, fields: &PsaFields, port: u32, frame: Frame, out: &mut O) {
+    pub(super) fn psa_receive<O: Output>(
+        &mut self,
+        fields: &PsaFields,
+        port: u32,
+        frame: Frame,
+        out: &mut O,
+    ) {
         fields.ip_packet_path.set(&mut self.phv, path::NORMAL);
         fields.ip_ingress_port.set(&mut self.phv, u64::from(port));
         self.psa_ingress(fields, frame, out);

@@ -78,7 +78,12 @@ impl Queues {
             || self.ports.iter().any(|p| p.queues.iter().any(|q| q.gap_ns != 0));
     }
 
-    fn each(&mut self, port: Option<u32>, priority: Option<usize>, mut change: impl FnMut(&mut usize, &mut u64)) {
+    fn each(
+        &mut self,
+        port: Option<u32>,
+        priority: Option<usize>,
+        mut change: impl FnMut(&mut usize, &mut u64),
+    ) {
         let chosen = |at: usize| priority.is_none_or(|p| p == at);
         match port {
             None => {
@@ -153,7 +158,8 @@ impl Queues {
                 self.queued -= 1;
                 if queue.gap_ns > 0 {
                     // From when it was due, so that a late turn does not lower the rate; but no burst after idleness.
-                    let from = if queue.next.as_nanos() + queue.gap_ns > now.as_nanos() { queue.next } else { now };
+                    let from =
+                        if queue.next.as_nanos() + queue.gap_ns > now.as_nanos() { queue.next } else { now };
                     queue.next = Instant::from_nanos(from.as_nanos() + queue.gap_ns);
                 }
                 return job;

@@ -45,7 +45,9 @@ impl Datapath {
 
         let egress_spec = fields.egress_spec.get(&self.phv);
         let group = fields.mcast_grp.get(&self.phv);
-        if self.phv.slot(slot::CLONE) | self.phv.slot(slot::DIGEST) | self.phv.slot(slot::RESUBMIT) | group != 0 {
+        if self.phv.slot(slot::CLONE) | self.phv.slot(slot::DIGEST) | self.phv.slot(slot::RESUBMIT) | group
+            != 0
+        {
             return self.v1_after_ingress(fields, from, egress_spec, group, frame, out);
         }
         if egress_spec == u64::from(self.config.drop_port) {
@@ -283,8 +285,11 @@ impl Datapath {
 
     #[cold]
     pub(super) fn assertion_failed(&mut self) {
-        let reason =
-            if self.phv.slot(slot::ASSERT) == 1 { DropReason::AssertFailed } else { DropReason::AssumeFailed };
+        let reason = if self.phv.slot(slot::ASSERT) == 1 {
+            DropReason::AssertFailed
+        } else {
+            DropReason::AssumeFailed
+        };
         self.drop(reason);
     }
 

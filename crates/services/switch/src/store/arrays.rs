@@ -2,8 +2,8 @@
 //! contents only the engines have.
 
 use super::{
-    Arc, BigUint, CalculationId, ControlError, ErrorKind, MeterId, MeterRate, Parameters, Program, StateWrite, Store,
-    TableId, ValueSetId, Write, no_table,
+    Arc, BigUint, CalculationId, ControlError, ErrorKind, MeterId, MeterRate, Parameters, Program,
+    StateWrite, Store, TableId, ValueSetId, Write, no_table,
 };
 use crate::control::Range;
 use barewire_p4::ir::{CounterId, RegisterId};
@@ -44,7 +44,10 @@ fn span(name: &str, size: u32, range: Range) -> Result<(u64, u64)> {
 
 fn of_entries(kind: ErrorKind, name: &str, program: &Program, table: TableId) -> ControlError {
     let table = program.tables.get(table.at()).map_or("", |table| table.name.as_str());
-    ControlError::new(kind, format!("'{name}' belongs to the entries of table '{table}': name an entry by its handle"))
+    ControlError::new(
+        kind,
+        format!("'{name}' belongs to the entries of table '{table}': name an entry by its handle"),
+    )
 }
 
 impl Store {
@@ -96,7 +99,9 @@ impl Store {
         if rates.len() != array.rate_count as usize {
             return Err(bad(format!("it has {} rates, {} were given", array.rate_count, rates.len())));
         }
-        if let Some(rate) = rates.iter().find(|rate| !rate.units_per_us.is_finite() || rate.units_per_us < 0.0) {
+        if let Some(rate) =
+            rates.iter().find(|rate| !rate.units_per_us.is_finite() || rate.units_per_us < 0.0)
+        {
             return Err(bad(format!("{} is no rate", rate.units_per_us)));
         }
         if rates.windows(2).any(|two| two[0].units_per_us > two[1].units_per_us) {
@@ -137,7 +142,10 @@ impl Store {
     fn direct_meter(&self, id: TableId) -> Result<MeterId> {
         let table = self.program.tables.get(id.at()).ok_or_else(|| no_table(id))?;
         table.meter.ok_or_else(|| {
-            ControlError::new(ErrorKind::MetersDisabled, format!("table '{}' has no direct meter", table.name))
+            ControlError::new(
+                ErrorKind::MetersDisabled,
+                format!("table '{}' has no direct meter", table.name),
+            )
         })
     }
 
@@ -183,7 +191,10 @@ impl Store {
         if table.counter.is_some() {
             return Ok(());
         }
-        Err(ControlError::new(ErrorKind::CountersDisabled, format!("table '{}' has no direct counter", table.name)))
+        Err(ControlError::new(
+            ErrorKind::CountersDisabled,
+            format!("table '{}' has no direct counter", table.name),
+        ))
     }
 
     /// # Errors
@@ -242,7 +253,12 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind`]: `InvalidValueSetName`, `BadMatchKey`.
-    pub fn value_set_remove(&mut self, id: ValueSetId, value: Vec<BigUint>, out: &mut Vec<Write>) -> Result<()> {
+    pub fn value_set_remove(
+        &mut self,
+        id: ValueSetId,
+        value: Vec<BigUint>,
+        out: &mut Vec<Write>,
+    ) -> Result<()> {
         self.set_value(id, &value)?;
         let values = &mut self.value_sets[id.at()];
         if let Some(at) = values.iter().position(|v| *v == value) {
@@ -281,7 +297,10 @@ impl Store {
         out: &mut Vec<Write>,
     ) -> Result<()> {
         let calculation = self.program.calculations.get(id.at()).ok_or_else(|| {
-            ControlError::new(ErrorKind::InvalidCalculationName, format!("there is no calculation number {}", id.0))
+            ControlError::new(
+                ErrorKind::InvalidCalculationName,
+                format!("there is no calculation number {}", id.0),
+            )
         })?;
         if !parameters.fits(calculation.algorithm) {
             return Err(ControlError::new(
@@ -316,7 +335,10 @@ impl Store {
             }
         }
         for (id, parameters) in &self.hash_parameters {
-            out(StateWrite::HashParameters { calculation: CalculationId(*id), parameters: parameters.clone() });
+            out(StateWrite::HashParameters {
+                calculation: CalculationId(*id),
+                parameters: parameters.clone(),
+            });
         }
     }
 }

@@ -75,7 +75,11 @@ fn param_name(param: &MatchParam) -> &'static str {
 fn normal_param(field: &KeyField, param: &MatchParam) -> std::result::Result<MatchParam, String> {
     let width = field.width;
     let fits = |value: &BigUint| {
-        if value.bits() > u64::from(width) { Err(format!("0x{value:x} is wider than {width} bits")) } else { Ok(()) }
+        if value.bits() > u64::from(width) {
+            Err(format!("0x{value:x} is wider than {width} bits"))
+        } else {
+            Ok(())
+        }
     };
     let counted = |value: &BigUint| field.mask.as_ref().map_or_else(|| value.clone(), |mask| value & mask);
     match (field.kind, param) {
@@ -103,7 +107,9 @@ fn normal_param(field: &KeyField, param: &MatchParam) -> std::result::Result<Mat
                 return Ok(MatchParam::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO });
             }
             if *mask != ones(width) {
-                return Err(format!("the mask of an optional field is 0 or all {width} bits, not 0x{mask:x}"));
+                return Err(format!(
+                    "the mask of an optional field is 0 or all {width} bits, not 0x{mask:x}"
+                ));
             }
             Ok(MatchParam::Ternary { value: counted(value), mask: mask.clone() })
         }

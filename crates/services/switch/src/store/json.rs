@@ -4,8 +4,8 @@
 use super::encode::{check_call, encode_key};
 use super::table::{NewSlot, Packed};
 use super::{
-    Arc, BigUint, CalculationId, ControlError, ErrorKind, MeterId, MeterRate, Parameters, ProfileId, Program, Store,
-    TableId, ValueSetId, has_priority,
+    Arc, BigUint, CalculationId, ControlError, ErrorKind, MeterId, MeterRate, Parameters, ProfileId, Program,
+    Store, TableId, ValueSetId, has_priority,
 };
 use crate::control::{ActionCall, Range};
 use barewire_p4::ir::ActionId;
@@ -198,7 +198,11 @@ fn load_call(program: &Program, allowed: &[ActionId], owner: &str, call: SavedCa
         let names: Vec<&str> = allowed.iter().map(|id| program.actions[id.at()].name.as_str()).collect();
         return Err(ControlError::new(
             ErrorKind::InvalidActionName,
-            format!("{owner} has no action '{}': {}", call.action, barewire_port::suggest(&call.action, &names)),
+            format!(
+                "{owner} has no action '{}': {}",
+                call.action,
+                barewire_port::suggest(&call.action, &names)
+            ),
         ));
     };
     let call = ActionCall { action: *action, args: call.args.into_iter().map(|arg| arg.0).collect() };
@@ -207,11 +211,19 @@ fn load_call(program: &Program, allowed: &[ActionId], owner: &str, call: SavedCa
 }
 
 /// Which of these has this name.
-fn find<'a>(kind: ErrorKind, what: &str, name: &str, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<usize> {
+fn find<'a>(
+    kind: ErrorKind,
+    what: &str,
+    name: &str,
+    mut names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<usize> {
     let all = names.clone();
     names.position(|n| n == name).ok_or_else(|| {
         let all: Vec<&str> = all.collect();
-        ControlError::new(kind, format!("the program has no {what} '{name}': {}", barewire_port::suggest(name, &all)))
+        ControlError::new(
+            kind,
+            format!("the program has no {what} '{name}': {}", barewire_port::suggest(name, &all)),
+        )
     })
 }
 
@@ -251,7 +263,11 @@ impl Store {
             groups: store
                 .groups
                 .iter()
-                .map(|(id, slot)| SavedGroup { id: *id, members: slot.members.clone(), max_size: slot.max_size })
+                .map(|(id, slot)| SavedGroup {
+                    id: *id,
+                    members: slot.members.clone(),
+                    max_size: slot.max_size,
+                })
                 .collect(),
         };
         let meter = |(at, store): (usize, &super::MeterStore)| SavedMeter {
@@ -328,12 +344,20 @@ impl Store {
             let names = program.calculations.iter().map(|c| c.name.as_str());
             let at = find(ErrorKind::InvalidCalculationName, "calculation", &hash.calculation, names)?;
             let parameters = match hash.parameters {
-                SavedParameters::Crc16 { polynomial, initial, final_xor, reflect_data, reflect_remainder } => {
-                    Parameters::Crc16 { polynomial, initial, final_xor, reflect_data, reflect_remainder }
-                }
-                SavedParameters::Crc32 { polynomial, initial, final_xor, reflect_data, reflect_remainder } => {
-                    Parameters::Crc32 { polynomial, initial, final_xor, reflect_data, reflect_remainder }
-                }
+                SavedParameters::Crc16 {
+                    polynomial,
+                    initial,
+                    final_xor,
+                    reflect_data,
+                    reflect_remainder,
+                } => Parameters::Crc16 { polynomial, initial, final_xor, reflect_data, reflect_remainder },
+                SavedParameters::Crc32 {
+                    polynomial,
+                    initial,
+                    final_xor,
+                    reflect_data,
+                    reflect_remainder,
+                } => Parameters::Crc32 { polynomial, initial, final_xor, reflect_data, reflect_remainder },
                 SavedParameters::Toeplitz(key) => Parameters::Toeplitz(key),
             };
             store.set_hash_parameters(CalculationId::from(at), parameters, &mut unused)?;
@@ -358,11 +382,19 @@ impl Store {
         Ok(())
     }
 
-    fn restore_table(&mut self, program: &Program, id: TableId, saved: SavedTable, now_us: u64) -> Result<()> {
+    fn restore_table(
+        &mut self,
+        program: &Program,
+        id: TableId,
+        saved: SavedTable,
+        now_us: u64,
+    ) -> Result<()> {
         let table = &program.tables[id.at()];
         let place = format!("table '{}'", table.name);
         let load = |action: SavedAction| match action {
-            SavedAction::Call(call) => load_call(program, &table.actions, &place, call).map(TableAction::Call),
+            SavedAction::Call(call) => {
+                load_call(program, &table.actions, &place, call).map(TableAction::Call)
+            }
             SavedAction::Member(member) => Ok(TableAction::Member(member)),
             SavedAction::Group(group) => Ok(TableAction::Group(group)),
         };
@@ -399,7 +431,8 @@ impl Store {
             self.retain(id, &action);
             if !entry.meter.is_empty() {
                 let handle = self.tables[id.at()].handle(entry.index);
-                self.set_direct_meter(id, handle, &load_rates(&entry.meter), &mut Vec::new()).map_err(&place)?;
+                self.set_direct_meter(id, handle, &load_rates(&entry.meter), &mut Vec::new())
+                    .map_err(&place)?;
             }
         }
         self.tables[id.at()].collect_free();

@@ -196,7 +196,13 @@ impl Store {
     /// [`ErrorKind`]: `ImmutableTableEntries`, `AgeingDisabled`, `InvalidActionName`, `BadActionData`,
     /// `WrongTableType`, `InvalidMember`, `InvalidGroup`, `EmptyGroup`, `NoTableKey`, `BadMatchKey`, `DuplicateEntry`,
     /// `TableFull`.
-    pub fn add_entry(&mut self, id: TableId, new: &NewEntry, now_us: u64, out: &mut Vec<Write>) -> Result<u64> {
+    pub fn add_entry(
+        &mut self,
+        id: TableId,
+        new: &NewEntry,
+        now_us: u64,
+        out: &mut Vec<Write>,
+    ) -> Result<u64> {
         self.check_mutable(id)?;
         if new.ttl_ms != 0 {
             self.check_ageing(id)?;
@@ -300,7 +306,8 @@ impl Store {
                 format!("the default entry of table '{}' is const", table.name),
             ));
         }
-        if let (true, Some(own), TableAction::Call(call)) = (table.default_action_const, &table.default, action)
+        if let (true, Some(own), TableAction::Call(call)) =
+            (table.default_action_const, &table.default, action)
             && own.action != call.action
         {
             return Err(ControlError::new(
@@ -442,7 +449,10 @@ impl Store {
             None => store.find_any_priority(&packed),
         };
         found.map(|index| store.handle(index)).ok_or_else(|| {
-            ControlError::new(ErrorKind::BadMatchKey, format!("table '{}' has no entry with that key", table.name))
+            ControlError::new(
+                ErrorKind::BadMatchKey,
+                format!("table '{}' has no entry with that key", table.name),
+            )
         })
     }
 
@@ -540,7 +550,10 @@ impl Store {
     /// [`ErrorKind::InvalidActionProfileName`].
     pub fn members(&self, id: ProfileId) -> Result<Vec<Member>> {
         let profile = self.profiles.get(id.at()).ok_or_else(|| no_profile(id))?;
-        let member = |(handle, slot): (&u32, &profile::MemberSlot)| Member { handle: *handle, call: slot.call.clone() };
+        let member = |(handle, slot): (&u32, &profile::MemberSlot)| Member {
+            handle: *handle,
+            call: slot.call.clone(),
+        };
         Ok(profile.members.iter().map(member).collect())
     }
 
@@ -603,7 +616,13 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind`]: `InvalidMember`, `InvalidGroup`, `MemberAlreadyInGroup`.
-    pub fn add_to_group(&mut self, id: ProfileId, member: u32, group: u32, out: &mut Vec<Write>) -> Result<()> {
+    pub fn add_to_group(
+        &mut self,
+        id: ProfileId,
+        member: u32,
+        group: u32,
+        out: &mut Vec<Write>,
+    ) -> Result<()> {
         self.profile(id)?.add_to_group(member, group)?;
         self.put_group(id, group, out);
         Ok(())
@@ -613,7 +632,13 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind`]: `InvalidMember`, `InvalidGroup`, `MemberNotInGroup`.
-    pub fn remove_from_group(&mut self, id: ProfileId, member: u32, group: u32, out: &mut Vec<Write>) -> Result<()> {
+    pub fn remove_from_group(
+        &mut self,
+        id: ProfileId,
+        member: u32,
+        group: u32,
+        out: &mut Vec<Write>,
+    ) -> Result<()> {
         self.profile(id)?.remove_from_group(member, group)?;
         self.put_group(id, group, out);
         Ok(())
@@ -635,8 +660,10 @@ impl Store {
     /// [`ErrorKind::InvalidActionProfileName`].
     pub fn groups(&self, id: ProfileId) -> Result<Vec<Group>> {
         let profile = self.profiles.get(id.at()).ok_or_else(|| no_profile(id))?;
-        let group = |(handle, slot): (&u32, &profile::GroupSlot)| {
-            Group { handle: *handle, members: slot.members.clone(), max_size: slot.max_size }
+        let group = |(handle, slot): (&u32, &profile::GroupSlot)| Group {
+            handle: *handle,
+            members: slot.members.clone(),
+            max_size: slot.max_size,
         };
         Ok(profile.groups.iter().map(group).collect())
     }
@@ -660,7 +687,10 @@ pub(crate) fn no_table(id: TableId) -> ControlError {
 }
 
 fn no_profile(id: ProfileId) -> ControlError {
-    ControlError::new(ErrorKind::InvalidActionProfileName, format!("there is no action profile number {}", id.0))
+    ControlError::new(
+        ErrorKind::InvalidActionProfileName,
+        format!("there is no action profile number {}", id.0),
+    )
 }
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ impl ProfileStore {
                 }
             }
         }
-        let max = if profile.max_size == 0 { MAX_MEMBERS } else { (profile.max_size as usize).min(MAX_MEMBERS) };
+        let max =
+            if profile.max_size == 0 { MAX_MEMBERS } else { (profile.max_size as usize).min(MAX_MEMBERS) };
         ProfileStore {
             name: profile.name.clone(),
             actions,
@@ -163,7 +164,10 @@ impl ProfileStore {
         if uses > 0 {
             return Err(ControlError::new(
                 ErrorKind::MemberStillUsed,
-                format!("member {id} of action profile '{}' is still used, by {uses} entries or groups", self.name),
+                format!(
+                    "member {id} of action profile '{}' is still used, by {uses} entries or groups",
+                    self.name
+                ),
             ));
         }
         self.members.remove(&id);
@@ -185,7 +189,10 @@ impl ProfileStore {
         for &(member, weight) in &sorted {
             self.member(member)?;
             if weight == 0 {
-                return Err(ControlError::new(ErrorKind::Other, format!("member {member} has weight 0; 1 is the least")));
+                return Err(ControlError::new(
+                    ErrorKind::Other,
+                    format!("member {member} has weight 0; 1 is the least"),
+                ));
             }
         }
         let most = if max_size == 0 { MAX_GROUP_WEIGHT } else { u64::from(max_size).min(MAX_GROUP_WEIGHT) };
@@ -199,7 +206,12 @@ impl ProfileStore {
         Ok(sorted)
     }
 
-    pub(super) fn add_group(&mut self, id: Option<u32>, members: &[(u32, u32)], max_size: u32) -> Result<u32> {
+    pub(super) fn add_group(
+        &mut self,
+        id: Option<u32>,
+        members: &[(u32, u32)],
+        max_size: u32,
+    ) -> Result<u32> {
         self.check_selector()?;
         if self.groups.len() >= MAX_MEMBERS {
             return Err(ControlError::new(

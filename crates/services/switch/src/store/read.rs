@@ -13,7 +13,11 @@ pub(crate) fn last_hits(state: Option<&mut ProgramState>, table: TableId, indice
 }
 
 /// The direct counters of these entries.
-pub(crate) fn direct_counters(state: Option<&mut ProgramState>, table: TableId, indices: &[u32]) -> Vec<CounterValue> {
+pub(crate) fn direct_counters(
+    state: Option<&mut ProgramState>,
+    table: TableId,
+    indices: &[u32],
+) -> Vec<CounterValue> {
     let Some(state) = state else { return vec![CounterValue::default(); indices.len()] };
     let counter = |index: &u32| {
         let stats = state.stats(table, Some(*index)).unwrap_or_default();
@@ -23,8 +27,14 @@ pub(crate) fn direct_counters(state: Option<&mut ProgramState>, table: TableId, 
 }
 
 /// The counters from one index to another (excluded).
-pub(crate) fn counters(state: Option<&mut ProgramState>, id: CounterId, from: u64, to: u64) -> Vec<CounterValue> {
-    let counters = state.and_then(|state| state.counters.get(id.at())).and_then(|c| c.read_range(from..to).ok());
+pub(crate) fn counters(
+    state: Option<&mut ProgramState>,
+    id: CounterId,
+    from: u64,
+    to: u64,
+) -> Vec<CounterValue> {
+    let counters =
+        state.and_then(|state| state.counters.get(id.at())).and_then(|c| c.read_range(from..to).ok());
     let value = |value: &[u64; 2]| CounterValue { packets: value[0], bytes: value[1] };
     match counters {
         Some(counters) => counters.iter().map(value).collect(),
@@ -33,7 +43,12 @@ pub(crate) fn counters(state: Option<&mut ProgramState>, id: CounterId, from: u6
 }
 
 /// The registers from one index to another (excluded).
-pub(crate) fn registers(state: Option<&mut ProgramState>, id: RegisterId, from: u64, to: u64) -> Vec<BigUint> {
+pub(crate) fn registers(
+    state: Option<&mut ProgramState>,
+    id: RegisterId,
+    from: u64,
+    to: u64,
+) -> Vec<BigUint> {
     let Some(state) = state else { return vec![BigUint::ZERO; (to - from) as usize] };
     (from..to).map(|index| state.register(id, index)).collect()
 }

@@ -172,7 +172,9 @@ impl TableStore {
 
     /// The entry with this packed key that wins among all priorities.
     pub(super) fn find_any_priority(&self, key: &[u8]) -> Option<u32> {
-        let same = |(at, slot): (usize, &Slot)| (slot.used && *slot.key == *key).then_some((slot.priority, at as u32));
+        let same = |(at, slot): (usize, &Slot)| {
+            (slot.used && *slot.key == *key).then_some((slot.priority, at as u32))
+        };
         self.slots.iter().enumerate().filter_map(same).min().map(|(_, at)| at)
     }
 
@@ -202,7 +204,10 @@ impl TableStore {
     /// A new entry with this handle, as it was when the state was saved.
     pub(super) fn insert_at(&mut self, index: u32, version: u32, new: NewSlot) -> Result<()> {
         let bad = |what: &str| {
-            ControlError::new(ErrorKind::InvalidHandle, format!("table '{}', entry {index}: {what}", self.name))
+            ControlError::new(
+                ErrorKind::InvalidHandle,
+                format!("table '{}', entry {index}: {what}", self.name),
+            )
         };
         if index as usize >= self.max {
             return Err(bad("the table is smaller than that"));
@@ -361,7 +366,8 @@ impl TableStore {
     /// Whether an entry is idle, given its last hit; if so it counts as used now, so that it is reported again after
     /// another time-out.
     pub(super) fn check_idle(&mut self, index: u32, last_hit_us: u64, now_us: u64) -> bool {
-        let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.used && slot.ttl_ms != 0) else {
+        let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.used && slot.ttl_ms != 0)
+        else {
             return false;
         };
         let used_us = slot.since_us.max(last_hit_us);

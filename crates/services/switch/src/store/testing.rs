@@ -1,10 +1,10 @@
 //! A program for tests of the control side: a table of each kind, and one of everything else.
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, ActionProfile, Arch, Calculation, CalcInput, CounterArray, CounterId, FieldDef,
-    FieldRef, HashAlgorithm, Header, HeaderId, HeaderRef, HeaderType, HeaderTypeId, InitialEntry, KeyField, KeySource,
-    LearnList, MatchKind, MeterArray, MeterId, MeterUnit, Param, ProfileId, Program, RegisterArray, Selector, Table,
-    TableActions, TableId, TableKind, ValueSet, Width,
+    Action, ActionCall, ActionId, ActionProfile, Arch, CalcInput, Calculation, CounterArray, CounterId,
+    FieldDef, FieldRef, HashAlgorithm, Header, HeaderId, HeaderRef, HeaderType, HeaderTypeId, InitialEntry,
+    KeyField, KeySource, LearnList, MatchKind, MeterArray, MeterId, MeterUnit, Param, ProfileId, Program,
+    RegisterArray, Selector, Table, TableActions, TableId, TableKind, ValueSet, Width,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
@@ -105,7 +105,11 @@ fn table(name: &str, id: TableId, kind: TableKind, key: Vec<KeyField>) -> Table 
 
 fn tables() -> Vec<Table> {
     use MatchKind::{Exact, Lpm, Optional, Range, Ternary, Valid};
-    let own = |value: u64, port: u64| InitialEntry { key: vec![exact(value)], call: forward_call(port), priority: 0 };
+    let own = |value: u64, port: u64| InitialEntry {
+        key: vec![exact(value)],
+        call: forward_call(port),
+        priority: 0,
+    };
     let mut masked = key("hdr.masked", Exact, 16);
     masked.mask = Some(n(0x0ff0));
     vec![
@@ -163,7 +167,8 @@ fn tables() -> Vec<Table> {
 pub(crate) fn program() -> Arc<Program> {
     let field = |name: &str, bits| FieldDef { name: name.into(), width: Width::Fixed(bits), signed: false };
     let param = |name: &str, width| Param { name: name.into(), width };
-    let action = |name: &str, id: ActionId, params| Action { name: name.into(), id: id.0, params, body: Vec::new() };
+    let action =
+        |name: &str, id: ActionId, params| Action { name: name.into(), id: id.0, params, body: Vec::new() };
     let counter = |name: &str, id, size, direct| CounterArray { name: name.into(), id, size, direct };
     let meter = |name: &str, id, size, direct| MeterArray {
         name: name.into(),

@@ -3,7 +3,9 @@
 use crate::control::{CounterValue, MeterRate, MirrorSession, Replica};
 use crate::pre::PreWrite;
 use barewire_p4::hash::Parameters;
-use barewire_p4::ir::{ActionCall, CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
+use barewire_p4::ir::{
+    ActionCall, CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
+};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::{ProgramState, Rate, StateError, TableAction};
 use num_bigint::BigUint;
@@ -49,27 +51,101 @@ pub enum Write {
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub enum StateWrite {
-    Insert { table: TableId, handle: u32, key: Vec<MatchParam>, priority: u32, action: TableAction },
-    Modify { table: TableId, handle: u32, action: TableAction },
-    Remove { table: TableId, handle: u32 },
-    Clear { table: TableId },
-    SetDefault { table: TableId, action: Option<TableAction> },
-    InsertMember { profile: ProfileId, member: u32, call: ActionCall },
-    ModifyMember { profile: ProfileId, member: u32, call: ActionCall },
-    RemoveMember { profile: ProfileId, member: u32 },
-    SetGroup { profile: ProfileId, group: u32, members: Vec<(u32, u32)> },
-    RemoveGroup { profile: ProfileId, group: u32 },
-    Counters { counter: CounterId, from: u64, to: u64, value: CounterValue },
-    DirectCounter { table: TableId, handle: u32, value: CounterValue },
+    Insert {
+        table: TableId,
+        handle: u32,
+        key: Vec<MatchParam>,
+        priority: u32,
+        action: TableAction,
+    },
+    Modify {
+        table: TableId,
+        handle: u32,
+        action: TableAction,
+    },
+    Remove {
+        table: TableId,
+        handle: u32,
+    },
+    Clear {
+        table: TableId,
+    },
+    SetDefault {
+        table: TableId,
+        action: Option<TableAction>,
+    },
+    InsertMember {
+        profile: ProfileId,
+        member: u32,
+        call: ActionCall,
+    },
+    ModifyMember {
+        profile: ProfileId,
+        member: u32,
+        call: ActionCall,
+    },
+    RemoveMember {
+        profile: ProfileId,
+        member: u32,
+    },
+    SetGroup {
+        profile: ProfileId,
+        group: u32,
+        members: Vec<(u32, u32)>,
+    },
+    RemoveGroup {
+        profile: ProfileId,
+        group: u32,
+    },
+    Counters {
+        counter: CounterId,
+        from: u64,
+        to: u64,
+        value: CounterValue,
+    },
+    DirectCounter {
+        table: TableId,
+        handle: u32,
+        value: CounterValue,
+    },
     /// Of so many records from this one on.
-    ResetDirectCounters { table: TableId, from: u32, count: u32 },
-    Meter { meter: MeterId, from: u64, to: u64, rates: Vec<MeterRate> },
-    DirectMeter { table: TableId, handle: u32, rates: Vec<MeterRate> },
-    Registers { register: RegisterId, from: u64, to: u64, value: BigUint },
-    ValueSetAdd { set: ValueSetId, value: Vec<BigUint> },
-    ValueSetRemove { set: ValueSetId, value: Vec<BigUint> },
-    ValueSetClear { set: ValueSetId },
-    HashParameters { calculation: CalculationId, parameters: Parameters },
+    ResetDirectCounters {
+        table: TableId,
+        from: u32,
+        count: u32,
+    },
+    Meter {
+        meter: MeterId,
+        from: u64,
+        to: u64,
+        rates: Vec<MeterRate>,
+    },
+    DirectMeter {
+        table: TableId,
+        handle: u32,
+        rates: Vec<MeterRate>,
+    },
+    Registers {
+        register: RegisterId,
+        from: u64,
+        to: u64,
+        value: BigUint,
+    },
+    ValueSetAdd {
+        set: ValueSetId,
+        value: Vec<BigUint>,
+    },
+    ValueSetRemove {
+        set: ValueSetId,
+        value: Vec<BigUint>,
+    },
+    ValueSetClear {
+        set: ValueSetId,
+    },
+    HashParameters {
+        calculation: CalculationId,
+        parameters: Parameters,
+    },
 }
 
 impl Write {
@@ -146,7 +222,9 @@ impl StateWrite {
             StateWrite::DirectMeter { table, handle, rates: new } => {
                 state.set_direct_meter(table, handle, rates(&new).as_deref())
             }
-            StateWrite::Registers { register, from, to, value } => state.write_register(register, from..to, &value),
+            StateWrite::Registers { register, from, to, value } => {
+                state.write_register(register, from..to, &value)
+            }
             StateWrite::ValueSetAdd { set, value } => state.add_to_set(set, value),
             StateWrite::ValueSetRemove { set, value } => state.remove_from_set(set, &value).map(|_| ()),
             StateWrite::ValueSetClear { set } => state.replace_set(set, Vec::new()),

@@ -1,27 +1,44 @@
-//! `barewire bench seeds`: the published message-service tables beside the same experiments run here.
+//! `barewire bench seeds`: the published tables, of the message service and of bmv2, beside the same experiments run here.
 
+use super::bench_switch;
 use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use crate::signals;
+use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::plan::{Place, Settings, cells_for, seed_systems};
 use barewire_bench::reading::ratios;
 use barewire_bench::seeds::message_tables;
+use barewire_bench::seeds_bmv2::switch_tables;
 use barewire_bench::seeds_data::{HardwareClass, PUBLISHED_SIZE};
-use barewire_bench::{Cell, MsgWorkload};
+use barewire_bench::switch::SwitchRow;
+use barewire_bench::switch::plan::seed_requests;
+use barewire_bench::{Cell, MsgWorkload, interrupted};
 use barewire_measure::Fingerprint;
 use std::path::PathBuf;
 
 /// Requests in flight: E1 and E2 of the published tables.
 const WINDOWS: [u32; 2] = [1, 32];
 
+/// Which tables.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// The message service
+    Msg,
+    /// bmv2
+    Switch,
+}
+
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// One run of a second for each row, instead of three of three seconds
+    /// One run of a second for each row, instead of three of three seconds (bmv2's: five)
     #[arg(long)]
     quick: bool,
+    /// One of the two tables only
+    #[arg(long, value_enum)]
+    only: Option<Only>,
     /// Measured time of a run
     #[arg(long, value_parser = measured::seconds)]
     seconds: Option<Duration>,
@@ -48,7 +65,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let runs = args.runs.unwrap_or(runs);
     let (place, with_hosts) = place(console)?;
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
-    for window in WINDOWS {
+    for window in WINDOWS.into_iter().filter(|_| args.only != Some(Only::Switch)) {
         let workload = MsgWorkload {
             size: PUBLISHED_SIZE,
             window,
@@ -71,15 +88,56 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(place);
     let measured = Measured::run(&mut cells, runs, console);
     drop(cells);
-    measured.save(args.out.as_deref())?;
+    let duration = args.seconds.unwrap_or(Duration::from_secs(seconds));
+    let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
+    let document = document(&measured, &switches)?;
+    if let Some(path) = &args.out {
+        std::fs::write(path, format!("{document}\n")).with_context(|| format!("writing {}", path.display()))?;
+    }
     if args.json {
-        print(&measured.document())?;
+        print(&document)?;
     } else {
         let machine = machine(&measured.fingerprint);
-        print(&message_tables(&measured.rows, &machine, HardwareClass::OneMachine))?;
-        print(&format!("\n## Ratios\n\n```text\n{}```\n", ratios(&measured.rows)))?;
+        if args.only != Some(Only::Switch) {
+            print(&message_tables(&measured.rows, &machine, HardwareClass::OneMachine))?;
+            print(&format!("\n## Ratios\n\n```text\n{}```\n", ratios(&measured.rows)))?;
+        }
+        if args.only != Some(Only::Msg) {
+            print(&switch_tables(&switches, &machine))?;
+        }
     }
-    Ok(measured.conclude(console))
+    let of_messages = measured.conclude(console);
+    let of_switches = bench_switch::conclude(&switches, &failures, console);
+    Ok(if of_messages == Code::Done { of_switches } else { of_messages })
+}
+
+/// bmv2's experiment, run here, and why a part of it was not.
+fn switches(
+    args: &Args,
+    with_hosts: bool,
+    seconds: Duration,
+    core: Option<usize>,
+    console: &Console,
+) -> anyhow::Result<(Vec<SwitchRow>, Vec<anyhow::Error>)> {
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    if args.only == Some(Only::Msg) || interrupted() {
+        return Ok((rows, failures));
+    }
+    let command = Fingerprint::collect().run.command_line;
+    let requests = seed_requests(with_hosts, args.quick, args.runs, seconds, core, &command);
+    for request in requests.map_err(bench_switch::of_switch)? {
+        let (more, failed) = request.run(&mut |line| console.tell(&line));
+        rows.extend(more);
+        failures.extend(failed.map(bench_switch::of_switch));
+    }
+    Ok((rows, failures))
+}
+
+/// The document of the message rows, with the switch's beside them under a key of their own.
+fn document(measured: &Measured, switches: &[SwitchRow]) -> anyhow::Result<String> {
+    let mut document: serde_json::Value = serde_json::from_str(&measured.document())?;
+    document["switch_rows"] = serde_json::to_value(switches)?;
+    Ok(document.to_string())
 }
 
 /// Hosts where they can be made; else memory and loopback, and a loud note why.

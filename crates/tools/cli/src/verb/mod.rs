@@ -2,11 +2,13 @@
 
 pub mod bench_msg;
 pub mod bench_seeds;
+pub mod bench_switch;
 pub mod completions;
 pub mod demo;
 pub mod msg;
 pub mod port;
 pub mod stat;
+pub mod switch;
 pub mod up;
 
 mod measured;
@@ -22,12 +24,14 @@ use crate::failure::Code;
 pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
     match verb {
         Verb::Bench { what: Bench::Msg(args) } => bench_msg::run(args, console),
+        Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
         Verb::Up(args) => up::run(args, console),
         Verb::Msg(args) => msg::run(args, console),
         Verb::Port(args) => port::run(args),
         Verb::Stat(args) => stat::run(args, console),
+        Verb::Switch { what } => switch::run(what, console),
         Verb::Completions(args) => completions::run(args),
     }
 }

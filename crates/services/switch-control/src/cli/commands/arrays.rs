@@ -6,7 +6,6 @@ use crate::cli::output::{Answer, Lines, hex};
 use crate::cli::{CliError, Session, parse};
 use crate::thrift::codec::Value;
 use crate::thrift::convert::padded;
-use crate::thrift::services::BAREWIRE;
 use barewire_p4::ir::{MeterArray, Program, RegisterArray, TableId, ValueSet};
 use num_bigint::BigUint;
 use serde_json::{Value as Json, json};
@@ -75,17 +74,18 @@ fn counter(session: &Session, word: &str) -> Result<(String, Option<String>), Cl
 fn counter_read(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let (name, table) = counter(session, words[0])?;
     let index = parse::handle(words[1], "index")?;
-    let mut lines = Lines::default();
     let value = match table {
         Some(table) => {
-            lines.say(format!("this is the direct counter for table {table}"));
+            session.announce(format!("this is the direct counter for table {table}"));
             session.standard("bm_mt_read_counter", vec![CXT, text(&table), Value::I32(index)])?
         }
         None => session.standard("bm_counter_read", vec![CXT, text(&name), Value::I32(index)])?,
     };
     let part = |id| value.field(id).map_or(0, Value::int) as u64;
-    lines.say(format!("{}[{index}]= ({} bytes, {} packets)", words[0], part(1), part(2)));
-    Ok(lines.answer(json!({"index": index, "packets": part(2), "bytes": part(1)})))
+    Ok(Answer::line(
+        format!("{}[{index}]= ({} bytes, {} packets)", words[0], part(1), part(2)),
+        json!({"index": index, "packets": part(2), "bytes": part(1)}),
+    ))
 }
 
 fn counter_write(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
@@ -93,29 +93,26 @@ fn counter_write(session: &mut Session, words: &[&str]) -> Result<Answer, CliErr
     let index = parse::handle(words[1], "index")?;
     let (packets, bytes) = (parse::integer(words[2], "packets")?, parse::integer(words[3], "bytes")?);
     let value = Value::Struct(vec![(1, Value::I64(bytes)), (2, Value::I64(packets))]);
-    let mut lines = Lines::default();
     match table {
         Some(table) => {
-            lines.say(format!("writing to direct counter for table {table}"));
+            session.announce(format!("writing to direct counter for table {table}"));
             session.standard("bm_mt_write_counter", vec![CXT, text(&table), Value::I32(index), value])?
         }
         None => session.standard("bm_counter_write", vec![CXT, text(&name), Value::I32(index), value])?,
     };
-    lines.say(format!("{}[{index}] has been updated", words[0]));
-    Ok(lines.answer(json!({"index": index})))
+    Ok(Answer::line(format!("{}[{index}] has been updated", words[0]), json!({"index": index})))
 }
 
 fn counter_reset(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let (name, table) = counter(session, words[0])?;
-    let mut lines = Lines::default();
     match table {
         Some(table) => {
-            lines.say(format!("this is the direct counter for table {table}"));
+            session.announce(format!("this is the direct counter for table {table}"));
             session.standard("bm_mt_reset_counters", vec![CXT, text(&table)])?
         }
         None => session.standard("bm_counter_reset_all", vec![CXT, text(&name)])?,
     };
-    Ok(lines.answer(Json::Null))
+    Ok(Answer::silent())
 }
 
 fn register(session: &Session, word: &str) -> Result<RegisterArray, CliError> {
@@ -123,9 +120,18 @@ fn register(session: &Session, word: &str) -> Result<RegisterArray, CliError> {
     Ok(names::register(&program, word)?.clone())
 }
 
-/// Values of registers up to 64 bits wide travel by bmv2's methods, wider ones by ours.
-fn narrow(array: &RegisterArray) -> bool {
-    array.width <= 64
+/// Values of registers up to 64 bits wide travel by bmv2's methods, wider ones by ours. (A bmv2
+/// takes signed numbers of 64 bits and hands out at most the largest of them.)
+fn narrow(session: &mut Session, array: &RegisterArray) -> Result<bool, CliError> {
+    Ok(array.width <= 64 || !session.is_ours()?)
+}
+
+/// A value of at most 64 bits as the signed number that travels; a bmv2 takes it for a negative one beyond 63.
+fn low_bits(session: &mut Session, value: &BigUint) -> Result<i64, CliError> {
+    match u64::try_from(value) {
+        Ok(value) if value <= i64::MAX as u64 || session.is_ours()? => Ok(value as i64),
+        _ => Err(CliError::Input("a bmv2 takes values below 2^63 only".into())),
+    }
 }
 
 /// A register's bits out of the signed number that travels.
@@ -145,13 +151,14 @@ fn register_json(value: &BigUint) -> Json {
 fn register_read(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let array = register(session, words[0])?;
     let index = words.get(1).map(|word| parse::int32(word, "index")).transpose()?;
-    let values: Vec<BigUint> = if !narrow(&array) {
+    let narrow = narrow(session, &array)?;
+    let values: Vec<BigUint> = if !narrow {
         let (from, to) = match index {
             Some(index) => (i64::from(index), i64::from(index) + 1),
             None => (0, -1),
         };
         let args = vec![text(&array.name), Value::I64(from), Value::I64(to)];
-        let values = session.call(&BAREWIRE, "read_registers", args)?;
+        let values = session.own("read_registers", args)?;
         values.items().iter().map(|value| BigUint::from_bytes_be(value.bytes())).collect()
     } else if let Some(index) = index {
         let value = session.standard("bm_register_read", vec![CXT, text(&array.name), Value::I32(index)])?;
@@ -169,7 +176,10 @@ fn register_read(session: &mut Session, words: &[&str]) -> Result<Answer, CliErr
         ),
         None => Answer::line(format!("{}= {}", words[0], shown.join(", ")), json!({"values": json})),
     };
-    if index.is_none() {
+    if narrow && array.width > 64 {
+        answer.note =
+            Some("a bmv2 hands out values below 2^63 only: what shows as the largest may be more".into());
+    } else if index.is_none() {
         answer.note = Some("register index omitted, reading entire array".into());
     }
     Ok(answer)
@@ -186,15 +196,15 @@ fn register_write(session: &mut Session, words: &[&str]) -> Result<Answer, CliEr
         return Ok(Answer::silent());
     }
     let value = parse::value(words[2], array.width)?;
-    if narrow(&array) {
-        let value = u64::try_from(&value).unwrap_or(u64::MAX) as i64;
+    if narrow(session, &array)? {
+        let value = low_bits(session, &value)?;
         let args = vec![CXT, text(&array.name), Value::I32(index), Value::I64(value)];
         session.standard("bm_register_write", args)?;
     } else {
         let (from, to) = (i64::from(index), i64::from(index) + 1);
         let bytes = Value::Bytes(padded(&value, array.width));
         let args = vec![text(&array.name), Value::I64(from), Value::I64(to), bytes];
-        session.call(&BAREWIRE, "write_registers", args)?;
+        session.own("write_registers", args)?;
     }
     Ok(Answer::silent())
 }

@@ -5,7 +5,6 @@ use crate::cli::names;
 use crate::cli::output::{Answer, Lines};
 use crate::cli::{CliError, Session, parse};
 use crate::thrift::codec::Value;
-use crate::thrift::services::BAREWIRE;
 use barewire_p4::ir::HashAlgorithm;
 use serde_json::{Map, Value as Json, json};
 use std::fs;
@@ -38,14 +37,16 @@ fn load_new_config_file(session: &mut Session, words: &[&str]) -> Result<Answer,
     if let Err(error) = serde_json::from_str::<Json>(&source) {
         return Err(CliError::Input(format!("{} is no JSON: {error}", words[0])));
     }
+    session.announce("Loading new Json config");
     session.standard("bm_load_new_config", vec![text(&source)])?;
-    Ok(Answer::line("Loading new Json config", json!({"file": words[0]})))
+    Ok(Answer { json: json!({"file": words[0]}), ..Answer::silent() })
 }
 
 fn swap_configs(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
+    session.announce("Swapping configs");
     session.standard("bm_swap_configs", vec![])?;
     session.reload()?;
-    Ok(Answer::line("Swapping configs", Json::Null))
+    Ok(Answer::silent())
 }
 
 fn port_add(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
@@ -92,7 +93,8 @@ fn show_ports(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
 
 fn switch_info(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
     let info = session.standard("bm_mgmt_get_info", vec![])?;
-    let names = ["device_id", "thrift_port", "notifications_socket", "elogger_socket", "debugger_socket"];
+    let names =
+        ["device_id", "thrift_port", "notifications_socket", "elogger_socket", "debugger_socket", "engine"];
     let mut lines = Lines::default();
     let mut json = Map::new();
     for (at, name) in names.into_iter().enumerate() {
@@ -102,6 +104,8 @@ fn switch_info(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
                 (text.clone(), text.into())
             }
             Some(number) => (number.int().to_string(), number.int().into()),
+            // A bmv2 has one kind of engine, and no word for it.
+            None if name == "engine" => continue,
             None => ("None".to_owned(), Json::Null),
         };
         lines.say(format!("{name:25}: {shown}"));
@@ -111,7 +115,7 @@ fn switch_info(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
 }
 
 fn show_drops(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
-    let drops = session.call(&BAREWIRE, "drops", vec![])?;
+    let drops = session.own("drops", vec![])?;
     let mut lines = Lines::default();
     let mut json = Map::new();
     if let Value::Map(_, _, pairs) = drops {
@@ -135,7 +139,7 @@ fn serialize(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> 
 
 fn restore(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let state = read(words[0])?;
-    session.call(&BAREWIRE, "restore_state", vec![text(&state)])?;
+    session.own("restore_state", vec![text(&state)])?;
     Ok(Answer::silent())
 }
 

@@ -12,14 +12,16 @@ fn number(word: &str, what: &str) -> Result<Value, CliError> {
 
 fn group_create(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let group = number(words[0], "multicast group")?;
+    session.announce(format!("Creating multicast group {}", group.int()));
     session.multicast("bm_mc_mgrp_create", vec![CXT, group.clone()])?;
-    Ok(Answer::line(format!("Creating multicast group {}", group.int()), json!({"group": group.int()})))
+    Ok(Answer { json: json!({"group": group.int()}), ..Answer::silent() })
 }
 
 fn group_destroy(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let group = number(words[0], "multicast group")?;
+    session.announce(format!("Destroying multicast group {}", group.int()));
     session.multicast("bm_mc_mgrp_destroy", vec![CXT, group.clone()])?;
-    Ok(Answer::line(format!("Destroying multicast group {}", group.int()), json!({"group": group.int()})))
+    Ok(Answer { json: json!({"group": group.int()}), ..Answer::silent() })
 }
 
 /// Ports, and LAGs after a bar, as the two strings that travel.
@@ -34,45 +36,38 @@ fn ports_and_lags(words: &[&str]) -> Result<(String, String), CliError> {
 fn node_create(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let rid = number(words[0], "rid")?;
     let (ports, lags) = ports_and_lags(&words[1..])?;
-    let mut lines = Lines::default();
-    lines.say(format!("Creating node with rid {} , port map {ports} and lag map {lags}", rid.int()));
+    session.announce(format!("Creating node with rid {} , port map {ports} and lag map {lags}", rid.int()));
     let node = session.multicast("bm_mc_node_create", vec![CXT, rid, text(&ports), text(&lags)])?.int();
-    lines.say(format!("node was created with handle {node}"));
-    Ok(lines.answer(json!({"node": node})))
+    Ok(Answer::line(format!("node was created with handle {node}"), json!({"node": node})))
 }
 
 fn node_update(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let node = number(words[0], "node handle")?;
     let (ports, lags) = ports_and_lags(&words[1..])?;
+    session.announce(format!("Updating node {} with port map {ports} and lag map {lags}", node.int()));
     session.multicast("bm_mc_node_update", vec![CXT, node.clone(), text(&ports), text(&lags)])?;
-    Ok(Answer::line(
-        format!("Updating node {} with port map {ports} and lag map {lags}", node.int()),
-        json!({"node": node.int()}),
-    ))
+    Ok(Answer { json: json!({"node": node.int()}), ..Answer::silent() })
 }
 
 fn associate(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let (group, node) = (number(words[0], "multicast group")?, number(words[1], "node handle")?);
+    session.announce(format!("Associating node {} to multicast group {}", node.int(), group.int()));
     session.multicast("bm_mc_node_associate", vec![CXT, group.clone(), node.clone()])?;
-    Ok(Answer::line(
-        format!("Associating node {} to multicast group {}", node.int(), group.int()),
-        json!({"group": group.int(), "node": node.int()}),
-    ))
+    Ok(Answer { json: json!({"group": group.int(), "node": node.int()}), ..Answer::silent() })
 }
 
 fn dissociate(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let (group, node) = (number(words[0], "multicast group")?, number(words[1], "node handle")?);
+    session.announce(format!("Dissociating node {} from multicast group {}", node.int(), group.int()));
     session.multicast("bm_mc_node_dissociate", vec![CXT, group.clone(), node.clone()])?;
-    Ok(Answer::line(
-        format!("Dissociating node {} from multicast group {}", node.int(), group.int()),
-        json!({"group": group.int(), "node": node.int()}),
-    ))
+    Ok(Answer { json: json!({"group": group.int(), "node": node.int()}), ..Answer::silent() })
 }
 
 fn node_destroy(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let node = number(words[0], "node handle")?;
+    session.announce(format!("Destroying node {}", node.int()));
     session.multicast("bm_mc_node_destroy", vec![CXT, node.clone()])?;
-    Ok(Answer::line(format!("Destroying node {}", node.int()), json!({"node": node.int()})))
+    Ok(Answer { json: json!({"node": node.int()}), ..Answer::silent() })
 }
 
 fn set_lag(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
@@ -80,8 +75,9 @@ fn set_lag(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let index =
         i16::try_from(lag).map_err(|_| CliError::Input(format!("lag index {lag} has more than 16 bits")))?;
     let ports = parse::number_map(&words[1..], "port")?;
+    session.announce(format!("Setting lag membership: {lag} <- {ports}"));
     session.multicast("bm_mc_set_lag_membership", vec![CXT, Value::I16(index), text(&ports)])?;
-    Ok(Answer::line(format!("Setting lag membership: {lag} <- {ports}"), json!({"lag": lag})))
+    Ok(Answer { json: json!({"lag": lag}), ..Answer::silent() })
 }
 
 fn dump(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {

@@ -26,10 +26,10 @@ fn actions_of<'a>(program: &'a Program, table: &'a Table) -> Vec<&'a Action> {
 }
 
 /// What is about to be written, as p4lang's shows it.
-fn show_action(lines: &mut Lines, action: &str, data: &Value) {
+fn announce_action(session: &mut Session, action: &str, data: &Value) {
     let args: Vec<String> = data.items().iter().map(|arg| colons(arg.bytes())).collect();
-    lines.say(format!("{:20} {action}", "action:"));
-    lines.say(format!("{:20} {}", "runtime data:", args.join("\t")));
+    session.announce(format!("{:20} {action}", "action:"));
+    session.announce(format!("{:20} {}", "runtime data:", args.join("\t")));
 }
 
 fn show_tables(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
@@ -77,11 +77,10 @@ fn set_default(session: &mut Session, words: &[&str]) -> Result<Answer, CliError
     let (program, table) = table(session, words[0])?;
     let action = names::action_of(&program, &table, words[1])?;
     let data = parse::action_data(action, &words[2..])?;
-    let mut lines = Lines::default();
-    lines.say(format!("Setting default action of {}", words[0]));
-    show_action(&mut lines, words[1], &data);
+    session.announce(format!("Setting default action of {}", words[0]));
+    announce_action(session, words[1], &data);
     session.standard("bm_mt_set_default_action", vec![CXT, text(&table.name), text(&action.name), data])?;
-    Ok(lines.answer(json!({"table": table.name, "action": action.name})))
+    Ok(Answer { json: json!({"table": table.name, "action": action.name}), ..Answer::silent() })
 }
 
 /// A method that takes a table alone.
@@ -120,15 +119,13 @@ fn add(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let (key, args) = split_key(&table, &rest);
     let data = parse::action_data(action, args)?;
     let key = parse::key(&table, key)?;
-    let mut lines = Lines::default();
-    lines.say(format!("Adding entry to {} match table {}", output::table_kind(table.kind), words[0]));
+    session.announce(format!("Adding entry to {} match table {}", output::table_kind(table.kind), words[0]));
     let shown: Vec<String> = key.items().iter().map(output::param).collect();
-    lines.say(format!("{:20} {}", "match key:", shown.join("\t")));
-    show_action(&mut lines, words[1], &data);
+    session.announce(format!("{:20} {}", "match key:", shown.join("\t")));
+    announce_action(session, words[1], &data);
     let args = vec![CXT, text(&table.name), key, text(&action.name), data, options];
     let handle = session.standard("bm_mt_add_entry", args)?.int();
-    lines.say(format!("Entry has been added with handle {handle}"));
-    Ok(lines.answer(json!({"handle": handle})))
+    Ok(Answer::line(format!("Entry has been added with handle {handle}"), json!({"handle": handle})))
 }
 
 fn indirect_add(session: &mut Session, words: &[&str], group: bool) -> Result<Answer, CliError> {
@@ -146,13 +143,11 @@ fn indirect_add(session: &mut Session, words: &[&str], group: bool) -> Result<An
     };
     let target = parse::handle(handle, "handle")?;
     let key = parse::key(&table, key)?;
-    let mut lines = Lines::default();
-    lines.say(format!("Adding entry to indirect match table {}", table.name));
+    session.announce(format!("Adding entry to indirect match table {}", table.name));
     let method = if group { "bm_mt_indirect_ws_add_entry" } else { "bm_mt_indirect_add_entry" };
     let args = vec![CXT, text(&table.name), key, Value::I32(target), options];
     let handle = session.standard(method, args)?.int();
-    lines.say(format!("Entry has been added with handle {handle}"));
-    Ok(lines.answer(json!({"handle": handle})))
+    Ok(Answer::line(format!("Entry has been added with handle {handle}"), json!({"handle": handle})))
 }
 
 /// That a table has an action profile, with a selector where groups are meant.
@@ -187,15 +182,13 @@ fn set_timeout(session: &mut Session, words: &[&str]) -> Result<Answer, CliError
     }
     let handle = parse::handle(words[1], "entry handle")?;
     let timeout = parse::int32(words[2], "timeout")?;
+    session.announce(format!("Setting a {timeout} ms timeout for entry {handle}"));
     let method = match profile_of(&program, &table) {
         None => "bm_mt_set_entry_ttl",
         Some(_) => "bm_mt_indirect_set_entry_ttl",
     };
     session.standard(method, vec![CXT, text(&table.name), Value::I32(handle), Value::I32(timeout)])?;
-    Ok(Answer::line(
-        format!("Setting a {timeout} ms timeout for entry {handle}"),
-        json!({"handle": handle, "timeout_ms": timeout}),
-    ))
+    Ok(Answer { json: json!({"handle": handle, "timeout_ms": timeout}), ..Answer::silent() })
 }
 
 fn modify(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
@@ -204,14 +197,13 @@ fn modify(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let handle = parse::handle(words[2], "entry handle")?;
     let args = if words.get(3) == Some(&"=>") { &words[4..] } else { &words[3..] };
     let data = parse::action_data(action, args)?;
+    let kind = output::table_kind(table.kind);
+    session.announce(format!("Modifying entry {handle} for {kind} match table {}", words[0]));
     session.standard(
         "bm_mt_modify_entry",
         vec![CXT, text(&table.name), Value::I32(handle), text(&action.name), data],
     )?;
-    Ok(Answer::line(
-        format!("Modifying entry {handle} for {} match table {}", output::table_kind(table.kind), words[0]),
-        json!({"handle": handle}),
-    ))
+    Ok(Answer { json: json!({"handle": handle}), ..Answer::silent() })
 }
 
 fn delete(session: &mut Session, words: &[&str], method: &str) -> Result<Answer, CliError> {
@@ -220,8 +212,9 @@ fn delete(session: &mut Session, words: &[&str], method: &str) -> Result<Answer,
         check_indirect(&program, &table, false)?;
     }
     let handle = parse::handle(words[1], "entry handle")?;
+    session.announce(format!("Deleting entry {handle} from {}", words[0]));
     session.standard(method, vec![CXT, text(&table.name), Value::I32(handle)])?;
-    Ok(Answer::line(format!("Deleting entry {handle} from {}", words[0]), json!({"handle": handle})))
+    Ok(Answer { json: json!({"handle": handle}), ..Answer::silent() })
 }
 
 fn dump(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {

@@ -59,7 +59,6 @@ pub(super) static METHODS: &[Method] = &[
         let pairs = drops.map(|(reason, count)| (Value::text(reason), Value::I64(count as i64))).collect();
         Ok(Value::Map(wire::BYTES, wire::I64, pairs))
     }),
-    method("engine", &[], Ty::Text, Throws::Nothing, |c, _| Ok(Value::text(c.switch.info().engine))),
 ];
 
 #[cfg(test)]

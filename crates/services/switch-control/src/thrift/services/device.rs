@@ -5,7 +5,7 @@ use crate::thrift::Context;
 use crate::thrift::codec::{Value, wire};
 use crate::thrift::errors::{INVALID_KEY, INVALID_RESOURCE_TYPE, Refusal, Throws, WRONG_CALCULATION};
 use crate::thrift::schema::{Args, Field, Method, Ty, field, optional};
-use crate::thrift::types::{CONFIG, CRC16, CRC32, PORT_INFO, resource};
+use crate::thrift::types::{CONFIG, CRC16, CRC32, ENGINE, PORT_INFO, resource};
 use barewire_p4::hash::Parameters;
 use barewire_p4::ir::{CalculationId, HashAlgorithm};
 use barewire_switch::control::{ErrorKind, PortInfo};
@@ -158,6 +158,7 @@ pub(super) static METHODS: &[Method] = &[
             (1, Value::I64(info.device_id as i64)),
             (2, Value::I32(i32::from(c.port.or(info.thrift_port).unwrap_or(0)))),
             (3, Value::text(info.notifications_addr)),
+            (ENGINE, Value::text(info.engine)),
         ]))
     }),
     method(

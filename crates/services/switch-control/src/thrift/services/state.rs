@@ -61,7 +61,8 @@ fn register_value(array: &RegisterArray, value: i64) -> BigUint {
     (&modulus - below) % modulus
 }
 
-/// The low 64 bits, all that this interface can carry.
+/// The low 64 bits, all that this interface can carry. (bmv2 gives the largest signed number for all above it, so the
+/// bits of a 64-bit register cannot be told from its answer; from ours they can.)
 fn low_bits(value: &BigUint) -> Value {
     let low = value & BigUint::from(u64::MAX);
     Value::I64(low.to_u64().unwrap_or(0) as i64)

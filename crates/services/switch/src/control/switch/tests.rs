@@ -94,7 +94,8 @@ impl Replica for Fake {
     }
     fn remove_port(&mut self, port: u32) -> Result<Option<Box<dyn Any + Send>>> {
         let at = self.ports.iter().position(|p| *p == port);
-        let at = at.ok_or_else(|| ControlError::new(ErrorKind::InvalidPort, format!("there is no port {port}")))?;
+        let at =
+            at.ok_or_else(|| ControlError::new(ErrorKind::InvalidPort, format!("there is no port {port}")))?;
         self.ports.remove(at);
         Ok(None)
     }
@@ -131,10 +132,12 @@ impl Engine {
         let mut inbox = switch.attach(Box::new(|| {}));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let (ready, wait_ready) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut fake = Fake::new(&inbox);
             inbox.drain(&mut fake);
             setup(&mut fake);
+            ready.send(()).expect("somebody waits");
             while !stopped.load(Acquire) {
                 if inbox.drain(&mut fake) == 0 {
                     std::thread::sleep(Duration::from_micros(20));
@@ -143,6 +146,7 @@ impl Engine {
             inbox.drain(&mut fake);
             (fake, inbox)
         });
+        wait_ready.recv().expect("the engine did not panic");
         Engine { stop, thread }
     }
 
@@ -232,7 +236,8 @@ fn reads_sum_over_engines_and_writes_reach_them_all() {
     assert_eq!(kind(s.read_registers(RegisterId(1), Range::One(2))), ErrorKind::InvalidIndex);
     s.reset_registers(RegisterId(0)).unwrap();
 
-    let rates = [(0.001, 5), (0.002, 9)].map(|(units_per_us, burst)| crate::control::MeterRate { units_per_us, burst });
+    let rates = [(0.001, 5), (0.002, 9)]
+        .map(|(units_per_us, burst)| crate::control::MeterRate { units_per_us, burst });
     s.set_meter(MeterId(0), Range::All, &rates).unwrap();
     s.set_direct_meter(EXACT, h, &rates).unwrap();
     assert_eq!(s.meter_rates(MeterId(0), 2999).as_deref(), Ok(&rates[..]));
@@ -276,7 +281,10 @@ fn a_write_that_returned_is_seen_and_nothing_is_lost() {
                 checks += 1;
                 let now = seen_by_engine.load(Acquire);
                 let candidates = before..=now + 1;
-                assert!(candidates.clone().count() >= 512 || candidates.clone().any(|w| w % 512 == found), "{found} not in {candidates:?}");
+                assert!(
+                    candidates.clone().count() >= 512 || candidates.clone().any(|w| w % 512 == found),
+                    "{found} not in {candidates:?}"
+                );
                 last = found;
             }
             std::thread::yield_now();
@@ -375,7 +383,8 @@ fn an_engine_that_sleeps_holds_writers_back_and_one_that_is_gone_does_not() {
 fn a_batch_gives_a_result_for_each_write() {
     let s = switch();
     let engine = Engine::spawn(&s, |_| {});
-    let new = |a, port| NewEntry { key: key(a, 0), priority: 3, action: forward(port), ttl_ms: 0, cookie: vec![9] };
+    let new =
+        |a, port| NewEntry { key: key(a, 0), priority: 3, action: forward(port), ttl_ms: 0, cookie: vec![9] };
     let table = EXACT;
     let results = s.write_batch(vec![
         TableWrite::Add { table, entry: new(1, 1) },
@@ -412,11 +421,17 @@ fn a_batch_gives_a_result_for_each_write() {
         ]
     );
     let entries = s.entries(EXACT).unwrap();
-    assert_eq!((entries[0].ttl_ms, entries[0].cookie.as_slice(), &entries[0].action), (100, &[9][..], &forward(5)));
+    assert_eq!(
+        (entries[0].ttl_ms, entries[0].cookie.as_slice(), &entries[0].action),
+        (100, &[9][..], &forward(5))
+    );
     assert_eq!((entries[1].ttl_ms, entries[1].cookie.is_empty(), &entries[1].action), (0, true, &forward(6)));
     assert_eq!(s.entry_by_key(EXACT, &key(2, 0), None).map(|e| e.handle), Ok(1));
     let (mut fake, _) = engine.stop();
-    assert_eq!([fake.look_up(1, 0, 0), fake.look_up(2, 0, 0), fake.look_up(4, 0, 0)], [Some(5), Some(6), None]);
+    assert_eq!(
+        [fake.look_up(1, 0, 0), fake.look_up(2, 0, 0), fake.look_up(4, 0, 0)],
+        [Some(5), Some(6), None]
+    );
 }
 
 #[test]
@@ -428,13 +443,15 @@ fn idle_entries_are_reported_once_for_each_time_out() {
     let engines = [Engine::spawn(&s, |_| {}), Engine::spawn(&s, |_| {})];
     let hit = |now_us: u64| {
         hit_us.store(now_us, Relaxed);
-        s.ask_first(move |_| Ok(move |replica: &mut dyn Replica| {
-            let layout = KeyLayout::of(&program().tables[EXACT.at()]);
-            let mut key = vec![0; layout.words as usize];
-            layout.put(&mut key, 0, &n(1));
-            layout.put(&mut key, 1, &n(1));
-            replica.state().map(|state| state.apply(EXACT, &key, 1, now_us, &mut || 0).hit)
-        }))
+        s.ask_first(move |_| {
+            Ok(move |replica: &mut dyn Replica| {
+                let layout = KeyLayout::of(&program().tables[EXACT.at()]);
+                let mut key = vec![0; layout.words as usize];
+                layout.put(&mut key, 0, &n(1));
+                layout.put(&mut key, 1, &n(1));
+                replica.state().map(|state| state.apply(EXACT, &key, 1, now_us, &mut || 0).hit)
+            })
+        })
     };
     let sweep = |now_us: u64| {
         clock_us.store(now_us, Relaxed);
@@ -553,7 +570,10 @@ fn without_a_program_there_is_nothing_to_write_to() {
     assert!(s.program().is_none());
     assert_eq!(kind(s.table("exact")), ErrorKind::BadProgram);
     assert_eq!(kind(s.add_entry(EXACT, key(1, 1), 0, nop())), ErrorKind::BadProgram);
-    assert_eq!(s.write_batch(vec![TableWrite::Delete { table: EXACT, handle: 0 }])[0].as_ref().unwrap_err().kind, ErrorKind::BadProgram);
+    assert_eq!(
+        s.write_batch(vec![TableWrite::Delete { table: EXACT, handle: 0 }])[0].as_ref().unwrap_err().kind,
+        ErrorKind::BadProgram
+    );
     assert_eq!(kind(s.serialize_state()), ErrorKind::BadProgram);
     s.mc_create(1).unwrap();
     s.reset_state().unwrap();
@@ -690,7 +710,10 @@ fn names_are_found_in_the_program() {
     assert_eq!(kind(s.action_of(EXACT, "other")), ErrorKind::InvalidActionName);
     assert_eq!(kind(s.action_of(TableId(55), "other")), ErrorKind::InvalidTableName);
     assert_eq!(s.action_of_profile(SELECTED, "ingress.forward"), Ok(FORWARD));
-    assert_eq!(kind(s.action_of_profile(barewire_p4::ir::ProfileId(9), "x")), ErrorKind::InvalidActionProfileName);
+    assert_eq!(
+        kind(s.action_of_profile(barewire_p4::ir::ProfileId(9), "x")),
+        ErrorKind::InvalidActionProfileName
+    );
     assert_eq!(s.profile("selected"), Ok(SELECTED));
     assert_eq!((s.counter("c"), s.counter("direct_c")), (Ok(CounterId(0)), Ok(CounterId(1))));
     assert_eq!(s.meter("m"), Ok(MeterId(0)));
@@ -702,4 +725,30 @@ fn names_are_found_in_the_program() {
     assert_eq!(kind(s.learn_list("8")), ErrorKind::InvalidLearnList);
     let error = s.table("exakt").unwrap_err();
     assert!(error.message.contains("did you mean `exact`?"), "{error}");
+}
+
+/// Load, swap and commit with a program as its compiler wrote it.
+#[test]
+fn a_real_program_is_loaded_swapped_and_committed() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/p4/legacy/simple_router.json");
+    let Ok(json) = std::fs::read_to_string(path) else {
+        eprintln!("SKIPPED: a_real_program_is_loaded_swapped_and_committed: there is no {path}");
+        return;
+    };
+    let (s, _) = switch_with(|config| config.enable_swap = true);
+    let engine = Engine::spawn(&s, |_| {});
+    s.load(&json).unwrap();
+    assert_eq!(kind(s.load(&json)), ErrorKind::OngoingSwap);
+    assert_eq!(s.table("exact"), Ok(EXACT), "the old one still runs");
+    s.swap().unwrap();
+    let table = s.table("ipv4_lpm").unwrap();
+    let action = s.action_of(table, "set_nhop").unwrap();
+    let call = crate::control::ActionCall { action, args: vec![n(0x0a00_0001), n(1)] };
+    let h = s.add_entry(table, vec![lpm(0x0a00_0000, 24)], 0, TableAction::Call(call)).unwrap();
+    let saved = s.serialize_state().unwrap();
+    s.commit(&json).unwrap();
+    assert_eq!(s.num_entries(table), Ok(0));
+    s.restore_state(&saved).unwrap();
+    assert_eq!(s.entry(table, h).unwrap().key, [lpm(0x0a00_0000, 24)]);
+    assert_eq!(engine.stop().0.state.unwrap().tables[table.at()].len(), 1);
 }

@@ -1,0 +1,290 @@
+//! The third oracle: the same program, entries and packets through a real bmv2 and through both of our engines.
+//!
+//! bmv2 (`simple_switch`, `psa_switch`, where they are on the PATH) runs in file mode in a network namespace; both are
+//! programmed by the same lines of the command line. What leaves each port, in order, must be equal. Variables:
+//! `BAREWIRE_ORACLE` is `all`, or words of which a program's path holds one; `BAREWIRE_ORACLE_SEED`,
+//! `BAREWIRE_ORACLE_PACKETS`, `BAREWIRE_ORACLE_JOBS`; `BAREWIRE_ORACLE_KEEP` names a folder for what differed.
+
+mod oracle;
+
+use barewire_lab::is_root_capable;
+use barewire_p4::ir::Arch;
+use barewire_switch::prepared::{EngineKind, Prepared};
+use oracle::ours::{self, Fate, Ours};
+use oracle::scenario::{self, GAP_US, PORTS, Scenario};
+use oracle::bmv2;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// What runs when nothing else is asked for.
+const FEW: &[&str] = &[
+    "p4_16/table-entries-ternary-bmv2",
+    "p4_16/v1model-special-ops-bmv2",
+    "p4_16/header-stack-ops-bmv2",
+    "p4_16/union-bmv2",
+    "p4_16/checksum1-bmv2",
+    "p4_14/",
+    "legacy/",
+];
+/// How many programs run at most when nothing else is asked for.
+const FEW_MAX: usize = 12;
+
+/// Programs that are not compared, or may differ, each with the reason.
+const EXCUSED: &[(&str, &str)] = &[];
+
+fn corpus() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
+    path.is_dir().then_some(path)
+}
+
+fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            programs(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "json") {
+            out.push(path);
+        }
+    }
+}
+
+enum Verdict {
+    Agree { packets: usize, left_out: usize, out: usize },
+    Skipped(String),
+    Excused(String, String),
+    Differ(String),
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// The packets of each port, each with the packet that caused it.
+fn by_port(fates: &[Fate]) -> Vec<Vec<(usize, &[u8])>> {
+    let mut ports = vec![Vec::new(); PORTS as usize];
+    for (index, fate) in fates.iter().enumerate() {
+        for (port, bytes) in &fate.out {
+            ports[*port as usize].push((index, bytes.as_slice()));
+        }
+    }
+    ports
+}
+
+/// The first difference, if there is one.
+fn difference(scenario: &Scenario, fates: &[Fate], theirs: &bmv2::Run, who: &str) -> Option<(String, usize)> {
+    if let Some(died) = &theirs.died {
+        return Some((format!("bmv2 died: {died}"), 0));
+    }
+    let mut said = None;
+    for (port, (ours, theirs)) in by_port(fates).iter().zip(&theirs.out).enumerate() {
+        let first = (0..ours.len().max(theirs.len()))
+            .find(|&at| ours.get(at).map(|(_, bytes)| *bytes) != theirs.get(at).map(Vec::as_slice));
+        let Some(at) = first else { continue };
+        let cause = ours.get(at).map_or(usize::MAX, |(cause, _)| *cause);
+        if said.as_ref().is_some_and(|(_, known)| *known <= cause) {
+            continue;
+        }
+        let input = scenario.packets.get(cause).map_or("-".to_owned(), |(p, b)| format!("{cause} on port {p}: {}", hex(b)));
+        let shown = |bytes: Option<&[u8]>| bytes.map_or("nothing".to_owned(), hex);
+        said = Some((
+            format!(
+                "port {port}, packet {at} of {} ({who}) and {} (bmv2)\n  in    {input}\n  {who:5} {}\n  bmv2  {}",
+                ours.len(),
+                theirs.len(),
+                shown(ours.get(at).map(|(_, bytes)| *bytes)),
+                shown(theirs.get(at).map(Vec::as_slice)),
+            ),
+            cause,
+        ));
+    }
+    said
+}
+
+fn lines_differ(scenario: &Scenario, ours: &Ours, theirs: &bmv2::Run) -> Option<String> {
+    let at = (0..scenario.lines.len()).find(|&at| ours.done.get(at) != theirs.done.get(at))?;
+    let said = |refusals: &[(usize, String)]| {
+        refusals.iter().find(|(line, _)| *line == at).map_or("done".to_owned(), |(_, text)| text.trim().to_owned())
+    };
+    Some(format!("line '{}'\n  ours  {}\n  bmv2  {}", scenario.lines[at], said(&ours.refusals), said(&theirs.refusals)))
+}
+
+fn keep(name: &str, scenario: &Scenario, why: &str, prepared: &Arc<Prepared>, theirs: &bmv2::Run) {
+    let Some(folder) = std::env::var_os("BAREWIRE_ORACLE_KEEP").map(PathBuf::from) else { return };
+    let mut text = format!("{why}\n\n");
+    for line in &scenario.lines {
+        let _ = writeln!(text, "{line}");
+    }
+    let mut ours = Ours::start(prepared, &scenario.lines).expect("it started before");
+    ours.trace();
+    for (index, (port, bytes)) in scenario.packets.iter().enumerate() {
+        let _ = writeln!(text, "\n=== packet {index} on port {port}: {}", hex(bytes));
+        let fate = ours.send(*port, bytes);
+        for event in ours.events() {
+            let _ = writeln!(text, "{event}");
+        }
+        for (port, bytes) in &fate.out {
+            let _ = writeln!(text, ">>> {port} {}", hex(bytes));
+        }
+    }
+    for (port, packets) in theirs.out.iter().enumerate() {
+        for (at, packet) in packets.iter().enumerate() {
+            let _ = writeln!(text, "bmv2 {port} #{at} {}", hex(packet));
+        }
+    }
+    let _ = std::fs::create_dir_all(&folder);
+    std::fs::write(folder.join(format!("{name}.txt")), text).expect("the folder can be written");
+}
+
+fn compare(path: &Path, name: &str) -> Verdict {
+    let json = std::fs::read_to_string(path).expect("the corpus is readable");
+    let program = match barewire_p4::import::import(&json) {
+        Ok(program) => Arc::new(program),
+        Err(error) => return Verdict::Skipped(format!("not imported: {error}")),
+    };
+    if !on_path(bmv2::binary(program.arch)) {
+        return Verdict::Skipped(format!("no {} on the PATH", bmv2::binary(program.arch)));
+    }
+    let seed = number("BAREWIRE_ORACLE_SEED", 1);
+    let count = number("BAREWIRE_ORACLE_PACKETS", 100) as usize;
+    let prepare = |kind| Prepared::new(Arc::clone(&program), kind).map(Arc::new).map_err(|e| e.to_string());
+    let run = || -> Result<Verdict, String> {
+        let (interpreter, native) = (prepare(EngineKind::Interpreter)?, prepare(EngineKind::Native)?);
+        let scenario = scenario::build(&interpreter, seed, count)?;
+        let (first, interpreted) = ours::run(&interpreter, &scenario, None)?;
+        let (_, compiled) = ours::run(&native, &scenario, None)?;
+        let mut why = String::new();
+        let mut theirs = None;
+        // A machine under load may be late with one run.
+        for (attempt, gap_us) in [GAP_US, 3 * GAP_US].into_iter().enumerate() {
+            let wait = if scenario.lines.len() > 600 { 3 } else { 1 + attempt as u32 };
+            let file = name.replace('/', "_");
+            let run = match bmv2::run(program.arch, path, &scenario, gap_us, wait, &file) {
+                Ok(run) => run,
+                Err(error) => {
+                    why = error;
+                    continue;
+                }
+            };
+            let wrong = lines_differ(&scenario, &first, &run)
+                .or_else(|| difference(&scenario, &interpreted, &run, "ours").map(|(text, _)| text))
+                .or_else(|| difference(&scenario, &compiled, &run, "native").map(|(text, _)| text));
+            match wrong {
+                None => {
+                    let out = run.out.iter().map(Vec::len).sum();
+                    let (packets, left_out) = (scenario.packets.len(), scenario.left_out);
+                    return Ok(Verdict::Agree { packets, left_out, out });
+                }
+                Some(wrong) => {
+                    why = wrong;
+                    theirs = Some(run);
+                }
+            }
+        }
+        if let Some(theirs) = &theirs {
+            keep(&name.replace('/', "_"), &scenario, &why, &interpreter, theirs);
+        }
+        if let Some((_, reason)) = EXCUSED.iter().find(|(known, _)| name.contains(known)) {
+            return Ok(Verdict::Excused((*reason).to_owned(), why));
+        }
+        if let Some(reason) = scenario::undetermined(&program) {
+            return Ok(Verdict::Excused(reason, why));
+        }
+        Ok(Verdict::Differ(why))
+    };
+    run().unwrap_or_else(|error| Verdict::Differ(format!("not run: {error}")))
+}
+
+#[test]
+fn packets_come_out_as_from_a_real_bmv2() {
+    let Some(corpus) = corpus() else {
+        eprintln!("SKIPPED: no corpus of P4 programs beside the repository");
+        return;
+    };
+    if !on_path(bmv2::binary(Arch::V1Model)) {
+        eprintln!("SKIPPED: no simple_switch on the PATH");
+        return;
+    }
+    if let Err(why) = is_root_capable() {
+        eprintln!("SKIPPED: no namespace for simple_switch: {why}");
+        return;
+    }
+    let mut all = Vec::new();
+    for folder in ["p4_16", "p4_14", "legacy", "psa", "import"] {
+        programs(&corpus.join(folder), &mut all);
+    }
+    let asked = std::env::var("BAREWIRE_ORACLE").ok();
+    let words: Vec<&str> = match asked.as_deref() {
+        None => FEW.to_vec(),
+        Some("all") => vec![""],
+        Some(words) => words.split_whitespace().collect(),
+    };
+    let named: Vec<(PathBuf, String)> = all
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&corpus).unwrap_or(&path).with_extension("");
+            let name = name.to_string_lossy().into_owned();
+            (path, name)
+        })
+        .filter(|(_, name)| words.iter().any(|word| name.contains(word)))
+        .take(if asked.is_none() { FEW_MAX } else { usize::MAX })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let verdicts = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..number("BAREWIRE_ORACLE_JOBS", 3) {
+            scope.spawn(|| {
+                while let Some((path, name)) = named.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let verdict = compare(path, name);
+                    match &verdict {
+                        Verdict::Agree { packets, left_out, out } => {
+                            println!("{name}: {packets} packets ({left_out} left out), {out} came out: agree");
+                        }
+                        Verdict::Skipped(why) => println!("{name}: skipped: {why}"),
+                        Verdict::Excused(reason, why) => println!("{name}: EXCUSED ({reason}): {why}"),
+                        Verdict::Differ(why) => println!("{name}: DIFFER: {why}"),
+                    }
+                    verdicts.lock().expect("no thread panicked").push((name.clone(), verdict));
+                }
+            });
+        }
+    });
+    let verdicts = verdicts.into_inner().expect("no thread panicked");
+    let (mut agreed, mut packets, mut out, mut skipped, mut excused) = (0, 0, 0, 0, 0);
+    let mut wrong = Vec::new();
+    for (name, verdict) in &verdicts {
+        match verdict {
+            Verdict::Agree { packets: sent, out: came, .. } => {
+                agreed += 1;
+                packets += sent;
+                out += came;
+            }
+            Verdict::Skipped(_) => skipped += 1,
+            Verdict::Excused(..) => excused += 1,
+            Verdict::Differ(why) => wrong.push(format!("{name}: {why}")),
+        }
+    }
+    println!(
+        "{} programs: {agreed} agree ({packets} packets in, {out} out), {excused} excused, {skipped} skipped, {} differ; seed {}",
+        verdicts.len(),
+        wrong.len(),
+        number("BAREWIRE_ORACLE_SEED", 1)
+    );
+    assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,6 @@
+//! The pieces of the comparison with a real bmv2.
+
+pub mod bmv2;
+pub mod ours;
+pub mod pcap;
+pub mod scenario;

@@ -1,0 +1,99 @@
+//! Our switch without threads, programmed by the same lines.
+
+use super::scenario::{GAP_US, PORTS, Scenario};
+use barewire_base::DropReason;
+use barewire_p4::interp::trace::Event;
+use barewire_switch::datapath::TargetConfig;
+use barewire_switch::harness::Harness;
+use barewire_switch::prepared::Prepared;
+use barewire_switch_control::cli::Session;
+use std::sync::Arc;
+
+/// Polls after which a packet is given up that goes round and round.
+const ROUNDS: usize = 8;
+
+/// What became of a packet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// What came out at ports that are there.
+    pub out: Vec<(u32, Vec<u8>)>,
+    /// It goes round for ever, or fills queues, or failed an assertion (bmv2 ends there).
+    pub endless: bool,
+}
+
+/// One of our switches.
+pub struct Ours {
+    harness: Harness,
+    session: Session,
+    /// Whether each line was done.
+    pub done: Vec<bool>,
+    /// What each line said that was not done.
+    pub refusals: Vec<(usize, String)>,
+}
+
+impl Ours {
+    /// A switch with these lines done.
+    pub fn start(prepared: &Arc<Prepared>, lines: &[String]) -> Result<Ours, String> {
+        let harness = Harness::new(Arc::clone(prepared), TargetConfig::default()).map_err(|e| e.to_string())?;
+        let session = Session::local(harness.switch().clone()).map_err(|e| e.to_string())?;
+        let mut ours = Ours { harness, session, done: Vec::new(), refusals: Vec::new() };
+        ours.program(lines);
+        Ok(ours)
+    }
+
+    /// Do more lines.
+    pub fn program(&mut self, lines: &[String]) {
+        for line in lines {
+            let outcome = self.session.run_line(line);
+            if !outcome.ok {
+                self.refusals.push((self.done.len(), outcome.text));
+            }
+            self.done.push(outcome.ok);
+            self.harness.apply();
+        }
+    }
+
+    /// Headers that are not valid hold noise.
+    pub fn disturb(&mut self, seed: u64) {
+        self.harness.plane().datapath.disturb(seed);
+    }
+
+    /// Send a packet.
+    pub fn send(&mut self, port: u32, bytes: &[u8]) -> Fate {
+        self.harness.advance_us(GAP_US);
+        let bad = [DropReason::QueueFull, DropReason::AssertFailed, DropReason::AssumeFailed, DropReason::PoolEmpty];
+        let count = |harness: &mut Harness| -> u64 {
+            bad.iter().map(|reason| harness.plane().datapath.drops().get(*reason)).sum()
+        };
+        let before = count(&mut self.harness);
+        let Some((sent, settled)) = self.harness.send_for(port, bytes, ROUNDS) else {
+            return Fate { out: Vec::new(), endless: true };
+        };
+        let out = sent.into_iter().filter(|s| s.port < PORTS).map(|s| (s.port, s.bytes)).collect();
+        Fate { out, endless: !settled || count(&mut self.harness) != before }
+    }
+
+    /// Keep what happens to packets from now on.
+    pub fn trace(&mut self) {
+        self.harness.trace();
+    }
+
+    /// What happened since the last call.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.harness.take_trace()
+    }
+}
+
+/// The fates of all packets of a scenario.
+pub fn run(
+    prepared: &Arc<Prepared>,
+    scenario: &Scenario,
+    noise: Option<u64>,
+) -> Result<(Ours, Vec<Fate>), String> {
+    let mut ours = Ours::start(prepared, &scenario.lines)?;
+    if let Some(seed) = noise {
+        ours.disturb(seed);
+    }
+    let fates = scenario.packets.iter().map(|(port, bytes)| ours.send(*port, bytes)).collect();
+    Ok((ours, fates))
+}

@@ -1,0 +1,30 @@
+//! p4lang's own `p4runtime-shell` against our server, when this machine has it (`BAREWIRE_PYTHON` names the Python).
+
+use crate::rig::*;
+use std::process::Command;
+
+#[test]
+fn the_shell_of_p4lang_works() {
+    let python = std::env::var("BAREWIRE_PYTHON").unwrap_or_else(|_| "python3".into());
+    let there = Command::new(&python).args(["-c", "import p4runtime_sh"]).output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: {python} has no p4runtime_sh (pip install p4runtime-shell)");
+        return;
+    }
+    let rig = Rig::with_ports(2);
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+    let output = Command::new(&python)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/p4runtime/shell.py"))
+        .arg(rig.grpc.as_ref().unwrap().local_addr().to_string())
+        .arg(DEVICE.to_string())
+        .arg(format!("{data}/control.p4info.txtpb"))
+        .arg(format!("{data}/control.json"))
+        .output()
+        .expect("python was there a moment ago");
+    let text =
+        format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("all done"), "{text}");
+    let table = rig.switch().table("IngressImpl.lpm_table").unwrap();
+    assert_eq!(rig.switch().num_entries(table).unwrap(), 1);
+    rig.stop();
+}

@@ -1,0 +1,136 @@
+//! The published throughput figure of bmv2 with what was measured here beside it, and what no run between two hosts can show.
+
+use crate::render::{cell, rate};
+use crate::switch::SwitchRow;
+use crate::switch::figures::{PUBLISHED_ON, PUBLISHED_PPS, PUBLISHED_RUNS_MBPS};
+use crate::switch::median;
+use crate::switch::render::notes;
+use std::fmt::Write as _;
+
+/// Payload of a TCP segment in a packet of 1500 bytes, with time stamps.
+const SEGMENT_LEN: f64 = 1448.0;
+
+/// How far a switch can get here.
+const CEILING_NOTE: &str = "\
+- Both hosts, the wires between them and the switch share this machine's cores. Without any switch the hosts' own stacks reach
+  what *direct* shows; with offloads off nothing that forwards through veth can be twenty times bmv2. What the engine does
+  without wires is in the second table; CPU time per packet at one rate is in `barewire bench switch`.
+- The published run had `iperf`; here one TCP stream is sent and received by sockets of this program, in the hosts'
+  namespaces. Checksum and segmentation offloads of the hosts are off in both, as bmv2's script has it.
+- The published text calls its result \"around 1Gbps, or 80,000pps\"; packets/s here are data segments of 1448 bytes, without
+  acknowledgements.
+";
+
+/// Renders the published row and `rows` side by side as Markdown. `machine` describes where `rows` were measured.
+pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
+    let mut out = String::from("# P4 switch: published and measured here\n\n");
+    let _ = writeln!(out, "Measured here on: {machine}\n");
+    out.push_str("## One TCP stream through simple_router, median of the runs, offloads off\n\n");
+    out.push_str("| Switch | Ports | TCP Mbit/s | runs | data packets/s | Source | Notes |\n");
+    out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
+    let published = median(PUBLISHED_RUNS_MBPS).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "| bmv2 | veth | {published:.0} | {} | {} | published | {PUBLISHED_ON}; iperf, five runs |",
+        spread(&PUBLISHED_RUNS_MBPS),
+        rate(PUBLISHED_PPS)
+    );
+    let hosts: Vec<&SwitchRow> = rows.iter().filter(|r| r.offloads == Some(false)).collect();
+    for row in &hosts {
+        let runs: Vec<f64> = row.runs.iter().filter_map(|r| r.tcp_mbps).collect();
+        let mut name = row.system.clone();
+        if let Some(engine) = &row.engine {
+            let _ = write!(name, " *{engine}*");
+        }
+        let source = match row.recorded {
+            Some(_) => "**recorded elsewhere**".to_owned(),
+            None => "measured here, **not comparable** (one machine, no NIC)".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {source} | {} |",
+            cell(&name),
+            cell(&row.over),
+            row.tcp_mbps.map_or_else(|| "not run".to_owned(), |mbps| format!("{mbps:.0}")),
+            spread(&runs),
+            row.tcp_mbps.map_or_else(|| "-".to_owned(), |mbps| rate(mbps * 1e6 / 8.0 / SEGMENT_LEN)),
+            cell(&notes(row).join("; ")),
+        );
+    }
+    if hosts.is_empty() {
+        out.push_str("| this machine | | not run | | | measured here | no hosts could be made |\n");
+    }
+    out.push_str("\n## The engine without wires\n\n");
+    out.push_str("| Switch | Engine | From, to | Program | Size | Entries | packets/s | ns/packet | CPU us/packet | Notes |\n");
+    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    let mut engines = rows.iter().filter(|r| r.offloads.is_none()).peekable();
+    if engines.peek().is_none() {
+        out.push_str("| this machine | | | | | | not run | | | |\n");
+    }
+    for row in engines {
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} B | {} | {} | {} | {} | {} |",
+            cell(&row.system),
+            row.engine.as_deref().unwrap_or("-"),
+            cell(&row.over),
+            cell(row.program.as_deref().unwrap_or("-")),
+            row.size,
+            row.entries.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+            row.rate_pps.map_or_else(|| "-".to_owned(), rate),
+            figure(row.ns_per_packet),
+            figure(row.cpu_us_per_packet),
+            cell(&notes(row).join("; ")),
+        );
+    }
+    let _ = write!(out, "\n## How to read this\n\n{CEILING_NOTE}");
+    out
+}
+
+/// The least and the most of some runs.
+fn spread(runs: &[f64]) -> String {
+    let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = runs.iter().copied().fold(0.0, f64::max);
+    if runs.is_empty() { "-".to_owned() } else { format!("{least:.0}..{most:.0} of {}", runs.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::SwitchRun;
+    use crate::switch::live::recorded;
+
+    /// The figure and the packets per second of the report, as it prints them.
+    #[test]
+    fn the_published_row_is_that_of_the_report() {
+        let text = switch_tables(&[], "a machine");
+        assert!(text.contains("| bmv2 | veth | 1047 | 1041..1056 of 5 | 80K | published |"), "{text}");
+        assert!(text.contains("| this machine | | not run |"), "{text}");
+    }
+
+    #[test]
+    fn rows_stand_beside_it_with_their_marks() {
+        let mut ours = SwitchRow {
+            system: "barewire".into(),
+            over: "xdp".into(),
+            engine: Some("native".into()),
+            offloads: Some(false),
+            ..SwitchRow::default()
+        };
+        let run = |mbps| SwitchRun { tcp_mbps: Some(mbps), ..SwitchRun::default() };
+        ours.take_runs(vec![run(2400.0), run(2300.0), run(2500.0)]);
+        let mut engine =
+            SwitchRow { system: "barewire".into(), over: "mem".into(), size: 64, ..SwitchRow::default() };
+        engine.take_runs(vec![SwitchRun { rate_pps: Some(12e6), ..SwitchRun::default() }]);
+        let text = switch_tables(&[ours, recorded(), engine], "a machine");
+        for line in [
+            "| barewire *native* | xdp | 2400 | 2300..2500 of 3 | 207K | measured here, **not comparable**",
+            "| bmv2 | veth | 682 | 652..711 of 2 | 59K | **recorded elsewhere** |",
+            "| barewire | - | mem | - | 64 B | - | 12.0M | 83.33 |",
+            "nothing that forwards through veth can be twenty times bmv2",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+}

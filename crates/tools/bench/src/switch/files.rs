@@ -1,0 +1,327 @@
+//! From capture file to capture file, flat out: what `simple_switch --use-files` does.
+
+use super::mem::{self, Loaded};
+use super::program::Source;
+use super::row::{SwitchRow, SwitchRun};
+use super::setup::apply;
+use super::workload::{IN_PORT, Spec, Workload};
+use super::{SwitchError, bmv2, go_on};
+use barewire_engine::Agent;
+use barewire_measure::{Contention, stamp};
+use barewire_port::{PcapReader, PcapWriter, PortUri};
+use barewire_switch::ports::Ports;
+use barewire_switch::prepared::EngineKind;
+use std::fs;
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Packets that bmv2 gets at most: a file that takes us a second would take it a minute.
+pub const BMV2_PACKETS_MAX: u64 = 200_000;
+/// Gap between two packets of the file, in ns: nobody plays by it.
+const GAP_NS: u64 = 1_000;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct FilesCell {
+    /// The program.
+    pub source: Source,
+    /// Entries and packets.
+    pub spec: Spec,
+    /// Packets of the file.
+    pub packets: u64,
+    /// Our engines.
+    pub engines: Vec<EngineKind>,
+    /// bmv2 beside it.
+    pub bmv2: bool,
+}
+
+/// A folder that goes with everything in it.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn create(what: &str) -> io::Result<Folder> {
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("barewire-{what}-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The capture that bmv2's naming rule makes of a port's interface.
+fn in_file(folder: &Path, port: u32) -> PathBuf {
+    folder.join(format!("p{port}_in.pcap"))
+}
+
+fn out_file(folder: &Path, port: u32) -> PathBuf {
+    folder.join(format!("p{port}_out.pcap"))
+}
+
+/// Writes `packets` packets of the workload to the input of [`IN_PORT`], and empty inputs for the other ports.
+fn write_inputs(folder: &Path, workload: &Workload, packets: u64) -> Result<(), SwitchError> {
+    let failed = || SwitchError::io("writing a capture");
+    let all: Vec<Vec<u8>> = (0..workload.flows.len()).map(|flow| workload.packet(flow)).collect();
+    let mut writer = PcapWriter::create(&in_file(folder, IN_PORT)).map_err(failed())?;
+    for i in 0..packets {
+        let packet = &all[(i % all.len() as u64) as usize];
+        writer.write(i * GAP_NS, packet).map_err(failed())?;
+    }
+    writer.flush().map_err(failed())?;
+    for &port in &workload.out_ports {
+        PcapWriter::create(&in_file(folder, port)).and_then(|mut w| w.flush()).map_err(failed())?;
+    }
+    Ok(())
+}
+
+/// Compares every packet that was written with what had to become of the packets in turn: how many, or what is wrong.
+fn check_outputs(folder: &Path, workload: &Workload, packets: u64) -> Result<u64, String> {
+    // Packets of one output port keep their order.
+    let mut waiting: Vec<(u32, u64)> = workload.out_ports.iter().map(|&port| (port, 0)).collect();
+    let flows = workload.flows.len() as u64;
+    let mut seen = 0;
+    for (port, next) in &mut waiting {
+        let mut bytes = fs::read(out_file(folder, *port)).map_err(|e| format!("port {port}: {e}"))?;
+        if bytes.is_empty() {
+            continue;
+        }
+        as_ethernet(&mut bytes);
+        let mut reader = PcapReader::new(Cursor::new(bytes)).map_err(|e| format!("port {port}: {e}"))?;
+        while let Some(packet) = reader.next_packet().map_err(|e| format!("port {port}: {e}"))? {
+            let here = |flow: u64| workload.flows[flow as usize].fates.iter().any(|f| f.port == *port);
+            while *next < packets && !here(*next % flows) {
+                *next += 1;
+            }
+            if *next >= packets {
+                return Err(format!("port {port} sent more packets than it had to"));
+            }
+            workload.check((*next % flows) as usize, *port, packet.data)?;
+            *next += 1;
+            seen += 1;
+        }
+    }
+    let rounds = |i: usize| packets / flows + u64::from((i as u64) < packets % flows);
+    let expected: u64 = workload
+        .flows
+        .iter()
+        .enumerate()
+        .map(|(i, flow)| if flow.fates.is_empty() { 0 } else { rounds(i) })
+        .sum();
+    if seen == expected { Ok(seen) } else { Err(format!("{seen} packets came out and not {expected}")) }
+}
+
+/// bmv2 writes link type 0 and snap length 0 into its captures: they are Ethernet all the same.
+fn as_ethernet(capture: &mut [u8]) {
+    if let Some(header) = capture.get_mut(16..24) {
+        if header.iter().all(|&b| b == 0) {
+            header[..4].copy_from_slice(&65_535_u32.to_ne_bytes());
+            header[4..].copy_from_slice(&1_u32.to_ne_bytes());
+        }
+    }
+}
+
+/// CPU time of this thread, in ns.
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// One run of ours, in this thread: opening the files is not timed, closing them is.
+fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, SwitchError> {
+    let started = stamp();
+    let switch = mem::control(&loaded.prepared, started)?;
+    let pool = mem::pool(loaded.workload.size)?;
+    let mut ports = Ports::new(None);
+    let mut numbers = vec![IN_PORT];
+    numbers.extend(&loaded.workload.out_ports);
+    for port in numbers {
+        let uri = PortUri::new("pcap", &in_file(folder, port).display().to_string())
+            .with("out", out_file(folder, port).display());
+        ports.add(port, &uri, &pool, None)?;
+    }
+    let (mut agent, view) = mem::agent(&switch, ports, pool, started);
+    apply(&switch, &loaded.workload.steps, &mut || {})?;
+    // What the control side wrote is applied by the first cycle, which also receives: one burst more or less.
+    let watch = Contention::start();
+    let (begin, cpu) = (stamp(), thread_cpu_ns());
+    let mut cycles = 0_u64;
+    loop {
+        let now = stamp();
+        let work = agent.do_work(now);
+        cycles += 1;
+        if work == 0 {
+            agent.publish(now);
+            if view.borrow().finished {
+                break;
+            }
+        }
+        if cycles.is_multiple_of(1024) {
+            go_on()?;
+        }
+    }
+    agent.on_close();
+    let drops = view.borrow().drops.clone();
+    drop(agent);
+    let (took, cpu) = (stamp().since(begin).as_secs_f64().max(1e-9), thread_cpu_ns() - cpu);
+    let report = watch.finish();
+    let void = check_outputs(folder, &loaded.workload, packets)
+        .err()
+        .map(|why| format!("wrong: {why}; drops: {drops:?}"));
+    Ok(SwitchRun {
+        rate_pps: Some(packets as f64 / took),
+        cpu_us_per_packet: Some(cpu as f64 / 1e3 / packets as f64),
+        contended: report.contended,
+        void,
+        ..SwitchRun::default()
+    })
+}
+
+/// Runs all engines, and bmv2, in turn, `runs` times, in this thread: a row for each.
+///
+/// # Errors
+/// [`SwitchError`] when one of them cannot be set up.
+pub fn measure(
+    cell: &FilesCell,
+    runs: u32,
+    command: &str,
+    progress: &mut dyn FnMut(String),
+) -> Result<Vec<SwitchRow>, SwitchError> {
+    let folder = Folder::create("switch-files").map_err(SwitchError::io("making a folder"))?;
+    let mut ours = Vec::new();
+    for &engine in &cell.engines {
+        let loaded = mem::load(&cell.source, engine, &cell.spec)?;
+        let row = SwitchRow {
+            engine: Some(engine.to_string()),
+            load_us: Some(loaded.load_us),
+            ..row_of("barewire", cell, &loaded.workload, cell.packets, command)
+        };
+        ours.push((loaded, row, Vec::new()));
+    }
+    let Some((first, ..)) = ours.first() else { return Ok(Vec::new()) };
+    write_inputs(&folder.0, &first.workload, cell.packets)?;
+    let theirs = match (cell.bmv2, bmv2::Installed::find()) {
+        (true, Some(installed)) => {
+            let packets = cell.packets.min(BMV2_PACKETS_MAX);
+            let folder = Folder::create("bmv2-files").map_err(SwitchError::io("making a folder"))?;
+            write_inputs(&folder.0, &first.workload, packets)?;
+            Some((installed, folder, packets))
+        }
+        _ => None,
+    };
+    let workload = first.workload.clone();
+    let mut bmv2_runs = Vec::new();
+    for round in 0..runs {
+        for (loaded, row, done) in &mut ours {
+            go_on()?;
+            progress(format!("run {} of {runs}: {}", round + 1, row.title()));
+            done.push(run_ours(loaded, &folder.0, cell.packets)?);
+        }
+        if let Some((installed, folder, packets)) = &theirs {
+            go_on()?;
+            progress(format!("run {} of {runs}: bmv2 over pcap, {packets} packets", round + 1));
+            let mut run = installed.run_files(&cell.source, &workload, &folder.0, *packets)?;
+            run.void = check_outputs(&folder.0, &workload, *packets).err().map(|why| format!("wrong: {why}"));
+            bmv2_runs.push(run);
+        }
+    }
+    let mut rows: Vec<SwitchRow> = ours
+        .into_iter()
+        .map(|(_, mut row, done)| {
+            row.checked = cell.packets * done.len() as u64;
+            row.take_runs(done);
+            row
+        })
+        .collect();
+    if let Some((_, _, packets)) = theirs {
+        let mut row = row_of("bmv2", cell, &workload, packets, command);
+        row.checked = packets * bmv2_runs.len() as u64;
+        row.take_runs(bmv2_runs);
+        rows.push(row);
+    } else if cell.bmv2 {
+        rows.extend(bmv2::recorded_files(&cell.source.name, cell.spec.entries));
+    }
+    Ok(rows)
+}
+
+fn row_of(system: &str, cell: &FilesCell, workload: &Workload, packets: u64, command: &str) -> SwitchRow {
+    let mut notes = workload.notes.clone();
+    notes.push(format!("{packets} packets a run"));
+    SwitchRow {
+        system: system.to_owned(),
+        over: "pcap".to_owned(),
+        program: Some(cell.source.name.clone()),
+        size: workload.size,
+        entries: Some(workload.entries),
+        masks: workload.masks,
+        flows: Some(workload.flows.len() as u32),
+        notes,
+        command: command.to_owned(),
+        ..SwitchRow::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::workload::Masks;
+
+    fn cell(name: &str) -> FilesCell {
+        FilesCell {
+            source: name.parse().unwrap(),
+            spec: Spec { size: 64, entries: 20, masks: Masks::Some(4), flows: Some(70), seed: 5 },
+            packets: 5_000,
+            engines: vec![EngineKind::Native, EngineKind::Interpreter],
+            bmv2: false,
+        }
+    }
+
+    #[test]
+    fn files_come_out_as_they_have_to() {
+        for name in ["simple_router", "acl", "deep_headers"] {
+            let rows = measure(&cell(name), 2, "test", &mut |_| {}).unwrap();
+            assert_eq!(rows.len(), 2);
+            for row in rows {
+                assert_eq!((row.void.as_deref(), row.checked, row.runs.len()), (None, 10_000, 2), "{row:?}");
+                assert!(row.rate_pps.unwrap() > 0.0 && row.cpu_us_per_packet.unwrap() > 0.0, "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_capture_that_lacks_a_packet_or_has_another_is_found_out() {
+        let cell = cell("acl");
+        let loaded = mem::load(&cell.source, EngineKind::Interpreter, &cell.spec).unwrap();
+        let folder = Folder::create("switch-check").unwrap();
+        write_inputs(&folder.0, &loaded.workload, 300).unwrap();
+        assert_eq!(run_ours(&loaded, &folder.0, 300).unwrap().void, None);
+        assert_eq!(check_outputs(&folder.0, &loaded.workload, 300), Ok(300));
+        assert!(
+            check_outputs(&folder.0, &loaded.workload, 301).unwrap_err().contains("300 packets came out")
+        );
+        assert!(check_outputs(&folder.0, &loaded.workload, 299).is_err());
+        let path = out_file(&folder.0, 2);
+        let mut bytes = fs::read(&path).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert!(check_outputs(&folder.0, &loaded.workload, 300).unwrap_err().contains("byte 63"));
+    }
+
+    #[test]
+    fn captures_of_bmv2_are_read_as_ethernet() {
+        let mut header = vec![0xa5; 16];
+        header.extend([0; 8]);
+        as_ethernet(&mut header);
+        assert_eq!(&header[16..], &[0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+        let mut ours = vec![0xa5; 24];
+        as_ethernet(&mut ours);
+        assert_eq!(ours, vec![0xa5; 24]);
+        as_ethernet(&mut [0; 3]);
+    }
+}

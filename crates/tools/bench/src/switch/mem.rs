@@ -1,0 +1,459 @@
+//! The engine alone: a generator fills a memory port, the switch works, a sink empties the others, all in one thread.
+//!
+//! Only the switch's duty cycle is timed, a few bursts at a time, and the cost of reading the clock is taken off. What the
+//! cycle includes: taking frames out of one memory ring and putting them into another (a copy each), the program, the tables,
+//! the look at the control side's queue.
+
+use super::program::{Source, kind_of};
+use super::row::{SwitchRow, SwitchRun};
+use super::setup::apply;
+use super::workload::{IN_PORT, Spec, Workload, payload_byte};
+use super::{SwitchError, go_on};
+use barewire_base::{Duration, Instant};
+use barewire_engine::Agent;
+use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_measure::{ClockCost, Contention, clock_cost, stamp};
+use barewire_port::{MemoryConfig, MemoryLink, MemoryPort, Port};
+use barewire_switch::agent::SwitchAgent;
+use barewire_switch::control::{Switch, SwitchConfig};
+use barewire_switch::datapath::{Datapath, TargetConfig};
+use barewire_switch::plane::Plane;
+use barewire_switch::ports::Ports;
+use barewire_switch::prepared::{EngineKind, Prepared, prepare};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bursts between two readings of the clock.
+const SPAN_BURSTS: usize = 4;
+/// Frames of each pool.
+const FRAMES: u32 = 1024;
+/// Room in front of a frame for headers that a program adds.
+const HEADROOM: u32 = 640;
+/// Spans between two looks at whether somebody interrupted.
+const SPANS_PER_LOOK: u64 = 256;
+
+/// One engine at one point of a sweep.
+#[derive(Clone, Debug)]
+pub struct MemCell {
+    /// The program.
+    pub source: Source,
+    /// What runs it.
+    pub engine: EngineKind,
+    /// Entries and packets.
+    pub spec: Spec,
+}
+
+/// What the agent shows.
+#[derive(Default)]
+pub(super) struct View {
+    pub(super) drops: BTreeMap<String, u64>,
+    pub(super) finished: bool,
+}
+
+impl View {
+    pub(super) fn look(&mut self, plane: &Plane) {
+        self.drops.clear();
+        for (reason, count) in plane.datapath.drops().iter() {
+            if count > 0 {
+                self.drops.insert(reason.as_str().to_owned(), count);
+            }
+        }
+        let (reason, count) = plane.ports.unknown();
+        let tx: u64 = plane.ports.slots().iter().map(|slot| slot.tx_dropped()).sum();
+        for (reason, count) in [(reason.as_str(), count), ("port full or gone", tx)] {
+            if count > 0 {
+                *self.drops.entry(reason.to_owned()).or_default() += count;
+            }
+        }
+        for slot in plane.ports.slots() {
+            for (reason, count) in slot.port().counters().drops.iter() {
+                if count > 0 {
+                    *self.drops.entry(format!("port {}: {}", slot.number(), reason.as_str())).or_default() +=
+                        count;
+                }
+            }
+        }
+        self.finished = plane.ports.is_finished();
+    }
+}
+
+/// A prepared program, its workload, and how long the one took to load.
+pub(super) struct Loaded {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) workload: Workload,
+    pub(super) load_us: u64,
+}
+
+pub(super) fn load(source: &Source, engine: EngineKind, spec: &Spec) -> Result<Loaded, SwitchError> {
+    let start = stamp();
+    let prepared =
+        prepare(&source.json, engine).map_err(SwitchError::control(format!("program {}", source.name)))?;
+    let load_us = stamp().since(start).as_nanos() / 1000;
+    let workload = Workload::make(kind_of(&prepared.program)?, spec)?;
+    Ok(Loaded { prepared: Arc::new(prepared), workload, load_us })
+}
+
+/// A switch without ports yet, whose control side no thread looks after.
+pub(super) fn control(prepared: &Arc<Prepared>, started: Instant) -> Result<Switch, SwitchError> {
+    let config = SwitchConfig {
+        sweep_interval: std::time::Duration::ZERO,
+        clock: Box::new(move || stamp().since(started).as_nanos() / 1000),
+        ..SwitchConfig::default()
+    };
+    Switch::new(config, Some(Arc::clone(prepared))).map_err(SwitchError::control("starting the switch"))
+}
+
+/// An agent over `ports`, with what it shows.
+pub(super) fn agent(
+    switch: &Switch,
+    ports: Ports,
+    pool: Pool,
+    started: Instant,
+) -> (SwitchAgent, Rc<RefCell<View>>) {
+    let mut plane = Plane::new(Datapath::new(TargetConfig::default(), 0, started), ports, pool, None);
+    let mut inbox = switch.attach(Box::new(|| {}));
+    inbox.drain(&mut plane);
+    let view: Rc<RefCell<View>> = Rc::default();
+    let shown = Rc::clone(&view);
+    let publish = move |plane: &Plane, _: Instant| shown.borrow_mut().look(plane);
+    (SwitchAgent::new(plane, inbox, Box::new(publish)), view)
+}
+
+/// Generator, switch and sinks.
+pub struct Rig {
+    agent: SwitchAgent,
+    view: Rc<RefCell<View>>,
+    source: MemoryPort,
+    sinks: Vec<(u32, MemoryPort)>,
+    pool: Pool,
+    workload: Workload,
+    payload: Vec<u8>,
+    next: usize,
+    tx: Burst,
+    rx: Burst,
+    load_us: u64,
+    writes_per_s: f64,
+}
+
+/// Frames that hold packets of `size` bytes and what a program puts in front.
+pub(super) fn pool(size: u32) -> Result<Pool, SwitchError> {
+    let default = PoolConfig::default().chunk_len;
+    let chunk_len = if size + 2 * HEADROOM <= default { default } else { 2 * default };
+    let config = PoolConfig { frames: FRAMES, chunk_len, headroom: HEADROOM, ..PoolConfig::default() };
+    Pool::new(config).map_err(|e| SwitchError::Plan(e.to_string()))
+}
+
+impl Rig {
+    /// Loads the program, writes the entries, opens the ports.
+    ///
+    /// # Errors
+    /// [`SwitchError`] when the program, an entry or the workload is refused.
+    pub fn build(cell: &MemCell) -> Result<Rig, SwitchError> {
+        let Loaded { prepared, workload, load_us } = load(&cell.source, cell.engine, &cell.spec)?;
+        let started = stamp();
+        let switch = control(&prepared, started)?;
+        let mine = pool(workload.size)?;
+        let mut ports = Ports::new(None);
+        let (source, near) = MemoryLink::new(MemoryConfig::default())?;
+        ports.add_open(IN_PORT, "mem:in".to_owned(), Box::new(near.open(mine.clone())));
+        let outside = pool(workload.size)?;
+        let mut sinks = Vec::new();
+        for &port in &workload.out_ports {
+            let (near, far) = MemoryLink::new(MemoryConfig::default())?;
+            ports.add_open(port, format!("mem:out{port}"), Box::new(near.open(mine.clone())));
+            sinks.push((port, far.open(outside.clone())));
+        }
+        let (mut agent, view) = agent(&switch, ports, mine, started);
+        let begin = stamp();
+        let written = apply(&switch, &workload.steps, &mut || {
+            agent.do_work(stamp());
+        })?;
+        let took = stamp().since(begin).as_secs_f64().max(1e-9);
+        let payload = (0..workload.size as usize).map(payload_byte).collect();
+        Ok(Rig {
+            agent,
+            view,
+            source: source.open(outside.clone()),
+            sinks,
+            pool: outside,
+            workload,
+            payload,
+            next: 0,
+            tx: Burst::new(),
+            rx: Burst::new(),
+            load_us,
+            writes_per_s: written as f64 / took,
+        })
+    }
+
+    /// Puts the next packet into the burst to be sent.
+    #[inline]
+    fn put(&mut self) {
+        let Some(mut frame) = self.pool.alloc() else { return };
+        if !frame.set_len(self.payload.len()) {
+            return;
+        }
+        let header = &self.workload.flows[self.next].header;
+        let bytes = frame.data_mut();
+        bytes[..header.len()].copy_from_slice(header);
+        bytes[header.len()..].copy_from_slice(&self.payload[header.len()..]);
+        self.next += 1;
+        if self.next == self.workload.flows.len() {
+            self.next = 0;
+        }
+        // There was room: the frame goes back to its pool otherwise.
+        let _ = self.tx.push(frame);
+    }
+
+    /// Offers the switch up to `bursts` bursts; says how many packets.
+    fn offer(&mut self, bursts: usize, now: Instant) -> u64 {
+        let mut sent = 0;
+        for _ in 0..bursts {
+            while self.tx.room() > 0 {
+                let before = self.tx.room();
+                self.put();
+                if self.tx.room() == before {
+                    break;
+                }
+            }
+            sent += self.source.tx_burst(now, &mut self.tx).unwrap_or(0) as u64;
+        }
+        sent
+    }
+
+    /// Takes what came out; says how many packets.
+    fn collect(&mut self, now: Instant) -> u64 {
+        let mut got = 0;
+        for (_, sink) in &mut self.sinks {
+            while let Ok(n @ 1..) = sink.rx_burst(now, &mut self.rx) {
+                got += n as u64;
+                self.rx.clear();
+            }
+        }
+        got
+    }
+
+    /// Sends each packet by itself and compares what comes out with what had to. Says how many.
+    ///
+    /// # Errors
+    /// The first packet that became something else.
+    pub fn check(&mut self) -> Result<u64, String> {
+        let now = stamp();
+        for flow in 0..self.workload.flows.len() {
+            self.next = flow;
+            self.put();
+            if self.source.tx_burst(now, &mut self.tx).unwrap_or(0) != 1 {
+                return Err("the switch takes no packet".to_owned());
+            }
+            self.agent.do_work(now);
+            let mut seen = 0;
+            for (port, sink) in &mut self.sinks {
+                let _ = sink.rx_burst(now, &mut self.rx);
+                let wrong = self.rx.iter().find_map(|f| self.workload.check(flow, *port, f.data()).err());
+                seen += self.rx.len();
+                // Also when one is wrong: the next check begins with nothing under way.
+                self.rx.clear();
+                wrong.map_or(Ok(()), Err)?;
+            }
+            let expected = usize::from(!self.workload.flows[flow].fates.is_empty());
+            if seen != expected {
+                self.agent.publish(now);
+                return Err(format!(
+                    "packet {flow} became {seen} packets and not {expected}; drops: {:?}",
+                    self.view.borrow().drops
+                ));
+            }
+        }
+        self.next = 0;
+        Ok(self.workload.flows.len() as u64)
+    }
+
+    /// Runs for `duration`.
+    pub fn run(&mut self, duration: Duration, clock: ClockCost) -> SwitchRun {
+        let watch = Contention::start();
+        let start = stamp();
+        let (mut switch_ns, mut spans, mut sent, mut got) = (0, 0_u64, 0, 0);
+        let mut now = start;
+        let passed = loop {
+            sent += self.offer(SPAN_BURSTS, now);
+            let begin = stamp();
+            for _ in 0..SPAN_BURSTS {
+                self.agent.do_work(begin);
+            }
+            now = stamp();
+            switch_ns += now.since(begin).as_nanos();
+            spans += 1;
+            got += self.collect(now);
+            let passed = now.since(start);
+            if passed >= duration || (spans.is_multiple_of(SPANS_PER_LOOK) && crate::interrupted()) {
+                break passed;
+            }
+        };
+        // What the last span left in a queue.
+        for _ in 0..SPAN_BURSTS {
+            self.agent.do_work(now);
+            got += self.collect(now);
+        }
+        let report = watch.finish();
+        let own_ns = switch_ns.saturating_sub(spans * clock.median_ns).max(1);
+        let void = (got != sent).then(|| {
+            self.agent.publish(now);
+            format!("{sent} packets were sent and {got} came out; drops: {:?}", self.view.borrow().drops)
+        });
+        SwitchRun {
+            rate_pps: Some(got as f64 * 1e9 / own_ns as f64),
+            loop_rate_pps: Some(got as f64 / passed.as_secs_f64().max(1e-9)),
+            contended: report.contended,
+            void,
+            ..SwitchRun::default()
+        }
+    }
+
+    /// Sends `packets` packets and works on them in [`counted_cycle`] only, for an instruction counter. Says how many came
+    /// out.
+    pub fn count(&mut self, packets: u64) -> u64 {
+        let mut got = 0;
+        while got < packets && !crate::interrupted() {
+            let now = stamp();
+            self.offer(1, now);
+            counted_cycle(&mut self.agent, now);
+            let more = self.collect(now);
+            if more == 0 {
+                break;
+            }
+            got += more;
+        }
+        got
+    }
+}
+
+/// One duty cycle of the switch, under a name that callgrind can be told.
+#[inline(never)]
+pub fn counted_cycle(agent: &mut SwitchAgent, now: Instant) {
+    agent.do_work(now);
+}
+
+/// What a row says before it has run.
+fn row_of(cell: &MemCell, rig: &Rig, duration: Duration, clock: ClockCost, command: &str) -> SwitchRow {
+    SwitchRow {
+        system: "barewire".to_owned(),
+        over: "mem".to_owned(),
+        program: Some(cell.source.name.clone()),
+        engine: Some(cell.engine.to_string()),
+        size: rig.workload.size,
+        entries: Some(rig.workload.entries),
+        masks: rig.workload.masks,
+        flows: Some(rig.workload.flows.len() as u32),
+        table_writes_per_s: Some(rig.writes_per_s.round()),
+        load_us: Some(rig.load_us),
+        clock_ns: Some(clock.median_ns),
+        seconds: duration.as_secs_f64(),
+        notes: rig.workload.notes.clone(),
+        command: command.to_owned(),
+        ..SwitchRow::default()
+    }
+}
+
+/// Runs all `cells` of one point in turn, `runs` times, in this thread: a row for each.
+///
+/// # Errors
+/// [`SwitchError`] when one of them cannot be set up.
+pub fn measure(
+    cells: &[MemCell],
+    runs: u32,
+    duration: Duration,
+    command: &str,
+    progress: &mut dyn FnMut(String),
+) -> Result<Vec<SwitchRow>, SwitchError> {
+    let clock = clock_cost();
+    let mut rigs = Vec::new();
+    for cell in cells {
+        go_on()?;
+        let rig = Rig::build(cell)?;
+        let row = row_of(cell, &rig, duration, clock, command);
+        rigs.push((rig, row, Vec::new()));
+    }
+    for (rig, row, _) in &mut rigs {
+        checked(rig, row);
+    }
+    for round in 0..runs {
+        for (rig, row, done) in &mut rigs {
+            if crate::interrupted() || row.void.is_some() {
+                continue;
+            }
+            progress(format!("run {} of {runs}: {}", round + 1, row.title()));
+            // Caches, branch predictors and the clock's own cache line: a hundredth of the run, and not counted.
+            rig.run(Duration::from_nanos(duration.as_nanos() / 100), clock);
+            done.push(rig.run(duration, clock));
+        }
+    }
+    let finish = |(mut rig, mut row, done): (Rig, SwitchRow, Vec<SwitchRun>)| {
+        row.take_runs(done);
+        if row.void.is_none() {
+            // The tables have counted and cached: they must still say the same.
+            checked(&mut rig, &mut row);
+        }
+        rig.agent.publish(stamp());
+        row.drops.extend(rig.view.borrow().drops.clone());
+        row
+    };
+    Ok(rigs.into_iter().map(finish).collect())
+}
+
+fn checked(rig: &mut Rig, row: &mut SwitchRow) {
+    match rig.check() {
+        Ok(packets) => row.checked += packets,
+        Err(why) => row.void = Some(format!("wrong: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::program::NAMES;
+    use crate::switch::workload::Masks;
+
+    fn cell(name: &str, engine: EngineKind) -> MemCell {
+        let spec = Spec { size: 64, entries: 50, masks: Masks::Some(4), flows: Some(200), seed: 3 };
+        MemCell { source: name.parse().unwrap(), engine, spec }
+    }
+
+    #[test]
+    fn every_program_forwards_what_it_has_to_by_both_engines() {
+        for name in NAMES {
+            let cells = [cell(name, EngineKind::Native), cell(name, EngineKind::Interpreter)];
+            let rows = measure(&cells, 2, Duration::from_millis(20), "test", &mut |_| {}).unwrap();
+            for (row, engine) in rows.iter().zip(["native", "interpreter"]) {
+                assert_eq!(row.void, None, "{name}: {row:?}");
+                assert_eq!(row.engine.as_deref(), Some(engine));
+                assert_eq!(row.checked, 400, "{name}: once before, once after");
+                assert_eq!(row.runs.len(), 2);
+                assert!(row.rate_pps.unwrap() > 1000.0, "{row:?}");
+                assert!(row.rate_pps > row.loop_rate_pps, "the loop does more than the switch: {row:?}");
+                let product = row.rate_pps.unwrap() * row.ns_per_packet.unwrap();
+                assert!((product / 1e9 - 1.0).abs() < 0.6, "{product}");
+                assert!(row.table_writes_per_s.unwrap() > 0.0 && row.drops.is_empty(), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_expectation_voids_the_row() {
+        let mut rig = Rig::build(&cell("simple_router", EngineKind::Interpreter)).unwrap();
+        rig.workload.flows[17].fates[0].header[22] ^= 1;
+        assert!(rig.check().unwrap_err().contains("byte 22 of packet 17"));
+        // An entry that is missing: the packet is dropped, and the row says so.
+        rig.workload.flows[17].header[30] = 0xdf;
+        let why = rig.check().unwrap_err();
+        assert!(why.contains("packet 17 became 0 packets"), "{why}");
+    }
+
+    #[test]
+    fn packets_are_counted_one_by_one() {
+        let mut rig = Rig::build(&cell("acl", EngineKind::Interpreter)).unwrap();
+        let got = rig.count(100);
+        assert!((100..164).contains(&got), "{got}");
+    }
+}

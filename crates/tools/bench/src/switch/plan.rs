@@ -1,0 +1,459 @@
+//! What a command asks for, checked before anything is made, and the rows that come of it.
+
+use super::files::FilesCell;
+use super::live::{LiveCell, System, Tests};
+use super::mem::MemCell;
+use super::program::Source;
+use super::row::SwitchRow;
+use super::workload::{Masks, Spec};
+use super::{SwitchError, bmv2, files, live, mem};
+use barewire_base::Duration;
+use barewire_engine::IdleStrategy;
+use barewire_measure::pin_to_core;
+use barewire_port::suggest;
+use barewire_switch::prepared::EngineKind;
+use std::fmt;
+use std::str::FromStr;
+
+/// Where the switch is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Between memory ports, in one thread.
+    Mem,
+    /// From capture file to capture file.
+    Pcap,
+    /// Between hosts, over AF_XDP.
+    Xdp,
+    /// Between hosts, over AF_PACKET.
+    Packet,
+}
+
+const OVERS: [(&str, Over); 4] =
+    [("mem", Over::Mem), ("pcap", Over::Pcap), ("xdp", Over::Xdp), ("packet", Over::Packet)];
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(OVERS.iter().find(|(_, over)| over == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Over {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Over, String> {
+        word(text, &OVERS)
+    }
+}
+
+/// What is measured beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The kernel's bridge.
+    Bridge,
+    /// The kernel's router.
+    Routing,
+    /// bmv2's `simple_switch`.
+    Bmv2,
+}
+
+const BASELINES: [(&str, Baseline); 3] =
+    [("bridge", Baseline::Bridge), ("routing", Baseline::Routing), ("bmv2", Baseline::Bmv2)];
+
+impl FromStr for Baseline {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Baseline, String> {
+        word(text, &BASELINES)
+    }
+}
+
+/// Traffic between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// A TCP stream.
+    Tcp,
+    /// UDP as fast as it goes.
+    Udp,
+    /// A UDP request and its echo.
+    Latency,
+    /// Paced UDP.
+    Paced,
+}
+
+const TESTS: [(&str, Test); 4] =
+    [("tcp", Test::Tcp), ("udp", Test::Udp), ("latency", Test::Latency), ("paced", Test::Paced)];
+
+impl FromStr for Test {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Test, String> {
+        word(text, &TESTS)
+    }
+}
+
+fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    found
+        .ok_or_else(|| format!("`{text}` is not known{}; known: {}", suggest(text, &names), names.join(", ")))
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where.
+    pub overs: Vec<Over>,
+    /// Which programs.
+    pub programs: Vec<Source>,
+    /// What runs them.
+    pub engines: Vec<EngineKind>,
+    /// Sizes of packets.
+    pub sizes: Vec<u32>,
+    /// Entries of the swept table.
+    pub entries: Vec<u32>,
+    /// Masks of ternary tables.
+    pub masks: Vec<Masks>,
+    /// Distinct packets.
+    pub flows: Option<u32>,
+    /// Measured time of a run.
+    pub seconds: Duration,
+    /// Runs of each system.
+    pub runs: u32,
+    /// Packets of a capture file.
+    pub packets: u64,
+    /// Beside it.
+    pub baselines: Vec<Baseline>,
+    /// Traffic between hosts; all when empty.
+    pub tests: Vec<Test>,
+    /// `iperf` beside our own TCP.
+    pub iperf: bool,
+    /// The hosts' offloads are on.
+    pub offloads: bool,
+    /// Rows with the hosts' offloads on, besides those with them off.
+    pub gso: bool,
+    /// What our engine does when nothing comes, between hosts.
+    pub idle: IdleStrategy,
+    /// Options of our ports between hosts.
+    pub options: String,
+    /// The core of the thread that measures memory and files.
+    pub core: Option<usize>,
+    /// Seed of all choices.
+    pub seed: u64,
+    /// The command, for rows.
+    pub command: String,
+}
+
+impl Request {
+    fn tests(&self) -> Tests {
+        let has = |test| self.tests.is_empty() || self.tests.contains(&test);
+        Tests {
+            tcp: has(Test::Tcp),
+            udp: has(Test::Udp),
+            latency: has(Test::Latency),
+            paced: has(Test::Paced),
+            iperf: self.iperf,
+        }
+    }
+
+    /// What cannot be run, before anything is.
+    ///
+    /// # Errors
+    /// [`SwitchError::Plan`] in words.
+    pub fn check(&self) -> Result<(), SwitchError> {
+        let refuse = |why: &str| Err(SwitchError::Plan(why.to_owned()));
+        if self.seconds == Duration::ZERO || self.runs == 0 || self.packets == 0 {
+            return refuse("a run needs some time, and there must be one");
+        }
+        if self.offloads && self.overs.contains(&Over::Xdp) {
+            return refuse(
+                "xdp ports take no frame that is still to be cut: `--offloads on` goes over packet",
+            );
+        }
+        if self.gso && !self.overs.contains(&Over::Packet) {
+            return refuse("`--gso` goes over packet: add it to `--over`");
+        }
+        if self.iperf && bmv2::on_path("iperf").is_none() {
+            return refuse("`iperf` is not on the PATH");
+        }
+        Ok(())
+    }
+
+    /// The points of the sweep.
+    fn points(&self) -> Vec<(&Source, Spec)> {
+        let mut points = Vec::new();
+        for program in &self.programs {
+            // Only rules have masks: other programs would be measured several times.
+            let masks =
+                if program.name == "acl" { &self.masks[..] } else { &self.masks[..1.min(self.masks.len())] };
+            for &size in &self.sizes {
+                for &entries in &self.entries {
+                    for &masks in masks {
+                        points.push((
+                            program,
+                            Spec { size, entries, masks, flows: self.flows, seed: self.seed },
+                        ));
+                    }
+                }
+            }
+        }
+        points
+    }
+
+    /// The systems between hosts whose offloads are so.
+    fn systems(&self, offloads: bool) -> Vec<System> {
+        let mut systems = vec![System::Direct];
+        for baseline in &self.baselines {
+            match baseline {
+                Baseline::Bridge => systems.push(System::Bridge),
+                Baseline::Routing => systems.push(System::Routing),
+                // Its own benchmark turns offloads off, and its ports take no such frame.
+                Baseline::Bmv2 if offloads => {}
+                Baseline::Bmv2 => systems.push(System::Bmv2),
+            }
+        }
+        for over in self.overs.iter().filter(|over| match over {
+            Over::Packet => true,
+            Over::Xdp => !offloads,
+            _ => false,
+        }) {
+            let over = over.to_string();
+            systems.push(System::BareLoop { over: over.clone() });
+            for &engine in &self.engines {
+                systems.push(System::Barewire { over: over.clone(), engine });
+            }
+        }
+        systems
+    }
+
+    fn live(&self, offloads: bool, source: &Source) -> LiveCell {
+        LiveCell {
+            systems: self.systems(offloads),
+            source: source.clone(),
+            offloads,
+            tests: self.tests(),
+            seconds: self.seconds,
+            idle: self.idle,
+            options: self.options.clone(),
+        }
+    }
+
+    /// Measures everything. Rows that were measured before something failed, or somebody interrupted, are given with it.
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Option<SwitchError>) {
+        let mut rows = Vec::new();
+        let failed = self.run_into(&mut rows, progress).err();
+        (rows, failed)
+    }
+
+    fn run_into(
+        &self,
+        rows: &mut Vec<SwitchRow>,
+        progress: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(), SwitchError> {
+        self.check()?;
+        for over in &self.overs {
+            match over {
+                Over::Mem => {
+                    for (source, spec) in self.points() {
+                        super::go_on()?;
+                        let cell = |&engine: &EngineKind| MemCell { source: source.clone(), engine, spec };
+                        let cells: Vec<MemCell> = self.engines.iter().map(cell).collect();
+                        rows.extend(self.pinned(|| {
+                            mem::measure(&cells, self.runs, self.seconds, &self.command, progress)
+                        })?);
+                    }
+                }
+                Over::Pcap => {
+                    for (source, spec) in self.points() {
+                        super::go_on()?;
+                        let cell = FilesCell {
+                            source: source.clone(),
+                            spec,
+                            packets: self.packets,
+                            engines: self.engines.clone(),
+                            bmv2: self.baselines.contains(&Baseline::Bmv2),
+                        };
+                        rows.extend(
+                            self.pinned(|| files::measure(&cell, self.runs, &self.command, progress))?,
+                        );
+                    }
+                }
+                Over::Xdp | Over::Packet => {}
+            }
+        }
+        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet)) {
+            return Ok(());
+        }
+        for source in &self.programs {
+            for offloads in [false, true] {
+                let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
+                if wanted {
+                    super::go_on()?;
+                    let cell = self.live(offloads, source);
+                    rows.extend(live::measure(&cell, self.runs, &self.command, progress)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `body` on a thread of its own, on the core that was asked for: pinning it must not pin the caller, nor what else
+    /// the caller starts.
+    fn pinned<T: Send>(
+        &self,
+        body: impl FnOnce() -> Result<T, SwitchError> + Send,
+    ) -> Result<T, SwitchError> {
+        let core = self.core;
+        std::thread::scope(|scope| {
+            let run = move || {
+                if let Some(core) = core {
+                    pin_to_core(core).map_err(SwitchError::io(format!("pinning to core {core}")))?;
+                }
+                body()
+            };
+            scope.spawn(run).join()
+        })
+        .unwrap_or_else(|_| Err(SwitchError::Plan("the thread that measures panicked".to_owned())))
+    }
+}
+
+/// Runs of the published experiment, and entries and size of the engine's rows beside it.
+const SEED_RUNS: u32 = 5;
+const SEED_ENTRIES: u32 = 1_000;
+const SEED_SIZE: u32 = 64;
+
+/// The published experiment of bmv2 as requests: the engine without wires, and between hosts where they can be made.
+///
+/// # Errors
+/// [`SwitchError::Plan`] when the router's program cannot be had.
+pub fn seed_requests(
+    with_hosts: bool,
+    quick: bool,
+    runs: Option<u32>,
+    seconds: Duration,
+    core: Option<usize>,
+    command: &str,
+) -> Result<Vec<Request>, SwitchError> {
+    let router = "simple_router".parse().map_err(SwitchError::Plan)?;
+    let alone = Request {
+        overs: vec![Over::Mem, Over::Pcap],
+        programs: vec![router],
+        engines: vec![EngineKind::Native],
+        sizes: vec![SEED_SIZE],
+        entries: vec![SEED_ENTRIES],
+        masks: vec![Masks::Some(64)],
+        flows: None,
+        seconds,
+        runs: runs.unwrap_or(if quick { 1 } else { SEED_RUNS }),
+        packets: 1_000_000,
+        baselines: vec![Baseline::Bridge, Baseline::Bmv2],
+        tests: vec![Test::Tcp],
+        iperf: false,
+        offloads: false,
+        gso: false,
+        idle: IdleStrategy::default(),
+        options: String::new(),
+        core,
+        seed: 1,
+        command: command.to_owned(),
+    };
+    let between = Request { overs: vec![Over::Xdp, Over::Packet], ..alone.clone() };
+    Ok(if with_hosts { vec![between, alone] } else { vec![alone] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            overs: vec![Over::Mem],
+            programs: vec!["simple_router".parse().unwrap()],
+            engines: vec![EngineKind::Interpreter],
+            sizes: vec![64],
+            entries: vec![10],
+            masks: vec![Masks::Some(64)],
+            flows: Some(50),
+            seconds: Duration::from_millis(10),
+            runs: 1,
+            packets: 100,
+            baselines: Vec::new(),
+            tests: Vec::new(),
+            iperf: false,
+            offloads: false,
+            gso: false,
+            idle: IdleStrategy::default(),
+            options: String::new(),
+            core: None,
+            seed: 1,
+            command: "barewire bench switch".to_owned(),
+        }
+    }
+
+    #[test]
+    fn words_are_known_or_near() {
+        assert_eq!("xdp".parse(), Ok(Over::Xdp));
+        assert!("xpd".parse::<Over>().unwrap_err().contains("did you mean `xdp`?"));
+        assert_eq!("bmv2".parse(), Ok(Baseline::Bmv2));
+        assert!("brigde".parse::<Baseline>().unwrap_err().contains("did you mean `bridge`?"));
+        assert!("ping".parse::<Test>().unwrap_err().contains("tcp, udp, latency, paced"));
+        assert_eq!(Over::Packet.to_string(), "packet");
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_first() {
+        let why = |change: fn(&mut Request)| {
+            let mut request = request();
+            change(&mut request);
+            request.check().unwrap_err().to_string()
+        };
+        assert!(why(|r| r.runs = 0).contains("must be one"));
+        assert!(why(|r| (r.overs, r.offloads) = (vec![Over::Xdp], true)).contains("goes over packet"));
+        assert!(why(|r| (r.overs, r.gso) = (vec![Over::Xdp], true)).contains("add it"));
+        assert!(request().check().is_ok());
+    }
+
+    #[test]
+    fn points_are_every_combination_and_masks_are_for_rules() {
+        let mut request = request();
+        request.sizes = vec![64, 1518];
+        request.entries = vec![1, 10, 100];
+        request.masks = vec![Masks::Some(4), Masks::All];
+        request.programs.push("acl".parse().unwrap());
+        assert_eq!(request.points().len(), 2 * 3 + 2 * 3 * 2);
+    }
+
+    #[test]
+    fn hosts_have_a_direct_wire_and_a_bare_loop_for_each_port() {
+        let mut request = request();
+        request.overs = vec![Over::Xdp, Over::Packet];
+        request.baselines = vec![Baseline::Bridge, Baseline::Bmv2];
+        let names = |offloads| -> Vec<String> {
+            request.systems(offloads).iter().map(|s| format!("{s:?}")).collect()
+        };
+        let off = names(false);
+        assert_eq!(off.len(), 7, "{off:?}");
+        let on = names(true);
+        assert!(!on.iter().any(|s| s.contains("xdp") || s.contains("Bmv2")) && on.len() == 4, "{on:?}");
+    }
+
+    #[test]
+    fn memory_and_files_make_rows() {
+        let mut request = request();
+        request.overs = vec![Over::Mem, Over::Pcap];
+        let mut told = 0;
+        let (rows, failed) = request.run(&mut |_| told += 1);
+        assert!(failed.is_none(), "{failed:?}");
+        let overs: Vec<&str> = rows.iter().map(|r| r.over.as_str()).collect();
+        assert_eq!(overs, ["mem", "pcap"]);
+        assert!(told >= 2 && rows.iter().all(|r| r.void.is_none()), "{rows:?}");
+    }
+
+    #[test]
+    fn what_was_measured_before_a_failure_is_kept() {
+        let mut request = request();
+        request.entries = vec![10, 2_000_000];
+        let (rows, failed) = request.run(&mut |_| {});
+        assert_eq!(rows.len(), 1);
+        assert!(failed.unwrap().to_string().contains("room for"));
+    }
+}

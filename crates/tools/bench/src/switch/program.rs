@@ -1,0 +1,156 @@
+//! The programs that are measured: those of the repository by name, any other by its file.
+
+use super::SwitchError;
+use barewire_p4::ir::Program;
+use barewire_port::suggest;
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// The workload that a program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Routes IPv4: `ipv4_lpm`, `forward`, `send_frame`.
+    Router(RouterWords),
+    /// Routes IPv4 with several next hops a prefix.
+    Ecmp,
+    /// Filters by ternary rules.
+    Acl,
+    /// Sixteen exact tables in a row.
+    ManyTables,
+    /// A stack of labels over a tunnel.
+    DeepHeaders,
+}
+
+/// What a router calls its actions: ours, and the program of bmv2's own throughput test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterWords {
+    /// Of `ipv4_lpm`: next hop and port.
+    pub next_hop: &'static str,
+    /// Of `forward`: destination address.
+    pub dst_addr: &'static str,
+    /// Of `send_frame`: source address.
+    pub src_addr: &'static str,
+}
+
+/// Our own router's words.
+pub const OURS: RouterWords =
+    RouterWords { next_hop: "set_next_hop", dst_addr: "set_dst_addr", src_addr: "set_src_addr" };
+/// The words of bmv2's `simple_router`.
+pub const BMV2S: RouterWords =
+    RouterWords { next_hop: "set_nhop", dst_addr: "set_dmac", src_addr: "rewrite_mac" };
+
+macro_rules! embedded {
+    ($($name:literal),*) => {
+        /// Names of the programs that need no file.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        fn embedded(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some(include_str!(concat!("../../../../../programs/", $name, ".json"))),)*
+                _ => None,
+            }
+        }
+    };
+}
+embedded!("simple_router", "ecmp_router", "acl", "many_tables", "deep_headers");
+
+/// A program as text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its name, for rows.
+    pub name: String,
+    /// What was typed to get it: the name, or the path of its file.
+    pub typed: String,
+    /// Its JSON.
+    pub json: Cow<'static, str>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    /// A name of [`NAMES`], or the path of a JSON file, known by its `.json` or a slash.
+    fn from_str(text: &str) -> Result<Source, String> {
+        if let Some(json) = embedded(text) {
+            return Ok(Source { name: text.to_owned(), typed: text.to_owned(), json: Cow::Borrowed(json) });
+        }
+        if !text.contains('/') && !text.ends_with(".json") {
+            return Err(format!("`{text}` is no program here{}, or a JSON file", suggest(text, NAMES)));
+        }
+        let json = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+        let name = Path::new(text).file_stem().and_then(|s| s.to_str()).unwrap_or(text);
+        Ok(Source { name: name.to_owned(), typed: text.to_owned(), json: Cow::Owned(json) })
+    }
+}
+
+/// The workload that `program` takes, by its tables and their actions.
+///
+/// # Errors
+/// [`SwitchError::Plan`] when nothing here knows what to send it.
+pub fn kind_of(program: &Program) -> Result<Kind, SwitchError> {
+    let is = |full: &str, last: &str| full == last || full.ends_with(&format!(".{last}"));
+    let has = |table: &str, action: &str| {
+        let found = program.tables.iter().find(|t| is(&t.name, table));
+        found.is_some_and(|t| t.actions.iter().any(|a| is(&program.actions[a.at()].name, action)))
+    };
+    for words in [OURS, BMV2S] {
+        let found = has("ipv4_lpm", words.next_hop)
+            && has("forward", words.dst_addr)
+            && has("send_frame", words.src_addr);
+        if found {
+            return Ok(Kind::Router(words));
+        }
+    }
+    if has("ipv4_lpm", "set_next_hop") && program.profiles.iter().any(|p| is(&p.name, "next_hops")) {
+        return Ok(Kind::Ecmp);
+    }
+    if has("rules", "permit_to") && has("pair", "forward") {
+        return Ok(Kind::Acl);
+    }
+    if has("stage_15", "set_15") && has("ports", "forward") {
+        return Ok(Kind::ManyTables);
+    }
+    if has("labels", "swap_label") {
+        return Ok(Kind::DeepHeaders);
+    }
+    let tables: Vec<&str> = program.tables.iter().map(|t| t.name.as_str()).collect();
+    Err(SwitchError::Plan(format!(
+        "no workload is known for a program with the tables {}; known are those of {}, and bmv2's simple_router",
+        tables.join(", "),
+        NAMES.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_the_repository_have_their_workloads() {
+        let kinds = [Kind::Router(OURS), Kind::Ecmp, Kind::Acl, Kind::ManyTables, Kind::DeepHeaders];
+        for (name, kind) in NAMES.iter().zip(kinds) {
+            let source: Source = name.parse().unwrap();
+            let program = barewire_p4::import::import(&source.json).unwrap();
+            assert_eq!(kind_of(&program).unwrap(), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn others_are_refused_in_words() {
+        let why = "simple_ruoter".parse::<Source>().unwrap_err();
+        assert!(why.contains("did you mean `simple_router`?"), "{why}");
+        assert!("/no/such.json".parse::<Source>().is_err());
+        let source: Source =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/l2_learning.json").parse().unwrap();
+        assert_eq!(source.name, "l2_learning");
+        let program = barewire_p4::import::import(&source.json).unwrap();
+        assert!(kind_of(&program).unwrap_err().to_string().contains("no workload is known"));
+    }
+}

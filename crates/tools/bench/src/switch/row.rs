@@ -1,0 +1,352 @@
+//! A row about a switch, and the JSON document that carries such rows.
+
+use barewire_measure::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One paced run: packets offered at a rate that every system must carry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Paced {
+    /// Packets per second of the schedule.
+    pub offered_pps: u64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that the other host received.
+    pub received: u64,
+    /// CPU time of the switch's own threads for each packet, in us. `None` where the switch is the kernel.
+    pub cpu_us_per_packet: Option<f64>,
+    /// CPU time of the whole machine for each packet, hosts and kernel included, in us.
+    pub machine_cpu_us_per_packet: Option<f64>,
+    /// Where packets were dropped: by reason or by counter.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Paced {
+    /// Packets that did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
+/// One run of a row. What was not measured is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchRun {
+    /// Packets per second through the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_pps: Option<f64>,
+    /// Packets per second of the loop around it: generator, switch and sink in one thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_rate_pps: Option<f64>,
+    /// CPU time of the switch for each packet, in us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_us_per_packet: Option<f64>,
+    /// Payload of one TCP stream, in Mbit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_mbps: Option<f64>,
+    /// The same by `iperf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iperf_mbps: Option<f64>,
+    /// Most UDP packets per second that were offered with at most one in a hundred lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_pps: Option<f64>,
+    /// Most UDP packets per second that arrived, whatever was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_peak_pps: Option<f64>,
+    /// UDP packets per second that a sender without pauses offered, and that arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_flood_offered_pps: Option<f64>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_flood_pps: Option<f64>,
+    /// Median round trip of a UDP request and its echo, in ns: twice through the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_p50_ns: Option<u64>,
+    /// 99th percentile of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_p99_ns: Option<u64>,
+    /// Paced runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paced: Vec<Paced>,
+    /// Another process ran on our cores, or the hypervisor took them.
+    pub contended: bool,
+    /// Why the run is void, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+/// One row. Figures are medians over its runs; what was not measured is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchRow {
+    /// `barewire`, `bare-loop`, `bridge`, `routing`, `direct`, `bmv2`.
+    pub system: String,
+    /// `mem`, `pcap`, `xdp`, `packet`, `veth`.
+    pub over: String,
+    /// The P4 program.
+    pub program: Option<String>,
+    /// `native` or `interpreter`.
+    pub engine: Option<String>,
+    /// Bytes of a packet, without FCS.
+    pub size: u32,
+    /// Entries of the table that is swept.
+    pub entries: Option<u32>,
+    /// Distinct masks among them, in a ternary table.
+    pub masks: Option<u32>,
+    /// Distinct packets sent in turn.
+    pub flows: Option<u32>,
+    /// Segmentation and checksums were left to the interfaces of the hosts.
+    pub offloads: Option<bool>,
+    /// Packets per second through the switch.
+    pub rate_pps: Option<f64>,
+    /// The inverse, in ns.
+    pub ns_per_packet: Option<f64>,
+    /// Packets per second of generator, switch and sink in one thread.
+    pub loop_rate_pps: Option<f64>,
+    /// Instructions of the switch for each packet, counted by callgrind.
+    pub instructions_per_packet: Option<f64>,
+    /// CPU time of the switch for each packet, in us: at the highest rate in files, at [`SwitchRow::cpu_at_pps`] between
+    /// hosts.
+    pub cpu_us_per_packet: Option<f64>,
+    /// Rate at which that was taken; null: as fast as it goes.
+    pub cpu_at_pps: Option<u64>,
+    /// Payload of one TCP stream, in Mbit/s.
+    pub tcp_mbps: Option<f64>,
+    /// The same by `iperf`, when asked for.
+    pub iperf_mbps: Option<f64>,
+    /// Most UDP packets per second that were offered with at most one in a hundred lost.
+    pub udp_pps: Option<f64>,
+    /// Most UDP packets per second that arrived.
+    pub udp_peak_pps: Option<f64>,
+    /// UDP packets per second that arrived when the sender did not pause.
+    pub udp_flood_pps: Option<f64>,
+    /// Median round trip of a UDP request and its echo, in ns.
+    pub rtt_p50_ns: Option<u64>,
+    /// That, less the median of the hosts' direct wire in the same rounds: twice through the switch.
+    pub added_latency_ns: Option<i64>,
+    /// That, less the median of the kernel's bridge.
+    pub over_bridge_ns: Option<i64>,
+    /// Paced runs, over all runs.
+    #[serde(default)]
+    pub paced: Vec<Paced>,
+    /// Table entries written per second while the row was set up.
+    pub table_writes_per_s: Option<f64>,
+    /// From JSON text to a program that can run, in us.
+    pub load_us: Option<u64>,
+    /// Packets that were compared byte by byte with what they had to become.
+    pub checked: u64,
+    /// Packets dropped, by reason, over all runs.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+    /// Cost of a clock reading that was taken off every timed span, in ns.
+    pub clock_ns: Option<u64>,
+    /// Measured seconds of a run.
+    pub seconds: f64,
+    /// Each run.
+    #[serde(default)]
+    pub runs: Vec<SwitchRun>,
+    /// Some run was contended.
+    pub contended: bool,
+    /// Why.
+    #[serde(default)]
+    pub contention: Vec<String>,
+    /// The figures were not measured in this run of the command, but come from here.
+    pub recorded: Option<String>,
+    /// What a reader has to know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Why the row must not be used, if so.
+    pub void: Option<String>,
+    /// The exact command that produced the row.
+    pub command: String,
+}
+
+/// Median of some values; the mean of the middle two when their number is even; `None` of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[half]),
+        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
+    }
+}
+
+fn rounded(value: f64, to: f64) -> f64 {
+    (value / to).round() * to
+}
+
+impl SwitchRow {
+    /// Takes runs in: medians of each figure, sums of what is counted.
+    pub fn take_runs(&mut self, runs: Vec<SwitchRun>) {
+        let of = |figure: fn(&SwitchRun) -> Option<f64>| median(runs.iter().filter_map(figure));
+        let whole = |value: Option<f64>| value.map(|v| v.round());
+        self.rate_pps = whole(of(|r| r.rate_pps));
+        self.ns_per_packet =
+            of(|r| r.rate_pps.filter(|&pps| pps > 0.0).map(|pps| 1e9 / pps)).map(|ns| rounded(ns, 0.01));
+        self.loop_rate_pps = whole(of(|r| r.loop_rate_pps));
+        self.tcp_mbps = of(|r| r.tcp_mbps).map(|v| rounded(v, 0.1));
+        self.iperf_mbps = of(|r| r.iperf_mbps);
+        self.udp_pps = whole(of(|r| r.udp_pps));
+        self.udp_peak_pps = whole(of(|r| r.udp_peak_pps));
+        self.udp_flood_pps = whole(of(|r| r.udp_flood_pps));
+        self.rtt_p50_ns = of(|r| r.rtt_p50_ns.map(|ns| ns as f64)).map(|ns| ns as u64);
+        self.paced = sum_paced(&runs);
+        if let Some(cpu) = of(|r| r.cpu_us_per_packet) {
+            self.cpu_us_per_packet = Some(rounded(cpu, 0.0001));
+        } else if let Some(fastest) = self.paced.iter().max_by_key(|p| p.offered_pps) {
+            self.cpu_us_per_packet = fastest.cpu_us_per_packet;
+            self.cpu_at_pps = Some(fastest.offered_pps);
+        }
+        for paced in &self.paced {
+            for (reason, count) in &paced.drops {
+                *self.drops.entry(reason.clone()).or_default() += count;
+            }
+        }
+        self.contended |= runs.iter().any(|r| r.contended);
+        self.void = self.void.take().or_else(|| runs.iter().find_map(|r| r.void.clone()));
+        self.runs = runs;
+    }
+
+    /// What the row is about, in one line.
+    pub fn title(&self) -> String {
+        let mut text = format!("{} over {}", self.system, self.over);
+        if let Some(engine) = &self.engine {
+            text += &format!(" ({engine})");
+        }
+        if let Some(program) = &self.program {
+            text += &format!(", {program}");
+        }
+        text += &format!(", {} B", self.size);
+        if let Some(entries) = self.entries {
+            text += &format!(", {entries} entries");
+        }
+        if let Some(masks) = self.masks {
+            text += &format!(", {masks} masks");
+        }
+        text
+    }
+}
+
+/// Paced runs at one rate as one: counts are sums, costs are medians.
+fn sum_paced(runs: &[SwitchRun]) -> Vec<Paced> {
+    let mut rates: Vec<u64> = runs.iter().flat_map(|r| r.paced.iter().map(|p| p.offered_pps)).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    let at = |rate: u64| {
+        let of_rate: Vec<&Paced> =
+            runs.iter().flat_map(|r| r.paced.iter()).filter(|p| p.offered_pps == rate).collect();
+        let middle = |cost: fn(&Paced) -> Option<f64>| {
+            median(of_rate.iter().filter_map(|p| cost(p))).map(|us| rounded(us, 0.01))
+        };
+        let mut drops = BTreeMap::new();
+        for (reason, count) in of_rate.iter().flat_map(|p| &p.drops) {
+            *drops.entry(reason.clone()).or_default() += count;
+        }
+        Paced {
+            offered_pps: rate,
+            sent: of_rate.iter().map(|p| p.sent).sum(),
+            received: of_rate.iter().map(|p| p.received).sum(),
+            cpu_us_per_packet: middle(|p| p.cpu_us_per_packet),
+            machine_cpu_us_per_packet: middle(|p| p.machine_cpu_us_per_packet),
+            drops,
+        }
+    };
+    rates.into_iter().map(at).collect()
+}
+
+/// The document: one JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchOutput {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The machine, as [`Fingerprint`] writes itself.
+    pub fingerprint: serde_json::Value,
+    /// The rows.
+    pub rows: Vec<SwitchRow>,
+}
+
+impl SwitchOutput {
+    /// A document of `rows` measured on the machine of `fingerprint`.
+    pub fn new(fingerprint: &Fingerprint, rows: Vec<SwitchRow>) -> SwitchOutput {
+        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
+        SwitchOutput { schema: crate::SCHEMA, fingerprint, rows }
+    }
+
+    /// The document as one line.
+    pub fn to_json(&self) -> String {
+        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_the_middle() {
+        assert_eq!(median([]), None);
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0]), Some(2.5));
+        assert_eq!(median([f64::NAN, 1.0]), Some(1.0));
+    }
+
+    fn run(pps: f64, sent: u64, received: u64) -> SwitchRun {
+        let drops = BTreeMap::from([("rx_dropped".to_owned(), sent - received)]);
+        SwitchRun {
+            rate_pps: Some(pps),
+            paced: vec![
+                Paced {
+                    offered_pps: 1000,
+                    sent,
+                    received,
+                    cpu_us_per_packet: Some(2.0),
+                    drops,
+                    ..Paced::default()
+                },
+                Paced { offered_pps: 10, sent: 1, received: 1, ..Paced::default() },
+            ],
+            ..SwitchRun::default()
+        }
+    }
+
+    #[test]
+    fn a_row_is_the_median_of_its_runs_and_the_sum_of_its_counts() {
+        let mut row = SwitchRow::default();
+        let mut runs = vec![run(1e6, 100, 99), run(4e6, 100, 100), run(2e6, 100, 98)];
+        runs[1].contended = true;
+        row.take_runs(runs);
+        assert_eq!((row.rate_pps, row.ns_per_packet), (Some(2e6), Some(500.0)));
+        assert_eq!(row.paced.iter().map(|p| p.offered_pps).collect::<Vec<_>>(), [10, 1000]);
+        let paced = &row.paced[1];
+        assert_eq!((paced.sent, paced.received, paced.lost()), (300, 297, 3));
+        assert_eq!((row.cpu_us_per_packet, row.cpu_at_pps), (Some(2.0), Some(1000)));
+        assert_eq!(row.drops, BTreeMap::from([("rx_dropped".to_owned(), 3)]));
+        assert!(row.contended && row.void.is_none());
+    }
+
+    #[test]
+    fn a_void_run_voids_its_row() {
+        let mut row = SwitchRow::default();
+        row.take_runs(vec![run(1e6, 1, 1), SwitchRun { void: Some("wrong".into()), ..run(1e6, 1, 1) }]);
+        assert_eq!(row.void.as_deref(), Some("wrong"));
+    }
+
+    #[test]
+    fn the_document_reads_back_and_has_its_keys() {
+        let mut row = SwitchRow { system: "barewire".into(), over: "mem".into(), ..SwitchRow::default() };
+        row.take_runs(vec![run(1e7 / 3.0, 10, 10)]);
+        let output = SwitchOutput::new(&Fingerprint::collect(), vec![row]);
+        let json = output.to_json();
+        assert_eq!(serde_json::from_str::<SwitchOutput>(&json).unwrap(), output);
+        for key in [
+            "\"schema\":1",
+            "\"fingerprint\":{",
+            "\"rate_pps\":3333333.0",
+            "\"instructions_per_packet\":null",
+        ] {
+            assert!(json.contains(key), "{key}: {json}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! `barewire bench switch`: the P4 switch.
+
+use super::measured::{self, warn_of_debug_build};
+use crate::console::{Console, print};
+use crate::failure::{self, Code, Failure};
+use crate::signals;
+use anyhow::Context as _;
+use barewire_base::Duration;
+use barewire_bench::interrupted;
+use barewire_bench::switch::mem::{MemCell, Rig};
+use barewire_bench::switch::plan::{Baseline, Over, Request, Test};
+use barewire_bench::switch::program::Source;
+use barewire_bench::switch::render::text_table;
+use barewire_bench::switch::workload::{Masks, Spec};
+use barewire_bench::switch::{SwitchError, SwitchOutput, SwitchRow, count};
+use barewire_engine::IdleStrategy;
+use barewire_measure::{Fingerprint, allowed_cores};
+use barewire_switch::prepared::EngineKind;
+use clap::ValueEnum;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Over `mem` and `pcap` the switch is alone with its packets, and every packet is compared with what had to become of it: a wrong
+one voids the row. Over `xdp` and `packet` two hosts with a switch between them are made for the run, which needs root and
+`ip`, and removed. All systems take turns, run by run.
+
+  barewire bench switch --over mem --program simple_router --size 64 --entries 1,1000,1000000
+  barewire bench switch --over mem --program acl --masks 64,all --entries 10,1000,10000
+  barewire bench switch --over pcap --baseline bmv2
+  barewire bench switch --over xdp,packet --baseline bridge,bmv2 --gso --seconds 5")]
+pub struct Args {
+    /// Where the switch is measured: mem, pcap, xdp, packet; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "mem")]
+    over: Vec<Over>,
+    /// Programs: simple_router, ecmp_router, acl, many_tables, deep_headers, or a JSON file; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "simple_router", value_name = "NAME|FILE")]
+    program: Vec<Source>,
+    /// What runs them: native, interpreter; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "native")]
+    engine: Vec<EngineKind>,
+    /// Bytes of a packet without FCS, 60 to 1518; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "64")]
+    size: Vec<u32>,
+    /// Entries of the table that is swept; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "1000")]
+    entries: Vec<u32>,
+    /// Distinct masks of acl's rules: a number, or `all`: each rule its own; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "64")]
+    masks: Vec<Masks>,
+    /// Distinct packets [default: as many as entries, from 1024 to 32768]
+    #[arg(long)]
+    flows: Option<u32>,
+    /// Measured time of a run; between hosts of its TCP part
+    #[arg(long, default_value = "3", value_parser = measured::seconds)]
+    seconds: Duration,
+    /// Runs of each system
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Packets of the capture that is replayed over pcap
+    #[arg(long, default_value_t = 1_000_000)]
+    packets: u64,
+    /// Beside it: bridge, routing, bmv2; several with commas. Between hosts the direct wire and a bare loop always are
+    #[arg(long, value_delimiter = ',')]
+    baseline: Vec<Baseline>,
+    /// Traffic between hosts: tcp, udp, latency, paced [default: all]
+    #[arg(long, value_delimiter = ',')]
+    tests: Vec<Test>,
+    /// iperf beside our own TCP stream
+    #[arg(long)]
+    iperf: bool,
+    /// Offloads of the hosts: bmv2's benchmark has them off
+    #[arg(long, value_enum, default_value_t = Switched::Off)]
+    offloads: Switched,
+    /// Rows with offloads on, too: frames that are still to be cut pass our packet ports whole
+    #[arg(long)]
+    gso: bool,
+    /// What our engine does when nothing comes, between hosts: spin, yield, park, park:20us
+    #[arg(long, default_value = "park")]
+    idle: IdleStrategy,
+    /// Options of our ports between hosts, as behind the `?` of a URI: 'attach=native'
+    #[arg(long, default_value = "", hide_default_value = true)]
+    options: String,
+    /// Core of the thread that measures mem and pcap, or `none` [default: the first]
+    #[arg(long, value_parser = one_core)]
+    core: Option<OneCore>,
+    /// Count instructions per packet over mem with callgrind (valgrind), which takes a while
+    #[arg(long)]
+    count: bool,
+    /// Seed of rules and packets
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON object to a file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// What `--count` runs under callgrind: so many packets, nothing else
+    #[arg(long, hide = true, value_name = "PACKETS")]
+    counted_packets: Option<u64>,
+}
+
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switched {
+    /// As the kernel has them
+    On,
+    /// No checksum, no segmentation is left to an interface
+    Off,
+}
+
+/// A core, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OneCore(Option<usize>);
+
+fn one_core(text: &str) -> Result<OneCore, String> {
+    match (text, text.parse()) {
+        ("none", _) => Ok(OneCore(None)),
+        (_, Ok(core)) => Ok(OneCore(Some(core))),
+        _ => Err("the number of a core, or `none`, is expected".to_owned()),
+    }
+}
+
+impl Args {
+    fn request(&self, core: Option<usize>, command: String) -> Request {
+        Request {
+            overs: self.over.clone(),
+            programs: self.program.clone(),
+            engines: self.engine.clone(),
+            sizes: self.size.clone(),
+            entries: self.entries.clone(),
+            masks: self.masks.clone(),
+            flows: self.flows,
+            seconds: self.seconds,
+            runs: self.runs,
+            packets: self.packets,
+            baselines: self.baseline.clone(),
+            tests: self.tests.clone(),
+            iperf: self.iperf,
+            offloads: self.offloads == Switched::On,
+            gso: self.gso,
+            idle: self.idle,
+            options: self.options.clone(),
+            core,
+            seed: self.seed,
+            command,
+        }
+    }
+
+    fn spec(&self) -> Option<Spec> {
+        Some(Spec {
+            size: *self.size.first()?,
+            entries: *self.entries.first()?,
+            masks: *self.masks.first()?,
+            flows: self.flows,
+            seed: self.seed,
+        })
+    }
+
+    /// The arguments with which this program counts the packets of a row.
+    fn child(&self, row: &SwitchRow, packets: u64) -> Vec<OsString> {
+        let named = |source: &&Source| Some(&source.name) == row.program.as_ref();
+        let program = self.program.iter().find(named).map_or("", |source| &source.typed);
+        let mut out: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: String| out.extend([name.into(), value.into()]);
+        add("--program", program.to_owned());
+        add("--engine", row.engine.clone().unwrap_or_default());
+        add("--size", row.size.to_string());
+        add("--entries", row.entries.unwrap_or(1).to_string());
+        add("--masks", row.masks.map_or_else(|| "64".to_owned(), |n| n.to_string()));
+        add("--flows", row.flows.unwrap_or(1).to_string());
+        add("--seed", self.seed.to_string());
+        add("--counted-packets", packets.to_string());
+        let mut all: Vec<OsString> = ["bench", "switch", "--over", "mem"].map(OsString::from).to_vec();
+        all.append(&mut out);
+        all
+    }
+}
+
+/// The core to pin to: the one asked for, else the first that is allowed.
+fn core(asked: Option<OneCore>) -> anyhow::Result<Option<usize>> {
+    let allowed = allowed_cores().unwrap_or_default();
+    match asked {
+        None => Ok(allowed.first().copied()),
+        Some(OneCore(None)) => Ok(None),
+        Some(OneCore(Some(core))) if allowed.contains(&core) => Ok(Some(core)),
+        Some(OneCore(Some(core))) => {
+            Err(Failure::new(Code::Unfit, format!("this process may not run on core {core}")).into())
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing can be measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if let (Some(packets), Some(spec)) = (args.counted_packets, args.spec()) {
+        return counted(args, spec, packets);
+    }
+    warn_of_debug_build(console);
+    signals::catch()?;
+    let fingerprint = Fingerprint::collect();
+    let request = args.request(core(args.core)?, fingerprint.run.command_line.clone());
+    request.check().map_err(usage)?;
+    let (mut rows, failed) = request.run(&mut |line| console.tell(&line));
+    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
+    if args.count {
+        failures.extend(count_rows(args, &mut rows, console).err());
+    }
+    let output = SwitchOutput::new(&fingerprint, rows);
+    if let Some(path) = &args.out {
+        std::fs::write(path, output.to_json() + "\n").with_context(|| format!("writing {}", path.display()))?;
+    }
+    if args.json {
+        print(&output.to_json())?;
+    } else if !output.rows.is_empty() {
+        print(&text_table(&output.rows))?;
+    }
+    Ok(conclude(&output.rows, &failures, console))
+}
+
+/// Tells every failure, and says with which code to end.
+pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Console) -> Code {
+    if interrupted() {
+        return Code::Interrupted;
+    }
+    let mut code = Code::Done;
+    for error in failures {
+        let of_this = failure::report(error, console);
+        if code == Code::Done {
+            code = of_this;
+        }
+    }
+    if code == Code::Done && rows.iter().any(|row| row.void.is_some()) {
+        console.note("a row is void: its figures must not be used");
+        return Code::Void;
+    }
+    code
+}
+
+fn usage(error: SwitchError) -> anyhow::Error {
+    Failure::new(Code::Usage, error.to_string()).into()
+}
+
+/// What an error of the switch means here.
+pub fn of_switch(error: SwitchError) -> anyhow::Error {
+    match error {
+        SwitchError::Plan(_) => usage(error),
+        SwitchError::Lab(error) => error.into(),
+        SwitchError::Open(error) => error.into(),
+        SwitchError::Io { .. } | SwitchError::Program { .. } => {
+            Failure::new(Code::Unfit, error.to_string()).into()
+        }
+        other => anyhow::Error::new(other),
+    }
+}
+
+/// Instructions per packet of each row over memory.
+fn count_rows(args: &Args, rows: &mut [SwitchRow], console: &Console) -> anyhow::Result<()> {
+    if !count::available() {
+        return Err(Failure::new(Code::Unfit, "`--count` needs valgrind, which is not on the PATH")
+            .hint("Debian, Ubuntu: apt-get install valgrind")
+            .into());
+    }
+    for row in rows.iter_mut().filter(|row| row.over == "mem" && row.void.is_none()) {
+        console.tell(&format!("counting instructions: {}", row.title()));
+        let instructions = count::instructions_per_packet(&|packets| args.child(row, packets));
+        row.instructions_per_packet = Some(instructions.map_err(of_switch)?);
+    }
+    Ok(())
+}
+
+/// What runs under callgrind.
+fn counted(args: &Args, spec: Spec, packets: u64) -> anyhow::Result<Code> {
+    let (Some(source), Some(&engine)) = (args.program.first(), args.engine.first()) else {
+        return Ok(Code::Usage);
+    };
+    let mut rig = Rig::build(&MemCell { source: source.clone(), engine, spec }).map_err(of_switch)?;
+    let got = rig.count(packets);
+    print(&format!("{got} packets"))?;
+    Ok(if got >= packets { Code::Done } else { Code::Void })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_numbers_or_none() {
+        assert_eq!(one_core("3"), Ok(OneCore(Some(3))));
+        assert_eq!(one_core("none"), Ok(OneCore(None)));
+        assert!(one_core("first").is_err());
+        assert!(core(Some(OneCore(Some(100_000)))).is_err());
+        assert_eq!(core(Some(OneCore(None))).unwrap(), None);
+    }
+}

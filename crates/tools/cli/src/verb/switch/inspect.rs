@@ -1,0 +1,218 @@
+//! `barewire switch check` and `info`: what a program is.
+
+use super::{load, prepare};
+use crate::console::{Console, print};
+use crate::failure::Code;
+use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
+use barewire_p4::phv::Layout;
+use barewire_switch::prepared::EngineKind;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Arguments of `check`.
+#[derive(clap::Args)]
+pub struct CheckArgs {
+    /// Programs, as p4c's bmv2 back end writes them
+    #[arg(required = true)]
+    programs: Vec<PathBuf>,
+}
+
+/// Arguments of `info`.
+#[derive(clap::Args)]
+pub struct InfoArgs {
+    /// The program, as p4c's bmv2 back end writes it
+    program: PathBuf,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads, checks and compiles each program.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check(args: &CheckArgs, console: &Console) -> anyhow::Result<Code> {
+    for path in &args.programs {
+        let program = load(path, console)?;
+        prepare(&program, EngineKind::Native)?;
+        print(&format!(
+            "{}: good ({} tables, {} actions, {} parser states)",
+            path.display(),
+            program.tables.len(),
+            program.actions.len(),
+            program.parsers.iter().map(|p| p.states.len()).sum::<usize>()
+        ))?;
+    }
+    Ok(Code::Done)
+}
+
+/// Tells what a program has.
+///
+/// # Errors
+/// When it is refused.
+pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
+    let console = Console::new(crate::args::Color::Never, true);
+    let program = load(&args.program, &console)?;
+    let prepared = prepare(&program, EngineKind::Native)?;
+    let layout = Layout::of(&program);
+    let report = prepared.report();
+    if args.json {
+        let functions: Vec<Value> = report
+            .iter()
+            .flat_map(|r| &r.functions)
+            .map(|f| {
+                json!({
+                    "name": f.name,
+                    "ir_instructions": f.instructions,
+                    "code_bytes": f.bytes,
+                    "interpreted": f.delegated,
+                })
+            })
+            .collect();
+        let document = json!({
+            "schema": 1,
+            "program": program.name,
+            "architecture": architecture(&program),
+            "parsers": program.parsers.iter().map(|p| json!({"name": p.name, "states": p.states.len()}))
+                .collect::<Vec<_>>(),
+            "tables": program.tables.iter().map(|t| table_json(&program, t)).collect::<Vec<_>>(),
+            "actions": program.actions.iter().map(|a| json!({
+                "name": a.name,
+                "parameters": a.params.iter().map(|p| json!({"name": p.name, "bits": p.width})).collect::<Vec<_>>(),
+                "statements": a.body.len(),
+            })).collect::<Vec<_>>(),
+            "externs": {
+                "counters": program.counters.len(),
+                "meters": program.meters.len(),
+                "registers": program.registers.len(),
+                "value_sets": program.value_sets.len(),
+                "learn_lists": program.learn_lists.len(),
+            },
+            "packet_vector_bytes": layout.words * 8,
+            "functions": functions,
+            "code_bytes": report.as_ref().map(|r| r.bytes()),
+            "compile_ms": report.as_ref().map(|r| r.time.as_secs_f64() * 1e3),
+        });
+        print(&document.to_string())?;
+        return Ok(Code::Done);
+    }
+    let mut text = format!("{}: {}\n", args.program.display(), architecture(&program));
+    for parser in &program.parsers {
+        let _ = writeln!(text, "parser {}: {} states", parser.name, parser.states.len());
+    }
+    for pipeline in &program.pipelines {
+        let _ = writeln!(text, "control {}: {} nodes", pipeline.name, pipeline.nodes.len());
+    }
+    for table in &program.tables {
+        let key: Vec<String> =
+            table.key.iter().map(|k| format!("{} {} ({} bits)", k.name, match_kind(k.kind), k.width)).collect();
+        let _ = writeln!(
+            text,
+            "table {}: {}, {} entries of {} bytes at most",
+            table.name,
+            table_kind(table.kind),
+            table.max_size,
+            entry_bytes(&program, table)
+        );
+        let _ = writeln!(text, "    key: {}", if key.is_empty() { "none".to_owned() } else { key.join(", ") });
+        let actions: Vec<&str> = table.actions.iter().map(|a| program.actions[a.at()].name.as_str()).collect();
+        let _ = writeln!(text, "    actions: {}{}", actions.join(", "), through(&program, table));
+    }
+    for action in &program.actions {
+        let params: Vec<String> = action.params.iter().map(|p| format!("{}: {} bits", p.name, p.width)).collect();
+        let _ = writeln!(text, "action {}({})", action.name, params.join(", "));
+    }
+    for counter in &program.counters {
+        let _ = writeln!(text, "counter {}: {}", counter.name, size_of(counter.size, counter.direct.is_some()));
+    }
+    for meter in &program.meters {
+        let _ = writeln!(text, "meter {}: {}", meter.name, size_of(meter.size, meter.direct.is_some()));
+    }
+    for register in &program.registers {
+        let _ = writeln!(text, "register {}: {} of {} bits", register.name, register.size, register.width);
+    }
+    let _ = writeln!(text, "packet header vector: {} bytes", layout.words * 8);
+    if let Some(report) = report {
+        let _ = writeln!(text, "{report}");
+        let _ = writeln!(
+            text,
+            "(instructions are Cranelift's before it chooses machine instructions: the longest way through a function,\n\
+             not what one packet runs; `barewire bench switch --count` counts those)"
+        );
+    }
+    print(&text)?;
+    Ok(Code::Done)
+}
+
+fn architecture(program: &Program) -> &'static str {
+    match program.arch {
+        Arch::V1Model => "v1model",
+        Arch::Psa => "psa",
+    }
+}
+
+fn size_of(size: u32, direct: bool) -> String {
+    if direct { "one each entry".to_owned() } else { size.to_string() }
+}
+
+fn through(program: &Program, table: &Table) -> String {
+    match table.source {
+        TableActions::Direct => String::new(),
+        TableActions::Profile(profile) => {
+            let profile = &program.profiles[profile.at()];
+            let kind = if profile.selector.is_some() { "action selector" } else { "action profile" };
+            format!(" (through {kind} {})", profile.name)
+        }
+    }
+}
+
+/// A record's words: four of its own and the longest action's arguments; and the key's value and mask.
+fn entry_bytes(program: &Program, table: &Table) -> u32 {
+    let args = |action: &barewire_p4::ir::ActionId| {
+        let params = &program.actions[action.at()].params;
+        barewire_p4::key::arg_words(params.iter().map(|p| p.width)).1
+    };
+    let args = table.actions.iter().map(args).max().unwrap_or(0);
+    let key = barewire_p4::key::KeyLayout::of(table).words;
+    (4 + args + if table.kind == TableKind::Exact { key } else { 2 * key }) * 8
+}
+
+fn table_kind(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::Exact => "exact",
+        TableKind::Lpm => "lpm",
+        TableKind::Ternary => "ternary",
+        TableKind::Range => "range",
+    }
+}
+
+fn match_kind(kind: MatchKind) -> &'static str {
+    match kind {
+        MatchKind::Exact => "exact",
+        MatchKind::Valid => "valid",
+        MatchKind::Lpm => "lpm",
+        MatchKind::Ternary => "ternary",
+        MatchKind::Range => "range",
+        MatchKind::Optional => "optional",
+    }
+}
+
+fn table_json(program: &Program, table: &Table) -> Value {
+    let key: Vec<Value> = table
+        .key
+        .iter()
+        .map(|k| json!({"name": k.name, "match": match_kind(k.kind), "bits": k.width}))
+        .collect();
+    json!({
+        "name": table.name,
+        "match": table_kind(table.kind),
+        "key": key,
+        "actions": table.actions.iter().map(|a| program.actions[a.at()].name.clone()).collect::<Vec<_>>(),
+        "max_size": table.max_size,
+        "entry_bytes": entry_bytes(program, table),
+        "const_entries": table.entries.len(),
+        "immutable": table.immutable,
+        "ageing": table.support_timeout,
+    })
+}

@@ -1,0 +1,109 @@
+//! `barewire switch`: run, check, look into, trace, test and command a P4 switch.
+
+pub mod cli;
+pub mod inspect;
+pub mod run;
+pub mod serve;
+pub mod simple;
+pub mod test;
+pub mod trace;
+
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use anyhow::Context as _;
+use barewire_p4::ir::Program;
+use barewire_switch::prepared::{EngineKind, Prepared};
+use clap::{Subcommand, ValueEnum};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to do with a program or a switch.
+#[derive(Subcommand)]
+pub enum Switch {
+    /// Run a program on ports
+    Run(Box<run::Args>),
+    /// Read and check a program: is it understood, and if not, where
+    Check(inspect::CheckArgs),
+    /// Show what a program has: parsers, tables, actions, memory, machine code
+    Info(inspect::InfoArgs),
+    /// Show why a packet goes where it goes: each state, table, key, action and field
+    Trace(trace::Args),
+    /// Run an STF packet test through the interpreter and the compiled code
+    Test(test::Args),
+    /// Command a running switch, ours or a bmv2, in the words of p4lang's command line
+    Cli(cli::Args),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the verb could not do.
+pub fn run(switch: &Switch, console: &Console) -> anyhow::Result<Code> {
+    match switch {
+        Switch::Run(args) => run::run(args, console),
+        Switch::Check(args) => inspect::check(args, console),
+        Switch::Info(args) => inspect::info(args),
+        Switch::Trace(args) => trace::run(args, console),
+        Switch::Test(args) => test::run(args, console),
+        Switch::Cli(args) => cli::run(args, console),
+    }
+}
+
+/// Which engine.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Machine code
+    Native,
+    /// The reference interpreter
+    Interpreter,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> EngineKind {
+        match engine {
+            Engine::Native => EngineKind::Native,
+            Engine::Interpreter => EngineKind::Interpreter,
+        }
+    }
+}
+
+/// The text of a program file.
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// A program from its file; notes about what was passed over are told.
+fn load(path: &Path, console: &Console) -> anyhow::Result<Arc<Program>> {
+    let text = read(path)?;
+    let (program, notes) = barewire_p4::import::import_with_notes(&text).map_err(|error| {
+        let failure = Failure::new(Code::Failed, format!("{}: {error}", path.display()));
+        let source = path.extension().is_some_and(|e| e == "p4");
+        if source {
+            failure.hint("this looks like P4 source: compile it with `p4c-bm2-ss PROGRAM.p4 -o PROGRAM.json`")
+        } else {
+            failure
+        }
+    })?;
+    for note in notes {
+        console.note(&format!("{}: {note}", path.display()));
+    }
+    Ok(Arc::new(program))
+}
+
+/// A program ready to run.
+fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Prepared>> {
+    let prepared = Prepared::new(Arc::clone(program), engine)
+        .map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    Ok(Arc::new(prepared))
+}
+
+/// Whether a list of words stands for a bmv2 command line: by the name the binary was started under.
+pub fn bmv2_name(argv0: &std::ffi::OsStr) -> Option<simple::Target> {
+    let name = Path::new(argv0).file_name()?.to_str()?;
+    match name.strip_prefix("barewire-").unwrap_or(name) {
+        "simple-switch" | "simple_switch" => Some(simple::Target::Simple),
+        "simple-switch-grpc" | "simple_switch_grpc" => Some(simple::Target::Grpc),
+        "psa-switch" | "psa_switch" => Some(simple::Target::Psa),
+        _ => None,
+    }
+}

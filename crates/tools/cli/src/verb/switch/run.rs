@@ -1,0 +1,165 @@
+//! `barewire switch run`: a program on ports.
+
+use super::serve::{Plan, base, serve};
+use super::{Engine, load, prepare};
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use barewire_engine::IdleStrategy;
+use barewire_switch::datapath::TargetConfig;
+use barewire_switch::pre::PreLimits;
+use barewire_switch_control::p4runtime::GrpcOptions;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A port is NUMBER@URI, such as 1@xdp:eth1, or NUMBER@INTERFACE, which takes the best port that interface allows.
+  barewire switch run programs/simple_router.json -i 1@eth1 -i 2@eth2
+  barewire switch cli --thrift-port 9090")]
+pub struct Args {
+    /// The program, as p4c's bmv2 back end writes it
+    #[arg(required_unless_present = "no_p4")]
+    program: Option<PathBuf>,
+    /// A port
+    #[arg(short, long = "interface", value_name = "NUMBER@PORT", value_parser = port)]
+    interface: Vec<(u32, String)>,
+    /// Start without a program; a controller pushes one
+    #[arg(long, conflicts_with = "program")]
+    no_p4: bool,
+    /// Where Thrift listens; 0 for nowhere
+    #[arg(long, default_value_t = 9090)]
+    thrift_port: u16,
+    /// The address Thrift listens at
+    #[arg(long, default_value = "127.0.0.1")]
+    thrift_ip: IpAddr,
+    /// Where P4Runtime and gNMI listen, such as 127.0.0.1:9559
+    #[arg(long, value_name = "ADDRESS")]
+    grpc: Option<SocketAddr>,
+    /// The program's P4Info (text form), so that a controller need not push it
+    #[arg(long, value_name = "FILE", requires = "grpc")]
+    p4info: Option<PathBuf>,
+    /// The number controllers know the switch by
+    #[arg(long, default_value_t = 0)]
+    device_id: u64,
+    /// Which engine runs the program
+    #[arg(long, value_enum, default_value = "native")]
+    engine: Engine,
+    /// Engines that share the ports' frames (packet:IF?fanout=...)
+    #[arg(long, default_value_t = 1)]
+    engines: usize,
+    /// Cores to pin engines to, in order
+    #[arg(long, value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// What an engine does when idle: spin, yield, park, park:50us
+    #[arg(long, default_value_t)]
+    idle: IdleStrategy,
+    /// The port that means drop
+    #[arg(long, default_value_t = 511)]
+    drop_port: u32,
+    /// The port whose packets go to the controller
+    #[arg(long)]
+    cpu_port: Option<u32>,
+    /// Queues of each port
+    #[arg(long, default_value_t = 1)]
+    priority_queues: usize,
+    /// Programs may be swapped by load_new_config_file and swap_configs
+    #[arg(long)]
+    enable_swap: bool,
+    /// Write what passes each port to files in this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+    pcap: Option<PathBuf>,
+    /// Restore a state that serialize_state wrote
+    #[arg(long, value_name = "FILE")]
+    restore_state: Option<PathBuf>,
+    /// Frames of each engine's pool
+    #[arg(long, default_value_t = 8192)]
+    pool_frames: u32,
+    /// Bytes of a frame, headroom included: 2048, 4096 … 65536
+    #[arg(long, default_value_t = 2048)]
+    frame_bytes: u32,
+    /// Pass large TCP segments whole (GSO) through packet: ports; needs no checksum of payloads in the program
+    #[arg(long)]
+    gso: bool,
+    /// Name of the counters page, for `barewire stat`
+    #[arg(long, default_value = "switch")]
+    name: String,
+    /// Say what is dropped as it happens
+    #[arg(long)]
+    follow: bool,
+    /// Multicast groups at most
+    #[arg(long, default_value_t = 4096)]
+    max_mc_groups: usize,
+    /// Level 1 replication nodes at most
+    #[arg(long, default_value_t = 4096)]
+    max_l1_entries: usize,
+    /// Level 2 replication nodes at most
+    #[arg(long, default_value_t = 8192)]
+    max_l2_entries: usize,
+}
+
+/// `1@xdp:eth1`.
+///
+/// # Errors
+/// In words.
+pub fn port(text: &str) -> Result<(u32, String), String> {
+    let (number, uri) = text
+        .split_once('@')
+        .ok_or_else(|| format!("'{text}': a port is NUMBER@URI, such as 1@xdp:eth1 or 1@eth1"))?;
+    let number = number.parse().map_err(|_| format!("'{number}' is no port number"))?;
+    if uri.is_empty() {
+        return Err(format!("'{text}' names no interface"));
+    }
+    Ok((number, uri.to_owned()))
+}
+
+/// Runs it until a signal comes.
+///
+/// # Errors
+/// What was refused or could not be opened.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let program = args.program.as_ref().map(|path| load(path, console)).transpose()?;
+    let prepared = program.map(|program| prepare(&program, args.engine.into())).transpose()?;
+    let target = TargetConfig {
+        drop_port: args.drop_port,
+        cpu_port: args.cpu_port,
+        priorities: args.priority_queues.clamp(1, 256),
+        replication: PreLimits {
+            groups: args.max_mc_groups,
+            nodes: args.max_l1_entries,
+            l2_nodes: args.max_l2_entries,
+        },
+        pass_offloads: args.gso,
+    };
+    let mut server = base(target, args.device_id);
+    server.engines = args.engines;
+    server.cores.clone_from(&args.cores);
+    server.idle = args.idle;
+    server.ports.clone_from(&args.interface);
+    server.capture.clone_from(&args.pcap);
+    server.pool.frames = args.pool_frames;
+    server.pool.chunk_len = if args.gso { 65_536 } else { args.frame_bytes };
+    if args.gso {
+        server.pool.frames = server.pool.frames.min(2048);
+    }
+    server.control.enable_swap = args.enable_swap;
+    server.control.engine = args.engine.into();
+    let mut grpc_options = GrpcOptions { device_id: args.device_id, ..GrpcOptions::default() };
+    if let (Some(path), Some(prepared)) = (&args.p4info, &prepared) {
+        grpc_options.config = Some(super::simple::pipeline_config(path, &prepared.program.source)?);
+    } else if args.p4info.is_some() {
+        return Err(Failure::new(Code::Usage, "--p4info needs a program").into());
+    }
+    let plan = Plan {
+        prepared,
+        server,
+        thrift: (args.thrift_port != 0).then(|| SocketAddr::new(args.thrift_ip, args.thrift_port)),
+        grpc: args.grpc,
+        grpc_options,
+        restore: args.restore_state.clone(),
+        name: Some(args.name.clone()),
+        follow: args.follow,
+        later: None,
+    };
+    serve(plan, console)
+}
