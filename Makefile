@@ -105,4 +105,7 @@ soak: build ## Verified messages over every port, clean and faulty, for HOURS=2
 install: build ## Install the binary and bash completions under PREFIX=/usr/local
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
 	install -m 755 $(BAREWIRE) "$(DESTDIR)$(PREFIX)/bin/barewire"
+	@# Under these names it takes bmv2's arguments; not under bmv2's own, which may be installed.
+	ln -sf barewire "$(DESTDIR)$(PREFIX)/bin/barewire-simple-switch"
+	ln -sf barewire "$(DESTDIR)$(PREFIX)/bin/barewire-simple-switch-grpc"
 	$(BAREWIRE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/barewire"

@@ -65,6 +65,20 @@ pub fn transport(frame: &[u8]) -> Option<Transport> {
     })
 }
 
+/// Writes the sum of the pseudo-header anew where an unfinished checksum is marked: whoever forwarded the frame may have changed
+/// addresses. Left as it is where the mark is not that of the transport header which [`transport`] finds.
+#[inline]
+pub fn restart(frame: &mut [u8], start: u16, offset: u16) {
+    if let Some(found) = transport(frame)
+        && (found.start, found.offset) == (start, offset)
+    {
+        let field = usize::from(start) + usize::from(offset);
+        if let Some(field) = frame.get_mut(field..field + 2) {
+            field.copy_from_slice(&found.pseudo.to_be_bytes());
+        }
+    }
+}
+
 /// Recognises a checksum that was left unfinished, by its value: the bare sum of the pseudo-header. A finished checksum
 /// looks like that once in 65,536 packets; such a packet is then taken for unfinished, which loses its check, no more.
 pub fn find_unfinished(frame: &[u8]) -> Option<Transport> {
@@ -102,6 +116,18 @@ mod tests {
         assert_eq!(find_unfinished(&frame), None, "finished now");
         assert_eq!(&frame[..40], &UDP4[..40]);
         assert_eq!(&frame[42..], &UDP4[42..]);
+    }
+
+    #[test]
+    fn changed_addresses_are_followed() {
+        let mut frame = UDP4;
+        frame[29] = 9;
+        restart(&mut frame, 34, 16);
+        assert_eq!(&frame[40..42], &UDP4[40..42], "the mark of something else");
+        restart(&mut frame, 34, 6);
+        assert_eq!(&frame[40..42], &[0x14, 0x27]);
+        restart(&mut frame[..44], 34, 6);
+        assert_eq!(&frame[40..42], &[0x14, 0x27], "cut short: left alone");
     }
 
     #[test]

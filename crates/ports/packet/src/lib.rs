@@ -16,8 +16,8 @@
 //! `rx=0` and `tx=0` exchange bursts by recvmmsg(2) and sendmmsg(2): the kernel copies straight from and to frames of the pool,
 //! at the price of a system call for each look at an empty queue. That is how `gso=1` works, where frames have up to 64 KiB:
 //! such a frame comes in whole, marked [`Frame::gso`](barewire_frame::Frame::gso), and goes out whole by a port that has `gso=1`,
-//! too; every other port drops it as too large. Its checksum is made from its addresses when it is sent, so whoever forwards
-//! it may change them, and must not complete or cover the checksum.
+//! too; every other port drops it as too large. Its checksum, as any that is marked unfinished, is made from the addresses it
+//! has when it is sent, so whoever forwards it may change them.
 //!
 //! # Why TPACKET_V2
 //! The kernel hands a frame of version 2 over by itself, as it arrives. Version 3 hands over whole blocks, when one is

@@ -1,5 +1,6 @@
 //! What is checked before a frame goes to the kernel.
 
+use crate::checksum::restart;
 use barewire_base::DropReason;
 use barewire_frame::{ChecksumState, Frame};
 use barewire_wire::checksum;
@@ -40,13 +41,14 @@ pub fn check(frame: &Frame, frame_max: u32) -> Result<(), DropReason> {
     check_len(frame.data(), frame_max)
 }
 
-/// Completes a transport checksum that is marked unfinished.
+/// Completes a transport checksum that is marked unfinished, from the addresses that the frame has now.
 ///
 /// # Errors
 /// `UnfinishedChecksum` when the mark points outside the frame.
 #[inline]
 pub fn complete(frame: &mut Frame) -> Result<(), DropReason> {
     if let ChecksumState::Partial { start, offset } = frame.checksum() {
+        restart(frame.data_mut(), start, offset);
         if !checksum::complete(frame.data_mut(), usize::from(start), usize::from(offset)) {
             return Err(DropReason::UnfinishedChecksum);
         }

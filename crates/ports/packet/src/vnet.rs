@@ -54,8 +54,8 @@ pub(crate) fn read(header: &[u8; VNET_LEN], shift: u16) -> Result<(ChecksumState
 
 /// The header of a frame that is to be sent.
 ///
-/// The pieces of a frame that is to be cut get their checksums from the sum of the pseudo-header, which is written
-/// anew: whoever forwarded the frame may have changed addresses or put headers before it.
+/// The sum of the pseudo-header, from which an unfinished checksum goes on, is written anew: whoever forwarded the frame may
+/// have changed addresses. For a frame that is to be cut, the transport header is looked for anew, too.
 ///
 /// # Errors
 /// `UnfinishedChecksum` when the checksum does not lie in the frame, `Malformed` for a frame to be cut whose transport
@@ -67,6 +67,7 @@ pub(crate) fn write(frame: &mut Frame) -> Result<[u8; VNET_LEN], DropReason> {
         write_gso(frame, gso, &mut header)?;
     } else if let ChecksumState::Partial { start, offset } = frame.checksum() {
         write_partial(frame.len(), start, offset, &mut header)?;
+        checksum::restart(frame.data_mut(), start, offset);
     }
     Ok(header)
 }
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(write(&mut frame), Ok([0; VNET_LEN]));
         frame.set_checksum(ChecksumState::Partial { start: 34, offset: 16 });
         assert_eq!(write(&mut frame), Ok(header(1, 0, [0, 0, 34, 16])));
-        assert_eq!(&frame.data()[50..52], &[0xa5, 0xa5], "the sender's own sum");
+        assert_eq!(&frame.data()[50..52], &[0x14, 0x2e], "from the addresses as they are");
         assert_eq!(read(&header(2, 0, [0; 4]), 9), Ok((ChecksumState::Verified, None)));
         assert_eq!(read(&[0; VNET_LEN], 9), Ok((ChecksumState::Unknown, None)));
     }

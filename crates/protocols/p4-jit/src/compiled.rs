@@ -10,7 +10,7 @@ use crate::memory::CodeMemory;
 use crate::report::{FunctionReport, Report};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Plan;
-use barewire_p4::ir::{ProfileId, Program, TableActions};
+use barewire_p4::ir::{HeaderId, ProfileId, Program, TableActions};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Layout, Phv, slot};
 use barewire_p4_state::{ARGS, ProgramState};
@@ -57,6 +57,7 @@ struct Code {
     emit: Vec<Entry>,
     shared: Shared,
     report: Report,
+    never_modified: Vec<HeaderId>,
 }
 
 /// A program compiled to machine code: an engine for one thread. [`Compiled::clone_for_thread`] makes another one that
@@ -83,7 +84,7 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     let start = Instant::now();
     let plan = Plan::new(program);
     let isa = target(options)?;
-    let facts = Facts::of(&plan.program, plan.egress_spec, plan.mcast_grp, options.keep_dead);
+    let facts = Facts::of(&plan.program, options.keep_dead);
     let mut delegates = Delegates::default();
     let drafts = draft(&plan, &facts, &mut delegates, &isa);
     let compiled = generate(drafts, &isa, options)?;
@@ -106,7 +107,8 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     let shared = share(plan, delegates);
     let functions = compiled.into_iter().map(|function| function.report).collect();
     let report = Report { functions, dead_fields: facts.dead_fields(), time: start.elapsed() };
-    let code = Code { _memory: memory, parse, run, prepare, emit, shared, report };
+    let never_modified = facts.never_modified().collect();
+    let code = Code { _memory: memory, parse, run, prepare, emit, shared, report, never_modified };
     Ok(Compiled::of(Arc::new(code)))
 }
 
@@ -312,6 +314,12 @@ impl Compiled {
     /// What came of the compilation.
     pub fn report(&self) -> &Report {
         &self.code.report
+    }
+
+    /// Headers that nothing in the program but extraction writes to, and whose validity nothing else changes: if they
+    /// are all that a deparser emits, and in the order in which they were extracted, the packet leaves as it came.
+    pub fn headers_never_modified(&self) -> &[HeaderId] {
+        &self.code.never_modified
     }
 
     /// Call a function with everything it works on.

@@ -1,8 +1,8 @@
 //! What a look at the whole program tells: which metadata fields nobody ever reads.
 
 use barewire_p4::ir::{
-    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, KeySource, ListItem, Node, ParserOp, Program,
-    Stmt, UnionRef,
+    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, KeySource, ListItem, Node, ParserOp,
+    Program, Stmt, UnionRef,
 };
 use std::collections::BTreeSet;
 
@@ -21,19 +21,14 @@ const TARGET_HEADERS: [&str; 6] = [
 pub struct Facts {
     /// Metadata fields that are written in vain.
     dead: BTreeSet<FieldId>,
-    egress_spec: Option<FieldId>,
-    mcast_grp: Option<FieldId>,
+    /// For each header whether anything but extraction writes to it or changes its validity.
+    modified: Vec<bool>,
 }
 
 impl Facts {
     /// Work them out. `keep_dead` finds nothing dead.
-    pub fn of(
-        program: &Program,
-        egress_spec: Option<FieldId>,
-        mcast_grp: Option<FieldId>,
-        keep_dead: bool,
-    ) -> Facts {
-        let mut facts = Facts { dead: BTreeSet::new(), egress_spec, mcast_grp };
+    pub fn of(program: &Program, keep_dead: bool) -> Facts {
+        let mut facts = Facts { dead: BTreeSet::new(), modified: Writes::of(program) };
         if keep_dead {
             return facts;
         }
@@ -53,8 +48,7 @@ impl Facts {
             for field in 0..fields {
                 let id = FieldId { header: index.into(), field };
                 let aliased = program.field_aliases.iter().any(|(_, target)| *target == id);
-                if !aliased && !reads.fields.contains(&id) && Some(id) != egress_spec && Some(id) != mcast_grp
-                {
+                if !aliased && !reads.fields.contains(&id) {
                     facts.dead.insert(id);
                 }
             }
@@ -67,14 +61,150 @@ impl Facts {
         self.dead.contains(&field)
     }
 
+    /// The headers that leave as they came: nothing but extraction ever writes to them.
+    pub fn never_modified(&self) -> impl Iterator<Item = HeaderId> + '_ {
+        (0..self.modified.len()).filter(|at| !self.modified[*at]).map(HeaderId::from)
+    }
+
     /// How many fields are dead.
     pub fn dead_fields(&self) -> usize {
         self.dead.len()
     }
+}
 
-    /// What `mark_to_drop` writes: the field for the drop port, the field for 0.
-    pub fn drop_fields(&self) -> (Option<FieldId>, Option<FieldId>) {
-        (self.egress_spec, self.mcast_grp)
+/// Which headers statements write to.
+struct Writes<'p> {
+    program: &'p Program,
+    modified: Vec<bool>,
+}
+
+impl Writes<'_> {
+    fn of(program: &Program) -> Vec<bool> {
+        let mut writes = Writes { program, modified: vec![false; program.headers.len()] };
+        let stmts = program.actions.iter().flat_map(|action| &action.body);
+        let stmts = stmts.chain(program.deparsers.iter().flat_map(|deparser| &deparser.stmts));
+        for stmt in stmts {
+            writes.stmt(stmt);
+        }
+        for op in program.parsers.iter().flat_map(|parser| &parser.states).flat_map(|state| &state.ops) {
+            match op {
+                ParserOp::Stmt(stmt) => writes.stmt(stmt),
+                // Extracting a member of a union takes the others away.
+                ParserOp::Extract(header) | ParserOp::ExtractVarbit { header, .. } => {
+                    if let HeaderRef::Header(id) = header
+                        && program.headers[id.at()].union.is_none()
+                    {
+                        continue;
+                    }
+                    if !matches!(header, HeaderRef::StackNext(_)) {
+                        writes.header(header);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
+            writes.header(&checksum.target.header);
+        }
+        for meter in &program.meters {
+            meter.result.iter().for_each(|result| writes.header(&result.header));
+        }
+        writes.modified
+    }
+
+    fn one(&mut self, id: HeaderId) {
+        self.modified[id.at()] = true;
+        if let Some(union) = self.program.headers[id.at()].union {
+            for member in &self.program.unions[union.at()].members {
+                self.modified[member.at()] = true;
+            }
+        }
+    }
+
+    fn many(&mut self, ids: &[HeaderId]) {
+        for id in ids {
+            self.one(*id);
+        }
+    }
+
+    fn header(&mut self, header: &HeaderRef) {
+        let program = self.program;
+        match header {
+            HeaderRef::Header(id) => self.one(*id),
+            HeaderRef::StackNext(stack) | HeaderRef::StackLast(stack) | HeaderRef::StackElement(stack, _) => {
+                self.many(&program.stacks[stack.at()].elements);
+            }
+            HeaderRef::UnionStackNext(stack, _)
+            | HeaderRef::UnionStackLast(stack, _)
+            | HeaderRef::UnionStackElement(stack, ..) => {
+                for union in &program.union_stacks[stack.at()].elements {
+                    self.many(&program.unions[union.at()].members);
+                }
+            }
+        }
+    }
+
+    fn union(&mut self, union: &UnionRef) {
+        match union {
+            UnionRef::Union(id) => self.many(&self.program.unions[id.at()].members),
+            UnionRef::Element(stack, _) => {
+                for union in &self.program.union_stacks[stack.at()].elements {
+                    self.many(&self.program.unions[union.at()].members);
+                }
+            }
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Assign { dst, .. }
+            | Stmt::AssignVarbit { dst, .. }
+            | Stmt::RegisterRead { dst, .. }
+            | Stmt::Random { dst, .. }
+            | Stmt::Hash { dst, .. }
+            | Stmt::ChecksumGet { dst, .. }
+            | Stmt::ChecksumVerify { dst, .. }
+            | Stmt::ChecksumGetState { dst, .. }
+            | Stmt::Meter { dst: Some(dst), .. } => self.header(&dst.header),
+            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
+                egress_spec.iter().chain(mcast_grp).for_each(|field| self.one(field.header));
+            }
+            Stmt::CopyHeader { dst, .. } => self.header(dst),
+            Stmt::SetValid(header) | Stmt::SetInvalid(header) => self.header(header),
+            Stmt::CopyUnion { dst, .. } => self.union(dst),
+            Stmt::CopyStack { dst: stack, .. } | Stmt::Push { stack, .. } | Stmt::Pop { stack, .. } => {
+                self.many(&self.program.stacks[stack.at()].elements);
+            }
+            Stmt::CopyUnionStack { dst: stack, .. }
+            | Stmt::PushUnions { stack, .. }
+            | Stmt::PopUnions { stack, .. } => {
+                for union in &self.program.union_stacks[stack.at()].elements {
+                    self.many(&self.program.unions[union.at()].members);
+                }
+            }
+            Stmt::Jump(_)
+            | Stmt::JumpUnless { .. }
+            | Stmt::Exit
+            | Stmt::Assert(_)
+            | Stmt::Assume(_)
+            | Stmt::Log { .. }
+            | Stmt::Count { .. }
+            | Stmt::Meter { dst: None, .. }
+            | Stmt::RegisterWrite { .. }
+            | Stmt::Digest { .. }
+            | Stmt::CloneIngress { .. }
+            | Stmt::CloneEgress { .. }
+            | Stmt::Resubmit { .. }
+            | Stmt::Recirculate { .. }
+            | Stmt::Truncate { .. }
+            | Stmt::ChecksumClear(_)
+            | Stmt::ChecksumAdd { .. }
+            | Stmt::ChecksumSubtract { .. }
+            | Stmt::ChecksumSetState { .. }
+            | Stmt::NoOp => {}
+            // A statement that is not known here may write anywhere.
+            _ => self.modified.fill(true),
+        }
     }
 }
 
@@ -293,7 +423,7 @@ impl Reads<'_> {
             | Stmt::Digest { .. }
             | Stmt::Resubmit { .. }
             | Stmt::Recirculate { .. }
-            | Stmt::MarkToDrop
+            | Stmt::MarkToDrop { .. }
             | Stmt::ChecksumClear(_)
             | Stmt::NoOp => {}
             _ => self.everything = true,

@@ -12,6 +12,7 @@ fn random_programs_agree() {
     };
     let (first, count) = (number("SEED", 1), number("PROGRAMS", 400));
     let mut failures = Vec::new();
+    let mut reached = [0; 3];
     for seed in first..first + count {
         let mut prng = Prng::new(seed);
         let program = Arc::new(programs::random(&mut prng));
@@ -23,6 +24,9 @@ fn random_programs_agree() {
                 continue;
             }
         };
+        pair.watch();
+        let samples: Vec<Vec<u8>> = (0..6).map(|_| packets::structured(&program, 0, &mut prng)).collect();
+        pair.populate(&mut prng, &samples);
         for i in 0..40 {
             let packet = packets::mutate(packets::structured(&program, 0, &mut prng), &mut prng);
             if let Err(mismatch) = pair.packet(&packet, &mut prng) {
@@ -33,8 +37,23 @@ fn random_programs_agree() {
                 break;
             }
         }
+        if let Some(coverage) = pair.coverage() {
+            reached[0] += usize::from(coverage.states.len() > 2);
+            reached[1] += usize::from(!coverage.hit.is_empty());
+            reached[2] += usize::from(coverage.conditions.len() > 1);
+        }
+        if let Err(mismatch) = pair.compare_states() {
+            failures.push(format!("seed {seed}: {mismatch}"));
+        }
     }
-    for failure in failures.iter().take(30) {
+    eprintln!(
+        "of {count} programs {reached:?} got beyond two states, hit a table, had a condition both ways"
+    );
+    assert!(
+        count < 100 || reached.iter().all(|had| had * 5 > count as usize),
+        "too little is reached: {reached:?}"
+    );
+    for failure in failures.iter().take(12) {
         eprintln!("FAILED {}", failure.chars().take(500).collect::<String>());
     }
     assert!(failures.is_empty(), "{} of {count} programs differ", failures.len());

@@ -86,7 +86,7 @@ fn tag_of(hash: u64) -> u64 {
 }
 
 impl Bucket {
-    #[inline]
+    #[inline(always)]
     fn find(&self, tags: u64, eq: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         // Lanes 0 to 3 at bits 15, 31, 47 and 63, lanes 4 to 7 one bit lower: one test, which is easy to predict.
         let mut lanes = zero_lanes(self.tags[0] ^ tags) | zero_lanes(self.tags[1] ^ tags) >> 1;

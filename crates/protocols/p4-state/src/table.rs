@@ -109,6 +109,16 @@ struct Ttls {
     cursor: u32,
 }
 
+/// How many keys [`TableState`] remembers.
+const RECENT: usize = 16;
+
+/// A key and its record; record 0 stands for nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recent {
+    key: u64,
+    record: u32,
+}
+
 /// One table.
 #[derive(Debug)]
 pub struct TableState {
@@ -117,6 +127,9 @@ pub struct TableState {
     max_size: u32,
     slab: Slab,
     matcher: Matcher,
+    /// One-word keys found lately in an exact table, by their last bits: in a burst the same few keys come again and
+    /// again. A record stays where it is, so only what takes entries away empties this.
+    recent: [Recent; RECENT],
     ttls: Option<Ttls>,
     entries: usize,
     /// The first record that never held an entry.
@@ -157,6 +170,7 @@ impl TableState {
             max_size: table.max_size,
             slab: Slab::new(1, 0),
             matcher: Matcher::Empty,
+            recent: [Recent::default(); RECENT],
             ttls: None,
             entries: 0,
             top: 1,
@@ -254,9 +268,18 @@ impl TableState {
     /// The record of the entry that matches a key of one word, the default one if none does. Counts nothing.
     #[inline]
     pub fn find1(&mut self, k0: u64) -> &mut [u64] {
+        // Short keys stand in the upper bytes of their word.
+        let slot = &mut self.recent[((k0 ^ k0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % RECENT];
+        if slot.key == k0 && slot.record != 0 {
+            return self.slab.get_mut(slot.record);
+        }
         let record = match &self.matcher {
             _ if self.plan.words != 1 => self.find_padded(&[k0]),
-            Matcher::Exact(exact) => exact.find1(&self.slab, k0),
+            Matcher::Exact(exact) => {
+                let record = exact.find1(&self.slab, k0);
+                *slot = Recent { key: k0, record };
+                record
+            }
             Matcher::Lpm(lpm) => lpm.find1(&self.slab, k0),
             Matcher::Ternary(ternary) => ternary.find1(&self.slab, k0),
             Matcher::Empty => 0,
@@ -460,7 +483,10 @@ impl TableState {
         let record = self.live(handle)?;
         match &mut self.matcher {
             Matcher::Empty => return Err(EntryError::NoKey),
-            Matcher::Exact(exact) => exact.remove(&self.slab, record),
+            Matcher::Exact(exact) => {
+                self.recent = [Recent::default(); RECENT];
+                exact.remove(&self.slab, record);
+            }
             Matcher::Lpm(lpm) => lpm.remove(&self.slab, record),
             Matcher::Ternary(ternary) => ternary.remove(&mut self.slab, record),
         }
@@ -478,6 +504,7 @@ impl TableState {
     pub fn clear(&mut self) -> Garbage {
         let default = self.slab.get(0).to_vec();
         let (slab, matcher) = self.fresh();
+        self.recent = [Recent::default(); RECENT];
         let garbage = Garbage {
             _slab: std::mem::replace(&mut self.slab, slab),
             _matcher: Box::new(std::mem::replace(&mut self.matcher, matcher)),

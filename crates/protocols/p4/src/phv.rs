@@ -37,7 +37,7 @@ pub mod slot {
     pub const RECIRCULATE: usize = 7;
     /// Length to truncate to, plus 1; 0 for none.
     pub const TRUNCATE: usize = 8;
-    /// The packet's length in bytes, as the target set it (adding or removing headers does not change it here).
+    /// The packet's length in bytes, as the target set it (adding or removing headers does not change it).
     pub const PACKET_LEN: usize = 9;
     /// Bytes of the packet the parser has consumed; where the payload begins.
     pub const PARSED: usize = 10;
@@ -47,11 +47,11 @@ pub mod slot {
     pub const ASSERT: usize = 12;
     /// Not 0: the parser ended (PSA: rejected) by an error.
     pub const REJECTED: usize = 13;
-    /// The port that means drop, as the target set it: what [`crate::ir::Stmt::MarkToDrop`] writes to
-    /// `standard_metadata.egress_spec` (and 0 to `intrinsic_metadata.mcast_grp`, where the program has it).
+    /// The port that means drop, as the target set it: what [`crate::ir::Stmt::MarkToDrop`] writes.
     pub const DROP_PORT: usize = 14;
-    /// For targets to use as they like; copied with the packet.
-    pub const TARGET: usize = 15;
+    /// Bytes that [`crate::ir::Stmt::SetValid`] and [`crate::ir::Stmt::SetInvalid`] have added to the packet, less
+    /// those they removed (wrapping). Other ways to make headers valid or not leave it alone (bmv2's packet length).
+    pub const GROWTH: usize = 15;
     /// How many there are.
     pub const COUNT: usize = 16;
 }

@@ -265,7 +265,9 @@ fn headers_stacks_and_unions_in_expressions() {
     assert_eq!(assign(field("tag[1]", "$valid$")).1, valid(5));
     let whole = to_int(Expr::UnionValid(UnionRef::Union(UnionId(0))));
     assert_eq!(assign(op("valid_union", Value::Null, union("u"))).1, whole);
-    assert_eq!(assign(op("last_stack_index", Value::Null, stack.clone())).1, Expr::LastIndex(StackId(0)));
+    let last = bin(BinaryOp::Sub, Expr::StackSize(StackId(0)), int(1));
+    let last = bin(BinaryOp::BitAnd, last, Expr::Int(u64::MAX.into()));
+    assert_eq!(assign(op("last_stack_index", Value::Null, stack.clone())).1, last);
     assert_eq!(assign(op("size_stack", stack.clone(), Value::Null)).1, Expr::StackSize(StackId(0)));
     let (program, value) = assign(json!({"type": "stack_field", "value": ["tag", "vid"]}));
     assert_eq!(value, Expr::Field(FieldRef { header: HeaderRef::StackLast(StackId(0)), field: 2 }));
@@ -295,10 +297,13 @@ fn headers_stacks_and_unions_in_expressions() {
     let tag = |id: u32| HeaderRef::Header(HeaderId(id));
     let header = |name: &str| json!({"type": "header", "value": name});
     let equal = Expr::HeadersEqual(tag(4), tag(6));
+    let both_valid = |valid: Expr, equal: Expr| bin(BinaryOp::And, valid, equal);
+    let equal = both_valid(Expr::Valid(HeaderId(4).into()), equal);
     assert_eq!(assign(op("==", header("tag[0]"), header("u.x"))).1, to_int(equal.clone()));
     let unequal = Expr::Unary(UnaryOp::Not, Box::new(equal));
     assert_eq!(assign(op("!=", header("tag[0]"), header("u.x"))).1, to_int(unequal));
     let equal = Expr::UnionsEqual(UnionRef::Union(UnionId(0)), UnionRef::Union(UnionId(1)));
+    let equal = both_valid(Expr::UnionValid(UnionRef::Union(UnionId(0))), equal);
     assert_eq!(assign(op("==", union("u"), union("us[0]"))).1, to_int(equal));
 }
 
@@ -345,7 +350,10 @@ fn primitives_of_p4_14() {
         set(bin(BinaryOp::Shl, value("c"), int(3))),
         set(bin(BinaryOp::BitXor, value("c"), int(4))),
         Stmt::RegisterWrite { register: RegisterId(0), index: int(5), value: int(6) },
-        Stmt::MarkToDrop,
+        Stmt::MarkToDrop {
+            egress_spec: program.field("standard_metadata.egress_spec"),
+            mcast_grp: program.field("intrinsic_metadata.mcast_grp"),
+        },
         Stmt::NoOp,
         Stmt::Truncate { len: Expr::Param(0) },
         Stmt::Digest { list: LearnListId(0) },
@@ -371,7 +379,7 @@ fn primitives_of_p4_14() {
 #[test]
 fn primitives_of_p4_16() {
     let header = |name: &str| json!({"type": "header", "value": name});
-    let (_, found) = body(json!([
+    let (program, found) = body(json!([
         {"op": "mark_to_drop", "parameters": [header("standard_metadata")]},
         {"op": "assert", "parameters": [op("b2d", Value::Null, op("valid", Value::Null, header("ethernet")))]},
         {"op": "assume", "parameters": [{"type": "bool", "value": true}]},
@@ -390,7 +398,11 @@ fn primitives_of_p4_16() {
     let valid = Expr::Valid(HeaderId(2).into());
     let number = Expr::Unary(UnaryOp::BoolToInt, Box::new(valid.clone()));
     let expected = [
-        Stmt::MarkToDrop,
+        // The fields of the header that is marked, whatever they are known as elsewhere.
+        Stmt::MarkToDrop {
+            egress_spec: program.plain_field("standard_metadata", "egress_spec"),
+            mcast_grp: program.plain_field("standard_metadata", "mcast_grp"),
+        },
         Stmt::Assert(valid),
         Stmt::Assume(Expr::Bool(true)),
         Stmt::Log { format: "x {}".into(), args: vec![int(1), number] },

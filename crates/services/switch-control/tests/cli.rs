@@ -311,8 +311,14 @@ fn device(t: &mut Talk, folder: &std::path::Path) {
     std::fs::write(folder.join("other"), PROGRAM.replace("In.route", "In.paths")).unwrap();
     assert!(t.fails("load_new_config_file /nonexistent.json").contains("/nonexistent.json"));
     t.says(&format!("load_new_config_file {}", file("other")));
-    t.says("swap_configs");
     assert_eq!(t.says("table_num_entries paths"), "0\n", "the names follow the program");
+    assert_eq!(t.says("table_num_entries exact"), "0\n", "the running one's entries are not this one's");
+    t.says("table_add paths set_port 10.0.0.0/8 => 4");
+    t.says(&format!("write_config_to_file {}", file("config")));
+    assert!(std::fs::read_to_string(folder.join("config")).unwrap().contains("In.paths"));
+    assert!(t.fails(&format!("load_new_config_file {}", file("other"))).contains("(ONGOING_SWAP)"));
+    t.says("swap_configs");
+    assert_eq!(t.says("table_num_entries paths"), "1\n", "what was written before it ran is there");
     assert_eq!(t.says("greet"), "hello\n");
     assert_eq!(t.says("shell echo a   b"), "a b\n\n");
     assert_eq!(t.says("!echo 'a   b'"), "a   b\n\n");

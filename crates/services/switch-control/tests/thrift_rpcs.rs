@@ -444,15 +444,17 @@ fn device(s: &mut Script) {
     assert_eq!(s.done(&STANDARD, "bm_get_config_md5", vec![]).bytes().len(), 16);
 
     // State that is saved, lost and restored.
-    let add = vec![
-        CXT,
-        text("In.exact"),
-        key(vec![exact(&[1, 2, 3, 4])]),
-        text("set_port"),
-        data(&[&[9]]),
-        priority(0),
-    ];
-    s.done(&STANDARD, "bm_mt_add_entry", add);
+    let add = || {
+        vec![
+            CXT,
+            text("In.exact"),
+            key(vec![exact(&[1, 2, 3, 4])]),
+            text("set_port"),
+            data(&[&[9]]),
+            priority(0),
+        ]
+    };
+    s.done(&STANDARD, "bm_mt_add_entry", add());
     let saved = s.done(&STANDARD, "bm_serialize_state", vec![]);
     s.done(&STANDARD, "bm_reset_state", vec![]);
     assert_eq!(s.done(&STANDARD, "bm_mt_get_num_entries", on("In.exact")), Value::I64(0));
@@ -468,7 +470,18 @@ fn device(s: &mut Script) {
     let other = PROGRAM.replace("In.route", "In.paths");
     s.done(&STANDARD, "bm_load_new_config", vec![text(&other)]);
     assert_eq!(s.refused(&STANDARD, "bm_load_new_config", vec![text(&other)]), "ONGOING_SWAP");
+    // All goes to the program that waits.
+    assert_eq!(s.done(&STANDARD, "bm_get_config", vec![]).lossy(), other);
+    assert_eq!(s.refused(&STANDARD, "bm_mt_get_num_entries", on("In.route")), "INVALID_TABLE_NAME");
+    assert_eq!(s.done(&STANDARD, "bm_mt_get_num_entries", on("In.exact")), Value::I64(0));
+    s.done(&STANDARD, "bm_mt_add_entry", add());
+    let element = || vec![CXT, text("In.packets"), Value::I32(1)];
+    let counted = Value::Struct(vec![(1, Value::I64(60)), (2, Value::I64(1))]);
+    s.done(&STANDARD, "bm_counter_write", with(element(), vec![counted.clone()]));
+    assert_eq!(s.done(&STANDARD, "bm_counter_read", element()), counted);
     s.done(&STANDARD, "bm_swap_configs", vec![]);
+    assert_eq!(s.done(&STANDARD, "bm_counter_read", element()), counted);
+    assert_eq!(s.done(&STANDARD, "bm_mt_get_num_entries", on("In.exact")), Value::I64(1));
     assert_eq!(s.done(&STANDARD, "bm_mt_get_num_entries", on("In.paths")), Value::I64(0));
     assert_eq!(s.refused(&STANDARD, "bm_mt_get_num_entries", on("In.route")), "INVALID_TABLE_NAME");
 }

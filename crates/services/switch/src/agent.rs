@@ -2,6 +2,7 @@
 
 use crate::control::link::EngineInbox;
 use crate::plane::Plane;
+use crate::server::Publisher;
 use barewire_base::Instant;
 use barewire_engine::Agent;
 use barewire_frame::Burst;
@@ -12,12 +13,12 @@ pub struct SwitchAgent {
     plane: Plane,
     inbox: EngineInbox,
     rx: Burst,
-    publish: Box<dyn FnMut(&Plane, Instant)>,
+    publish: Publisher,
 }
 
 impl SwitchAgent {
     /// An agent; `publish` copies counters to wherever they are shown.
-    pub fn new(plane: Plane, inbox: EngineInbox, publish: Box<dyn FnMut(&Plane, Instant)>) -> SwitchAgent {
+    pub fn new(plane: Plane, inbox: EngineInbox, publish: Publisher) -> SwitchAgent {
         SwitchAgent { plane, inbox, rx: Burst::new(), publish }
     }
 }

@@ -9,7 +9,7 @@ use crate::learn::Learner;
 use crate::ports::Ports;
 use crate::pre::Pre;
 use crate::prepared::Prepared;
-use barewire_base::Instant;
+use barewire_base::{DropReason, Instant};
 use barewire_frame::Pool;
 use barewire_p4_state::ProgramState;
 use barewire_port::PortUri;
@@ -48,6 +48,11 @@ impl Plane {
             inbox.notify(Notification::Digest(digest));
         }
         count
+    }
+
+    /// Packets that were dropped, in the data path and on the way to ports; a reason may come twice.
+    pub fn all_drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        self.datapath.drops().iter().chain(self.ports.drops())
     }
 
     /// When a digest is due.
@@ -142,7 +147,7 @@ impl Replica for Plane {
 
     fn inject(&mut self, port: Option<u32>, bytes: Vec<u8>) {
         let Some(frame) = self.pool.alloc_from(&bytes) else {
-            self.datapath.drop_now(barewire_base::DropReason::PoolEmpty);
+            self.datapath.drop_now(DropReason::PoolEmpty);
             return;
         };
         let now = self.datapath.now();
@@ -156,13 +161,7 @@ impl Replica for Plane {
     }
 
     fn drops(&mut self, each: &mut dyn FnMut(&str, u64)) {
-        for (reason, count) in self.datapath.drops().iter() {
-            if count > 0 {
-                each(reason.as_str(), count);
-            }
-        }
-        let (reason, count) = self.ports.unknown();
-        if count > 0 {
+        for (reason, count) in self.all_drops().filter(|(_, count)| *count > 0) {
             each(reason.as_str(), count);
         }
     }

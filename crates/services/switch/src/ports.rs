@@ -111,6 +111,10 @@ pub struct Ports {
     cpu: Option<u32>,
     to_cpu: Vec<Vec<u8>>,
     unknown: u64,
+    /// Packets the control plane did not take in time.
+    cpu_full: u64,
+    /// Packets for ports that were taken away before they were sent.
+    removed: u64,
     now: Instant,
 }
 
@@ -194,11 +198,13 @@ impl Ports {
         self.generation += 1;
     }
 
-    /// Close a port; false when there is none of that number. What waited for it is lost.
+    /// Close a port; false when there is none of that number. What waited for it, and does not fit any more, is lost
+    /// and counted, as is what was lost at it before.
     pub fn remove(&mut self, number: u32) -> bool {
         let Some(at) = self.position(number) else { return false };
         let mut gone = self.slots.remove(at);
         gone.flush(self.now);
+        self.removed += gone.tx_dropped + (gone.tx.len() + gone.backlog.len()) as u64;
         self.direct.fill(0);
         for (at, slot) in self.slots.iter().enumerate() {
             if let Some(entry) = self.direct.get_mut(slot.number as usize) {
@@ -316,8 +322,12 @@ impl Output for Ports {
             if slot.tx.room() == 0 {
                 slot.flush(now);
             }
-        } else if self.cpu == Some(port) && self.to_cpu.len() < CPU_MAX {
-            self.to_cpu.push(frame.data().to_vec());
+        } else if self.cpu == Some(port) {
+            if self.to_cpu.len() < CPU_MAX {
+                self.to_cpu.push(frame.data().to_vec());
+            } else {
+                self.cpu_full += 1;
+            }
         } else {
             self.unknown += 1;
         }
@@ -328,6 +338,16 @@ impl Ports {
     /// Frames to ports that are not there ([`DropReason::UnknownPort`]).
     pub fn unknown(&self) -> (DropReason, u64) {
         (DropReason::UnknownPort, self.unknown)
+    }
+
+    /// Frames lost here, by reason: to ports that never were, to ports that were taken away, to a control plane that
+    /// did not keep up. What was lost at a port that is there is in [`PortSlot::tx_dropped`].
+    pub fn drops(&self) -> [(DropReason, u64); 3] {
+        [
+            (DropReason::UnknownPort, self.unknown),
+            (DropReason::PortDown, self.removed),
+            (DropReason::QueueFull, self.cpu_full),
+        ]
     }
 }
 

@@ -4,7 +4,7 @@ use crate::plane::Plane;
 use crate::server::{MakePublisher, Publisher};
 use barewire_base::Instant;
 use barewire_engine::{CounterKind, CounterSlot, CountersPage, PageError, counters_path};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,11 +61,12 @@ impl Slots {
                 self.set(format!("port{number}.{name}"), value);
             }
         }
-        let unknown = plane.ports.unknown();
-        let drops: Vec<_> =
-            plane.datapath.drops().iter().chain([unknown]).filter(|(_, count)| *count > 0).collect();
+        let mut drops: BTreeMap<&str, u64> = BTreeMap::new();
+        for (reason, count) in plane.all_drops().filter(|(_, count)| *count > 0) {
+            *drops.entry(reason.as_str()).or_default() += count;
+        }
         for (reason, count) in drops {
-            self.set(format!("drop.{}", reason.as_str()), count);
+            self.set(format!("drop.{reason}"), count);
         }
     }
 }

@@ -68,7 +68,7 @@ impl Default for ServerConfig {
             cores: Vec::new(),
             idle: IdleStrategy::default(),
             // Headroom for headers that a program adds: bmv2 allows 512 bytes.
-            pool: PoolConfig { frames: 8192, headroom: 640, ..PoolConfig::default() },
+            pool: PoolConfig { frames: 16_384, chunk_len: 4096, headroom: 640, huge_pages: false },
             target: TargetConfig::default(),
             ports: Vec::new(),
             capture: None,
@@ -92,10 +92,10 @@ impl Server {
     /// [`StartError`]; whatever was started has been stopped.
     pub fn start(mut config: ServerConfig, prepared: Option<Arc<Prepared>>) -> Result<Server, StartError> {
         let engines = config.engines.max(1);
-        if engines > 1 {
-            if let Some(prepared) = &prepared {
-                may_be_shared_out(&prepared.program).map_err(StartError::Shared)?;
-            }
+        if engines > 1
+            && let Some(prepared) = &prepared
+        {
+            may_be_shared_out(&prepared.program).map_err(StartError::Shared)?;
         }
         let started = barewire_engine::now();
         config.control.clock =

@@ -14,7 +14,6 @@ use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::Server;
 use common::*;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// Routes that exist throughout, and are changed.
@@ -406,35 +405,35 @@ fn run(mut scene: impl Scene, outputs: &[u32], kind: EngineKind) {
     let switch = server.switch();
     scene.set_up(switch);
     let zeros = || (0..ROUTES).map(|_| AtomicU64::new(0)).collect();
-    let books = Arc::new(Books { begun: zeros(), done: zeros(), stop: AtomicBool::new(false) });
+    let books = Books { begun: zeros(), done: zeros(), stop: AtomicBool::new(false) };
     let (scene, begin) = (&scene, now());
     let end = until(std::time::Duration::from_secs(soak_seconds(2)));
+    let mut wires: Vec<(u32, Wire)> =
+        ports.iter().map(|&port| (port, Wire::open(&uri(&name, port, 1024)))).collect();
     let (seen, writes) = std::thread::scope(|scope| {
-        let theirs = Arc::clone(&books);
-        let wires: Vec<(u32, String)> = ports.iter().map(|&port| (port, uri(&name, port, 1024))).collect();
-        let traffic = scope.spawn(move || {
-            // Wires belong to the thread that opens them.
-            let mut wires: Vec<(u32, Wire)> =
-                wires.iter().map(|(port, uri)| (*port, Wire::open(uri))).collect();
-            let seen = traffic(scene, &mut wires, &theirs, seed);
-            (seen, wires)
-        });
-        let mut prng = Prng::new(seed ^ 1);
-        let mut visitors = HashMap::new();
-        let mut writes = 0_u64;
-        while now() < end && !traffic.is_finished() {
-            for _ in 0..64 {
-                let route = prng.below((STEADY + CONTESTED) as u64) as usize;
-                let generation = books.begun[route].load(SeqCst) + 1;
-                books.begun[route].store(generation, SeqCst);
-                scene.change(switch, route, generation);
-                books.done[route].store(generation, SeqCst);
+        let controller = scope.spawn(|| {
+            let _stop = StopAtEnd(&books.stop);
+            let mut prng = Prng::new(seed ^ 1);
+            let mut visitors = HashMap::new();
+            let mut writes = 0_u64;
+            while now() < end && !books.stop.load(Relaxed) {
+                for _ in 0..64 {
+                    let route = prng.below((STEADY + CONTESTED) as u64) as usize;
+                    let generation = books.begun[route].load(SeqCst) + 1;
+                    books.begun[route].store(generation, SeqCst);
+                    scene.change(switch, route, generation);
+                    books.done[route].store(generation, SeqCst);
+                }
+                scene.churn(switch, &mut prng, &mut visitors);
+                writes += 64 + 32;
             }
-            scene.churn(switch, &mut prng, &mut visitors);
-            writes += 64 + 32;
-        }
-        books.stop.store(true, SeqCst);
-        let (seen, mut wires) = traffic.join().expect("no lost or wrong packet");
+            writes
+        });
+        // A wrong packet must end the controller too, or the test would never end.
+        let stop = StopAtEnd(&books.stop);
+        let seen = traffic(scene, &mut wires, &books, seed);
+        drop(stop);
+        let writes = controller.join().expect("every write is accepted");
         // Nothing but drops by the program may be missing, once all that is under way has arrived.
         let mut late = 0;
         let patience = Patience::new();

@@ -4,7 +4,7 @@ use crate::render::{cell, rate};
 use crate::switch::SwitchRow;
 use crate::switch::figures::{PUBLISHED_ON, PUBLISHED_PPS, PUBLISHED_RUNS_MBPS};
 use crate::switch::median;
-use crate::switch::render::notes;
+use crate::switch::render::{notes, ratios};
 use std::fmt::Write as _;
 
 /// Payload of a TCP segment in a packet of 1500 bytes, with time stamps.
@@ -83,6 +83,10 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             figure(row.cpu_us_per_packet),
             cell(&notes(row).join("; ")),
         );
+    }
+    let compared = ratios(rows);
+    if !compared.is_empty() {
+        let _ = writeln!(out, "\n## Ratios\n\n```text\n{}```", compared.trim_start());
     }
     let _ = write!(out, "\n## How to read this\n\n{CEILING_NOTE}");
     out

@@ -38,8 +38,17 @@ fn slips_end_with_code_2_and_the_nearest_word() {
 #[test]
 fn memory_rows_have_their_figures() {
     let said = switch(&[
-        "--over", "mem", "--program", "simple_router", "--size", "64", "--entries", "10,100", "--engine",
-        "native,interpreter", "--json",
+        "--over",
+        "mem",
+        "--program",
+        "simple_router",
+        "--size",
+        "64",
+        "--entries",
+        "10,100",
+        "--engine",
+        "native,interpreter",
+        "--json",
     ]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
@@ -50,7 +59,10 @@ fn memory_rows_have_their_figures() {
         rows.iter().map(|r| (r["engine"].as_str().unwrap(), r["entries"].as_u64().unwrap())).collect();
     assert_eq!(shape, [("native", 10), ("interpreter", 10), ("native", 100), ("interpreter", 100)]);
     for row in rows {
-        assert!(row["rate_pps"].as_f64().unwrap() > 0.0 && row["ns_per_packet"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(
+            row["rate_pps"].as_f64().unwrap() > 0.0 && row["ns_per_packet"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
         assert_eq!((&row["void"], &row["checked"]), (&Value::Null, &200.into()), "{row}");
         assert!(row["command"].as_str().unwrap().contains("bench switch"), "{row}");
     }
@@ -59,11 +71,14 @@ fn memory_rows_have_their_figures() {
 #[test]
 fn files_have_rows_and_bmv2_stands_beside_them() {
     // Without a bmv2 on this PATH its recorded figures do.
-    let args = ["bench", "switch", "--over", "pcap", "--packets", "2000", "--runs", "1", "--baseline", "bmv2"];
+    let args =
+        ["bench", "switch", "--over", "pcap", "--packets", "2000", "--runs", "1", "--baseline", "bmv2"];
     let said = common::said(common::barewire(&args).env("PATH", "").output().unwrap());
     assert_eq!(said.code, Some(0), "{}", said.err);
     let text = said.out;
-    for part in ["2000 packets checked", "recorded elsewhere, not measured in this run", "/ recorded bmv2 over pcap"] {
+    for part in
+        ["2000 packets checked", "recorded elsewhere, not measured in this run", "/ recorded bmv2 over pcap"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

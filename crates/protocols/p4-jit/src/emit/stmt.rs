@@ -25,7 +25,19 @@ impl Gen<'_, '_> {
             first_word,
         };
         let outer = self.action.replace(frame);
-        self.body(&def.body, after);
+        if def.body.contains(&Stmt::Exit) {
+            // `exit` ends the pipeline once the action is done.
+            let done = self.b.create_block();
+            self.body(&def.body, done);
+            if self.entries.reached(done) {
+                self.enter(done);
+                let exit = self.slot(slot::EXIT);
+                let end = self.end;
+                self.branch(exit, end, after);
+            }
+        } else {
+            self.body(&def.body, after);
+        }
         self.action = outer;
     }
 
@@ -84,13 +96,6 @@ impl Gen<'_, '_> {
                     if open {
                         self.enter(on);
                     }
-                }
-                Stmt::Exit => {
-                    let one = self.int(1);
-                    self.set_slot(slot::EXIT, one);
-                    let end = self.end;
-                    self.jump(end);
-                    open = false;
                 }
                 Stmt::Assert(condition) | Stmt::Assume(condition) => {
                     let (on, failed) = (self.b.create_block(), self.cold_block());
@@ -154,10 +159,10 @@ impl Gen<'_, '_> {
                 self.copy_header(*dst, *src)
             }
             Stmt::SetValid(HeaderRef::Header(header)) => self.set_valid(*header),
-            Stmt::SetInvalid(HeaderRef::Header(header)) => {
-                if !self.unit.program.headers[header.at()].metadata {
-                    self.set_header_valid(*header, false);
-                }
+            Stmt::SetInvalid(HeaderRef::Header(header)) => self.set_invalid(*header),
+            Stmt::Exit => {
+                let one = self.int(1);
+                self.set_slot(slot::EXIT, one);
                 Ok(())
             }
             Stmt::Count { counter, index } => {
@@ -177,14 +182,17 @@ impl Gen<'_, '_> {
                 if dst.as_ref().is_some_and(|dst| self.small_field(dst).is_none()) {
                     return Err(Unsupported);
                 }
+                let after = self.in_range(index, self.unit.program.meters[meter.at()].size);
                 let meter = self.int(u64::from(meter.0));
                 let env = self.env;
                 let color =
                     self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
-                match dst.as_ref().and_then(|dst| self.small_field(dst)) {
-                    Some(dst) => self.store_field(dst, color),
-                    None => Ok(()),
+                if let Some(dst) = dst.as_ref().and_then(|dst| self.small_field(dst)) {
+                    self.store_field(dst, color)?;
                 }
+                self.jump(after);
+                self.enter(after);
+                Ok(())
             }
             Stmt::RegisterRead { dst, register, index } => {
                 let dst = self.small_field(dst).ok_or(Unsupported)?;
@@ -192,11 +200,15 @@ impl Gen<'_, '_> {
                     return Err(Unsupported);
                 }
                 let index = self.index(index)?;
+                let after = self.in_range(index, self.unit.program.registers[register.at()].size);
                 let register = self.int(u64::from(register.0));
                 let env = self.env;
                 let value =
                     self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
-                self.store_field(dst, value)
+                self.store_field(dst, value)?;
+                self.jump(after);
+                self.enter(after);
+                Ok(())
             }
             Stmt::RegisterWrite { register, index, value } => {
                 if self.unit.program.registers[register.at()].width > 64 {
@@ -214,8 +226,15 @@ impl Gen<'_, '_> {
                 let low = self.modular(low, 64)?;
                 let high = self.modular(high, 64)?;
                 let env = self.env;
+                let (on, after) = (self.b.create_block(), self.b.create_block());
+                let some = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, low, high);
+                self.branch(some, on, after);
+                self.enter(on);
                 let value = self.call_value(env::random as *const () as usize, &[env, low, high], I64);
-                self.store_field(dst, value)
+                self.store_field(dst, value)?;
+                self.jump(after);
+                self.enter(after);
+                Ok(())
             }
             Stmt::Hash { dst, source, base, max } => {
                 let dst = self.small_field(dst).ok_or(Unsupported)?;
@@ -245,15 +264,14 @@ impl Gen<'_, '_> {
                 let value = self.b.ins().iadd(base, hash);
                 self.store_field(dst, value)
             }
-            Stmt::MarkToDrop => {
-                let (spec, group) = self.unit.facts.drop_fields();
-                if let Some(spec) = spec {
+            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
+                if let Some(spec) = egress_spec {
                     let port = self.slot(slot::DROP_PORT);
-                    self.store_field(spec, port)?;
+                    self.store_field(*spec, port)?;
                 }
-                if let Some(group) = group {
+                if let Some(group) = mcast_grp {
                     let zero = self.int(0);
-                    self.store_field(group, zero)?;
+                    self.store_field(*group, zero)?;
                 }
                 Ok(())
             }
@@ -276,6 +294,10 @@ impl Gen<'_, '_> {
                 let len = self.index(len)?;
                 let most = self.int(u64::MAX - 1);
                 let len = self.b.ins().umin(len, most);
+                // The smallest length counts; none yet is 0, less 1 the largest number.
+                let already = self.slot(slot::TRUNCATE);
+                let already = self.b.ins().iadd_imm(already, -1);
+                let len = self.b.ins().umin(len, already);
                 let len = self.b.ins().iadd_imm(len, 1);
                 self.set_slot(slot::TRUNCATE, len);
                 Ok(())
@@ -373,17 +395,64 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
+    /// Go on only if there is such an index; where the others go on is given back.
+    fn in_range(&mut self, index: Value, size: u32) -> Block {
+        let (on, after) = (self.b.create_block(), self.b.create_block());
+        let there = self.icmp_imm(IntCC::UnsignedLessThan, index, u64::from(size));
+        self.branch(there, on, after);
+        self.enter(on);
+        after
+    }
+
+    /// Bytes of a header whose length never changes.
+    fn growth(&self, header: HeaderId) -> Emit<i64> {
+        let ty = self.unit.program.header_type_of(header);
+        if ty.varbit().is_some() { Err(Unsupported) } else { Ok(i64::from(ty.fixed_bits() / 8)) }
+    }
+
+    fn grow(&mut self, bytes: i64) {
+        let old = self.slot(slot::GROWTH);
+        let new = self.b.ins().iadd_imm(old, bytes);
+        self.set_slot(slot::GROWTH, new);
+    }
+
+    fn set_invalid(&mut self, header: HeaderId) -> Emit<()> {
+        if self.unit.program.headers[header.at()].metadata {
+            return Ok(());
+        }
+        let bytes = self.growth(header)?;
+        match self.known.valid(header) {
+            Some(false) => {}
+            Some(true) => {
+                self.set_header_valid(header, false);
+                self.grow(-bytes);
+            }
+            None => {
+                let valid = self.header_valid(header);
+                let valid = self.widen(valid);
+                let bytes = self.b.ins().imul_imm(valid, bytes);
+                let old = self.slot(slot::GROWTH);
+                let new = self.b.ins().isub(old, bytes);
+                self.set_slot(slot::GROWTH, new);
+                self.set_header_valid(header, false);
+            }
+        }
+        Ok(())
+    }
+
     fn set_valid(&mut self, header: HeaderId) -> Emit<()> {
         let def = &self.unit.program.headers[header.at()];
         if def.metadata {
             return Ok(());
         }
+        let bytes = self.growth(header)?;
         match self.known.valid(header) {
             Some(true) => {}
             Some(false) => {
                 self.zero_header(header);
                 self.known.forget_header(header);
                 self.make_valid(header);
+                self.grow(bytes);
             }
             None => {
                 let (fresh, after) = (self.b.create_block(), self.b.create_block());
@@ -392,6 +461,7 @@ impl Gen<'_, '_> {
                 self.zero_header(header);
                 self.known.forget_header(header);
                 self.make_valid(header);
+                self.grow(bytes);
                 self.jump(after);
                 self.enter(after);
             }

@@ -64,18 +64,18 @@ impl Gen<'_, '_> {
                     let listed = action.and_then(|action| by_action.iter().find(|(id, _)| *id == action));
                     place(listed.map_or(*default, |(_, node)| *node))
                 }
+                NextNode::ByHit { hit: yes, miss: no } if yes == no => place(*no),
                 NextNode::ByHit { hit: yes, miss: no } => {
-                    if yes == no || action.is_none() {
-                        place(*no)
-                    } else {
-                        let by_hit = self.b.create_block();
-                        self.action(action.expect("checked"), args, by_hit);
-                        if self.entries.reached(by_hit) {
-                            self.enter(by_hit);
-                            self.branch(hit, place(*yes), place(*no));
-                        }
-                        continue;
+                    let by_hit = self.b.create_block();
+                    match action {
+                        Some(action) => self.action(action, args, by_hit),
+                        None => self.jump(by_hit),
                     }
+                    if self.entries.reached(by_hit) {
+                        self.enter(by_hit);
+                        self.branch(hit, place(*yes), place(*no));
+                    }
+                    continue;
                 }
             };
             match action {

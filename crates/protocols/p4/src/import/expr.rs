@@ -551,7 +551,11 @@ impl Importer {
             ("valid" | "valid_union", Value::Union(union)) => Ok(Value::Bool(Expr::UnionValid(union))),
             ("valid" | "valid_union", other) => self.wrong(operand, "a header or a header union", &other),
             ("size_stack", Value::Stack(stack)) => Ok(Value::Int(Expr::StackSize(stack))),
-            (_, Value::Stack(stack)) => Ok(Value::Int(Expr::LastIndex(stack))),
+            // The next index less 1 in 64 bits: of an empty stack the largest number (bmv2).
+            (_, Value::Stack(stack)) => {
+                let last = binary(BinaryOp::Sub, Expr::StackSize(stack), Expr::Int(1.into()));
+                Ok(Value::Int(binary(BinaryOp::BitAnd, last, Expr::Int(u64::MAX.into()))))
+            }
             (_, Value::UnionStack(_)) => {
                 Fault::unsupported(operand, "the index of a stack of unions", "p4c does not write it")
             }
@@ -656,13 +660,16 @@ impl Importer {
                 if !same_type(&left, &right) {
                     return differ("headers");
                 }
-                Expr::HeadersEqual(left, right)
+                // Two invalid headers are not equal in bmv2, whatever the language says.
+                let valid = Expr::Valid(left.clone());
+                binary(BinaryOp::And, valid, Expr::HeadersEqual(left, right))
             }
             (Value::Union(left), Value::Union(right)) => {
                 if self.union_type(&left) != self.union_type(&right) {
                     return differ("unions");
                 }
-                Expr::UnionsEqual(left, right)
+                let valid = Expr::UnionValid(left.clone());
+                binary(BinaryOp::And, valid, Expr::UnionsEqual(left, right))
             }
             (Value::Stack(left), Value::Stack(right)) => {
                 if !self.same_stacks(left, right) {

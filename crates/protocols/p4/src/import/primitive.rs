@@ -7,9 +7,10 @@ use super::expr::{Context, FieldOrValid, Target, Value};
 use super::json::{Json, Kind};
 use super::names::Extern;
 use crate::ir::{
-    BinaryOp, CalcInput, Expr, FieldListId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, UnaryOp, Width,
+    BinaryOp, CalcInput, Expr, FieldDef, FieldListId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, UnaryOp,
+    Width,
 };
-use num_bigint::BigUint;
+use num_bigint::{BigUint, Sign};
 
 /// The primitives that are read, for the hint when another one is named.
 const PRIMITIVES: [&str; 55] = [
@@ -230,15 +231,18 @@ impl Importer {
             }
             "drop" => {
                 let [] = call.exactly::<0>()?;
-                Stmt::MarkToDrop
+                self.mark_to_drop(None)
             }
             "mark_to_drop" => {
-                if let [header] = call.params {
-                    self.header(header, context)?;
-                } else if !call.params.is_empty() {
-                    return call.wrong_count("0 or 1");
-                }
-                Stmt::MarkToDrop
+                let header = match call.params {
+                    [] => None,
+                    [header] => match self.header(header, context)? {
+                        HeaderRef::Header(header) => Some(header),
+                        _ => return Fault::value(header, "an element of a stack marked to drop"),
+                    },
+                    _ => return call.wrong_count("0 or 1"),
+                };
+                self.mark_to_drop(header)
             }
             "assert" | "assume" => {
                 let [condition] = call.exactly::<1>()?;
@@ -249,24 +253,24 @@ impl Importer {
             "count" => {
                 let [counter, index] = call.exactly::<2>()?;
                 let counter = self.names.counters.at(self.operand(counter, "counter_array")?)?;
-                Stmt::Count { counter, index: self.int(index, context)? }
+                Stmt::Count { counter, index: self.index(index, context)? }
             }
             "execute_meter" => {
                 let [meter, index, dst] = call.exactly::<3>()?;
                 let meter = self.names.meters.at(self.operand(meter, "meter_array")?)?;
-                let index = self.int(index, context)?;
+                let index = self.index(index, context)?;
                 Stmt::Meter { meter, index, precolor: None, dst: Some(self.target_field(dst, context)?) }
             }
             "register_read" => {
                 let [dst, register, index] = call.exactly::<3>()?;
                 let dst = self.target_field(dst, context)?;
                 let register = self.names.registers.at(self.operand(register, "register_array")?)?;
-                Stmt::RegisterRead { dst, register, index: self.int(index, context)? }
+                Stmt::RegisterRead { dst, register, index: self.index(index, context)? }
             }
             "register_write" => {
                 let [register, index, value] = call.exactly::<3>()?;
                 let register = self.names.registers.at(self.operand(register, "register_array")?)?;
-                let (index, value) = (self.int(index, context)?, self.int(value, context)?);
+                let (index, value) = (self.index(index, context)?, self.int(value, context)?);
                 Stmt::RegisterWrite { register, index, value }
             }
             "modify_field_rng_uniform" => {
@@ -335,6 +339,43 @@ impl Importer {
         };
         out.push(stmt);
         Ok(())
+    }
+
+    /// The marking of a header, or of `standard_metadata`: of a header bmv2 writes that header's own fields.
+    fn mark_to_drop(&self, header: Option<HeaderId>) -> Stmt {
+        let program = &self.program;
+        let Some(header) = header else {
+            return Stmt::MarkToDrop {
+                egress_spec: program.field("standard_metadata.egress_spec"),
+                mcast_grp: program
+                    .field("intrinsic_metadata.mcast_grp")
+                    .or_else(|| program.field("standard_metadata.mcast_grp")),
+            };
+        };
+        let field = |name: &str| program.plain_field(&program.headers[header.at()].name, name);
+        let egress_spec = field("egress_spec");
+        Stmt::MarkToDrop { egress_spec, mcast_grp: egress_spec.and_then(|_| field("mcast_grp")) }
+    }
+
+    /// An index of a counter, meter or register: bmv2 takes the low 32 bits.
+    fn index(&self, at: &Json<'_>, context: &Context) -> Result<Expr> {
+        let index = self.int(at, context)?;
+        let bits = match &index {
+            Expr::Int(index) if index.sign() != Sign::Minus => index.bits(),
+            Expr::Field(field) => match self.program.field_def_of_ref(field) {
+                FieldDef { width: Width::Fixed(bits), signed: false, .. } => u64::from(*bits),
+                _ => u64::MAX,
+            },
+            Expr::Binary(BinaryOp::BitAnd, _, mask) => match &**mask {
+                Expr::Int(mask) if mask.sign() != Sign::Minus => mask.bits(),
+                _ => u64::MAX,
+            },
+            _ => u64::MAX,
+        };
+        if bits <= 32 {
+            return Ok(index);
+        }
+        Ok(Expr::Binary(BinaryOp::BitAnd, Box::new(index), Box::new(Expr::Int(u32::MAX.into()))))
     }
 
     fn unknown<T>(&self, call: &Call<'_, '_>) -> Result<T> {

@@ -83,6 +83,9 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Expr::Binary(op, left, right) => {
                 let (left, right) = (self.eval(left)?.int(), self.eval(right)?.int());
+                if self.tracer.wants() {
+                    self.look_at_operands(*op, &left, &right);
+                }
                 binary(*op, left, right)
             }
             Expr::Select(condition, then, otherwise) => {
@@ -138,6 +141,9 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Expr::Register { register, index } => {
                 let index = self.eval_u64(index)?;
+                if index >= u64::from(self.plan.program.registers[register.at()].size) {
+                    self.undefined(|| format!("there is no register {index}"));
+                }
                 Value::Int(BigInt::from(self.state.register(*register, index)))
             }
             Expr::Lookahead { offset, width } => Value::Int(BigInt::from(self.lookahead(*offset, *width)?)),
@@ -151,13 +157,30 @@ impl<S: State + ?Sized> Context<'_, S> {
 
     /// The value of an expression as an index or count: a negative or larger one becomes [`u64::MAX`].
     pub fn eval_u64(&mut self, expr: &Expr) -> Result<u64, ParserFault> {
-        Ok(self.eval(expr)?.int().to_u64().unwrap_or(u64::MAX))
+        let value = self.eval(expr)?.int();
+        if value.is_negative() {
+            self.undefined(|| format!("{value} as an index"));
+        }
+        Ok(value.to_u64().unwrap_or(u64::MAX))
     }
 
     /// The low 64 bits of the value of an expression.
     pub(super) fn eval_low(&mut self, expr: &Expr) -> Result<u64, ParserFault> {
         let value = self.eval(expr)?.int();
         Ok(low_bits(&value, 64).to_u64().unwrap_or(0))
+    }
+
+    /// Tell of operands that an operator has no meaning for (bmv2 ends there).
+    fn look_at_operands(&mut self, op: BinaryOp, left: &BigInt, right: &BigInt) {
+        match op {
+            BinaryOp::Div | BinaryOp::Rem if left.is_negative() || !right.is_positive() => {
+                self.undefined(|| format!("a division of {left} by {right}"));
+            }
+            BinaryOp::Shl | BinaryOp::Shr if right.is_negative() || right.bits() > 16 => {
+                self.undefined(|| format!("a shift by {right}"));
+            }
+            _ => {}
+        }
     }
 
     fn elements(&self, stack: StackId) -> &'_ [HeaderId] {
@@ -198,10 +221,17 @@ impl<S: State + ?Sized> Context<'_, S> {
                 };
                 let union =
                     index.and_then(|index| program.union_stacks[stack.at()].elements.get(position(index)));
+                if union.is_none() && !matches!(header, HeaderRef::UnionStackNext(..)) {
+                    self.undefined(|| "an index out of a stack's range".to_owned());
+                }
                 return Ok(union.and_then(|u| program.unions[u.at()].members.get(*member as usize)).copied());
             }
         };
-        Ok(index.and_then(|index| program.stacks[stack.at()].elements.get(position(index))).copied())
+        let element = index.and_then(|index| program.stacks[stack.at()].elements.get(position(index)));
+        if element.is_none() && !matches!(header, HeaderRef::StackNext(_)) {
+            self.undefined(|| "an index out of a stack's range".to_owned());
+        }
+        Ok(element.copied())
     }
 
     /// The union behind a reference, if there is one now.
@@ -211,7 +241,11 @@ impl<S: State + ?Sized> Context<'_, S> {
             UnionRef::Element(stack, index) => {
                 let index = self.eval_u64(index)?;
                 let elements = &self.plan.program.union_stacks[stack.at()].elements;
-                Ok(usize::try_from(index).ok().and_then(|index| elements.get(index)).copied())
+                let union = usize::try_from(index).ok().and_then(|index| elements.get(index)).copied();
+                if union.is_none() {
+                    self.undefined(|| "an index out of a stack's range".to_owned());
+                }
+                Ok(union)
             }
         }
     }

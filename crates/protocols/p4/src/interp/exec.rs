@@ -19,7 +19,10 @@ impl<S: State + ?Sized> Context<'_, S> {
         if inner.tracer.wants() {
             inner.trace_action(action);
         }
-        inner.exec_stmts(&plan.program.actions[action.at()].body)
+        match inner.exec_stmts(&plan.program.actions[action.at()].body)? {
+            Flow::Next if inner.phv.slot(slot::EXIT) != 0 => Ok(Flow::End),
+            flow => Ok(flow),
+        }
     }
 
     fn trace_action(&mut self, action: ActionId) {
@@ -82,7 +85,7 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Stmt::SetInvalid(header) => {
                 if let Some(header) = self.header(header)? {
-                    self.set_validity(header, false);
+                    self.make_invalid(header);
                 }
             }
             Stmt::Push { stack, count } => self.shift_stack(*stack, *count, true),
@@ -100,7 +103,6 @@ impl<S: State + ?Sized> Context<'_, S> {
                 if self.tracer.wants() {
                     self.tracer.record(Event::Exit);
                 }
-                return Ok(Flow::End);
             }
             Stmt::Assert(condition) => return self.assertion(condition, false),
             Stmt::Assume(condition) => return self.assertion(condition, true),
@@ -125,6 +127,10 @@ impl<S: State + ?Sized> Context<'_, S> {
                     Some(precolor) => self.eval_u64(precolor)?,
                     None => 0,
                 };
+                if index >= u64::from(self.plan.program.meters[meter.at()].size) {
+                    self.undefined(|| format!("there is no meter {index}"));
+                    return Ok(Flow::Next);
+                }
                 let (len, now_us) = (self.phv.slot(slot::PACKET_LEN), self.phv.slot(slot::NOW_US));
                 let color = self.state.meter(*meter, index, len, now_us, precolor);
                 if let Some(dst) = dst {
@@ -133,8 +139,12 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Stmt::RegisterRead { dst, register, index } => {
                 let index = self.eval_u64(index)?;
-                let value = self.state.register(*register, index);
-                self.assign(dst, &BigInt::from(value))?;
+                if index < u64::from(self.plan.program.registers[register.at()].size) {
+                    let value = self.state.register(*register, index);
+                    self.assign(dst, &BigInt::from(value))?;
+                } else {
+                    self.undefined(|| format!("there is no register {index}"));
+                }
             }
             Stmt::RegisterWrite { register, index, value } => {
                 let index = self.eval_u64(index)?;
@@ -148,8 +158,12 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Stmt::Random { dst, low, high } => {
                 let (low, high) = (self.eval_low(low)?, self.eval_low(high)?);
-                let value = self.state.random(low, high);
-                self.assign(dst, &BigInt::from(value))?;
+                if low <= high {
+                    let value = self.state.random(low, high);
+                    self.assign(dst, &BigInt::from(value))?;
+                } else {
+                    self.undefined(|| format!("no number is between {low} and {high}"));
+                }
             }
             Stmt::Hash { dst, source, base, max } => {
                 let hash = match source {
@@ -189,17 +203,18 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Stmt::Truncate { len } => {
                 let len = self.eval_u64(len)?;
-                self.phv.set_slot(slot::TRUNCATE, len.saturating_add(1));
+                let already = self.phv.slot(slot::TRUNCATE).wrapping_sub(1);
+                self.phv.set_slot(slot::TRUNCATE, len.min(already).saturating_add(1));
                 self.request(|_| format!("truncate to {len} bytes"));
             }
-            Stmt::MarkToDrop => {
+            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 let port = self.phv.slot(slot::DROP_PORT);
                 self.request(|_| "mark to drop".to_owned());
-                if let Some(field) = self.plan.egress_spec {
-                    self.write(field, &BigInt::from(port));
+                if let Some(field) = egress_spec {
+                    self.write(*field, &BigInt::from(port));
                 }
-                if let Some(field) = self.plan.mcast_grp {
-                    self.write(field, &BigInt::ZERO);
+                if let Some(field) = mcast_grp {
+                    self.write(*field, &BigInt::ZERO);
                 }
             }
             Stmt::ChecksumClear(unit) => self.set_sum(*unit, 0),
@@ -264,6 +279,13 @@ impl<S: State + ?Sized> Context<'_, S> {
         self.phv.set_slot(slot::CLONE_FIELDS, fields.map_or(0, |list| u64::from(list.0) + 1));
         self.request(|_| format!("clone from {from} to session {session}"));
         Ok(())
+    }
+
+    /// Say that the program did something that has no meaning.
+    pub(super) fn undefined(&mut self, what: impl FnOnce() -> String) {
+        if self.tracer.wants() {
+            self.tracer.record(Event::Undefined { what: what() });
+        }
     }
 
     fn request(&mut self, what: impl FnOnce(&super::Plan) -> String) {

@@ -5,7 +5,7 @@ use super::eval::{max_bits, packet_bits};
 use super::trace::{Event, hex, number};
 use super::{Context, ParserFault};
 use crate::ir::{FieldId, HeaderId, StackId, UnionId, UnionStackId, Width};
-use crate::phv::Place;
+use crate::phv::{Place, slot};
 use crate::state::State;
 use num_bigint::{BigInt, BigUint};
 use num_traits::ToPrimitive;
@@ -61,12 +61,37 @@ impl<S: State + ?Sized> Context<'_, S> {
         }
     }
 
-    /// `setValid`: fields of a header that was invalid become 0, a varbit one empty.
+    /// `setValid`: fields of a header that was invalid become 0, a varbit one stays as long as it was.
     pub(super) fn make_valid(&mut self, header: HeaderId) {
-        if !self.is_valid(header) {
-            self.clear(header);
-            self.set_validity(header, true);
+        if self.is_valid(header) {
+            return;
         }
+        let ty = self.plan.program.header_type_of(header);
+        let varbit = ty.varbit().map(|field| FieldId { header, field: field as u32 });
+        let len = varbit.map(|field| (self.plan.layout.place(field), self.field_bits(field)));
+        self.clear(header);
+        if let Some((Place::Varbit { len_word, .. }, bits)) = len {
+            self.phv.set_slot(len_word as usize, u64::from(bits));
+        }
+        self.set_validity(header, true);
+        self.grow(header, 1);
+    }
+
+    /// `setInvalid`.
+    pub(super) fn make_invalid(&mut self, header: HeaderId) {
+        if !self.plan.program.headers[header.at()].metadata && self.is_valid(header) {
+            self.set_validity(header, false);
+            self.grow(header, -1);
+        }
+    }
+
+    /// A header was added (1) or removed (-1).
+    fn grow(&mut self, header: HeaderId, sign: i64) {
+        let fields = self.plan.program.header_type_of(header).fields.len() as u32;
+        let bits: u64 =
+            (0..fields).map(|field| u64::from(self.field_bits(FieldId { header, field }))).sum();
+        let growth = self.phv.slot(slot::GROWTH);
+        self.phv.set_slot(slot::GROWTH, growth.wrapping_add_signed(sign * (bits / 8) as i64));
     }
 
     fn storage(&self, header: HeaderId) -> std::ops::Range<usize> {

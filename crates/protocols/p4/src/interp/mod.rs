@@ -25,7 +25,7 @@ pub use eval::Value;
 pub use pipeline::Outcome;
 
 use crate::engine::Engine;
-use crate::ir::{ActionId, FieldId, Program};
+use crate::ir::{ActionId, Program};
 use crate::key::{KeyLayout, arg_words};
 use crate::phv::{Layout, Phv, slot};
 use crate::state::State;
@@ -88,10 +88,6 @@ pub struct Plan {
     pub keys: Vec<KeyLayout>,
     /// For each action the first word of each argument.
     pub args: Vec<Vec<u32>>,
-    /// What `mark_to_drop` writes the drop port to.
-    pub egress_spec: Option<FieldId>,
-    /// What `mark_to_drop` sets to 0.
-    pub mcast_grp: Option<FieldId>,
 }
 
 impl Plan {
@@ -106,10 +102,6 @@ impl Plan {
                 .iter()
                 .map(|action| arg_words(action.params.iter().map(|param| param.width)).0)
                 .collect(),
-            egress_spec: program.field("standard_metadata.egress_spec"),
-            mcast_grp: program
-                .field("intrinsic_metadata.mcast_grp")
-                .or_else(|| program.field("standard_metadata.mcast_grp")),
             program,
         }
     }
@@ -126,7 +118,7 @@ pub enum Flow {
     Next,
     /// At this position of the same action.
     Jump(usize),
-    /// Nowhere: the pipeline ends (`exit`, a failed assertion).
+    /// Nowhere: the pipeline ends (an action with `exit`, a failed assertion).
     End,
 }
 

@@ -73,6 +73,8 @@ pub enum Event {
     Log { message: String },
     /// An assertion failed.
     AssertFailed { assume: bool },
+    /// Something that has no meaning: an index out of range, a division by zero. Switches differ here.
+    Undefined { what: String },
     /// `exit`.
     Exit,
     /// A pipeline ended.
@@ -226,6 +228,7 @@ impl fmt::Display for Event {
             Event::AssertFailed { assume } => {
                 write!(f, "      {} failed", if *assume { "assumption" } else { "assertion" })
             }
+            Event::Undefined { what } => write!(f, "      no meaning: {what}"),
             Event::Exit => write!(f, "      exit"),
             Event::PipelineEnd { pipeline } => write!(f, "  end of {pipeline}"),
             Event::Emit { header, bytes } => write!(f, "  emit {header}: {bytes}"),

@@ -407,7 +407,10 @@ impl Program {
                 unit(*id).and_then(|()| field(dst)).and_then(|()| int(equals))
             }
             Stmt::ChecksumSetState { unit: id, value } => unit(*id).and_then(|()| int(value)),
-            Stmt::Jump(_) | Stmt::Exit | Stmt::MarkToDrop | Stmt::NoOp => Ok(()),
+            Stmt::Jump(_) | Stmt::Exit | Stmt::NoOp => Ok(()),
+            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
+                egress_spec.iter().chain(mcast_grp).try_for_each(|id| field(&(*id).into()))
+            }
         }
     }
 

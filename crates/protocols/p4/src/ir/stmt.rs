@@ -1,7 +1,7 @@
 //! Statements of actions and of parser states.
 
 use super::{
-    CalculationId, ChecksumUnitId, CounterId, Expr, FieldListId, FieldRef, HashAlgorithm, HeaderRef,
+    CalculationId, ChecksumUnitId, CounterId, Expr, FieldId, FieldListId, FieldRef, HashAlgorithm, HeaderRef,
     LearnListId, MeterId, RegisterId, StackId, UnionRef, UnionStackId,
 };
 use num_bigint::BigUint;
@@ -46,9 +46,10 @@ pub enum Stmt {
     CopyStack { dst: StackId, src: StackId },
     /// Copy a stack of unions.
     CopyUnionStack { dst: UnionStackId, src: UnionStackId },
-    /// Make a header valid (its fields 0 if it was not); a union's other members become invalid.
+    /// Make a header valid (its fields 0 if it was not, a varbit one as long as it was); a union's other members
+    /// become invalid. The header's bytes count as added in [`crate::phv::slot::GROWTH`], if it was invalid.
     SetValid(HeaderRef),
-    /// Make a header invalid.
+    /// Make a header invalid. Its bytes count as removed, if it was valid.
     SetInvalid(HeaderRef),
     /// Shift a stack's elements towards higher indices; the first `count` become invalid and zero (bmv2: `push`,
     /// as its default build with P4-16 stacks does it).
@@ -63,7 +64,7 @@ pub enum Stmt {
     Jump(usize),
     /// Go on there if the condition (a truth value) is false.
     JumpUnless { condition: Expr, target: usize },
-    /// End the pipeline (not only the action).
+    /// End the pipeline when the action ends: its statements that follow are run (bmv2).
     Exit,
     /// Count and log if false, and drop the packet.
     Assert(Expr),
@@ -73,13 +74,14 @@ pub enum Stmt {
     Log { format: String, args: Vec<Expr> },
     /// Count the packet and its bytes at an index; out of range does nothing.
     Count { counter: CounterId, index: Expr },
-    /// Meter the packet at an index; the colour (0 green, 1 yellow, 2 red) goes to `dst`.
+    /// Meter the packet at an index; the colour (0 green, 1 yellow, 2 red) goes to `dst`. Out of range does
+    /// nothing, and `dst` stays.
     Meter { meter: MeterId, index: Expr, precolor: Option<Expr>, dst: Option<FieldRef> },
-    /// Read a register; out of range gives 0.
+    /// Read a register; out of range `dst` stays.
     RegisterRead { dst: FieldRef, register: RegisterId, index: Expr },
     /// Write a register; out of range does nothing.
     RegisterWrite { register: RegisterId, index: Expr, value: Expr },
-    /// A uniform number of `low..=high`; `low` when the range is empty.
+    /// A uniform number of `low..=high`; when the range is empty `dst` stays.
     Random { dst: FieldRef, low: Expr, high: Expr },
     /// `base + hash % max` when max is given (0 counts as 1), else the hash itself.
     Hash { dst: FieldRef, source: HashSource, base: Option<Expr>, max: Option<Expr> },
@@ -93,11 +95,17 @@ pub enum Stmt {
     Resubmit { fields: Option<FieldListId> },
     /// Process the deparsed packet again when egress ends.
     Recirculate { fields: Option<FieldListId> },
-    /// Cut the packet at so many bytes when it leaves.
+    /// Cut the packet at so many bytes when it leaves; of several lengths the smallest counts.
     Truncate { len: Expr },
     /// Set `egress_spec` to the drop port and the multicast group to 0; the packet may still be revived by a later
-    /// assignment (v1model `mark_to_drop`, P4_14 `drop`). The target knows its fields.
-    MarkToDrop,
+    /// assignment (v1model `mark_to_drop`, P4_14 `drop`). The fields need not be those of `standard_metadata`: a
+    /// program may mark a copy of it.
+    MarkToDrop {
+        /// What gets the drop port.
+        egress_spec: Option<FieldId>,
+        /// What gets 0.
+        mcast_grp: Option<FieldId>,
+    },
     /// PSA `InternetChecksum.clear`.
     ChecksumClear(ChecksumUnitId),
     /// PSA `InternetChecksum.add`.

@@ -159,7 +159,7 @@ impl Stmt {
             | Stmt::Digest { .. }
             | Stmt::Resubmit { .. }
             | Stmt::Recirculate { .. }
-            | Stmt::MarkToDrop
+            | Stmt::MarkToDrop { .. }
             | Stmt::ChecksumClear(_)
             | Stmt::NoOp => {}
         }

@@ -124,7 +124,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Ask the switch again which program it runs.
+    /// Ask the switch again for its program: the one that waits to be swapped in, if there is one, else the running one.
     pub fn reload(&mut self) -> Result<(), CliError> {
         let source = self.call(&STANDARD, "bm_get_config", vec![])?.lossy();
         if source.trim().is_empty() {

@@ -7,7 +7,9 @@ use super::message::{
     ActionInfo, ActionScope, ControllerPacketMetadata, MatchFieldKind, MatchType, MeterType, P4Info,
     Preamble, TableInfo,
 };
-use super::types::{DataTypeKind, P4DataTypeSpec, SdnType};
+use super::shape::shape_of;
+pub use super::shape::{DataShape, ValueShape};
+use super::types::SdnType;
 use barewire_p4::ir::{
     ActionId, CounterId, LearnListId, MatchKind, MeterId, MeterUnit, ProfileId, Program, RegisterId,
     TableActions, TableId, ValueSetId,
@@ -178,16 +180,6 @@ pub struct RegisterIndex {
     pub shape: ValueShape,
 }
 
-/// How a value of so many bits is written as `P4Data`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum ValueShape {
-    Bits,
-    Signed,
-    Bool,
-    EnumValue,
-}
-
 /// A digest.
 #[derive(Debug, Clone)]
 pub struct DigestIndex {
@@ -201,18 +193,6 @@ pub struct DigestIndex {
     pub number: u32,
     /// How its items become a value.
     pub shape: DataShape,
-}
-
-/// How several numbers become one value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum DataShape {
-    /// One number.
-    Scalar(ValueShape, u32),
-    Struct(Vec<DataShape>),
-    Tuple(Vec<DataShape>),
-    /// A header's fields; it is valid.
-    Header(usize),
 }
 
 /// A parser value set.
@@ -680,19 +660,6 @@ impl Index {
     }
 }
 
-impl DataShape {
-    /// How many numbers it takes.
-    pub fn items(&self) -> usize {
-        match self {
-            DataShape::Scalar(..) => 1,
-            DataShape::Struct(members) | DataShape::Tuple(members) => {
-                members.iter().map(DataShape::items).sum()
-            }
-            DataShape::Header(fields) => *fields,
-        }
-    }
-}
-
 fn match_kind(kind: &Option<MatchFieldKind>) -> Option<MatchKind> {
     let Some(MatchFieldKind::MatchType(number)) = kind else { return None };
     match MatchType::try_from(*number).ok()? {
@@ -752,50 +719,4 @@ fn packet_header(
         return Err(refuse(&pre.name, format!("it has {bits} bits")));
     }
     Ok(PacketHeader { fields, bytes: bits.div_ceil(8) as usize })
-}
-
-/// The shape of a type; none when it has no fixed number of numbers.
-fn shape_of(info: &P4Info, spec: &P4DataTypeSpec, depth: usize) -> Option<DataShape> {
-    use super::types::{BitstringKind, NewTypeRepresentation};
-    if depth > 32 {
-        return None;
-    }
-    let types = info.type_info.as_ref();
-    Some(match spec.type_spec.as_ref()? {
-        DataTypeKind::Bitstring(bits) => match bits.type_spec.as_ref()? {
-            BitstringKind::Bit(bit) => DataShape::Scalar(ValueShape::Bits, u32::try_from(bit.bitwidth).ok()?),
-            BitstringKind::Int(int) => {
-                DataShape::Scalar(ValueShape::Signed, u32::try_from(int.bitwidth).ok()?)
-            }
-            BitstringKind::Varbit(_) => return None,
-        },
-        DataTypeKind::Bool(_) => DataShape::Scalar(ValueShape::Bool, 1),
-        DataTypeKind::SerializableEnum(name) => {
-            let spec = types?.serializable_enums.get(&name.name)?;
-            DataShape::Scalar(ValueShape::EnumValue, u32::try_from(spec.underlying_type?.bitwidth).ok()?)
-        }
-        DataTypeKind::NewType(name) => match types?.new_types.get(&name.name)?.representation.as_ref()? {
-            NewTypeRepresentation::OriginalType(original) => shape_of(info, original, depth + 1)?,
-            NewTypeRepresentation::TranslatedType(translation) => match translation.sdn_type {
-                Some(SdnType::SdnBitwidth(bits)) => {
-                    DataShape::Scalar(ValueShape::Bits, u32::try_from(bits).ok()?)
-                }
-                _ => return None,
-            },
-        },
-        DataTypeKind::Struct(name) => {
-            let members = &types?.structs.get(&name.name)?.members;
-            DataShape::Struct(
-                members
-                    .iter()
-                    .map(|m| shape_of(info, m.type_spec.as_ref()?, depth + 1))
-                    .collect::<Option<_>>()?,
-            )
-        }
-        DataTypeKind::Tuple(tuple) => DataShape::Tuple(
-            tuple.members.iter().map(|member| shape_of(info, member, depth + 1)).collect::<Option<_>>()?,
-        ),
-        DataTypeKind::Header(name) => DataShape::Header(types?.headers.get(&name.name)?.members.len()),
-        _ => return None,
-    })
 }

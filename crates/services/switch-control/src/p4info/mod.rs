@@ -6,6 +6,7 @@
 pub mod index;
 pub mod message;
 mod schema;
+mod shape;
 pub mod text;
 pub mod types;
 

@@ -15,6 +15,7 @@ use super::target::{Pipeline, Target};
 use barewire_p4::ir::Program;
 use barewire_switch::control::Switch;
 use barewire_switch::prepared::Prepared;
+use prost::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -22,6 +23,8 @@ use tonic::{Code, Status};
 
 /// Entities in one message of a read.
 const READ_CHUNK: usize = 512;
+/// Bytes after which a message of a read ends: clients take 4 MiB by default.
+const READ_BYTES: usize = 1 << 20;
 
 /// The version of P4Runtime spoken.
 pub const API_VERSION: &str = "1.4.1";
@@ -228,14 +231,16 @@ impl Device {
             _ => return Err(no_program()),
         };
         let mut messages = Vec::new();
-        let mut chunk = Vec::new();
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
         let results: Vec<Result<()>> = request
             .entities
             .iter()
             .map(|wanted| {
                 target.read(wanted, &mut |entity| {
+                    bytes += entity.encoded_len();
                     chunk.push(entity);
-                    if chunk.len() == READ_CHUNK {
+                    if chunk.len() == READ_CHUNK || bytes > READ_BYTES {
+                        bytes = 0;
                         messages.push(ReadResponse { entities: std::mem::take(&mut chunk) });
                     }
                 })

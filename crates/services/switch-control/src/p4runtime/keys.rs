@@ -270,3 +270,91 @@ pub fn wire_call(index: &Index, allowed: &[ActionOf], call: &ActionCall) -> Opti
         .collect();
     Some(Action { action_id: of.id, params })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_base::Prng;
+
+    fn random_number(random: &mut Prng, width: u32) -> BigUint {
+        let mut raw = [0; 20];
+        random.fill(&mut raw);
+        (BigUint::from_bytes_be(&raw) >> random.below(160)) & ones(width)
+    }
+
+    fn random_param(random: &mut Prng, field: &FieldIndex) -> MatchParam {
+        let width = field.width;
+        let value = random_number(random, width);
+        match field.kind {
+            MatchKind::Exact | MatchKind::Valid if field.validity => MatchParam::Valid(value.bits() != 0),
+            MatchKind::Exact | MatchKind::Valid => MatchParam::Exact(value),
+            MatchKind::Lpm => {
+                let prefix_len = random.below(u64::from(width) + 1) as u32;
+                let host = width - prefix_len;
+                MatchParam::Lpm { value: (value >> host) << host, prefix_len }
+            }
+            MatchKind::Ternary => {
+                let mask = random_number(random, width);
+                MatchParam::Ternary { value: value & &mask, mask }
+            }
+            MatchKind::Range => {
+                let other = random_number(random, width);
+                MatchParam::Range { low: value.clone().min(other.clone()), high: value.max(other) }
+            }
+            MatchKind::Optional if random.chance(0.3) => {
+                MatchParam::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }
+            }
+            MatchKind::Optional => MatchParam::Ternary { value, mask: ones(width) },
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_told_is_the_key_that_is_read() {
+        let seed = 99;
+        let mut random = Prng::new(seed);
+        let kinds =
+            [MatchKind::Exact, MatchKind::Lpm, MatchKind::Ternary, MatchKind::Range, MatchKind::Optional];
+        for round in 0..5_000 {
+            let fields: Vec<FieldIndex> = (1..=1 + random.below(5) as u32)
+                .map(|id| {
+                    let kind = kinds[random.below(5) as usize];
+                    let validity = kind == MatchKind::Exact && random.chance(0.2);
+                    let width = if validity { 1 } else { 1 + random.below(140) as u32 };
+                    FieldIndex { id, name: format!("f{id}"), kind, width, validity }
+                })
+                .collect();
+            let key: Vec<MatchParam> = fields.iter().map(|field| random_param(&mut random, field)).collect();
+            let mut wire = wire_matches(&fields, &key);
+            // The order of fields means nothing.
+            wire.reverse();
+            let back = matches_of(&fields, &wire);
+            assert_eq!(back.as_ref(), Ok(&key), "seed {seed}, round {round}: {fields:?} {wire:?}");
+        }
+    }
+
+    #[test]
+    fn priorities_turn_round_and_back() {
+        let mut table = TableIndex {
+            id: 1,
+            name: "t".into(),
+            table: barewire_p4::ir::TableId(0),
+            fields: Vec::new(),
+            actions: Vec::new(),
+            const_default: false,
+            needs_priority: true,
+            profile: None,
+            counter: None,
+            meter: None,
+            idle: false,
+            is_const: false,
+            initial: 3,
+        };
+        for priority in [1, 2, 1000, i32::MAX] {
+            assert_eq!(wire_priority(&table, store_priority(&table, priority)), priority);
+        }
+        assert!(store_priority(&table, 2) < store_priority(&table, 1), "the larger wins");
+        table.is_const = true;
+        assert_eq!([1, 2, 3].map(|stored| wire_priority(&table, stored)), [3, 2, 1]);
+        assert_eq!([3, 2, 1].map(|wire| store_priority(&table, wire)), [1, 2, 3]);
+    }
+}

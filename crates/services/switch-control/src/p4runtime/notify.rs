@@ -80,7 +80,8 @@ impl Device {
     fn digest(&self, list: &DigestList) {
         let (id, config) = {
             let mut unclaimed = lock(&self.unclaimed);
-            let enabled = self.digests.read().unwrap_or_else(PoisonError::into_inner).get(&list.list).copied();
+            let enabled =
+                self.digests.read().unwrap_or_else(PoisonError::into_inner).get(&list.list).copied();
             let Some(enabled) = enabled else {
                 // Another control plane's, perhaps.
                 if unclaimed.len() == MAX_UNCLAIMED {

@@ -4,7 +4,7 @@ use super::entity::{
     CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Replica, ReplicaPort,
     ReplicationEntry,
 };
-use super::error::{P4Error, Result, invalid, not_found, unimplemented};
+use super::error::{P4Error, Result, invalid, not_found};
 use super::message::UpdateType;
 use super::target::Target;
 use super::value::number32;
@@ -17,6 +17,8 @@ const SDN_PORT_CPU: u32 = 0xffff_fffd;
 const SESSION_MAX: u32 = 32_767;
 /// The multicast group that a clone session with several replicas uses is the session's number above this.
 const CLONE_GROUPS: u32 = 1 << 15;
+/// Classes of service are priorities of queues: v1model's have three bits.
+const CLASS_MAX: u32 = 7;
 /// Replication ids have so many bits.
 const INSTANCE_BITS: u32 = 16;
 
@@ -115,7 +117,8 @@ impl Target {
         let truncate_bytes = u32::try_from(entry.packet_length_bytes)
             .map_err(|_| invalid(format!("{place}: packet_length_bytes is {}", entry.packet_length_bytes)))?;
         let had_group = self.notes.clones.get(&id).is_some_and(needs_group);
-        let mut session = MirrorSession { truncate_bytes, ..MirrorSession::default() };
+        let class_of_service = entry.class_of_service;
+        let mut session = MirrorSession { truncate_bytes, class_of_service, ..MirrorSession::default() };
         if needs_group(entry) {
             self.switch.mc_set_group(CLONE_GROUPS + id, &replicas)?;
             session.multicast_group = Some(CLONE_GROUPS + id);
@@ -169,10 +172,9 @@ impl Target {
         if kind == UpdateType::Delete {
             self.delete_clone_session(id)?;
         } else {
-            if entry.class_of_service != 0 {
-                return Err(unimplemented(format!(
-                    "{place}: clones have no class of service of their own in this switch"
-                )));
+            if entry.class_of_service > CLASS_MAX {
+                let message = format!("class_of_service {} is above {CLASS_MAX}", entry.class_of_service);
+                return Err(invalid(format!("{place}: {message}")));
             }
             self.set_session(entry)?;
         }

@@ -131,6 +131,8 @@ impl GrpcServer {
     /// # Errors
     /// [`GrpcError`].
     pub fn start(address: SocketAddr, switch: Switch, options: GrpcOptions) -> Result<GrpcServer, GrpcError> {
+        // A program that Thrift has staged is no controller's concern before it runs.
+        let switch = switch.of_running();
         let notifications = switch.subscribe(NOTIFICATIONS);
         let device = Arc::new(Device::new(switch.clone(), options.device_id, options.config)?);
         let mut builder = tonic::transport::Server::builder()

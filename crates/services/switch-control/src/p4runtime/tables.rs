@@ -8,15 +8,13 @@ use super::target::{EntryNote, Target};
 use crate::p4info::index::TableIndex;
 use barewire_p4::ir::TableId;
 use barewire_p4::key::MatchParam;
+use barewire_switch::control::link::MAX_PENDING;
 use barewire_switch::control::{
     CounterValue, Entry, ErrorKind, MeterRate, NewEntry, TableAction, TableWrite,
 };
 use prost::Message;
 use std::sync::Arc;
 use tonic::Code;
-
-/// The switch passes so many writes to its engines as one message.
-const ATOMIC_MAX: usize = 4096;
 
 /// What a table entry says, checked, with the key in the store's form.
 struct Checked {
@@ -408,7 +406,7 @@ impl Target {
     }
 
     /// The store's write for a plain table entry, and what was there before.
-    fn table_write(&self, kind: UpdateType, update: &Update) -> Result<(TableId, TableWrite, Option<Entry>)> {
+    fn table_write(&self, kind: UpdateType, update: &Update) -> Result<(TableWrite, Option<Entry>)> {
         let Some(Entity { entity: Some(EntityKind::TableEntry(entry)) }) = &update.entity else {
             return Err(invalid("the update has no table entry"));
         };
@@ -429,12 +427,12 @@ impl Target {
                     ttl_ms: checked.ttl_ms,
                     cookie: checked.note.cookie(),
                 };
-                (at, TableWrite::Add { table: at, entry }, None)
+                (TableWrite::Add { table: at, entry }, None)
             }
             UpdateType::Delete => {
                 let old = self.find_entry(table, &checked.key, checked.priority)?;
                 let handle = old.handle;
-                (at, TableWrite::Delete { table: at, handle }, Some(old))
+                (TableWrite::Delete { table: at, handle }, Some(old))
             }
             _ => {
                 let old = self.find_entry(table, &checked.key, checked.priority)?;
@@ -449,7 +447,7 @@ impl Target {
                     None => old.action.clone(),
                 };
                 let (ttl_ms, cookie) = (Some(checked.ttl_ms), Some(checked.note.cookie()));
-                (at, TableWrite::Modify { table: at, handle: old.handle, action, ttl_ms, cookie }, Some(old))
+                (TableWrite::Modify { table: at, handle: old.handle, action, ttl_ms, cookie }, Some(old))
             }
         })
     }
@@ -485,8 +483,8 @@ impl Target {
         for (at, update) in updates.iter().enumerate() {
             results.push(Ok(()));
             match self.table_write(kind, update) {
-                Ok((_, _, old)) if self.needs_more(kind, update, old.as_ref()) => alone.push(at),
-                Ok((_, write, _)) => {
+                Ok((_, old)) if self.needs_more(kind, update, old.as_ref()) => alone.push(at),
+                Ok((write, _)) => {
                     writes.push(write);
                     of_write.push(at);
                 }
@@ -504,12 +502,11 @@ impl Target {
 
     /// Plain entries, all or none, and for packets all at once.
     pub(super) fn write_entries_at_once(&mut self, updates: &[Update]) -> Vec<Result<()>> {
-        if updates.len() > ATOMIC_MAX {
-            let error = unimplemented(format!("DATAPLANE_ATOMIC is done for {ATOMIC_MAX} updates at most"));
+        if updates.len() > MAX_PENDING {
+            let error = unimplemented(format!("DATAPLANE_ATOMIC is done for {MAX_PENDING} updates at most"));
             return updates.iter().map(|_| Err(error.clone())).collect();
         }
         let mut writes = Vec::with_capacity(updates.len());
-        let mut inverse = Vec::with_capacity(updates.len());
         let mut results: Vec<Result<()>> = Vec::with_capacity(updates.len());
         for update in updates {
             let kind = UpdateType::try_from(update.r#type).unwrap_or_default();
@@ -519,11 +516,10 @@ impl Target {
                 }
                 kind => match self.table_write(kind, update) {
                     Err(error) => Err(error),
-                    Ok((_, _, old)) if self.needs_more(kind, update, old.as_ref()) => Err(unimplemented(
+                    Ok((_, old)) if self.needs_more(kind, update, old.as_ref()) => Err(unimplemented(
                         "DATAPLANE_ATOMIC is not done for entries with meters or groups in place",
                     )),
-                    Ok((table, write, old)) => {
-                        inverse.push((kind, table, old));
+                    Ok((write, _)) => {
                         writes.push(write);
                         Ok(())
                     }
@@ -531,40 +527,16 @@ impl Target {
             });
         }
         if results.iter().all(Result::is_ok) {
-            let written = self.switch.write_batch(writes);
-            if written.iter().all(std::result::Result::is_ok) {
-                return results;
-            }
-            let mut back = Vec::new();
-            for (result, (kind, table, old)) in written.iter().zip(inverse).rev() {
-                let Ok(handle) = result else { continue };
-                back.extend(match (kind, old) {
-                    (UpdateType::Insert, _) => Some(TableWrite::Delete { table, handle: *handle }),
-                    (UpdateType::Modify, Some(old)) => {
-                        let (ttl_ms, cookie) = (Some(old.ttl_ms), Some(old.cookie));
-                        Some(TableWrite::Modify {
-                            table,
-                            handle: old.handle,
-                            action: old.action,
-                            ttl_ms,
-                            cookie,
-                        })
+            match self.switch.write_all(writes) {
+                Ok(_) => return results,
+                Err((at, error)) => {
+                    if let Some(result) = results.get_mut(at) {
+                        *result = Err(error.into());
                     }
-                    (_, Some(Entry { key, priority, action, ttl_ms, cookie, .. })) => Some(TableWrite::Add {
-                        table,
-                        entry: NewEntry { key, priority, action, ttl_ms, cookie },
-                    }),
-                    (_, None) => None,
-                });
+                }
             }
-            self.switch.write_batch(back);
-            let taken_back = P4Error::new(Code::Aborted, "taken back: an update of the batch failed");
-            return written
-                .into_iter()
-                .map(|result| Err(result.err().map_or_else(|| taken_back.clone(), P4Error::from)))
-                .collect();
         }
-        let aborted = P4Error::new(Code::Aborted, "not tried: another update of the batch is in error");
+        let aborted = P4Error::new(Code::Aborted, "not done: another update of the batch failed");
         results.into_iter().map(|result| result.and(Err(aborted.clone()))).collect()
     }
 }

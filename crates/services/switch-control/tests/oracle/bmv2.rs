@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// Nothing more came out for so long: the switch is done.
 const QUIET: Duration = Duration::from_millis(400);
 
+/// Cells of each counter array that are compared.
+const COUNTERS: u32 = 12;
+
 /// What a run came to.
 pub struct Run {
     /// Whether each line was done.
@@ -20,8 +23,26 @@ pub struct Run {
     pub refusals: Vec<(usize, String)>,
     /// The packets of each port.
     pub out: Vec<Vec<Vec<u8>>>,
+    /// The cells of each register array.
+    pub registers: Vec<Option<Vec<String>>>,
+    /// Packets and bytes of the first cells of each counter array.
+    pub counters: Vec<Vec<(u64, u64)>>,
     /// Why it ended by itself, if it did.
     pub died: Option<String>,
+}
+
+/// Why there is no result.
+pub enum Failure {
+    /// It does not take the program.
+    Refused(String),
+    /// Something about the machine; another time it may work.
+    Machine(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::Machine(why)
+    }
 }
 
 struct Running {
@@ -54,7 +75,7 @@ pub fn run(
     gap_us: u64,
     wait: u32,
     name: &str,
-) -> Result<Run, String> {
+) -> Result<Run, Failure> {
     let text = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let folder = std::env::temp_dir().join(format!("barewire-oracle-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| text("make a folder", &e))?;
@@ -62,7 +83,8 @@ pub fn run(
     for port in 0..PORTS {
         let packets = scenario.packets.iter().enumerate().filter(|(_, (at, _))| *at == port);
         let file = pcap::write(packets.map(|(index, (_, bytes))| (index as u64 * gap_us, bytes.as_slice())));
-        std::fs::write(folder.join(format!("p{port}_in.pcap")), file).map_err(|e| text("write packets", &e))?;
+        std::fs::write(folder.join(format!("p{port}_in.pcap")), file)
+            .map_err(|e| text("write packets", &e))?;
         command.args(["-i", &format!("{port}@p{port}")]);
     }
     let errors = std::fs::File::create(folder.join("stderr")).map_err(|e| text("make a file", &e))?;
@@ -84,17 +106,18 @@ pub fn run(
     let mut session = None;
     while session.is_none() {
         if let Some(died) = running.died() {
-            return Err(format!("it does not start: {died}"));
+            return Err(Failure::Refused(died));
         }
         if started.elapsed() > Duration::from_secs(10) {
-            return Err("it does not answer".into());
+            return Err(Failure::Machine("it does not answer".into()));
         }
         std::thread::sleep(Duration::from_millis(10));
         let connect = || Session::connect("127.0.0.1:9090", Duration::from_secs(10));
         session = space.enter(connect).map_err(|e| text("enter", &e))?.ok();
     }
-    let mut session = session.ok_or("no session")?;
-    let mut run = Run { done: Vec::new(), refusals: Vec::new(), out: Vec::new(), died: None };
+    let mut session = session.ok_or_else(|| "no session".to_owned())?;
+    let mut run =
+        Run { done: Vec::new(), refusals: Vec::new(), out: Vec::new(), registers: Vec::new(), counters: Vec::new(), died: None };
     for (index, line) in scenario.lines.iter().enumerate() {
         let outcome = session.run_line(line);
         run.done.push(outcome.ok);
@@ -104,7 +127,8 @@ pub fn run(
     }
     let ready = started.elapsed();
     if ready >= Duration::from_secs(u64::from(wait)) {
-        return Err(format!("programming it took {ready:?}: its packets were on their way"));
+        let late = format!("programming it took {ready:?}: its packets were on their way");
+        return Err(Failure::Machine(late));
     }
 
     let last = Duration::from_secs(u64::from(wait))
@@ -119,6 +143,26 @@ pub fn run(
             (seen, since) = (now, Instant::now());
         }
     }
+    if let Some(program) = session.loaded().cloned() {
+        for register in &program.registers {
+            // Wider ones are more than the interface can carry.
+            let mut cells = || {
+                let said = session.run_line(&format!("register_read {}", register.name)).text;
+                let (_, values) = said.split_once('=')?;
+                Some(values.trim().split(", ").map(str::to_owned).collect())
+            };
+            run.registers.push(if register.width <= 63 { cells() } else { None });
+        }
+        for counter in &program.counters {
+            let size = if counter.direct.is_some() { 0 } else { counter.size.min(COUNTERS) };
+            let one = |index| {
+                let json = session.run_line(&format!("counter_read {} {index}", counter.name)).json;
+                let number = |name: &str| json["result"][name].as_u64().unwrap_or(u64::MAX);
+                (number("packets"), number("bytes"))
+            };
+            run.counters.push((0..size).map(one).collect());
+        }
+    }
     run.died = running.died();
     run.out = (0..PORTS)
         .map(|port| {
@@ -131,7 +175,8 @@ pub fn run(
 
 impl Running {
     fn written(&self) -> u64 {
-        let size = |port| std::fs::metadata(self.folder.join(format!("p{port}_out.pcap"))).map_or(0, |m| m.len());
+        let size =
+            |port| std::fs::metadata(self.folder.join(format!("p{port}_out.pcap"))).map_or(0, |m| m.len());
         (0..PORTS).map(size).sum()
     }
 

@@ -77,19 +77,21 @@ pub fn build(prepared: &Arc<Prepared>, seed: u64, packets: usize) -> Result<Scen
     Ok(scenario)
 }
 
-/// Leave out what is not determined: endless packets, and those whose fate depends on bits of invalid headers.
+/// Leave out what is not determined: endless packets, those that do what has no meaning (bmv2 often ends itself then),
+/// and those whose fate depends on bits of invalid headers.
 fn settle(prepared: &Arc<Prepared>, scenario: &mut Scenario, packets: usize) -> Result<(), String> {
     for round in 0..4 {
         let (_, plain) = ours::run(prepared, scenario, None)?;
         let (_, first) = ours::run(prepared, scenario, Some(0x5eed + round))?;
         let (_, second) = ours::run(prepared, scenario, Some(0xbeef + round))?;
+        let meaningful = ours::meaningful(prepared, scenario)?;
         let before = scenario.packets.len();
         let mut index = 0;
         scenario.packets.retain(|(_, bytes)| {
             let at = index;
             index += 1;
             let grows = plain[at].out.iter().any(|(_, out)| out.len() > bytes.len() + GROWTH_MAX);
-            !plain[at].endless && !grows && plain[at] == first[at] && plain[at] == second[at]
+            meaningful[at] && !plain[at].endless && !grows && plain[at] == first[at] && plain[at] == second[at]
         });
         scenario.left_out += before - scenario.packets.len();
         if before == scenario.packets.len() {
@@ -172,10 +174,14 @@ fn fixed_lines(program: &Program, prng: &mut Prng) -> Vec<String> {
         }
     }
     for profile in &program.profiles {
-        let users = program.tables.iter().filter(|table| {
+        let mut users = program.tables.iter().filter(|table| {
             matches!(table.source, TableActions::Profile(id) if program.profiles[id.at()].name == profile.name)
         });
-        let actions: Vec<ActionId> = users.flat_map(|table| table.actions.clone()).collect();
+        // bmv2 ends itself when a table meets an action that is none of its own.
+        let mut actions: Vec<ActionId> = users.next().map(|table| table.actions.clone()).unwrap_or_default();
+        for user in users {
+            actions.retain(|action| user.actions.contains(action));
+        }
         if actions.is_empty() {
             continue;
         }
@@ -189,10 +195,7 @@ fn fixed_lines(program: &Program, prng: &mut Prng) -> Vec<String> {
                 lines.push(format!("act_prof_create_group {}", profile.name));
                 for member in 0..5 {
                     if prng.chance(0.6) {
-                        lines.push(format!(
-                            "act_prof_add_member_to_group {} {member} {group}",
-                            profile.name
-                        ));
+                        lines.push(format!("act_prof_add_member_to_group {} {member} {group}", profile.name));
                     }
                 }
             }
@@ -246,9 +249,10 @@ fn table_lines(
     if table.immutable || table.key.is_empty() {
         return;
     }
-    let priority = table.key.iter().any(|field| {
-        matches!(field.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
-    });
+    let priority = table
+        .key
+        .iter()
+        .any(|field| matches!(field.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
     for at in 0..prng.below(8) {
         let from = if seen.is_empty() { None } else { Some(seen[prng.below(seen.len() as u64) as usize]) };
         let key: Vec<String> = table
@@ -345,7 +349,9 @@ pub fn undetermined(program: &Program) -> Option<String> {
         Stmt::Hash { source: HashSource::Calculation(calculation), .. } => {
             program.calculations[calculation.at()].algorithm == HashAlgorithm::Random
         }
-        Stmt::Hash { source: HashSource::Inline { algorithm, .. }, .. } => *algorithm == HashAlgorithm::Random,
+        Stmt::Hash { source: HashSource::Inline { algorithm, .. }, .. } => {
+            *algorithm == HashAlgorithm::Random
+        }
         _ => false,
     });
     if dice {

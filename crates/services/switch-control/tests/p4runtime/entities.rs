@@ -472,6 +472,15 @@ fn value_sets_digests_and_replication() {
     assert_eq!(controller.refused(Insert, session(0, &[], 0)), Code::InvalidArgument);
     assert_eq!(controller.refused(Insert, session(32_768, &[], 0)), Code::InvalidArgument);
     assert_eq!(controller.refused(Insert, session(5, &[], -1)), Code::InvalidArgument);
+    let with_class = |class_of_service| {
+        let replicas = vec![port(2, 0)];
+        let entry = CloneSessionEntry { session_id: 101, replicas, class_of_service, packet_length_bytes: 0 };
+        engine(ReplicationEntry::CloneSessionEntry(entry))
+    };
+    controller.done(Insert, with_class(5));
+    assert_eq!(controller.one(session(101, &[], 0)), with_class(5));
+    assert_eq!(rig.switch().mirror(101).unwrap().class_of_service, 5);
+    assert_eq!(controller.refused(Modify, with_class(8)), Code::InvalidArgument);
     controller.done(Delete, session(100, &[], 0));
     assert!(rig.switch().mirror(100).is_err());
     let nothing = EntityKind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: None });

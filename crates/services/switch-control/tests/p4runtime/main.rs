@@ -6,6 +6,7 @@ mod gnmi;
 mod groups;
 mod hostile;
 mod programs;
+mod ptf;
 mod rig;
 mod shell;
 mod texts;

@@ -55,8 +55,13 @@ impl Rig {
     /// A switch with so many ports, numbered from 1, and no program.
     pub fn with_ports(ports: u32) -> Rig {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<String> =
-            (1..=ports).map(|port| format!("mem:p4rt-{}-{id}-{port}", std::process::id())).collect();
+        Rig::with_uris(
+            (1..=ports).map(|port| format!("mem:p4rt-{}-{id}-{port}", std::process::id())).collect(),
+        )
+    }
+
+    /// A switch with these ports, numbered from 1, and no program.
+    pub fn with_uris(names: Vec<String>) -> Rig {
         let server = Server::start(
             ServerConfig {
                 target: TargetConfig { cpu_port: Some(CPU_PORT), ..TargetConfig::default() },
@@ -68,7 +73,7 @@ impl Rig {
                     started_unix_us: 1_700_000_000_000_000,
                     ..SwitchConfig::default()
                 },
-                ports: (1..=ports).zip(names.iter().cloned()).collect(),
+                ports: (1..).zip(names.iter().cloned()).collect(),
                 ..ServerConfig::default()
             },
             None,

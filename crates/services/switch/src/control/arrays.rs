@@ -3,12 +3,12 @@
 
 #[cfg(doc)]
 use super::ErrorKind;
-use super::link::Replica;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch};
 use super::{CounterValue, MeterRate, Range};
 use crate::store::{StateWrite, Write, read};
 use barewire_p4::hash::Parameters;
 use barewire_p4::ir::{CalculationId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
+use barewire_p4_state::ProgramState;
 use num_bigint::BigUint;
 
 /// The pieces of a span.
@@ -25,9 +25,9 @@ impl Switch {
         let (from, to) = self.read_store(|store| store.counter_span(c, range))?;
         let mut all = Vec::with_capacity((to - from) as usize);
         for (from, to) in pieces(from, to, CHUNK) {
-            let engines = self.ask_all(|control: &Control| {
-                control.store()?.counter_span(c, Range::Span(from, to))?;
-                Ok(move |replica: &mut dyn Replica| read::counters(replica.state(), c, from, to))
+            let engines = self.ask_state(|control: &Control| {
+                control.store(self.view)?.counter_span(c, Range::Span(from, to))?;
+                Ok(move |state: Option<&mut ProgramState>| read::counters(state, c, from, to))
             })?;
             let sum = |at: usize| engines.iter().filter_map(|values| values.get(at)).copied().sum();
             all.extend((from..to).enumerate().map(|(at, index)| (index, sum(at))));
@@ -40,9 +40,9 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `InvalidCounterName` (also for a direct counter), `InvalidIndex`.
     pub fn write_counter(&self, c: CounterId, index: u64, value: CounterValue) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let (from, to) = control.store()?.counter_span(c, Range::One(index))?;
-        control.send_shares(value, |value| StateWrite::Counters { counter: c, from, to, value });
+        let mut control = self.lock_for_store()?;
+        let (from, to) = control.store(self.view)?.counter_span(c, Range::One(index))?;
+        control.send_shares(self.view, value, |value| StateWrite::Counters { counter: c, from, to, value });
         Ok(())
     }
 
@@ -51,15 +51,13 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::InvalidCounterName`] (also for a direct counter).
     pub fn reset_counters(&self, c: CounterId) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let (from, to) = control.store()?.counter_span(c, Range::All)?;
+        let mut control = self.lock_for_store()?;
+        let (from, to) = control.store(self.view)?.counter_span(c, Range::All)?;
         let value = CounterValue::default();
-        control.send_in_pieces(pieces(from, to, PIECE).map(|(from, to)| StateWrite::Counters {
-            counter: c,
-            from,
-            to,
-            value,
-        }));
+        control.send_in_pieces(
+            self.view,
+            pieces(from, to, PIECE).map(|(from, to)| StateWrite::Counters { counter: c, from, to, value }),
+        );
         Ok(())
     }
 
@@ -68,16 +66,19 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `InvalidMeterName`, `InvalidMeterOperation` (a direct meter; rates that do not fit), `InvalidIndex`.
     pub fn set_meter(&self, m: MeterId, range: Range, rates: &[MeterRate]) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let store = control.store_mut()?;
+        let mut control = self.lock_for_store()?;
+        let store = control.store_mut(self.view)?;
         let (from, to) = store.meter_span(m, range)?;
         store.set_meter(m, range, rates)?;
-        control.send_in_pieces(pieces(from, to, CHUNK).map(|(from, to)| StateWrite::Meter {
-            meter: m,
-            from,
-            to,
-            rates: rates.to_vec(),
-        }));
+        control.send_in_pieces(
+            self.view,
+            pieces(from, to, CHUNK).map(|(from, to)| StateWrite::Meter {
+                meter: m,
+                from,
+                to,
+                rates: rates.to_vec(),
+            }),
+        );
         Ok(())
     }
 
@@ -113,9 +114,9 @@ impl Switch {
         let (from, to) = self.read_store(|store| store.register_span(r, range))?;
         let mut all = Vec::with_capacity((to - from) as usize);
         for (from, to) in pieces(from, to, CHUNK) {
-            let values = self.ask_first(|control: &Control| {
-                control.store()?.register_span(r, Range::Span(from, to))?;
-                Ok(move |replica: &mut dyn Replica| read::registers(replica.state(), r, from, to))
+            let values = self.ask_first_state(|control: &Control| {
+                control.store(self.view)?.register_span(r, Range::Span(from, to))?;
+                Ok(move |state: Option<&mut ProgramState>| read::registers(state, r, from, to))
             })?;
             all.extend((from..to).zip(values));
         }
@@ -127,16 +128,19 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `InvalidRegisterName`, `InvalidIndex`, `BadActionData` (wider than the register).
     pub fn write_registers(&self, r: RegisterId, range: Range, value: &BigUint) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let store = control.store()?;
+        let mut control = self.lock_for_store()?;
+        let store = control.store(self.view)?;
         let (from, to) = store.register_span(r, range)?;
         store.check_register_value(r, value)?;
-        control.send_in_pieces(pieces(from, to, PIECE).map(|(from, to)| StateWrite::Registers {
-            register: r,
-            from,
-            to,
-            value: value.clone(),
-        }));
+        control.send_in_pieces(
+            self.view,
+            pieces(from, to, PIECE).map(|(from, to)| StateWrite::Registers {
+                register: r,
+                from,
+                to,
+                value: value.clone(),
+            }),
+        );
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Writes that may wait at one engine; a control thread that would exceed it waits until the engine has caught up.
-pub const MAX_PENDING: usize = 65_536;
+pub const MAX_PENDING: usize = 16_384;
 /// How long a control thread waits for an engine's answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a control thread sleeps while an engine catches up.
@@ -192,12 +192,14 @@ impl EngineLink {
     }
 
     fn send(&self, message: Message, weight: usize) -> bool {
+        // Counted before it is queued: whoever sees the count of a message whose sender has returned has then counted
+        // what lies before it in the queue too, and does not stop short of it.
+        let before = self.shared.pending.fetch_add(weight, AcqRel);
         if self.queue.send(message).is_err() {
             self.shared.alive.store(false, Release);
             return false;
         }
-        // After the message is in the queue: the engine, having seen the count, finds the messages it stands for.
-        if self.shared.pending.fetch_add(weight, AcqRel) == 0 {
+        if before == 0 {
             (self.shared.wake)();
         }
         true

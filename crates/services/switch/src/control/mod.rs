@@ -10,6 +10,7 @@ mod arrays;
 pub mod link;
 mod names;
 pub mod notify;
+mod programs;
 mod saved;
 mod switch;
 mod tables;
@@ -160,6 +161,8 @@ pub struct MirrorSession {
     pub multicast_group: Option<u32>,
     /// Cut clones at so many bytes; 0 for no cut (P4Runtime).
     pub truncate_bytes: u32,
+    /// The priority of clones' queues (P4Runtime's class of service); 0 leaves it to the program.
+    pub class_of_service: u32,
 }
 
 /// Which index or handle ranges an operation covers.

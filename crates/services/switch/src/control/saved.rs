@@ -52,6 +52,8 @@ struct SavedMirror {
     egress_port: Option<u32>,
     multicast_group: Option<u32>,
     truncate_bytes: u32,
+    #[serde(default)]
+    class_of_service: u32,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,18 +88,20 @@ fn bad(message: impl Into<String>) -> ControlError {
 }
 
 impl Switch {
-    /// All that control planes have configured, as JSON.
+    /// All that control planes have configured, as JSON; while a program is staged, of its tables.
     ///
     /// # Errors
     /// [`ErrorKind::BadProgram`] when there is no program.
     pub fn serialize_state(&self) -> Result<String> {
         let control = self.lock();
-        let store = control.store()?;
+        let master = control.master(self.view)?;
+        let store = &master.store;
         let mirror = |(id, session): (&u32, &MirrorSession)| SavedMirror {
             id: *id,
             egress_port: session.egress_port,
             multicast_group: session.multicast_group,
             truncate_bytes: session.truncate_bytes,
+            class_of_service: session.class_of_service,
         };
         let queue = |write: &Write| match *write {
             Write::QueueDepth { port, priority, packets } => {
@@ -119,7 +123,7 @@ impl Switch {
             replication: save_pre(&control.pre),
             mirrors: control.mirrors.iter().map(mirror).collect(),
             queues: control.queues.iter().filter_map(queue).collect(),
-            digests: control.digests.iter().filter_map(digest).collect(),
+            digests: master.digests.iter().filter_map(digest).collect(),
         };
         drop(control);
         serde_json::to_string(&saved).map_err(|error| bad(error.to_string()))
@@ -169,14 +173,16 @@ impl Switch {
         }
 
         let mut control = self.lock_for_write()?;
-        if !Arc::ptr_eq(control.store()?.program(), &program) {
+        if !Arc::ptr_eq(control.store(self.view)?.program(), &program) {
             return Err(bad("another program was swapped in meanwhile"));
         }
         control.forget_traffic();
         control.pre = pre;
         let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(control.pre.clone())))];
-        for SavedMirror { id, egress_port, multicast_group, truncate_bytes } in saved.mirrors {
-            let session = MirrorSession { egress_port, multicast_group, truncate_bytes };
+        for SavedMirror { id, egress_port, multicast_group, truncate_bytes, class_of_service } in
+            saved.mirrors
+        {
+            let session = MirrorSession { egress_port, multicast_group, truncate_bytes, class_of_service };
             control.mirrors.insert(id, session.clone());
             writes.push(Write::Mirror { id, session: Some(session) });
         }
@@ -190,9 +196,11 @@ impl Switch {
             SavedDigest::Timeout { list, timeout_ms } => Write::DigestTimeout { list, timeout_ms },
             SavedDigest::MaxSamples { list, samples } => Write::DigestMaxSamples { list, samples },
         };
-        control.digests = saved.digests.into_iter().map(digest).collect();
+        let digests = saved.digests.into_iter().map(digest).collect();
         control.send(writes);
-        self.replace_store(&mut control, store);
+        control.replace(self.view, store, digests, &self.inner.throw_away);
+        drop(control);
+        self.take_out_garbage();
         Ok(())
     }
 }

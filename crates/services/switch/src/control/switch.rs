@@ -2,11 +2,13 @@
 
 use super::link::{Answer, EngineInbox, EngineLink, Replica, ThrowAway, link};
 use super::notify::Subscribers;
-use super::{ControlError, CounterValue, ErrorKind, MirrorSession, Notification};
+use super::programs::{Master, Staged, View};
+use super::{ControlError, ErrorKind, MirrorSession, Notification};
 use crate::pre::{Pre, PreLimits, PreWrite};
-use crate::prepared::{EngineKind, Prepared, prepare};
-use crate::store::{StateWrite, Store, Write};
+use crate::prepared::{EngineKind, Prepared};
+use crate::store::{Store, Write};
 use barewire_p4::ir::{Program, TableId};
+use barewire_p4_state::ProgramState;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,24 +104,19 @@ pub struct Info {
     pub started_unix_us: u64,
 }
 
-pub(super) struct Running {
-    pub prepared: Arc<Prepared>,
-    pub store: Store,
-}
-
 /// All that the control side remembers.
 pub(super) struct Control {
-    pub running: Option<Running>,
-    staged: Option<Arc<Prepared>>,
+    pub running: Option<Master>,
+    pub staged: Option<Staged>,
     pub links: Vec<EngineLink>,
     engines_made: usize,
+    /// Writes that a staged state refused although its store had accepted them: always 0, or a bug.
+    pub refused: u64,
     pub subscribers: Arc<Subscribers>,
     pub pre: Pre,
     pub mirrors: BTreeMap<u32, MirrorSession>,
     /// Queue settings in force, the older first.
     pub queues: Vec<Write>,
-    /// Digest settings in force.
-    pub digests: Vec<Write>,
 }
 
 pub(super) struct Inner {
@@ -127,7 +124,7 @@ pub(super) struct Inner {
     control: Mutex<Control>,
     /// What engines no longer need, to be dropped where it holds no packet up.
     garbage: Mutex<mpsc::Receiver<Box<dyn Any + Send>>>,
-    throw_away: ThrowAway,
+    pub throw_away: ThrowAway,
     /// Dropped with the switch, which ends the sweeper.
     _alive: mpsc::Sender<()>,
 }
@@ -136,6 +133,8 @@ pub(super) struct Inner {
 #[derive(Clone)]
 pub struct Switch {
     pub(super) inner: Arc<Inner>,
+    /// Which program is meant while another waits to be swapped in.
+    pub(super) view: View,
 }
 
 impl fmt::Debug for Switch {
@@ -145,14 +144,6 @@ impl fmt::Debug for Switch {
 }
 
 impl Control {
-    pub(super) fn store(&self) -> Result<&Store> {
-        self.running.as_ref().map(|running| &running.store).ok_or_else(no_program)
-    }
-
-    pub(super) fn store_mut(&mut self) -> Result<&mut Store> {
-        self.running.as_mut().map(|running| &mut running.store).ok_or_else(no_program)
-    }
-
     /// Send writes to all engines.
     pub(super) fn send(&mut self, writes: Vec<Write>) {
         if writes.is_empty() || self.links.is_empty() {
@@ -162,49 +153,23 @@ impl Control {
         self.links.retain(|link| link.write(&writes));
     }
 
-    /// Set one thing on the first engine, and nothing on the others: reads sum over all.
-    pub(super) fn send_shares(&mut self, value: CounterValue, write: impl Fn(CounterValue) -> StateWrite) {
-        let mut share = value;
-        self.links
-            .retain(|link| link.write(&Arc::new(vec![Write::State(write(std::mem::take(&mut share)))])));
-    }
-
-    /// Send writes of many elements each to all engines, one at a time, so that no engine is held up for long.
-    pub(super) fn send_in_pieces(&mut self, pieces: impl Iterator<Item = StateWrite>) {
-        let mut pace = true;
-        for (at, piece) in pieces.enumerate() {
-            // The first few may wait together. An engine that does not answer gets the rest at once.
-            if at >= 4 && pace {
-                let done: Vec<Answer<()>> = self.links.iter().map(|link| link.ask(|_| ())).collect();
-                pace = done.into_iter().all(|answer| answer.wait().is_ok());
-            }
-            self.send(vec![Write::State(piece)]);
-        }
-    }
-
-    fn install_on(&self, link: &EngineLink, running: &Running, throw_away: &ThrowAway) {
-        let state = Box::new(running.store.build_state());
-        let prepared = Arc::clone(&running.prepared);
-        let throw_away = throw_away.clone();
-        link.run(move |replica| {
-            let garbage = replica.install(&prepared, state);
-            // Nobody is left to take it only when the switch is gone.
-            let _ = throw_away.send(garbage);
-        });
-        link.write(&Arc::new(self.digests.clone()));
-    }
-
-    /// Run this from now on, on all engines.
-    pub(super) fn install(&mut self, running: Running, throw_away: &ThrowAway) {
-        for link in &self.links {
-            self.install_on(link, &running, throw_away);
-        }
-        self.running = Some(running);
+    /// Ask all engines.
+    fn ask<T, Q>(&self, question: &Q) -> Vec<Answer<T>>
+    where
+        T: Send + 'static,
+        Q: Fn(&mut dyn Replica) -> T + Clone + Send + 'static,
+    {
+        let alive = self.links.iter().filter(|link| link.is_alive());
+        alive.map(|link| link.ask(question.clone())).collect()
     }
 }
 
-fn no_program() -> ControlError {
-    ControlError::new(ErrorKind::BadProgram, "no program has been loaded yet")
+/// All of the answers.
+fn wait_all<T>(answers: Vec<Answer<T>>) -> Result<Vec<T>> {
+    if answers.is_empty() {
+        return Err(no_engine());
+    }
+    answers.into_iter().map(Answer::wait).collect()
 }
 
 fn no_engine() -> ControlError {
@@ -218,10 +183,7 @@ impl Switch {
     /// [`ErrorKind::BadProgram`] when the program's own entries break its own rules.
     pub fn new(config: SwitchConfig, prepared: Option<Arc<Prepared>>) -> Result<Switch> {
         let running = match prepared {
-            Some(prepared) => {
-                let store = Store::new(Arc::clone(&prepared.program))?;
-                Some(Running { prepared, store })
-            }
+            Some(prepared) => Some(Master::new(prepared)?),
             None => None,
         };
         let control = Control {
@@ -229,11 +191,11 @@ impl Switch {
             staged: None,
             links: Vec::new(),
             engines_made: 0,
+            refused: 0,
             subscribers: Arc::default(),
             pre: Pre::new(config.replication),
             mirrors: BTreeMap::new(),
             queues: Vec::new(),
-            digests: Vec::new(),
         };
         let (throw_away, garbage) = mpsc::channel();
         let (alive, ended) = mpsc::channel();
@@ -255,7 +217,7 @@ impl Switch {
                 )
             })?;
         }
-        Ok(Switch { inner })
+        Ok(Switch { inner, view: View::Newest })
     }
 
     /// A link to another engine, which `wake` wakes. The first [`EngineInbox::drain`] gives the engine the program, if
@@ -266,7 +228,7 @@ impl Switch {
         let (link, inbox) = link(control.engines_made, subscribers, self.inner.throw_away.clone(), wake);
         control.engines_made += 1;
         if let Some(running) = &control.running {
-            control.install_on(&link, running, &self.inner.throw_away);
+            running.install_on(&link, Box::new(running.store.build_state()), &self.inner.throw_away);
         }
         let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(control.pre.clone())))];
         let mirrors = control.mirrors.iter();
@@ -296,6 +258,17 @@ impl Switch {
         }
     }
 
+    /// The control data, when there is room for writes to the program that is meant: only the running one's engines
+    /// have to catch up.
+    pub(super) fn lock_for_store(&self) -> Result<MutexGuard<'_, Control>> {
+        let control = self.lock();
+        if control.is_staged(self.view) {
+            return Ok(control);
+        }
+        drop(control);
+        self.lock_for_write()
+    }
+
     /// Change the control data; what comes out goes to all engines, in the order in which changes were made.
     pub(super) fn write<T>(
         &self,
@@ -308,164 +281,69 @@ impl Switch {
         result
     }
 
-    /// Change the running program's master copy.
+    /// Change the master copy of the program that is meant.
     pub(super) fn write_store<T>(
         &self,
         change: impl FnOnce(&mut Store, &mut Vec<Write>) -> Result<T>,
     ) -> Result<T> {
-        self.write(|control, out| change(control.store_mut()?, out))
+        let mut control = self.lock_for_store()?;
+        let mut out = Vec::new();
+        let result = change(control.store_mut(self.view)?, &mut out);
+        control.send_state(self.view, out);
+        result
     }
 
-    /// Read the running program's master copy.
+    /// Read the master copy of the program that is meant.
     pub(super) fn read_store<T>(&self, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-        read(self.lock().store()?)
+        read(self.lock().store(self.view)?)
     }
 
     /// Ask all engines: the question is made under the lock, so that it comes after all writes so far and before any
     /// later ones; the answers are awaited without it.
-    pub(super) fn ask_all<T, Q>(&self, question: impl FnOnce(&Control) -> Result<Q>) -> Result<Vec<T>>
+    pub(super) fn ask_all<T, Q>(&self, question: Q) -> Result<Vec<T>>
     where
         T: Send + 'static,
         Q: Fn(&mut dyn Replica) -> T + Clone + Send + 'static,
     {
-        let control = self.lock();
-        let question = question(&control)?;
-        let answers: Vec<Answer<T>> = control
-            .links
-            .iter()
-            .filter(|link| link.is_alive())
-            .map(|link| link.ask(question.clone()))
-            .collect();
-        drop(control);
-        if answers.is_empty() {
-            return Err(no_engine());
-        }
-        answers.into_iter().map(Answer::wait).collect()
+        let answers = self.lock().ask(&question);
+        wait_all(answers)
     }
 
-    /// Ask the first engine.
-    pub(super) fn ask_first<T, Q>(&self, question: impl FnOnce(&Control) -> Result<Q>) -> Result<T>
+    /// Ask all engines about the state of the program that is meant; of a staged one there is a single state. As
+    /// [`Switch::ask_all`].
+    pub(super) fn ask_state<T, Q>(&self, question: impl FnOnce(&Control) -> Result<Q>) -> Result<Vec<T>>
     where
         T: Send + 'static,
-        Q: FnOnce(&mut dyn Replica) -> T + Send + 'static,
+        Q: Fn(Option<&mut ProgramState>) -> T + Clone + Send + 'static,
     {
-        let control = self.lock();
+        let mut control = self.lock();
         let question = question(&control)?;
+        if let Some(staged) = control.staged_mut(self.view) {
+            return Ok(vec![question(Some(&mut staged.state))]);
+        }
+        let answers = control.ask(&move |replica: &mut dyn Replica| question(replica.state()));
+        drop(control);
+        wait_all(answers)
+    }
+
+    /// The same of the first engine only.
+    pub(super) fn ask_first_state<T, Q>(&self, question: impl FnOnce(&Control) -> Result<Q>) -> Result<T>
+    where
+        T: Send + 'static,
+        Q: FnOnce(Option<&mut ProgramState>) -> T + Send + 'static,
+    {
+        let mut control = self.lock();
+        let question = question(&control)?;
+        if let Some(staged) = control.staged_mut(self.view) {
+            return Ok(question(Some(&mut staged.state)));
+        }
         let link = control.links.iter().find(|link| link.is_alive()).ok_or_else(no_engine)?;
-        let answer = link.ask(question);
+        let answer = link.ask(move |replica| question(replica.state()));
         drop(control);
         answer.wait()
     }
 
-    /// The running program; none before one is loaded.
-    pub fn program(&self) -> Option<Arc<Program>> {
-        self.lock().running.as_ref().map(|running| Arc::clone(&running.prepared.program))
-    }
-
-    /// Check and compile a program, to be swapped in later.
-    ///
-    /// # Errors
-    /// [`ErrorKind`]: `SwapDisabled`, `OngoingSwap`, `BadProgram`.
-    pub fn load(&self, json: &str) -> Result<()> {
-        let check = |control: &Control| {
-            if !self.inner.config.enable_swap {
-                return Err(ControlError::new(
-                    ErrorKind::SwapDisabled,
-                    "the switch was started without leave to swap programs",
-                ));
-            }
-            if control.staged.is_some() {
-                return Err(ControlError::new(
-                    ErrorKind::OngoingSwap,
-                    "another program waits to be swapped in",
-                ));
-            }
-            Ok(())
-        };
-        check(&self.lock())?;
-        let prepared = Arc::new(prepare(json, self.inner.config.engine)?);
-        // Its own entries are checked now, not when it is swapped in.
-        Store::new(Arc::clone(&prepared.program))?;
-        let mut control = self.lock();
-        check(&control)?;
-        control.staged = Some(prepared);
-        Ok(())
-    }
-
-    /// Run the program that was loaded last. Entries, groups and members of the old one are gone; multicast groups and
-    /// mirror sessions stay. No packet is lost.
-    ///
-    /// # Errors
-    /// [`ErrorKind`]: `SwapDisabled`, `NoOngoingSwap`.
-    pub fn swap(&self) -> Result<()> {
-        if !self.inner.config.enable_swap {
-            return Err(ControlError::new(
-                ErrorKind::SwapDisabled,
-                "the switch was started without leave to swap programs",
-            ));
-        }
-        let Some(prepared) = self.lock().staged.take() else {
-            return Err(ControlError::new(ErrorKind::NoOngoingSwap, "no program waits to be swapped in"));
-        };
-        self.activate(prepared, false)
-    }
-
-    /// Check, compile and run a program; everything written before is gone, multicast groups and mirror sessions too.
-    /// No packet is lost. (P4Runtime's `VERIFY_AND_COMMIT`; it needs no leave to swap.)
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadProgram`]; then the old program goes on.
-    pub fn commit(&self, json: &str) -> Result<()> {
-        self.commit_prepared(Arc::new(prepare(json, self.inner.config.engine)?))
-    }
-
-    /// [`Switch::commit`] for a program that was made ready before (P4Runtime's `VERIFY_AND_SAVE`, then `COMMIT`).
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadProgram`]; then the old program goes on.
-    pub fn commit_prepared(&self, prepared: Arc<Prepared>) -> Result<()> {
-        self.activate(prepared, true)
-    }
-
-    fn activate(&self, prepared: Arc<Prepared>, forget_traffic: bool) -> Result<()> {
-        let store = Store::new(Arc::clone(&prepared.program))?;
-        let mut control = self.lock_for_write()?;
-        if forget_traffic {
-            control.forget_traffic();
-        }
-        control.digests.clear();
-        control.install(Running { prepared, store }, &self.inner.throw_away);
-        control.subscribers.send(Notification::ProgramSwapped);
-        drop(control);
-        self.take_out_garbage();
-        Ok(())
-    }
-
-    /// Everything as after start: entries, members, groups, arrays, multicast groups, mirror sessions.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when an engine does not catch up.
-    pub fn reset_state(&self) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        control.forget_traffic();
-        if let Some(Running { prepared, .. }) = &control.running {
-            let prepared = Arc::clone(prepared);
-            let store = Store::new(Arc::clone(&prepared.program))?;
-            control.install(Running { prepared, store }, &self.inner.throw_away);
-        }
-        drop(control);
-        self.take_out_garbage();
-        Ok(())
-    }
-
-    pub(super) fn replace_store(&self, control: &mut Control, store: Store) {
-        if let Some(running) = &control.running {
-            let prepared = Arc::clone(&running.prepared);
-            control.install(Running { prepared, store }, &self.inner.throw_away);
-        }
-    }
-
-    fn take_out_garbage(&self) {
+    pub(super) fn take_out_garbage(&self) {
         let garbage = self.inner.garbage.lock().unwrap_or_else(PoisonError::into_inner);
         garbage.try_iter().for_each(drop);
     }
@@ -526,8 +404,8 @@ impl Switch {
         };
         let indices: Arc<[u32]> = indices.into();
         let asked = Arc::clone(&indices);
-        let hits = self.ask_all(move |_| {
-            Ok(move |replica: &mut dyn Replica| crate::store::read::last_hits(replica.state(), table, &asked))
+        let hits = self.ask_all(move |replica: &mut dyn Replica| {
+            crate::store::read::last_hits(replica.state(), table, &asked)
         })?;
         let latest: Vec<(u32, u64)> = indices
             .iter()
@@ -541,7 +419,7 @@ impl Switch {
         if !same(&control) {
             return Ok(());
         }
-        let idle = control.store_mut()?.take_idle(table, &latest, now_us);
+        let idle = control.store_mut(View::Running)?.take_idle(table, &latest, now_us);
         if !idle.is_empty() {
             control.subscribers.send(Notification::Idle(table, idle));
         }
@@ -581,9 +459,9 @@ impl Control {
 fn sweep_until_ended(switch: &Weak<Inner>, ended: &mpsc::Receiver<()>, interval: Duration) {
     while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
         let Some(inner) = switch.upgrade() else { return };
-        Switch { inner }.keep_house();
+        Switch { inner, view: View::Running }.keep_house();
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,15 +1,16 @@
 //! Tables and action profiles: the entries, members and groups of the running program.
 
-#[cfg(doc)]
-use super::ErrorKind;
-use super::link::Replica;
+use super::link::MAX_PENDING;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch, WRITE_CHUNK};
-use super::{CounterValue, Entry, Group, Member};
-use crate::store::{StateWrite, Store, Write, read};
+use super::{ControlError, CounterValue, Entry, ErrorKind, Group, Member};
+use crate::store::{StateWrite, Store, Undo, Write, read};
 use barewire_p4::ir::{ActionCall, ProfileId, TableId};
 use barewire_p4::key::MatchParam;
-use barewire_p4_state::TableAction;
+use barewire_p4_state::{ProgramState, TableAction};
 use std::sync::Arc;
+
+/// Places of a table that are copied under the lock at once.
+const ENTRIES_CHUNK: u32 = 4096;
 
 /// An entry to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,36 +61,89 @@ pub enum TableWrite {
     },
 }
 
-fn apply(store: &mut Store, write: TableWrite, now_us: u64, out: &mut Vec<Write>) -> Result<u64> {
-    let modify =
-        |store: &mut Store, table, handle, action: &TableAction, ttl_ms, cookie, out: &mut Vec<Write>| {
-            if let Some(1..) = ttl_ms {
-                store.check_ageing(table)?;
-            }
-            store.modify_entry(table, handle, action, out)?;
-            if let Some(ttl_ms) = ttl_ms
-                && (ttl_ms != 0 || store.check_ageing(table).is_ok())
-            {
-                store.set_entry_ttl(table, handle, ttl_ms, now_us)?;
-            }
-            if let Some(cookie) = cookie {
-                store.set_entry_cookie(table, handle, cookie)?;
-            }
-            Ok(handle)
-        };
-    match write {
-        TableWrite::Add { table, entry } => store.add_entry(table, &entry, now_us, out),
-        TableWrite::Modify { table, handle, action, ttl_ms, cookie } => {
-            modify(store, table, handle, &action, ttl_ms, cookie, out)
-        }
-        TableWrite::Delete { table, handle } => store.delete_entry(table, handle, out).map(|()| handle),
+/// Change an entry; time-out and cookie only where given. When refused nothing has changed.
+fn modify(
+    store: &mut Store,
+    (table, handle): (TableId, u64),
+    action: &TableAction,
+    ttl_ms: Option<u32>,
+    cookie: Option<Vec<u8>>,
+    now_us: u64,
+    out: &mut Vec<Write>,
+) -> Result<u64> {
+    if let Some(1..) = ttl_ms {
+        store.check_ageing(table)?;
+    }
+    store.modify_entry(table, handle, action, out)?;
+    if let Some(ttl_ms) = ttl_ms
+        && (ttl_ms != 0 || store.check_ageing(table).is_ok())
+    {
+        store.set_entry_ttl(table, handle, ttl_ms, now_us)?;
+    }
+    if let Some(cookie) = cookie {
+        store.set_entry_cookie(table, handle, cookie)?;
+    }
+    Ok(handle)
+}
+
+/// The same write with a handle where it has a key.
+fn by_handle(store: &Store, write: TableWrite) -> Result<TableWrite> {
+    Ok(match write {
         TableWrite::ModifyByKey { table, entry } => {
             let handle = store.handle_by_key(table, &entry.key, Some(entry.priority))?;
-            modify(store, table, handle, &entry.action, Some(entry.ttl_ms), Some(entry.cookie), out)
+            let (ttl_ms, cookie) = (Some(entry.ttl_ms), Some(entry.cookie));
+            TableWrite::Modify { table, handle, action: entry.action, ttl_ms, cookie }
         }
         TableWrite::DeleteByKey { table, key, priority } => {
             let handle = store.handle_by_key(table, &key, Some(priority))?;
-            store.delete_entry(table, handle, out).map(|()| handle)
+            TableWrite::Delete { table, handle }
+        }
+        write => write,
+    })
+}
+
+fn apply(store: &mut Store, write: TableWrite, now_us: u64, out: &mut Vec<Write>) -> Result<u64> {
+    match write {
+        TableWrite::Add { table, entry } => store.add_entry(table, &entry, now_us, out),
+        TableWrite::Modify { table, handle, action, ttl_ms, cookie } => {
+            modify(store, (table, handle), &action, ttl_ms, cookie, now_us, out)
+        }
+        TableWrite::Delete { table, handle } => store.delete_entry(table, handle, out).map(|()| handle),
+        TableWrite::ModifyByKey { .. } | TableWrite::DeleteByKey { .. } => {
+            let write = by_handle(store, write)?;
+            apply(store, write, now_us, out)
+        }
+    }
+}
+
+/// [`apply`], with what takes it back.
+fn apply_undoably(
+    store: &mut Store,
+    write: TableWrite,
+    now_us: u64,
+    out: &mut Vec<Write>,
+) -> Result<(u64, Undo)> {
+    let write = by_handle(store, write)?;
+    let undo = match &write {
+        TableWrite::Modify { table, handle, .. } | TableWrite::Delete { table, handle } => {
+            Some(store.undo_changed(*table, *handle)?)
+        }
+        _ => None,
+    };
+    let table = write.table();
+    let handle = apply(store, write, now_us, out)?;
+    Ok((handle, undo.unwrap_or_else(|| Store::undo_added(table, handle))))
+}
+
+impl TableWrite {
+    /// The table it is for.
+    pub fn table(&self) -> TableId {
+        match self {
+            TableWrite::Add { table, .. }
+            | TableWrite::Modify { table, .. }
+            | TableWrite::Delete { table, .. }
+            | TableWrite::ModifyByKey { table, .. }
+            | TableWrite::DeleteByKey { table, .. } => *table,
         }
     }
 }
@@ -142,7 +196,7 @@ impl Switch {
         let mut writes = writes.into_iter().peekable();
         // Engines must be able to keep up with a batch of any length.
         while writes.peek().is_some() {
-            let mut control = match self.lock_for_write() {
+            let mut control = match self.lock_for_store() {
                 Ok(control) => control,
                 Err(error) => {
                     results.extend(writes.map(|_| Err(error.clone())));
@@ -151,13 +205,46 @@ impl Switch {
             };
             let some = writes.by_ref().take(WRITE_CHUNK);
             let mut out = Vec::with_capacity(WRITE_CHUNK);
-            match control.store_mut() {
+            match control.store_mut(self.view) {
                 Ok(store) => results.extend(some.map(|write| apply(store, write, now_us, &mut out))),
                 Err(error) => results.extend(some.map(|_| Err(error.clone()))),
             }
-            control.send(out);
+            control.send_state(self.view, out);
         }
         results
+    }
+
+    /// Several writes in order, all or none: packets see all of them or none, and so do other control threads. Gives the
+    /// handle of each entry.
+    ///
+    /// # Errors
+    /// The position of the first write that was refused, and why; then nothing has changed. More than 16,384 writes
+    /// ([`MAX_PENDING`]) are refused at the position of the first too many: engines apply them without looking for
+    /// packets in between.
+    pub fn write_all(&self, writes: Vec<TableWrite>) -> std::result::Result<Vec<u64>, (usize, ControlError)> {
+        if writes.len() > MAX_PENDING {
+            let why = format!("{} writes at once: {MAX_PENDING} are the most", writes.len());
+            return Err((MAX_PENDING, ControlError::new(ErrorKind::Other, why)));
+        }
+        let now_us = self.time_us();
+        let mut control = self.lock_for_store().map_err(|error| (0, error))?;
+        let store = control.store_mut(self.view).map_err(|error| (0, error))?;
+        let (mut handles, mut out) = (Vec::with_capacity(writes.len()), Vec::with_capacity(writes.len()));
+        let mut done = Vec::with_capacity(writes.len());
+        for (at, write) in writes.into_iter().enumerate() {
+            match apply_undoably(store, write, now_us, &mut out) {
+                Ok((handle, undo)) => {
+                    handles.push(handle);
+                    done.push(undo);
+                }
+                Err(error) => {
+                    store.undo(done);
+                    return Err((at, error));
+                }
+            }
+        }
+        control.send_state(self.view, out);
+        Ok(handles)
     }
 
     /// Set an entry's idle time-out, 0 for none; it begins now.
@@ -217,12 +304,31 @@ impl Switch {
         self.read_store(|store| store.num_entries(t))
     }
 
-    /// All entries, by their handles' indices.
+    /// All entries, by their handles' indices. A table of more than 4,096 places is read in pieces, so that others need
+    /// not wait: of writes meanwhile some may be seen and some not.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidTableName`].
+    /// [`ErrorKind::InvalidTableName`], also when the program is swapped meanwhile.
     pub fn entries(&self, t: TableId) -> Result<Vec<Entry>> {
-        self.read_store(|store| store.entries(t))
+        let (program, total) =
+            self.read_store(|store| Ok((Arc::clone(store.program()), store.num_entries(t)?)))?;
+        let table = &program.tables[t.at()];
+        let mut entries = Vec::with_capacity(total);
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let some;
+            (some, next) = self.read_store(|store| {
+                if !Arc::ptr_eq(store.program(), &program) {
+                    return Err(ControlError::new(
+                        ErrorKind::InvalidTableName,
+                        format!("the program was swapped while table '{}' was read", table.name),
+                    ));
+                }
+                store.copy_entries(t, from, ENTRIES_CHUNK)
+            })?;
+            entries.extend(some.unpack(&program, table));
+        }
+        Ok(entries)
     }
 
     /// One entry.
@@ -273,8 +379,8 @@ impl Switch {
         let mut ages = Vec::with_capacity(asked.len());
         for some in asked.chunks(CHUNK as usize) {
             let indices: Arc<[u32]> = some.iter().map(|(_, index, _)| *index).collect();
-            let hits = self.ask_all(move |_| {
-                Ok(move |replica: &mut dyn Replica| read::last_hits(replica.state(), t, &indices))
+            let hits = self.ask_state(move |_| {
+                Ok(move |state: Option<&mut ProgramState>| read::last_hits(state, t, &indices))
             })?;
             for (at, (handle, _, since_us)) in some.iter().enumerate() {
                 let hit_us = hits.iter().filter_map(|hits| hits.get(at)).copied().max().unwrap_or(0);
@@ -289,11 +395,11 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `CountersDisabled`, `InvalidHandle`, `ExpiredHandle`, `Unavailable`.
     pub fn read_direct_counter(&self, t: TableId, handle: u64) -> Result<CounterValue> {
-        let values = self.ask_all(|control: &Control| {
-            let store = control.store()?;
+        let values = self.ask_state(|control: &Control| {
+            let store = control.store(self.view)?;
             store.check_direct_counter(t)?;
             let index = store.index(t, handle)?;
-            Ok(move |replica: &mut dyn Replica| read::direct_counters(replica.state(), t, &[index]))
+            Ok(move |state: Option<&mut ProgramState>| read::direct_counters(state, t, &[index]))
         })?;
         Ok(values.iter().flatten().copied().sum())
     }
@@ -310,8 +416,8 @@ impl Switch {
         let mut counters = Vec::with_capacity(handles.len());
         for some in handles.chunks(CHUNK as usize) {
             let indices: Arc<[u32]> = some.iter().map(|(_, index)| *index).collect();
-            let values = self.ask_all(move |_| {
-                Ok(move |replica: &mut dyn Replica| read::direct_counters(replica.state(), t, &indices))
+            let values = self.ask_state(move |_| {
+                Ok(move |state: Option<&mut ProgramState>| read::direct_counters(state, t, &indices))
             })?;
             for (at, (handle, _)) in some.iter().enumerate() {
                 counters.push((*handle, values.iter().filter_map(|values| values.get(at)).copied().sum()));
@@ -325,11 +431,11 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `CountersDisabled`, `InvalidHandle`, `ExpiredHandle`.
     pub fn write_direct_counter(&self, t: TableId, handle: u64, value: CounterValue) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let store = control.store()?;
+        let mut control = self.lock_for_store()?;
+        let store = control.store(self.view)?;
         store.check_direct_counter(t)?;
         let handle = store.index(t, handle)?;
-        control.send_shares(value, |value| StateWrite::DirectCounter { table: t, handle, value });
+        control.send_shares(self.view, value, |value| StateWrite::DirectCounter { table: t, handle, value });
         Ok(())
     }
 
@@ -338,16 +444,19 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::CountersDisabled`].
     pub fn reset_direct_counters(&self, t: TableId) -> Result<()> {
-        let mut control = self.lock_for_write()?;
-        let store = control.store()?;
+        let mut control = self.lock_for_store()?;
+        let store = control.store(self.view)?;
         store.check_direct_counter(t)?;
         let records = store.places(t)?;
         let pieces = (0..records).step_by(PIECE as usize);
-        control.send_in_pieces(pieces.map(|from| StateWrite::ResetDirectCounters {
-            table: t,
-            from: from as u32,
-            count: PIECE as u32,
-        }));
+        control.send_in_pieces(
+            self.view,
+            pieces.map(|from| StateWrite::ResetDirectCounters {
+                table: t,
+                from: from as u32,
+                count: PIECE as u32,
+            }),
+        );
         Ok(())
     }
 

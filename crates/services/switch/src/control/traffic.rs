@@ -2,6 +2,7 @@
 //! control plane.
 
 use super::link::Replica;
+use super::programs::View;
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, ErrorKind, McDump, MirrorSession, PortInfo};
 use crate::pre::PreWrite;
@@ -29,8 +30,9 @@ fn check_session(id: u32) -> Result<()> {
     ))
 }
 
+/// Digests come from the running program, while another is staged too (so it is in bmv2).
 fn check_list(control: &Control, list: u32) -> Result<()> {
-    let lists = &control.store()?.program().learn_lists;
+    let lists = &control.store(View::Running)?.program().learn_lists;
     if lists.iter().any(|l| l.id == list) {
         return Ok(());
     }
@@ -38,6 +40,23 @@ fn check_list(control: &Control, list: u32) -> Result<()> {
         ErrorKind::InvalidLearnList,
         format!("the program has no learn list with number {list}"),
     ))
+}
+
+/// Remember a digest setting in the place of the one it follows, and send it.
+fn set_digest(
+    control: &mut Control,
+    list: u32,
+    write: Write,
+    out: &mut Vec<Write>,
+    is_old: impl Fn(&Write) -> bool,
+) -> Result<()> {
+    check_list(control, list)?;
+    if let Some(running) = &mut control.running {
+        running.digests.retain(|old| !is_old(old));
+        running.digests.push(write.clone());
+    }
+    out.push(write);
+    Ok(())
 }
 
 /// Whether a later queue setting covers all that an earlier one set.
@@ -224,12 +243,8 @@ impl Switch {
     /// [`ErrorKind::InvalidLearnList`].
     pub fn set_digest_timeout(&self, list: u32, timeout_ms: u32) -> Result<()> {
         self.write(|control, out| {
-            check_list(control, list)?;
-            control.digests.retain(|w| !matches!(w, Write::DigestTimeout { list: l, .. } if *l == list));
-            let write = Write::DigestTimeout { list, timeout_ms };
-            control.digests.push(write.clone());
-            out.push(write);
-            Ok(())
+            let is_old = |w: &Write| matches!(w, Write::DigestTimeout { list: l, .. } if *l == list);
+            set_digest(control, list, Write::DigestTimeout { list, timeout_ms }, out, is_old)
         })
     }
 
@@ -239,12 +254,8 @@ impl Switch {
     /// [`ErrorKind::InvalidLearnList`].
     pub fn set_digest_max_samples(&self, list: u32, samples: usize) -> Result<()> {
         self.write(|control, out| {
-            check_list(control, list)?;
-            control.digests.retain(|w| !matches!(w, Write::DigestMaxSamples { list: l, .. } if *l == list));
-            let write = Write::DigestMaxSamples { list, samples };
-            control.digests.push(write.clone());
-            out.push(write);
-            Ok(())
+            let is_old = |w: &Write| matches!(w, Write::DigestMaxSamples { list: l, .. } if *l == list);
+            set_digest(control, list, Write::DigestMaxSamples { list, samples }, out, is_old)
         })
     }
 
@@ -308,7 +319,7 @@ impl Switch {
 
     /// The ports by number, their counters summed over all engines. None when no engine answers.
     pub fn ports(&self) -> Vec<PortInfo> {
-        let engines = self.ask_all(|_| Ok(|replica: &mut dyn Replica| replica.ports())).unwrap_or_default();
+        let engines = self.ask_all(|replica: &mut dyn Replica| replica.ports()).unwrap_or_default();
         let mut ports: BTreeMap<u32, PortInfo> = BTreeMap::new();
         for info in engines.into_iter().flatten() {
             match ports.get_mut(&info.port) {
@@ -340,19 +351,17 @@ impl Switch {
 
     /// Each reason for which packets or notifications were dropped, with how many, summed over all engines.
     pub fn drops(&self) -> Vec<(String, u64)> {
-        let asked = self.ask_all(|_| {
-            Ok(|replica: &mut dyn Replica| {
-                let mut drops = Vec::new();
-                replica.drops(&mut |reason, count| drops.push((reason.to_owned(), count)));
-                drops
-            })
+        let asked = self.ask_all(|replica: &mut dyn Replica| {
+            let mut drops = Vec::new();
+            replica.drops(&mut |reason, count| drops.push((reason.to_owned(), count)));
+            drops
         });
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for (reason, count) in asked.unwrap_or_default().into_iter().flatten() {
             *sums.entry(reason).or_default() += count;
         }
         let control = self.lock();
-        let refused = control.links.iter().map(|link| link.refused()).sum();
+        let refused = control.refused + control.links.iter().map(|link| link.refused()).sum::<u64>();
         for (reason, count) in
             [("notification_lost", control.subscribers.lost()), ("write_refused_by_replica", refused)]
         {

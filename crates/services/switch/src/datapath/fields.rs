@@ -1,7 +1,8 @@
 //! The metadata fields through which a target and a program talk: found by name once, then a word and a mask.
 
-use barewire_p4::ir::Program;
+use barewire_p4::ir::{FieldId, FieldRef, KeySource, ListItem, Node, ParserOp, Program};
 use barewire_p4::phv::{Layout, Phv, Place};
+use std::collections::BTreeSet;
 
 /// A metadata field of at most 64 bits. An absent one reads 0 and ignores writes.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +64,57 @@ impl Meta {
     }
 }
 
+/// Everything of a program that may read a metadata field: what none of it reads, a target need not write.
+struct Readers {
+    fields: BTreeSet<FieldId>,
+}
+
+impl Readers {
+    fn of(program: &Program) -> Readers {
+        let mut fields = BTreeSet::new();
+        let mut add = |field: &FieldRef| {
+            fields.extend(field.fixed());
+        };
+        program.actions.iter().flat_map(|a| &a.body).for_each(|stmt| stmt.fields_read(&mut add));
+        program.deparsers.iter().flat_map(|d| &d.stmts).for_each(|stmt| stmt.fields_read(&mut add));
+        for state in program.parsers.iter().flat_map(|p| &p.states) {
+            state.key.iter().for_each(|(expr, _)| expr.fields_read(&mut add));
+            for op in &state.ops {
+                match op {
+                    ParserOp::ExtractVarbit { bits, .. } | ParserOp::Advance { bits } => bits.fields_read(&mut add),
+                    ParserOp::Verify { condition, error } => {
+                        condition.fields_read(&mut add);
+                        error.fields_read(&mut add);
+                    }
+                    ParserOp::Stmt(stmt) => stmt.fields_read(&mut add),
+                    _ => {}
+                }
+            }
+        }
+        for node in program.pipelines.iter().flat_map(|p| &p.nodes) {
+            if let Node::If { condition, .. } = node {
+                condition.fields_read(&mut add);
+            }
+        }
+        for key in program.tables.iter().flat_map(|t| &t.key) {
+            if let KeySource::Field(field) = &key.source {
+                add(field);
+            }
+        }
+        let selectors = program.profiles.iter().filter_map(|p| p.selector.as_ref()).flat_map(|s| &s.input);
+        let inputs = program.calculations.iter().flat_map(|c| &c.input).chain(selectors);
+        let learned = program.learn_lists.iter().flat_map(|l| &l.items).map(|(input, _)| input);
+        inputs.chain(learned).for_each(|input| input.fields_read(&mut add));
+        program.checksums.iter().filter_map(|c| c.condition.as_ref()).for_each(|c| c.fields_read(&mut add));
+        for item in program.field_lists.iter().flat_map(|l| &l.items) {
+            if let ListItem::Field(field) = item {
+                add(field);
+            }
+        }
+        Readers { fields }
+    }
+}
+
 /// v1model's and P4_14's intrinsic metadata. The queueing fields are used all or none, as in bmv2.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
@@ -120,6 +172,32 @@ impl V1Fields {
         fields.queueing = [fields.enq_timestamp, fields.enq_qdepth, fields.deq_timedelta, fields.deq_qdepth]
             .iter()
             .all(Meta::is_present);
+        let readers = Readers::of(program);
+        let read = |header: &str, name: &str| {
+            let plain = program.plain_field(header, name);
+            let found = plain.or_else(|| program.plain_field("standard_metadata", name));
+            found.is_some_and(|id| readers.fields.contains(&id))
+        };
+        for (meta, name) in [
+            (&mut fields.packet_length, "packet_length"),
+            (&mut fields.instance_type, "instance_type"),
+            (&mut fields.parser_error, "parser_error"),
+            (&mut fields.checksum_error, "checksum_error"),
+        ] {
+            if !read("standard_metadata", name) {
+                *meta = Meta::ABSENT;
+            }
+        }
+        for (meta, name) in [
+            (&mut fields.ingress_global_timestamp, "ingress_global_timestamp"),
+            (&mut fields.egress_global_timestamp, "egress_global_timestamp"),
+        ] {
+            if !read("intrinsic_metadata", name) {
+                *meta = Meta::ABSENT;
+            }
+        }
+        let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "qid"];
+        fields.queueing &= queueing.iter().any(|name| read("queueing_metadata", name));
         fields
     }
 }

@@ -134,8 +134,6 @@ struct Stages {
     egress: usize,
     ingress_deparser: usize,
     egress_deparser: usize,
-    /// The egress pipeline reads `packet_length`, and headers may have come or gone by then.
-    track_length: bool,
 }
 
 impl Stages {
@@ -151,7 +149,6 @@ impl Stages {
             egress: pipeline("egress"),
             ingress_deparser: deparser("ingress_deparser"),
             egress_deparser: deparser("egress_deparser"),
-            track_length: v1model::egress_reads_length(program),
         }
     }
 }
@@ -301,7 +298,9 @@ impl Datapath {
             }
             self.run_copies(out);
         }
-        while let Some(job) = self.queues.pop(now) {
+        // No more than wait now: what egress clones into queues again must not keep the ports waiting.
+        for _ in 0..self.queues.waiting() {
+            let Some(job) = self.queues.pop(now) else { break };
             served += 1;
             self.made = 0;
             self.egress_of(job, out);
@@ -414,11 +413,11 @@ impl Datapath {
     /// Copy a field list's fields from the current vector to another.
     fn copy_fields(&self, list: &FieldList, to: &mut Phv) {
         for item in &list.items {
-            if let ListItem::Field(field) = item {
-                if let Some(id) = field.fixed() {
-                    let value = self.phv.field(&self.layout, id);
-                    to.set_field(&self.layout, id, &value);
-                }
+            if let ListItem::Field(field) = item
+                && let Some(id) = field.fixed()
+            {
+                let value = self.phv.field(&self.layout, id);
+                to.set_field(&self.layout, id, &value);
             }
         }
     }

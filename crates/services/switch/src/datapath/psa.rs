@@ -79,7 +79,7 @@ impl Datapath {
         fields.e_class_of_service.set(&mut self.phv, class);
         fields.ep_packet_path.set(&mut self.phv, path::NORMAL_UNICAST);
         let port = fields.o_egress_port.get(&self.phv) as u32;
-        if self.queues.may_wait() {
+        if self.queues.must_wait(port, 0) {
             let phv = self.copy();
             if self.queues.push(port, 0, EgressJob { frame, phv, port, priority: 0, from: 0 }).is_err() {
                 self.drop(DropReason::QueueFull);
@@ -133,16 +133,18 @@ impl Datapath {
         let Some(session) = self.mirrors.get(&session).cloned() else {
             return self.drop(DropReason::NoReplica);
         };
-        let MirrorSession { egress_port, multicast_group, truncate_bytes } = session;
+        let MirrorSession { egress_port, multicast_group, truncate_bytes, class_of_service } = session;
+        let class = u64::from(class_of_service);
         let Some(mut copy) = self.clone_frame(frame) else { return };
         if truncate_bytes != 0 && (truncate_bytes as usize) < copy.len() {
             let _shorter = copy.set_len(truncate_bytes as usize);
         }
         let mut phv = self.blank(copy.len());
         fields.ep_packet_path.set(&mut phv, how);
+        fields.e_class_of_service.set(&mut phv, class);
         if let Some(group) = multicast_group {
             let kept = std::mem::replace(&mut self.phv, phv);
-            self.psa_multicast(fields, group, how, 0, &copy);
+            self.psa_multicast(fields, group, how, class, &copy);
             phv = std::mem::replace(&mut self.phv, kept);
         }
         match egress_port {
@@ -165,7 +167,7 @@ impl Datapath {
 
     fn psa_queue_copy(&mut self, port: u32, frame: Frame, phv: Phv) {
         let job = EgressJob { frame, phv, port, priority: 0, from: 0 };
-        if self.queues.may_wait() {
+        if self.queues.must_wait(port, 0) {
             if self.queues.push(port, 0, job).is_err() {
                 self.drop(DropReason::QueueFull);
             }

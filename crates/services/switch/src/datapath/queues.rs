@@ -72,7 +72,7 @@ impl Queues {
 
     /// Set a rate in packets a second (0 for none): of one port or all, of one priority or all.
     pub fn set_rate(&mut self, port: Option<u32>, priority: Option<usize>, rate_pps: u64) {
-        let gap_ns = if rate_pps == 0 { 0 } else { (1_000_000_000 / rate_pps).max(1) };
+        let gap_ns = 1_000_000_000_u64.checked_div(rate_pps).map_or(0, |gap| gap.max(1));
         self.each(port, priority, |_, gap| *gap = gap_ns);
         self.any_rate = self.defaults.iter().any(|d| d.1 != 0)
             || self.ports.iter().any(|p| p.queues.iter().any(|q| q.gap_ns != 0));
@@ -117,8 +117,26 @@ impl Queues {
 
     /// Whether any rate is set: while none is, nothing ever has to wait.
     #[inline]
-    pub fn may_wait(&self) -> bool {
+    fn may_wait(&self) -> bool {
         self.any_rate || self.queued > 0
+    }
+
+    /// Whether a packet for this queue has to go through it: its rate is limited, or others wait in it.
+    #[inline]
+    pub fn must_wait(&self, port: u32, priority: usize) -> bool {
+        self.may_wait() && self.is_slow(port, priority)
+    }
+
+    fn is_slow(&self, port: u32, priority: usize) -> bool {
+        match self.ports.iter().find(|p| p.port == port) {
+            Some(port) => port.queues.get(priority).is_some_and(|q| q.gap_ns > 0 || !q.waiting.is_empty()),
+            None => self.defaults.get(priority).is_some_and(|&(_, gap_ns)| gap_ns > 0),
+        }
+    }
+
+    /// Packets waiting in all queues.
+    pub fn waiting(&self) -> usize {
+        self.queued
     }
 
     /// Packets waiting in one queue.

@@ -5,7 +5,6 @@ use super::{Datapath, EgressJob, Output};
 use barewire_base::DropReason;
 use barewire_frame::Frame;
 use barewire_p4::engine::Engine;
-use barewire_p4::ir::{FieldRef, KeySource, Node, Program, Stmt};
 use barewire_p4::phv::{Phv, slot};
 
 /// Values of `standard_metadata.instance_type`.
@@ -35,8 +34,6 @@ impl Datapath {
         fields.parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
         let wrong = self.phv.slot(slot::CHECKSUM_ERROR) != 0;
         fields.checksum_error.set(&mut self.phv, u64::from(wrong));
-        let headers = if self.stages.track_length { self.header_bytes() } else { 0 };
-        self.phv.set_slot(slot::TARGET, headers);
 
         self.exec.run(self.stages.ingress, &mut self.phv, frame.data(), &mut self.state);
         if self.phv.slot(slot::ASSERT) != 0 {
@@ -133,8 +130,13 @@ impl Datapath {
         session: &crate::control::MirrorSession,
         from: u32,
         frame: Frame,
-        phv: Phv,
+        mut phv: Phv,
     ) {
+        if session.class_of_service != 0 {
+            // A class beyond the last queue has the last: a clone is not lost for it.
+            let last = self.queues.priorities() as u64 - 1;
+            fields.priority.set(&mut phv, u64::from(session.class_of_service).min(last));
+        }
         if let Some(group) = session.multicast_group {
             let kept = std::mem::replace(&mut self.phv, phv);
             self.v1_multicast(fields, group, from, &frame);
@@ -170,7 +172,7 @@ impl Datapath {
         }
         self.stamp_enqueue(fields, &mut phv, port, priority);
         let job = EgressJob { frame, phv, port, priority, from };
-        if self.queues.may_wait() {
+        if self.queues.must_wait(port, priority) {
             if self.queues.push(port, priority, job).is_err() {
                 self.drop(DropReason::QueueFull);
             }
@@ -199,7 +201,7 @@ impl Datapath {
             fields.enq_timestamp.set(&mut self.phv, now_us);
             fields.enq_qdepth.set(&mut self.phv, self.queues.len(port, priority) as u64);
         }
-        if self.queues.may_wait() {
+        if self.queues.must_wait(port, priority) {
             let phv = self.copy();
             if self.queues.push(port, priority, EgressJob { frame, phv, port, priority, from }).is_err() {
                 self.drop(DropReason::QueueFull);
@@ -229,10 +231,7 @@ impl Datapath {
         fields.egress_port.set(&mut self.phv, u64::from(port));
         // Not the drop port: from here on only a program that says so drops.
         fields.egress_spec.set(&mut self.phv, u64::from(drop_port) + 1);
-        let mut len = self.phv.slot(slot::PACKET_LEN);
-        if self.stages.track_length {
-            len = (len + self.header_bytes()).saturating_sub(self.phv.slot(slot::TARGET));
-        }
+        let len = self.phv.slot(slot::PACKET_LEN).wrapping_add(self.phv.slot(slot::GROWTH));
         fields.packet_length.set(&mut self.phv, len);
 
         self.exec.run(self.stages.egress, &mut self.phv, frame.data(), &mut self.state);
@@ -249,8 +248,12 @@ impl Datapath {
         if fields.egress_spec.get(&self.phv) == u64::from(drop_port) {
             return self.drop(DropReason::ProgramDrop);
         }
-        let Some(frame) = self.deparse(self.stages.egress_deparser, frame) else { return };
         let recirculate = self.phv.slot(slot::RECIRCULATE);
+        if recirculate != 0 {
+            // bmv2 cuts packets when they leave, and this one stays.
+            self.phv.set_slot(slot::TRUNCATE, 0);
+        }
+        let Some(frame) = self.deparse(self.stages.egress_deparser, frame) else { return };
         if recirculate != 0 {
             let mut phv = self.blank(frame.len());
             if let Some(list) = self.requested_list(recirculate, 2) {
@@ -292,58 +295,4 @@ impl Datapath {
         };
         self.drop(reason);
     }
-
-    /// Bytes of all valid headers.
-    fn header_bytes(&self) -> u64 {
-        let mut bytes = 0;
-        for (place, header) in self.layout.headers.iter().zip(&self.prepared.program.headers) {
-            if !header.metadata && self.phv.byte(place.valid_byte as usize) != 0 {
-                let mut bits = u64::from(place.fixed_bits);
-                for field in &place.fields {
-                    if let barewire_p4::phv::Place::Varbit { len_word, .. } = field {
-                        bits += self.phv.words()[*len_word as usize];
-                    }
-                }
-                bytes += bits / 8;
-            }
-        }
-        bytes
-    }
-}
-
-/// Whether egress may read `standard_metadata.packet_length` (its tables' keys, its conditions, any action at all:
-/// actions are shared) in a program that adds or removes headers. If not, the length need not be kept up to date.
-pub fn egress_reads_length(program: &Program) -> bool {
-    let Some(length) = program.plain_field("standard_metadata", "packet_length") else { return false };
-    let changes = program.actions.iter().flat_map(|a| &a.body).any(|stmt| {
-        matches!(
-            stmt,
-            Stmt::SetValid(_)
-                | Stmt::SetInvalid(_)
-                | Stmt::CopyHeader { .. }
-                | Stmt::CopyUnion { .. }
-                | Stmt::CopyStack { .. }
-                | Stmt::CopyUnionStack { .. }
-                | Stmt::Push { .. }
-                | Stmt::Pop { .. }
-                | Stmt::PushUnions { .. }
-                | Stmt::PopUnions { .. }
-        )
-    });
-    if !changes {
-        return false;
-    }
-    let is_length = |field: &FieldRef| field.fixed() == Some(length);
-    let keys = program.tables.iter().flat_map(|t| &t.key);
-    let in_keys = keys.into_iter().any(|k| matches!(&k.source, KeySource::Field(field) if is_length(field)));
-    let mut read = false;
-    let mut look = |field: &FieldRef| read |= is_length(field);
-    program.actions.iter().flat_map(|a| &a.body).for_each(|stmt| stmt.fields_read(&mut look));
-    for node in program.pipelines.iter().flat_map(|p| &p.nodes) {
-        if let Node::If { condition, .. } = node {
-            condition.fields_read(&mut look);
-        }
-    }
-    program.calculations.iter().flat_map(|c| &c.input).for_each(|input| input.fields_read(&mut look));
-    in_keys || read
 }

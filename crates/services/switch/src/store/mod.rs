@@ -11,12 +11,15 @@ mod json;
 mod profile;
 pub(crate) mod read;
 mod table;
+mod undo;
 mod write;
 
 pub use encode::has_priority;
 pub(crate) use json::SavedStore;
 pub use profile::{MAX_GROUP_WEIGHT, MAX_MEMBERS};
+pub(crate) use table::PackedEntries;
 pub use table::{MAX_ENTRIES, handle_of};
+pub(crate) use undo::Undo;
 pub use write::{StateWrite, Write};
 
 use crate::control::{ControlError, Entry, ErrorKind, Group, Member, MeterRate, NewEntry};
@@ -423,6 +426,24 @@ impl Store {
     pub fn entries(&self, id: TableId) -> Result<Vec<Entry>> {
         let (table, store) = self.table(id)?;
         Ok(store.indices().map(|index| store.entry(&self.program, table, index)).collect())
+    }
+
+    /// The entries of some places as they are kept, from this index on; and where to go on, if there are more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidTableName`].
+    pub(crate) fn copy_entries(
+        &self,
+        id: TableId,
+        from: u32,
+        places: u32,
+    ) -> Result<(PackedEntries, Option<u32>)> {
+        Ok(self.table(id)?.1.copy(from, places))
+    }
+
+    /// Idle time-outs begin now.
+    pub(crate) fn restart_ages(&mut self, now_us: u64) {
+        self.tables.iter_mut().for_each(|table| table.restart_ages(now_us));
     }
 
     /// One entry.

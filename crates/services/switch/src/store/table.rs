@@ -67,7 +67,7 @@ impl Packed {
 }
 
 #[derive(Debug, Clone)]
-struct Slot {
+pub(crate) struct Slot {
     used: bool,
     /// How many entries this slot has had before.
     version: u32,
@@ -82,6 +82,35 @@ struct Slot {
     key: Box<[u8]>,
     action: Packed,
     cookie: Box<[u8]>,
+}
+
+/// Some entries as they are kept: to be copied under a lock, and unpacked without it.
+#[derive(Debug)]
+pub(crate) struct PackedEntries(Vec<(u32, Slot)>);
+
+impl PackedEntries {
+    /// Unpack them; the table is the one they are of.
+    pub(crate) fn unpack(self, program: &Program, table: &Table) -> impl Iterator<Item = Entry> {
+        self.0.into_iter().map(move |(index, slot)| slot.entry(program, table, index))
+    }
+}
+
+/// An entry before it is changed or taken out, with the rates of its meter.
+#[derive(Debug)]
+pub(crate) struct Before(Slot, Option<Vec<MeterRate>>);
+
+impl Slot {
+    fn entry(&self, program: &Program, table: &Table, index: u32) -> Entry {
+        Entry {
+            handle: handle_of(index, self.version),
+            key: decode_key(table, &self.key),
+            priority: self.priority,
+            action: self.action.unpack(program),
+            ttl_ms: self.ttl_ms,
+            is_const: self.is_const,
+            cookie: self.cookie.to_vec(),
+        }
+    }
 }
 
 /// What [`TableStore::insert`] stores.
@@ -384,15 +413,64 @@ impl TableStore {
     }
 
     pub(super) fn entry(&self, program: &Program, table: &Table, index: u32) -> Entry {
-        let slot = &self.slots[index as usize];
-        Entry {
-            handle: handle_of(index, slot.version),
-            key: decode_key(table, &slot.key),
-            priority: slot.priority,
-            action: slot.action.unpack(program),
-            ttl_ms: slot.ttl_ms,
-            is_const: slot.is_const,
-            cookie: slot.cookie.to_vec(),
+        self.slots[index as usize].entry(program, table, index)
+    }
+
+    /// The entries of some places, from this one on; and where to go on, if there are more.
+    pub(super) fn copy(&self, from: u32, places: u32) -> (PackedEntries, Option<u32>) {
+        let to = from.saturating_add(places).min(self.slots.len() as u32);
+        let some = self.slots.get(from as usize..to as usize).unwrap_or_default();
+        let used = (from..).zip(some).filter(|(_, slot)| slot.used);
+        let copies = used.map(|(index, slot)| (index, slot.clone())).collect();
+        (PackedEntries(copies), ((to as usize) < self.slots.len()).then_some(to))
+    }
+
+    /// Idle time-outs begin now.
+    pub(super) fn restart_ages(&mut self, now_us: u64) {
+        for index in &self.ageing {
+            self.slots[*index as usize].since_us = now_us;
         }
+    }
+
+    /// An entry as it is now, for [`TableStore::put_back`].
+    pub(super) fn before(&self, index: u32) -> Before {
+        Before(self.slots[index as usize].clone(), self.direct_rates.get(&index).cloned())
+    }
+
+    /// Make an entry as it was before; gives what it did after, if it was there, and what it does now. Which places are
+    /// free has to be found anew when it was not there ([`TableStore::collect_free`]).
+    pub(super) fn put_back(&mut self, index: u32, before: Before) -> (Option<Packed>, Packed) {
+        let Before(old, rates) = before;
+        let action = old.action.clone();
+        let slot = &mut self.slots[index as usize];
+        if slot.used {
+            let (ttl_ms, since_us) = (old.ttl_ms, old.since_us);
+            slot.cookie = old.cookie;
+            let after = std::mem::replace(&mut slot.action, old.action);
+            self.set_ttl(index, ttl_ms, since_us);
+            return (Some(after), action);
+        }
+        let new = NewSlot {
+            key: old.key,
+            priority: old.priority,
+            action: old.action,
+            ttl_ms: old.ttl_ms,
+            since_us: old.since_us,
+            is_const: old.is_const,
+            cookie: old.cookie,
+        };
+        self.fill(index, Some(old.version), old.hash, new);
+        if let Some(rates) = rates {
+            self.direct_rates.insert(index, rates);
+        }
+        (None, action)
+    }
+
+    /// Take out an entry that was just added, as if it never had been; gives what it did.
+    pub(super) fn take_back(&mut self, index: u32) -> Packed {
+        let version = self.slots[index as usize].version;
+        let action = self.remove(index);
+        self.slots[index as usize].version = version;
+        action
     }
 }

@@ -11,6 +11,7 @@ use barewire_switch::prepared::{EngineKind, Prepared, prepare};
 use barewire_switch::server::ServerConfig;
 use num_bigint::BigUint;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub const ROUTER: &str = include_str!("../../../../../programs/simple_router.json");
@@ -109,7 +110,7 @@ impl Wire {
 
     /// Send a packet, waiting for room.
     pub fn send_now(&mut self, bytes: &[u8]) {
-        let mut patience = Patience::new();
+        let patience = Patience::new();
         while !self.send(bytes) {
             patience.wait("the wire is full");
         }
@@ -135,7 +136,7 @@ impl Wire {
 
     /// The next packet, which must come.
     pub fn next(&mut self) -> Vec<u8> {
-        let mut patience = Patience::new();
+        let patience = Patience::new();
         loop {
             self.port.rx_burst(now(), &mut self.rx).expect("the switch is there");
             if let Some(frame) = self.rx.pop() {
@@ -165,6 +166,15 @@ impl Patience {
     pub fn wait(&self, why: &str) {
         assert!(now() < self.until, "{why}, for {PATIENCE:?}");
         std::thread::yield_now();
+    }
+}
+
+/// Stops the others when one ends, however it ends.
+pub struct StopAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -76,8 +76,9 @@ impl Installed {
         let log = folder.join("simple_switch.log");
         let file = File::create(&log).map_err(SwitchError::io("making a log"))?;
         let again = file.try_clone().map_err(SwitchError::io("making a log"))?;
-        // It watches its ports in /sys/class/net, which must be that of its namespace.
-        let script = "mount -t sysfs none /sys && exec \"$@\"";
+        // It watches its ports in /sys/class/net, which must be that of its namespace. It goes with us, however we go.
+        let script = "mount -t sysfs none /sys && \
+                      if command -v setpriv > /dev/null; then exec setpriv --pdeathsig TERM \"$@\"; else exec \"$@\"; fi";
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, "sh"]).arg(&self.switch).args(options);
         command.args(["--thrift-port", &THRIFT_PORT.to_string(), "--log-level", "off"]);

@@ -194,6 +194,7 @@ pub fn ratios(rows: &[SwitchRow]) -> String {
                 let what = if other.recorded.is_some() { "recorded " } else { "" };
                 let entries = match (ours.offloads, ours.entries) {
                     (None, Some(n)) => format!(", {n} entries"),
+                    (Some(true), _) => ", offloads on".to_owned(),
                     _ => String::new(),
                 };
                 let _ = writeln!(

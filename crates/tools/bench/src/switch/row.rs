@@ -182,8 +182,7 @@ impl SwitchRow {
         let of = |figure: fn(&SwitchRun) -> Option<f64>| median(runs.iter().filter_map(figure));
         let whole = |value: Option<f64>| value.map(|v| v.round());
         self.rate_pps = whole(of(|r| r.rate_pps));
-        self.ns_per_packet =
-            of(|r| r.rate_pps.filter(|&pps| pps > 0.0).map(|pps| 1e9 / pps)).map(|ns| rounded(ns, 0.01));
+        self.ns_per_packet = self.rate_pps.filter(|&pps| pps > 0.0).map(|pps| rounded(1e9 / pps, 0.01));
         self.loop_rate_pps = whole(of(|r| r.loop_rate_pps));
         self.tcp_mbps = of(|r| r.tcp_mbps).map(|v| rounded(v, 0.1));
         self.iperf_mbps = of(|r| r.iperf_mbps);

@@ -92,7 +92,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
     let document = document(&measured, &switches)?;
     if let Some(path) = &args.out {
-        std::fs::write(path, format!("{document}\n")).with_context(|| format!("writing {}", path.display()))?;
+        std::fs::write(path, format!("{document}\n"))
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     if args.json {
         print(&document)?;

@@ -213,7 +213,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let output = SwitchOutput::new(&fingerprint, rows);
     if let Some(path) = &args.out {
-        std::fs::write(path, output.to_json() + "\n").with_context(|| format!("writing {}", path.display()))?;
+        std::fs::write(path, output.to_json() + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     if args.json {
         print(&output.to_json())?;

@@ -39,6 +39,8 @@ fn load_new_config_file(session: &mut Session, words: &[&str]) -> Result<Answer,
     }
     session.announce("Loading new Json config");
     session.standard("bm_load_new_config", vec![text(&source)])?;
+    // From now on commands go to it: its tables are filled before it runs.
+    session.reload()?;
     Ok(Answer { json: json!({"file": words[0]}), ..Answer::silent() })
 }
 
@@ -193,7 +195,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command(
         "load_new_config_file",
         "FILE.json",
-        "load a program beside the running one; swap_configs makes it run",
+        "load a program beside the running one; commands go to it, swap_configs makes it run",
         &[],
         exactly(1),
         load_new_config_file,

@@ -35,7 +35,7 @@ fn session_add(context: &Context, args: &Args) -> Result<Value, Refusal> {
     let session = MirrorSession {
         egress_port: part(1, "port")?,
         multicast_group: part(2, "multicast group")?,
-        truncate_bytes: 0,
+        ..MirrorSession::default()
     };
     context.switch.set_mirror(number(args, 0, "mirror session")?, session)?;
     done()

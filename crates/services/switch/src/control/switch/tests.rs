@@ -15,12 +15,12 @@ use std::sync::atomic::{
 use std::thread::JoinHandle;
 
 /// A replica without a data path.
-struct Fake {
-    state: Option<Box<ProgramState>>,
+pub(in crate::control) struct Fake {
+    pub(in crate::control) state: Option<Box<ProgramState>>,
     learner: Option<Learner>,
-    prepared: Option<Arc<Prepared>>,
-    pre: Pre,
-    mirrors: HashMap<u32, MirrorSession>,
+    pub(in crate::control) prepared: Option<Arc<Prepared>>,
+    pub(in crate::control) pre: Pre,
+    pub(in crate::control) mirrors: HashMap<u32, MirrorSession>,
     queues: Vec<String>,
     ports: Vec<u32>,
     /// A port that cannot be opened.
@@ -30,7 +30,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn new(inbox: &EngineInbox) -> Fake {
+    pub(in crate::control) fn new(inbox: &EngineInbox) -> Fake {
         Fake {
             state: None,
             learner: None,
@@ -46,7 +46,7 @@ impl Fake {
     }
 
     /// The port to which a look-up of (a, b) in `EXACT` forwards; none for a miss.
-    fn look_up(&mut self, a: u64, b: u64, now_us: u64) -> Option<u64> {
+    pub(in crate::control) fn look_up(&mut self, a: u64, b: u64, now_us: u64) -> Option<u64> {
         let state = self.state.as_mut()?;
         let layout = KeyLayout::of(&program().tables[EXACT.at()]);
         let mut key = vec![0; layout.words as usize];
@@ -122,13 +122,16 @@ impl Replica for Fake {
 }
 
 /// A thread that drains an inbox until told to stop, then gives its replica back.
-struct Engine {
+pub(in crate::control) struct Engine {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(Fake, EngineInbox)>,
 }
 
 impl Engine {
-    fn spawn(switch: &Switch, setup: impl FnOnce(&mut Fake) + Send + 'static) -> Engine {
+    pub(in crate::control) fn spawn(
+        switch: &Switch,
+        setup: impl FnOnce(&mut Fake) + Send + 'static,
+    ) -> Engine {
         let mut inbox = switch.attach(Box::new(|| {}));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -150,18 +153,18 @@ impl Engine {
         Engine { stop, thread }
     }
 
-    fn stop(self) -> (Fake, EngineInbox) {
+    pub(in crate::control) fn stop(self) -> (Fake, EngineInbox) {
         self.stop.store(true, Release);
         self.thread.join().expect("the engine did not panic")
     }
 }
 
-fn prepared() -> Arc<Prepared> {
+pub(in crate::control) fn prepared() -> Arc<Prepared> {
     Arc::new(Prepared::new(program(), EngineKind::Interpreter).expect("the interpreter takes anything"))
 }
 
 /// A switch on a clock that stands still until it is moved, without a sweeper.
-fn switch_with(change: impl FnOnce(&mut SwitchConfig)) -> (Switch, Arc<AtomicU64>) {
+pub(in crate::control) fn switch_with(change: impl FnOnce(&mut SwitchConfig)) -> (Switch, Arc<AtomicU64>) {
     let clock_us = Arc::new(AtomicU64::new(0));
     let clock = Arc::clone(&clock_us);
     let mut config = SwitchConfig {
@@ -174,19 +177,19 @@ fn switch_with(change: impl FnOnce(&mut SwitchConfig)) -> (Switch, Arc<AtomicU64
     (Switch::new(config, Some(prepared())).expect("the program is good"), clock_us)
 }
 
-fn switch() -> Switch {
+pub(in crate::control) fn switch() -> Switch {
     switch_with(|_| {}).0
 }
 
-fn key(a: u64, b: u64) -> Vec<MatchParam> {
+pub(in crate::control) fn key(a: u64, b: u64) -> Vec<MatchParam> {
     vec![exact(a), exact(b)]
 }
 
-fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
+pub(in crate::control) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.expect_err("refused").kind
 }
 
-fn value(packets: u64, bytes: u64) -> CounterValue {
+pub(in crate::control) fn value(packets: u64, bytes: u64) -> CounterValue {
     CounterValue { packets, bytes }
 }
 
@@ -443,13 +446,13 @@ fn idle_entries_are_reported_once_for_each_time_out() {
     let engines = [Engine::spawn(&s, |_| {}), Engine::spawn(&s, |_| {})];
     let hit = |now_us: u64| {
         hit_us.store(now_us, Relaxed);
-        s.ask_first(move |_| {
-            Ok(move |replica: &mut dyn Replica| {
+        s.ask_first_state(move |_| {
+            Ok(move |state: Option<&mut ProgramState>| {
                 let layout = KeyLayout::of(&program().tables[EXACT.at()]);
                 let mut key = vec![0; layout.words as usize];
                 layout.put(&mut key, 0, &n(1));
                 layout.put(&mut key, 1, &n(1));
-                replica.state().map(|state| state.apply(EXACT, &key, 1, now_us, &mut || 0).hit)
+                state.map(|state| state.apply(EXACT, &key, 1, now_us, &mut || 0).hit)
             })
         })
     };
@@ -524,45 +527,6 @@ fn subscribers_never_hold_anybody_up() {
 }
 
 #[test]
-fn programs_are_swapped_only_with_leave_and_in_order() {
-    let s = switch();
-    assert_eq!(kind(s.load("{}")), ErrorKind::SwapDisabled);
-    assert_eq!(kind(s.swap()), ErrorKind::SwapDisabled);
-    assert_eq!(kind(s.commit("{")), ErrorKind::BadProgram);
-    let (s, _) = switch_with(|config| config.enable_swap = true);
-    assert_eq!(kind(s.swap()), ErrorKind::NoOngoingSwap);
-    assert_eq!(kind(s.load("nonsense")), ErrorKind::BadProgram);
-    assert!(s.info().enable_swap && s.info().engine == "interpreter");
-
-    s.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
-    s.set_default(EXACT, forward(8)).unwrap();
-    s.mc_create(5).unwrap();
-    s.set_mirror(9, MirrorSession { egress_port: Some(2), ..MirrorSession::default() }).unwrap();
-    s.set_digest_max_samples(7, 2).unwrap();
-    let engine = Engine::spawn(&s, |_| {});
-    let notes = s.subscribe(4);
-    let old = s.program().unwrap();
-
-    s.lock().staged = Some(prepared());
-    assert_eq!(kind(s.load("{}")), ErrorKind::OngoingSwap);
-    s.swap().unwrap();
-    assert_eq!(notes.try_recv(), Ok(Notification::ProgramSwapped));
-    assert!(!Arc::ptr_eq(&s.program().unwrap(), &old));
-    assert_eq!((s.num_entries(EXACT), s.default_entry(EXACT)), (Ok(0), Ok(Some(nop()))));
-    assert_eq!(s.num_entries(CONST), Ok(2), "the new program's own");
-    assert_eq!((s.mc_dump().groups.len(), s.mirrors().len()), (1, 1), "these stay");
-    assert_eq!(kind(s.swap()), ErrorKind::NoOngoingSwap);
-    s.add_entry(EXACT, key(2, 2), 0, forward(4)).unwrap();
-    s.commit_prepared(prepared()).unwrap();
-    assert_eq!((s.mc_dump().groups.len(), s.mirrors().len(), s.num_entries(EXACT)), (0, 0, Ok(0)));
-    s.add_entry(EXACT, key(3, 3), 0, forward(5)).unwrap();
-    let (mut fake, _) = engine.stop();
-    assert_eq!([fake.look_up(1, 1, 0), fake.look_up(2, 2, 0), fake.look_up(3, 3, 0)], [None, None, Some(5)]);
-    assert!(fake.mirrors.is_empty() && fake.pre.dump().groups.is_empty());
-    assert!(Arc::ptr_eq(&fake.prepared.unwrap().program, &s.program().unwrap()));
-}
-
-#[test]
 fn without_a_program_there_is_nothing_to_write_to() {
     let config = SwitchConfig { sweep_interval: Duration::ZERO, ..SwitchConfig::default() };
     let s = Switch::new(config, None).unwrap();
@@ -597,7 +561,12 @@ fn what_is_configured_is_saved_restored_and_reset() {
     s.mc_create(8).unwrap();
     s.node_associate(8, node).unwrap();
     s.set_lag(1, &[4, 5]).unwrap();
-    let mirror = MirrorSession { egress_port: None, multicast_group: Some(9), truncate_bytes: 60 };
+    let mirror = MirrorSession {
+        multicast_group: Some(9),
+        truncate_bytes: 60,
+        class_of_service: 3,
+        ..MirrorSession::default()
+    };
     s.set_mirror(32_767, mirror.clone()).unwrap();
     s.set_queue_depth(Some(1), Some(2), 5).unwrap();
     s.set_queue_depth(Some(1), None, 6).unwrap();

@@ -73,10 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     restore_state: Option<PathBuf>,
     /// Frames of each engine's pool
-    #[arg(long, default_value_t = 8192)]
+    #[arg(long, default_value_t = 16_384)]
     pool_frames: u32,
     /// Bytes of a frame, headroom included: 2048, 4096 … 65536
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, default_value_t = 4096)]
     frame_bytes: u32,
     /// Pass large TCP segments whole (GSO) through packet: ports; needs no checksum of payloads in the program
     #[arg(long)]
@@ -140,7 +140,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     server.pool.frames = args.pool_frames;
     server.pool.chunk_len = if args.gso { 65_536 } else { args.frame_bytes };
     if args.gso {
-        server.pool.frames = server.pool.frames.min(2048);
+        server.pool.frames = server.pool.frames.min(4096);
     }
     server.control.enable_swap = args.enable_swap;
     server.control.engine = args.engine.into();
