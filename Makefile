@@ -88,17 +88,25 @@ test: tools ## Everything that must hold before a commit
 
 # Verified messages over every kind of port, clean and faulty, for HOURS altogether. The first error ends it.
 SOAK := mem unix packet xdp fault+mem fault+unix fault+packet fault+xdp
-FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitter_us=200&seed=$(SEED)
 SEED ?= 1
+FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitter_us=200&seed=$(SEED)
+
+# The switch's tests under load, which take a share each: entries, programs and ports are changed at full rate under traffic.
+SWITCH_SOAK := update_under_traffic swap ports
 
 .PHONY: soak
-soak: build ## Verified messages over every port, clean and faulty, for HOURS=2
-	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK)) }'); \
+soak: build ## Messages over every port, clean and faulty, and a switch under change, for HOURS=2
+	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK)) }'); \
 	for over in $(SOAK); do \
 	    case $$over in fault+*) options='$(FAULTS)';; *) options=;; esac; \
 	    echo "soak: $$over, $$seconds s, seed $(SEED)" >&2; \
 	    $(BAREWIRE) bench msg --over $$over --options "$$options" --verify --size 8000 --window 32 --connections 4 \
 	        --runs 1 --seconds $$seconds --seed $(SEED); \
+	done; \
+	for test in $(SWITCH_SOAK); do \
+	    echo "soak: switch, $$test, $$seconds s, seed $(SEED)" >&2; \
+	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
+	        $(CARGO) test --package barewire-switch --release --quiet --test $$test -- --nocapture --test-threads 8; \
 	done
 
 .PHONY: install

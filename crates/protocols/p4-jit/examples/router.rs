@@ -3,6 +3,9 @@
 //! `cargo run --release -p barewire-p4-jit --example router -- [PROGRAM.json] [PACKETS] [ROUTES]`. The program must be
 //! bmv2's simple_router (its tables are filled by name).
 
+// A stopwatch for people, outside any protocol.
+#![allow(clippy::disallowed_methods)]
+
 use barewire_p4::engine::Engine;
 use barewire_p4::import::import;
 use barewire_p4::ir::{ActionCall, ActionId, Program, TableId};

@@ -21,7 +21,6 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// How to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +80,6 @@ pub fn compile(program: Arc<Program>) -> Result<Compiled, CompileError> {
 
 /// Compile a program.
 pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled, CompileError> {
-    let start = Instant::now();
     let plan = Plan::new(program);
     let isa = target(options)?;
     let facts = Facts::of(&plan.program, options.keep_dead);
@@ -106,7 +104,7 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     drop(entries);
     let shared = share(plan, delegates);
     let functions = compiled.into_iter().map(|function| function.report).collect();
-    let report = Report { functions, dead_fields: facts.dead_fields(), time: start.elapsed() };
+    let report = Report { functions, dead_fields: facts.dead_fields() };
     let never_modified = facts.never_modified().collect();
     let code = Code { _memory: memory, parse, run, prepare, emit, shared, report, never_modified };
     Ok(Compiled::of(Arc::new(code)))

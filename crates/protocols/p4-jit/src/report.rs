@@ -1,7 +1,6 @@
 //! What came of a compilation, for people.
 
 use std::fmt;
-use std::time::Duration;
 
 /// One compiled function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +24,6 @@ pub struct Report {
     pub functions: Vec<FunctionReport>,
     /// Metadata fields that are never read, whose writes were left out.
     pub dead_fields: usize,
-    /// How long it took.
-    pub time: Duration,
 }
 
 impl Report {
@@ -53,12 +50,6 @@ impl fmt::Display for Report {
                 writeln!(f, "  interpreted: {what}")?;
             }
         }
-        write!(
-            f,
-            "{} bytes of machine code in {:.1} ms, {} metadata fields never read",
-            self.bytes(),
-            self.time.as_secs_f64() * 1e3,
-            self.dead_fields
-        )
+        write!(f, "{} bytes of machine code, {} metadata fields never read", self.bytes(), self.dead_fields)
     }
 }

@@ -7,7 +7,6 @@ use barewire_p4_jit::Options;
 use barewire_p4_jit::differential::{Pair, packets};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 fn corpus() -> Option<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
@@ -51,7 +50,6 @@ fn all(keep_dead: bool, packets_each: u64) {
             continue;
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let start = Instant::now();
         let options = Options { keep_dead, verify: true, ..Options::default() };
         let mut pair = match Pair::new(Arc::new(program), options) {
             Ok(pair) => pair,
@@ -60,13 +58,6 @@ fn all(keep_dead: bool, packets_each: u64) {
                 continue;
             }
         };
-        if start.elapsed().as_millis() > 300 {
-            eprintln!(
-                "{name}: {} ms, {} bytes",
-                start.elapsed().as_millis(),
-                pair.compiled().report().bytes()
-            );
-        }
         compiled += 1;
         pair.watch();
         for function in &pair.compiled().report().functions {

@@ -269,7 +269,8 @@ impl TableState {
     #[inline]
     pub fn find1(&mut self, k0: u64) -> &mut [u64] {
         // Short keys stand in the upper bytes of their word.
-        let slot = &mut self.recent[((k0 ^ k0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % RECENT];
+        let slot =
+            &mut self.recent[((k0 ^ k0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % RECENT];
         if slot.key == k0 && slot.record != 0 {
             return self.slab.get_mut(slot.record);
         }

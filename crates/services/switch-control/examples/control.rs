@@ -8,11 +8,14 @@ use barewire_port::{Port, PortUri};
 use barewire_switch::control::{ActionCall, NewEntry, Switch, SwitchConfig, TableAction, TableWrite};
 use barewire_switch::prepared::{EngineKind, prepare};
 use barewire_switch::server::{Server, ServerConfig};
+use barewire_switch_control::p4info::message::Preamble;
 use barewire_switch_control::p4info::{P4Info, text};
 use barewire_switch_control::p4runtime::entity::*;
 use barewire_switch_control::p4runtime::message::*;
 use barewire_switch_control::p4runtime::{GrpcOptions, GrpcServer};
-use barewire_switch_control::thrift::codec::{Limits, Message, MessageType, Value, read_message, wire, write_message};
+use barewire_switch_control::thrift::codec::{
+    Limits, Message, MessageType, Value, read_message, wire, write_message,
+};
 use barewire_switch_control::thrift::{Server as ThriftServer, ServerOptions};
 use num_bigint::BigUint;
 use std::io::{BufReader, Write};
@@ -91,7 +94,8 @@ fn traffic(from: &str, to: &str, stop: &AtomicBool, forwarded: &AtomicU64) {
     let (mut from, mut to) = (open(from), open(to));
     let mut frame = vec![0; 64];
     frame[12..14].copy_from_slice(&[8, 0]);
-    frame[14..34].copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0x66, 0x9b, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[14..34]
+        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0x66, 0x9b, 10, 0, 0, 1, 10, 0, 0, 2]);
     let (mut tx, mut rx) = (Burst::new(), Burst::new());
     while !stop.load(Ordering::Relaxed) {
         let now = barewire_engine::now();
@@ -255,8 +259,8 @@ fn main() {
         cookie: None,
     };
     let options = GrpcOptions { device_id: DEVICE, config: Some(config), ..GrpcOptions::default() };
-    let grpc_server =
-        GrpcServer::start("127.0.0.1:0".parse().expect("an address"), switch.clone(), options).expect("a free port");
+    let grpc_server = GrpcServer::start("127.0.0.1:0".parse().expect("an address"), switch.clone(), options)
+        .expect("a free port");
 
     let table = switch.table("ipv4_lpm").expect("the program has it");
     let action = switch.action_of(table, "set_next_hop").expect("the table has it");
@@ -268,7 +272,9 @@ fn main() {
         let table = switch.table(table).expect("the program has it");
         let action = switch.action_of(table, action).expect("the table has it");
         let call = ActionCall { action, args: vec![BigUint::from(arg)] };
-        switch.add_entry(table, vec![MatchParam::Exact(key.into())], 0, TableAction::Call(call)).expect("an entry");
+        switch
+            .add_entry(table, vec![MatchParam::Exact(key.into())], 0, TableAction::Call(call))
+            .expect("an entry");
     };
     other("forward", "set_dst_addr", 0x0a00_0002, 0x0200_0000_0002);
     other("send_frame", "set_src_addr", 2, 0x0200_0000_ff02);
@@ -300,7 +306,9 @@ fn main() {
         routes.row(&name, count, &forwarded, |count| thrift(address, count, WINDOW));
         let mut controller = Controller::connect(grpc_server.local_addr(), &info);
         routes.row("P4Runtime, requests of 1 update", few, &forwarded, |count| controller.write(count, 1));
-        routes.row("P4Runtime, requests of 100 updates", count, &forwarded, |count| controller.write(count, 100));
+        routes.row("P4Runtime, requests of 100 updates", count, &forwarded, |count| {
+            controller.write(count, 100)
+        });
         stop.store(true, Ordering::Relaxed);
     });
     assert!(forwarded.load(Ordering::Relaxed) > 0, "packets went through");

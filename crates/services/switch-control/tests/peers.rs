@@ -169,7 +169,7 @@ table_dump exact
 fn other_program() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
-        let file = std::env::temp_dir().join(format!("barewire-peers-{}.json", std::process::id()));
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-other.json");
         std::fs::write(&file, PROGRAM.replace("In.route", "In.paths")).unwrap();
         file.display().to_string()
     })

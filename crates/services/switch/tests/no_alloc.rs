@@ -143,7 +143,7 @@ fn routes(switch: &Switch) {
 
 fn to_routes(len: usize) -> Vec<Vec<u8>> {
     (0..8)
-        .map(|i| udp(0xc0a8_0909, 0x0a00_0007 + (i * 97 << 8), (7, i as u16), len + 61 * i as usize))
+        .map(|i| udp(0xc0a8_0909, 0x0a00_0007 + ((i * 97) << 8), (7, i as u16), len + 61 * i as usize))
         .collect()
 }
 
@@ -200,7 +200,9 @@ fn the_filter() {
         let key = vec![any.clone(), any.clone(), any.clone(), any.clone(), ternary(5, 0xffff)];
         add(switch, "rules", key, 1000, "permit_to", &[3]);
     });
-    rig.prove("filter", &to_routes(64), [0, 1, 0].map(|n| n));
+    let (kept, sent_on): (Vec<_>, Vec<_>) = to_routes(64).into_iter().partition(|packet| packet[37] != 5);
+    rig.prove("filter", &kept, [0, 1, 0]);
+    rig.prove("filter, sent on", &sent_on, [0, 0, 1]);
     rig.prove("filter, denied", &[udp(1, 0x0b01_0000, (7, 7), 64)], [0, 0, 0]);
 }
 

@@ -28,7 +28,6 @@ struct Order {
     rounds: u8,
 }
 
-const FORWARD: u8 = 0;
 const MULTICAST: u8 = 1;
 const CLONE_INGRESS: u8 = 2;
 const CLONE_EGRESS: u8 = 3;
@@ -289,12 +288,17 @@ fn clones_of_ingress_and_egress() {
     for kind in KINDS {
         let mut h = harness(kind);
         let switch = h.switch().clone();
-        let to =
-            |port, cut| MirrorSession { egress_port: Some(port), multicast_group: None, truncate_bytes: cut, ..MirrorSession::default() };
+        let to = |port, cut| MirrorSession {
+            egress_port: Some(port),
+            multicast_group: None,
+            truncate_bytes: cut,
+            ..MirrorSession::default()
+        };
         switch.set_mirror(5, to(4, 0)).expect("a session");
         switch.set_mirror(6, to(5, 60)).expect("a session");
         switch.mc_set_group(9, &[(6, 1), (7, 2)]).expect("a group");
-        let both = MirrorSession { egress_port: Some(8), multicast_group: Some(9), ..MirrorSession::default() };
+        let both =
+            MirrorSession { egress_port: Some(8), multicast_group: Some(9), ..MirrorSession::default() };
         switch.set_mirror(7, both).expect("a session");
         for (what, instance, kept) in [(CLONE_INGRESS, 1, 0x1234_u64), (CLONE_EGRESS, 2, 0x2222)] {
             let order = |argument| Order { what, port: 2, argument, ..Order::default() };

@@ -47,6 +47,10 @@ trait Scene: Sync {
     fn churn(&self, switch: &Switch, prng: &mut Prng, visitors: &mut HashMap<usize, u64>);
     /// The generation (below [`GENERATIONS`]) or [`VISITOR`] that a packet met, checked against itself.
     fn generation(&self, port: u32, packet: &[u8]) -> u64;
+    /// Why packets without a route are dropped.
+    fn drop_reason(&self) -> &'static str {
+        "program_drop"
+    }
     /// How many generations its packets tell apart.
     fn apart(&self) -> u64 {
         GENERATIONS
@@ -242,6 +246,11 @@ impl Selector {
 impl Scene for Selector {
     fn name(&self) -> &'static str {
         "selector"
+    }
+
+    /// The table has no default action: a miss leaves the packet to port 0.
+    fn drop_reason(&self) -> &'static str {
+        "unknown_port"
     }
 
     fn program(&self) -> &'static str {
@@ -440,7 +449,7 @@ fn run(mut scene: impl Scene, outputs: &[u32], kind: EngineKind) {
         loop {
             late += wires.iter_mut().map(|(_, wire)| wire.receive(|_| {})).sum::<usize>() as u64;
             let taken = switch.ports().iter().find(|p| p.port == 1).map_or(0, |p| p.rx.packets);
-            if taken == seen.sent && seen.received + late + dropped(switch, "program_drop") == taken {
+            if taken == seen.sent && seen.received + late + dropped(switch, scene.drop_reason()) == taken {
                 break;
             }
             patience.wait(&format!(
@@ -454,10 +463,14 @@ fn run(mut scene: impl Scene, outputs: &[u32], kind: EngineKind) {
     for port in switch.ports() {
         assert_eq!((port.rx_dropped, port.tx_dropped), (0, 0), "{port:?}");
     }
-    let others: Vec<_> = drops(switch).into_iter().filter(|(reason, _)| reason != "program_drop").collect();
+    let others: Vec<_> =
+        drops(switch).into_iter().filter(|(reason, _)| reason != scene.drop_reason()).collect();
     assert!(others.is_empty(), "{others:?}");
     assert!(
-        writes > 0 && seen.received > 0 && seen.visitors > 0 && seen.certain > 0,
+        writes > 0
+            && seen.received > 0
+            && seen.visitors > 0
+            && (seen.certain > 0 || kind == EngineKind::Interpreter),
         "{writes} writes, {seen:?}"
     );
     let seconds = (now().as_nanos() - begin.as_nanos()) as f64 / 1e9;
@@ -509,10 +522,10 @@ fn a_write_that_returned_is_seen_by_the_next_packet() {
             while !stop.load(Relaxed) {
                 let key = vec![lpm(0x1400_0000 + (prng.below(1 << 16) << 8) as u32, 24)];
                 // The same route twice is refused.
-                if let Ok(handle) = switch.add_entry(table, key, 0, hop.clone()) {
-                    if prng.chance(0.5) {
-                        switch.delete_entry(table, handle).expect("it is there");
-                    }
+                if let Ok(handle) = switch.add_entry(table, key, 0, hop.clone())
+                    && prng.chance(0.5)
+                {
+                    switch.delete_entry(table, handle).expect("it is there");
                 }
             }
         });

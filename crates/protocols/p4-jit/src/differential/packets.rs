@@ -99,7 +99,7 @@ impl Walk<'_> {
     }
 
     /// Make a key part equal to a value, where it is a plain piece of the packet.
-    fn satisfy(&mut self, part: &Expr, width: u32, value: &BigUint, prng: &mut Prng) {
+    fn satisfy(&mut self, part: &Expr, value: &BigUint, prng: &mut Prng) {
         match part {
             Expr::Field(field) => {
                 if let Some((at, width)) = self.field(field) {
@@ -107,10 +107,10 @@ impl Walk<'_> {
                 }
             }
             Expr::Lookahead { offset, width } => self.put(self.at + *offset as usize, *width, value, prng),
-            Expr::Wrap { value: inner, .. } => self.satisfy(inner, width, value, prng),
+            Expr::Wrap { value: inner, .. } => self.satisfy(inner, value, prng),
             Expr::Binary(barewire_p4::ir::BinaryOp::BitAnd, inner, other) => {
                 let inner = if matches!(**inner, Expr::Int(_)) { other } else { inner };
-                self.satisfy(inner, width, value, prng);
+                self.satisfy(inner, value, prng);
             }
             _ => {}
         }
@@ -176,7 +176,7 @@ pub fn structured(program: &Program, parser: usize, prng: &mut Prng) -> Vec<u8> 
                 prng.fill(&mut noise);
                 let noise = BigUint::from_bytes_be(&noise);
                 let free = &noise ^ (&noise & mask);
-                walk.satisfy(part, *width, &(value | free), prng);
+                walk.satisfy(part, &(value | free), prng);
             }
         }
         next = transition.next;

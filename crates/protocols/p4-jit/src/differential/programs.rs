@@ -448,7 +448,7 @@ fn action(make: &mut Expressions<'_>, headers: &[HeaderId], params: Vec<Param>) 
             5 if make.prng.chance(0.3) => Stmt::Jump(at + 1 + make.pick(count - at)),
             // A loop, now and then.
             6 if make.prng.chance(0.05) => Stmt::JumpUnless { condition: make.truth(2), target: at },
-            7 => match make.prng.below(8) {
+            7 => match make.prng.below(9) {
                 0 => Stmt::Push { stack: StackId(0), count: make.prng.below(4) as u32 },
                 1 => Stmt::Pop { stack: StackId(0), count: make.prng.below(4) as u32 },
                 2 => Stmt::Count { counter: CounterId(0), index: make.int(2) },
@@ -468,8 +468,13 @@ fn action(make: &mut Expressions<'_>, headers: &[HeaderId], params: Vec<Param>) 
                     dst: HeaderRef::Header(headers[1]),
                     src: HeaderRef::Header(headers[1 + make.pick(3)]),
                 },
+                7 if make.prng.chance(0.5) => Stmt::CloneIngress { session: make.int(2), fields: None },
                 _ => Stmt::Truncate { len: make.int(2) },
             },
+            9 if make.prng.chance(0.3) => {
+                let field = |make: &mut Expressions<'_>| make.prng.chance(0.8).then(|| make.field());
+                Stmt::MarkToDrop { egress_spec: field(make), mcast_grp: field(make) }
+            }
             8 => Stmt::Random { dst: make.target(), low: make.int(1), high: make.int(1) },
             _ => {
                 let depth = 1 + make.prng.below(5) as u32;

@@ -171,22 +171,24 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Write a field's low bits; bits of the value above its width may be anything. The value is 64 or 128 bits wide
-    /// as [`Gen::load_field`] has it.
+    /// Write a field's low bits; bits of the value above its width may be anything. The value is 64 or 128 bits wide;
+    /// what it lacks is zero.
     pub fn store_field(&mut self, field: FieldId, value: Value) -> Emit<()> {
         let place = self.unit.layout.place(field);
         let width = match place {
             Place::Words { width, .. } | Place::Bits { width, .. } if width <= 128 => width,
             _ => return Err(Unsupported),
         };
+        let wide = self.b.func.dfg.value_type(value) == I128;
         if width > 64 {
-            let (low, high) = self.b.ins().isplit(value);
+            let (low, high) = if wide { self.b.ins().isplit(value) } else { (value, self.int(0)) };
             self.store_limbs(field, &[low, high])?;
             let high = self.keep(high, width - 64);
             let clean = self.b.ins().iconcat(low, high);
             self.known.set_field(field, clean);
             return Ok(());
         }
+        let value = if wide { self.b.ins().ireduce(I64, value) } else { value };
         let clean = self.keep(value, width);
         self.store_clean(field, clean)
     }

@@ -1,8 +1,8 @@
 //! From the program's IR to Cranelift's: one function for each parser, pipeline and deparser.
 //!
-//! [`Gen`] holds what every part needs; the parts are [`access`] (fields in the vector), [`expr`] (arithmetic),
-//! [`stmt`] (actions), [`table`] (keys, lookups, nodes), [`parser`], [`deparse`] (checksums, emission). What no part
-//! does itself becomes a [`Delegate`](crate::delegate::Delegate): the interpreter does it on the same vector.
+//! [`Gen`] holds what every part needs; the parts are [`access`] (fields in the vector), [`stack`] (elements found by an
+//! index), [`expr`] and [`wide`] (arithmetic), [`stmt`] (actions), [`table`] (keys, lookups, nodes), [`parser`],
+//! [`checksum`], [`deparse`] (lengths, emission); [`known`] is what is in registers. What no part does itself becomes a [`Delegate`](crate::delegate::Delegate): the interpreter does it on the same vector.
 
 pub mod access;
 pub mod checksum;
@@ -13,6 +13,7 @@ pub mod parser;
 pub mod stack;
 pub mod stmt;
 pub mod table;
+pub mod wide;
 
 use crate::delegate::{Delegate, Delegates};
 use crate::env;

@@ -7,8 +7,8 @@ use super::expr::{Context, FieldOrValid, Target, Value};
 use super::json::{Json, Kind};
 use super::names::Extern;
 use crate::ir::{
-    BinaryOp, CalcInput, Expr, FieldDef, FieldListId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, UnaryOp,
-    Width,
+    BinaryOp, CalcInput, Expr, FieldDef, FieldListId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt,
+    UnaryOp, Width,
 };
 use num_bigint::{BigUint, Sign};
 

@@ -88,8 +88,7 @@ impl<S: State + ?Sized> Context<'_, S> {
     /// A header was added (1) or removed (-1).
     fn grow(&mut self, header: HeaderId, sign: i64) {
         let fields = self.plan.program.header_type_of(header).fields.len() as u32;
-        let bits: u64 =
-            (0..fields).map(|field| u64::from(self.field_bits(FieldId { header, field }))).sum();
+        let bits: u64 = (0..fields).map(|field| u64::from(self.field_bits(FieldId { header, field }))).sum();
         let growth = self.phv.slot(slot::GROWTH);
         self.phv.set_slot(slot::GROWTH, growth.wrapping_add_signed(sign * (bits / 8) as i64));
     }

@@ -241,7 +241,10 @@ async fn subscribe(
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     interval.tick().await;
-    while mode != ListMode::Once {
+    if mode == ListMode::Once {
+        return Ok(());
+    }
+    loop {
         let request = tokio::select! {
             _ = interval.tick(), if mode == ListMode::Stream => {
                 tick += 1;
@@ -263,7 +266,6 @@ async fn subscribe(
             }
         }
     }
-    Ok(())
 }
 
 async fn tell(

@@ -492,9 +492,11 @@ impl Index {
             }
             let kind =
                 match_kind(&field.r#match).ok_or_else(|| refuse(&place, "its match kind is not known"))?;
-            let same = kind == key.kind || (kind == MatchKind::Exact && key.kind == MatchKind::Valid);
             // Compilers before `optional` existed in the file wrote it as ternary.
-            if !same && !(kind == MatchKind::Optional && key.kind == MatchKind::Ternary) {
+            let same = kind == key.kind
+                || matches!((kind, key.kind), (MatchKind::Exact, MatchKind::Valid))
+                || matches!((kind, key.kind), (MatchKind::Optional, MatchKind::Ternary));
+            if !same {
                 return Err(refuse(place, format!("it is {kind:?}, in the program {:?}", key.kind)));
             }
             refuse_strings(info, field.type_name.as_ref().map(|t| t.name.as_str()), &place)?;

@@ -107,7 +107,7 @@ impl Target {
             (_, 0) => DEFAULT_LIST_SIZE,
             (_, size) => size.min(DEFAULT_LIST_SIZE),
         };
-        self.switch.set_digest_timeout(number, u32::try_from(timeout_ms).unwrap_or(u32::MAX).into())?;
+        self.switch.set_digest_timeout(number, u32::try_from(timeout_ms).unwrap_or(u32::MAX))?;
         Ok(self.switch.set_digest_max_samples(number, size)?)
     }
 

@@ -60,7 +60,8 @@ impl Device {
     /// Send to every role's primary. False when nobody took it.
     fn to_primaries(&self, update: &StreamResponse) -> bool {
         let primaries = lock(&self.arbiter).primaries();
-        primaries.iter().fold(false, |taken, outbox| send_best_effort(outbox, update.clone()) || taken)
+        // To all of them, whoever has taken it already.
+        primaries.iter().filter(|outbox| send_best_effort(outbox, update.clone())).count() > 0
     }
 
     fn packet_in(&self, mut bytes: Vec<u8>) {

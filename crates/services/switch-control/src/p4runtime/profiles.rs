@@ -221,14 +221,12 @@ impl Target {
             return Err(invalid(format!("{place}: {message}")));
         }
         let max_size = max_size.unwrap_or(0);
-        if let (UpdateType::Modify, Some(before)) = (kind, &before) {
-            if before.message.max_size != group.max_size {
-                let message = format!(
-                    "max_size was {} and may not change to {}",
-                    before.message.max_size, group.max_size
-                );
-                return Err(invalid(format!("{place}: {message}")));
-            }
+        if let (UpdateType::Modify, Some(before)) = (kind, &before)
+            && before.message.max_size != group.max_size
+        {
+            let message =
+                format!("max_size was {} and may not change to {}", before.message.max_size, group.max_size);
+            return Err(invalid(format!("{place}: {message}")));
         }
         let watched = self.group_members(profile, &place, &group.members)?;
         let size = Self::size_of(profile, &watched);
@@ -366,7 +364,7 @@ impl Target {
         }
         let pipeline = Arc::clone(&self.pipeline);
         let watching = |note: &GroupNote| note.watched.iter().any(|member| member.port == Some(port));
-        let groups: Vec<((u32, u32), Vec<(u32, u32)>)> = self
+        let groups: Vec<_> = self
             .notes
             .groups
             .iter()

@@ -66,7 +66,7 @@ impl Target {
         if id == 0 {
             return Err(invalid("multicast_group_id is 0"));
         }
-        if id >= CLONE_GROUPS && id <= CLONE_GROUPS + SESSION_MAX {
+        if (CLONE_GROUPS..=CLONE_GROUPS + SESSION_MAX).contains(&id) {
             let message =
                 format!("{place}: {CLONE_GROUPS} to {} stand for clone sessions", CLONE_GROUPS + SESSION_MAX);
             return Err(invalid(message));

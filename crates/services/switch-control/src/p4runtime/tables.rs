@@ -43,7 +43,7 @@ fn ttl_ms(idle_timeout_ns: i64) -> u32 {
 
 impl Target {
     /// The table of an entry, and its name for messages.
-    pub(super) fn table<'a>(pipeline: &'a super::target::Pipeline, id: u32) -> Result<&'a TableIndex> {
+    pub(super) fn table(pipeline: &super::target::Pipeline, id: u32) -> Result<&TableIndex> {
         pipeline.index.tables.get(id).ok_or_else(|| {
             let known: Vec<String> =
                 pipeline.index.tables.iter().take(8).map(|t| format!("{} ('{}')", t.id, t.name)).collect();

@@ -2,5 +2,5 @@
 
 pub mod bmv2;
 pub mod ours;
-pub mod pcap;
 pub mod scenario;
+pub mod wire;

@@ -1,6 +1,6 @@
 //! Our switch without threads, programmed by the same lines.
 
-use super::scenario::{GAP_US, PORTS, Scenario};
+use super::scenario::{GAP_US, Scenario};
 use barewire_base::DropReason;
 use barewire_p4::interp::trace::Event;
 use barewire_switch::control::Replica;
@@ -20,7 +20,7 @@ const EVENTS_MAX: usize = 8000;
 /// What became of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// What came out at ports that are there.
+    /// What came out.
     pub out: Vec<(u32, Vec<u8>)>,
     /// It goes round for ever, or fills queues, or failed an assertion (bmv2 ends there).
     pub endless: bool,
@@ -80,7 +80,7 @@ impl Ours {
         let Some((sent, settled)) = self.harness.send_for(port, bytes, ROUNDS) else {
             return Fate { out: Vec::new(), endless: true };
         };
-        let out = sent.into_iter().filter(|s| s.port < PORTS).map(|s| (s.port, s.bytes)).collect();
+        let out = sent.into_iter().map(|s| (s.port, s.bytes)).collect();
         Fate { out, endless: !settled || count(&mut self.harness) != before }
     }
 
@@ -112,8 +112,15 @@ impl Ours {
 }
 
 /// Whether all that each packet of a scenario does has a meaning, and an end.
-pub fn meaningful(prepared: &Arc<Prepared>, scenario: &Scenario) -> Result<Vec<bool>, String> {
+pub fn meaningful(
+    prepared: &Arc<Prepared>,
+    scenario: &Scenario,
+    noise: Option<u64>,
+) -> Result<Vec<bool>, String> {
     let mut ours = Ours::start(prepared, &scenario.lines)?;
+    if let Some(seed) = noise {
+        ours.disturb(seed);
+    }
     ours.trace();
     let sane = |events: &[Event]| {
         events.len() < EVENTS_MAX && !events.iter().any(|event| matches!(event, Event::Undefined { .. }))

@@ -4,8 +4,8 @@ use super::ours::{self, Ours};
 use barewire_base::Prng;
 use barewire_p4::interp::trace::Event;
 use barewire_p4::ir::{
-    ActionId, Expr, HashAlgorithm, HashSource, KeyField, MatchKind, MeterUnit, Node, Program, Stmt, Table,
-    TableActions,
+    ActionId, Expr, HashAlgorithm, HashSource, KeyField, MatchKind, MeterArray, MeterUnit, Node, Program,
+    Stmt, Table, TableActions,
 };
 use barewire_p4_jit::differential::entries::value;
 use barewire_p4_jit::differential::packets::{mutate, structured};
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Ports are numbered below this.
+/// Packets come in at ports below this, and most entries send to one of them.
 pub const PORTS: u32 = 8;
-/// Microseconds between two packets.
+/// Microseconds between two packets, on our clock.
 pub const GAP_US: u64 = 1000;
 /// bmv2 makes room for so many more bytes of headers, and ends beyond.
 const GROWTH_MAX: usize = 500;
@@ -84,14 +84,19 @@ fn settle(prepared: &Arc<Prepared>, scenario: &mut Scenario, packets: usize) -> 
         let (_, plain) = ours::run(prepared, scenario, None)?;
         let (_, first) = ours::run(prepared, scenario, Some(0x5eed + round))?;
         let (_, second) = ours::run(prepared, scenario, Some(0xbeef + round))?;
-        let meaningful = ours::meaningful(prepared, scenario)?;
+        let meaningful = ours::meaningful(prepared, scenario, None)?;
+        let meaningful_still = ours::meaningful(prepared, scenario, Some(0xfeed + round))?;
         let before = scenario.packets.len();
         let mut index = 0;
         scenario.packets.retain(|(_, bytes)| {
             let at = index;
             index += 1;
             let grows = plain[at].out.iter().any(|(_, out)| out.len() > bytes.len() + GROWTH_MAX);
-            meaningful[at] && !plain[at].endless && !grows && plain[at] == first[at] && plain[at] == second[at]
+            meaningful[at]
+                && !plain[at].endless
+                && !grows
+                && plain[at] == first[at]
+                && plain[at] == second[at]
         });
         scenario.left_out += before - scenario.packets.len();
         if before == scenario.packets.len() {
@@ -124,8 +129,6 @@ fn fixed_lines(program: &Program, prng: &mut Prng) -> Vec<String> {
             _ => {}
         }
     }
-    // A machine under load sends all at once, and then queues would drop.
-    lines.push("set_queue_depth 30000".to_owned());
     lines.push("mc_set_lag_membership 1 2 5 6".to_owned());
     let mut node = 0;
     for group in &groups {
@@ -160,13 +163,21 @@ fn fixed_lines(program: &Program, prng: &mut Prng) -> Vec<String> {
     }
     for meter in program.meters.iter().filter(|meter| meter.direct.is_none() && meter.rate_count == 2) {
         for index in 0..u64::from(meter.size).min(8) {
-            // So slow that only the burst counts: nothing depends on time.
-            let unit = if meter.unit == MeterUnit::Packets { 1 } else { 200 };
-            let (first, second) = (prng.below(6) * unit, (6 + prng.below(6)) * unit);
             if prng.chance(0.6) {
-                lines.push(format!("meter_set_rates {} {index} 1e-12:{first} 2e-12:{second}", meter.name));
+                lines.push(format!("meter_set_rates {} {index} {}", meter.name, slow_rates(meter, prng)));
             }
         }
+    }
+    for calculation in &program.calculations {
+        let (command, width) = match calculation.algorithm {
+            HashAlgorithm::Crc16Custom => ("set_crc16_parameters", 16),
+            HashAlgorithm::Crc32Custom => ("set_crc32_parameters", 32),
+            _ => continue,
+        };
+        let [polynomial, initial, xor] = [0; 3].map(|_: u8| value(width, prng));
+        let (data, remainder) = (prng.chance(0.5), prng.chance(0.5));
+        let name = &calculation.name;
+        lines.push(format!("{command} {name} {polynomial:#x} {initial:#x} {xor:#x} {data} {remainder}"));
     }
     for set in program.value_sets.iter().filter(|set| set.widths.len() == 1) {
         for _ in 0..prng.below(4) {
@@ -204,6 +215,12 @@ fn fixed_lines(program: &Program, prng: &mut Prng) -> Vec<String> {
     lines
 }
 
+/// Rates so slow that only the burst counts: nothing depends on time.
+fn slow_rates(meter: &MeterArray, prng: &mut Prng) -> String {
+    let unit = if meter.unit == MeterUnit::Packets { 1 } else { 200 };
+    format!("1e-12:{} 2e-12:{}", prng.below(6) * unit, (6 + prng.below(6)) * unit)
+}
+
 /// An action's name and its arguments, each after a space.
 fn call(program: &Program, action: ActionId, prng: &mut Prng) -> (String, String) {
     let action = &program.actions[action.at()];
@@ -228,6 +245,12 @@ fn table_lines(
 ) {
     if table.actions.is_empty() {
         return;
+    }
+    if let Some(meter) = table.meter.map(|meter| &program.meters[meter.at()]).filter(|m| m.rate_count == 2) {
+        // Of the entries of the round before, if there are so many: both switches refuse the others.
+        for handle in 0..6 {
+            lines.push(format!("meter_set_rates {} {handle} {}", meter.name, slow_rates(meter, prng)));
+        }
     }
     let profile = match table.source {
         TableActions::Profile(profile) => Some(&program.profiles[profile.at()]),

@@ -293,10 +293,10 @@ fn entities_of_random_numbers_are_refused_or_done_but_never_torn() {
     // All that is there can be read, and taken away again: nothing is half there.
     let read = |wanted| controller.client.read(wanted).unwrap();
     for entry in read(EntityKind::TableEntry(TableEntry::default())) {
-        if let EntityKind::TableEntry(entry) = &entry {
-            if !entry.is_const {
-                controller.done(UpdateType::Delete, EntityKind::TableEntry(entry.clone()));
-            }
+        if let EntityKind::TableEntry(entry) = &entry
+            && !entry.is_const
+        {
+            controller.done(UpdateType::Delete, EntityKind::TableEntry(entry.clone()));
         }
     }
     for group in read(EntityKind::ActionProfileGroup(ActionProfileGroup::default())) {

@@ -85,6 +85,15 @@ fn another(store: &Store, first: &ProgramState) -> Box<ProgramState> {
 }
 
 impl Control {
+    /// Several engines have a state each, so a program that needs one for all is refused.
+    fn check_engines(&self, prepared: &Prepared) -> Result<()> {
+        if self.links.iter().filter(|link| link.is_alive()).count() < 2 {
+            return Ok(());
+        }
+        crate::server::may_be_shared_out(&prepared.program)
+            .map_err(|why| ControlError::new(ErrorKind::BadProgram, why))
+    }
+
     pub(super) fn is_staged(&self, view: View) -> bool {
         view == View::Newest && self.staged.is_some()
     }
@@ -220,6 +229,7 @@ impl Switch {
         let staged = Staged::new(Master::new(prepared)?);
         let mut control = self.lock();
         check(&control)?;
+        control.check_engines(&staged.master.prepared)?;
         control.staged = Some(staged);
         Ok(())
     }
@@ -260,6 +270,7 @@ impl Switch {
     pub fn commit_prepared(&self, prepared: Arc<Prepared>) -> Result<()> {
         let master = Master::new(prepared)?;
         let mut control = self.lock_for_write()?;
+        control.check_engines(&master.prepared)?;
         let staged = control.staged.take();
         control.forget_traffic();
         control.install(master, None, &self.inner.throw_away);

@@ -81,7 +81,9 @@ impl Readers {
             state.key.iter().for_each(|(expr, _)| expr.fields_read(&mut add));
             for op in &state.ops {
                 match op {
-                    ParserOp::ExtractVarbit { bits, .. } | ParserOp::Advance { bits } => bits.fields_read(&mut add),
+                    ParserOp::ExtractVarbit { bits, .. } | ParserOp::Advance { bits } => {
+                        bits.fields_read(&mut add)
+                    }
                     ParserOp::Verify { condition, error } => {
                         condition.fields_read(&mut add);
                         error.fields_read(&mut add);

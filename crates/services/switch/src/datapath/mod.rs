@@ -18,7 +18,7 @@ use barewire_base::{DropCounters, DropReason, Instant};
 use barewire_frame::{ChecksumState, Frame};
 use barewire_p4::engine::Engine;
 use barewire_p4::ir::{Arch, CalcInput, FieldId, FieldList, LearnListId, ListItem};
-use barewire_p4::phv::{Layout, Phv, slot};
+use barewire_p4::phv::{Layout, Phv, Place, slot};
 use barewire_p4_state::ProgramState;
 use fields::{PsaFields, V1Fields};
 use queues::Queues;
@@ -416,8 +416,12 @@ impl Datapath {
             if let ListItem::Field(field) = item
                 && let Some(id) = field.fixed()
             {
-                let value = self.phv.field(&self.layout, id);
-                to.set_field(&self.layout, id, &value);
+                if is_narrow(&self.layout, id) {
+                    to.set(&self.layout, id, self.phv.get(&self.layout, id));
+                } else {
+                    let value = self.phv.field(&self.layout, id);
+                    to.set_field(&self.layout, id, &value);
+                }
             }
         }
     }
@@ -435,6 +439,20 @@ impl Datapath {
         self.digest_bytes.clear();
         for (item, width) in &list.items {
             let bytes = width.div_ceil(8) as usize;
+            // Most samples are known, and then nothing is to be allocated.
+            let narrow = match item {
+                _ if bytes > 8 => None,
+                CalcInput::Field(field) => field
+                    .fixed()
+                    .filter(|id| is_narrow(&self.layout, *id))
+                    .map(|id| self.phv.get(&self.layout, id)),
+                CalcInput::Const { value, .. } => Some(value.iter_u64_digits().next().unwrap_or(0)),
+                _ => None,
+            };
+            if let Some(value) = narrow {
+                self.digest_bytes.extend_from_slice(&value.to_be_bytes()[8 - bytes..]);
+                continue;
+            }
             let value = match item {
                 CalcInput::Field(field) => field.fixed().map(|id: FieldId| self.phv.field(&self.layout, id)),
                 CalcInput::Const { value, .. } => Some(value.clone()),
@@ -487,6 +505,11 @@ impl Datapath {
             self.drop(DropReason::NoReplica);
         }
     }
+}
+
+/// Whether a field has at most 64 bits, and always as many.
+fn is_narrow(layout: &Layout, field: FieldId) -> bool {
+    matches!(layout.place(field), Place::Words { width, .. } | Place::Bits { width, .. } if width <= 64)
 }
 
 /// Compute the transport checksum a sender left to an offload; false when it does not lie in the frame.

@@ -60,7 +60,7 @@ impl Datapath {
             return self.drop(DropReason::ProgramDrop);
         }
         if fields.o_resubmit.get(&self.phv) != 0 {
-            let mut phv = self.blank(frame.len());
+            let mut phv = self.blank_as_long();
             fields.ip_packet_path.set(&mut phv, path::RESUBMIT);
             return self.go_again(0, frame, phv);
         }
@@ -86,12 +86,17 @@ impl Datapath {
             }
             return;
         }
+        if !self.copies.is_empty() {
+            // The clone was there first.
+            let phv = self.copy();
+            return self.psa_queue_copy(port, frame, phv);
+        }
         self.psa_egress(fields, port, frame, out);
     }
 
     pub(super) fn psa_egress<O: Output>(&mut self, fields: &PsaFields, port: u32, frame: Frame, out: &mut O) {
+        // What counters count stays the length of what came in, as in bmv2.
         self.invalidate_headers();
-        self.phv.set_slot(slot::PACKET_LEN, frame.len() as u64);
         fields.ep_egress_port.set(&mut self.phv, u64::from(port));
         fields.e_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
         self.exec.parse(self.stages.egress_parser, &mut self.phv, frame.data(), &mut self.state);
@@ -120,7 +125,7 @@ impl Datapath {
             return self.drop(DropReason::ProgramDrop);
         }
         if port == PORT_RECIRCULATE {
-            let mut phv = self.blank(frame.len());
+            let mut phv = self.blank_as_long();
             fields.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
             fields.ip_packet_path.set(&mut phv, path::RECIRCULATE);
             return self.go_again(0, frame, phv);
@@ -139,7 +144,7 @@ impl Datapath {
         if truncate_bytes != 0 && (truncate_bytes as usize) < copy.len() {
             let _shorter = copy.set_len(truncate_bytes as usize);
         }
-        let mut phv = self.blank(copy.len());
+        let mut phv = self.blank_as_long();
         fields.ep_packet_path.set(&mut phv, how);
         fields.e_class_of_service.set(&mut phv, class);
         if let Some(group) = multicast_group {
@@ -176,10 +181,16 @@ impl Datapath {
         }
     }
 
+    /// A blank vector for a packet that counts as long as the current one.
+    fn blank_as_long(&mut self) -> Phv {
+        let len = self.phv.slot(slot::PACKET_LEN) as usize;
+        self.blank(len)
+    }
+
     /// What egress parses is a new packet: no header of ingress is left.
     fn invalidate_headers(&mut self) {
         let metadata = self.layout.metadata_word as usize..self.layout.headers_word as usize;
-        let mut phv = self.blank(0);
+        let mut phv = self.blank_as_long();
         phv.words_mut()[metadata.clone()].copy_from_slice(&self.phv.words()[metadata]);
         let old = std::mem::replace(&mut self.phv, phv);
         self.give_back(old);

@@ -98,6 +98,11 @@ impl Datapath {
             return self.drop(DropReason::ProgramDrop);
         }
         fields.instance_type.set(&mut self.phv, instance::NORMAL);
+        if !self.copies.is_empty() {
+            // The clone was there first.
+            let phv = self.copy();
+            return self.v1_queue_copy(fields, egress_spec as u32, from, frame, phv);
+        }
         self.v1_enqueue(fields, from, egress_spec as u32, frame, out);
     }
 

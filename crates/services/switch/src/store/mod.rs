@@ -497,7 +497,7 @@ impl Store {
     /// The indices of the entries that have a time-out, for each table that has any.
     pub fn ageing(&self) -> Vec<(TableId, Vec<u32>)> {
         let tables = self.tables.iter().enumerate().filter(|(_, table)| !table.ageing.is_empty());
-        tables.map(|(at, table)| (TableId::from(at), table.ageing.iter().copied().collect())).collect()
+        tables.map(|(at, table)| (TableId::from(at), table.ageing.keys().copied().collect())).collect()
     }
 
     /// The handles of the entries that are idle, given the last hits of some; they count as used now.

@@ -5,7 +5,7 @@ use crate::control::{ControlError, Entry, ErrorKind, MeterRate};
 use barewire_p4::ir::{ActionCall, ActionId, Program, Table};
 use barewire_p4_state::TableAction;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -139,8 +139,8 @@ pub(super) struct TableStore {
     pub default: Option<TableAction>,
     /// Rates of entries' direct meters, where set.
     pub direct_rates: HashMap<u32, Vec<MeterRate>>,
-    /// Entries with a time-out.
-    pub ageing: BTreeSet<u32>,
+    /// Entries with a time-out, and when they were last reported idle (0 for never).
+    pub ageing: BTreeMap<u32, u64>,
 }
 
 /// A handle of an index's version.
@@ -162,7 +162,7 @@ impl TableStore {
             max: table.max_size.max(own).min(MAX_ENTRIES) as usize,
             default: table.default.clone().map(TableAction::Call),
             direct_rates: HashMap::new(),
-            ageing: BTreeSet::new(),
+            ageing: BTreeMap::new(),
         }
     }
 
@@ -292,7 +292,7 @@ impl TableStore {
             cookie: new.cookie,
         };
         if new.ttl_ms != 0 {
-            self.ageing.insert(index);
+            self.ageing.insert(index, 0);
         }
         self.len += 1;
     }
@@ -379,7 +379,7 @@ impl TableStore {
         if ttl_ms == 0 {
             self.ageing.remove(&index);
         } else {
-            self.ageing.insert(index);
+            self.ageing.insert(index, 0);
         }
     }
 
@@ -392,18 +392,17 @@ impl TableStore {
         self.slots[index as usize].since_us
     }
 
-    /// Whether an entry is idle, given its last hit; if so it counts as used now, so that it is reported again after
-    /// another time-out.
+    /// Whether an entry is idle, given its last hit; if so it is so again after another time-out.
     pub(super) fn check_idle(&mut self, index: u32, last_hit_us: u64, now_us: u64) -> bool {
-        let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.used && slot.ttl_ms != 0)
-        else {
+        let Some(slot) = self.slots.get(index as usize).filter(|slot| slot.used && slot.ttl_ms != 0) else {
             return false;
         };
-        let used_us = slot.since_us.max(last_hit_us);
-        if now_us.saturating_sub(used_us) < u64::from(slot.ttl_ms) * 1000 {
+        let Some(reported_us) = self.ageing.get_mut(&index) else { return false };
+        let from_us = slot.since_us.max(last_hit_us).max(*reported_us);
+        if now_us.saturating_sub(from_us) < u64::from(slot.ttl_ms) * 1000 {
             return false;
         }
-        slot.since_us = now_us;
+        *reported_us = now_us;
         true
     }
 
@@ -427,7 +426,7 @@ impl TableStore {
 
     /// Idle time-outs begin now.
     pub(super) fn restart_ages(&mut self, now_us: u64) {
-        for index in &self.ageing {
+        for index in self.ageing.keys() {
             self.slots[*index as usize].since_us = now_us;
         }
     }

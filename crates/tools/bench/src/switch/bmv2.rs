@@ -90,16 +90,16 @@ impl Installed {
         Ok(running)
     }
 
-    /// Gives the running one its entries.
+    /// Gives the running one its entries, and `more` commands in its own words.
     ///
     /// # Errors
     /// [`SwitchError`] with the first line of its command line that tells of a mistake.
-    pub fn populate(&self, ns: &Namespace, steps: &[Step]) -> Result<(), SwitchError> {
+    pub fn populate(&self, ns: &Namespace, steps: &[Step], more: &str) -> Result<(), SwitchError> {
         let mut command = Command::new(&self.cli);
         command.args(["--thrift-port", &THRIFT_PORT.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = ns.spawn_in(&mut command).map_err(SwitchError::io("starting simple_switch_CLI"))?;
-        let text = commands(steps);
+        let text = commands(steps) + more;
         let stdin = child.stdin.take();
         let writer =
             std::thread::spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes())));
@@ -149,7 +149,8 @@ impl Installed {
         }
         let started = stamp();
         let running = self.start(&ns, folder, source, &options)?;
-        self.populate(&ns, &workload.steps)?;
+        // A replay does not wait for its queues, which hold 64 packets: they are made long enough for all.
+        self.populate(&ns, &workload.steps, &format!("set_queue_depth {packets}\n"))?;
         let took = stamp().since(started).as_secs_f64();
         if took > wait as f64 {
             return Err(failed(format!("{took:.1} s to write the entries, {wait} s were allowed")));

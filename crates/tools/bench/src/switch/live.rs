@@ -267,7 +267,7 @@ fn start<'a>(
                 options.extend(["-i".to_owned(), format!("{port}@{interface}")]);
             }
             let running = installed.start(&wires.switch, &folder.0, &program.source, &options)?;
-            installed.populate(&wires.switch, &program.steps)?;
+            installed.populate(&wires.switch, &program.steps, "")?;
             Forwarder::Bmv2(running, folder)
         }
     })

@@ -708,7 +708,8 @@ fn a_real_program_is_loaded_swapped_and_committed() {
     let engine = Engine::spawn(&s, |_| {});
     s.load(&json).unwrap();
     assert_eq!(kind(s.load(&json)), ErrorKind::OngoingSwap);
-    assert_eq!(s.table("exact"), Ok(EXACT), "the old one still runs");
+    assert_eq!(s.of_running().table("exact"), Ok(EXACT), "the old one still runs");
+    assert_eq!(s.table("exact").unwrap_err().kind, ErrorKind::InvalidTableName);
     s.swap().unwrap();
     let table = s.table("ipv4_lpm").unwrap();
     let action = s.action_of(table, "set_nhop").unwrap();

@@ -53,7 +53,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         None if io::stdin().is_terminal() => {
             drop((out, notes));
-            run_interactive(&mut session, args.json).map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
+            run_interactive(&mut session, args.json)
+                .map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
             return Ok(Code::Done);
         }
         None => run_script(&mut session, io::stdin().lock(), &mut out, &mut notes, options)?,
@@ -63,6 +64,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     drop(notes);
     let first = report.first_failure.unwrap_or_default();
-    console.note(&format!("{} of {} commands were refused, the first in line {first}", report.failed, report.commands));
+    console.note(&format!(
+        "{} of {} commands were refused, the first in line {first}",
+        report.failed, report.commands
+    ));
     Ok(Code::Failed)
 }

@@ -72,11 +72,14 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
         counters = Some(path);
     }
     plan.server.control.thrift_port = plan.thrift.map(|address| address.port());
-    let server = Server::start(plan.server, plan.prepared).map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
+    let server =
+        Server::start(plan.server, plan.prepared).map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
     let switch = server.switch().clone();
     if let Some(path) = &plan.restore {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        switch.restore_state(&text).map_err(|e| Failure::new(Code::Failed, format!("{}: {e}", path.display())))?;
+        switch
+            .restore_state(&text)
+            .map_err(|e| Failure::new(Code::Failed, format!("{}: {e}", path.display())))?;
     }
     for port in switch.ports() {
         console.note(&format!("port {}: {}", port.port, port.uri));

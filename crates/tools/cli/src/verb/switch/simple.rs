@@ -214,7 +214,9 @@ fn common_option(
         "--max-port-count" | "--notifications-addr" | "--nanolog" | "--dump-packet-data" => {
             words.value(name, inline)?;
         }
-        "--packet-in" => return refuse("packets over nanomsg; use -i N@unix:MINE.sock,THEIRS.sock or N@mem:NAME"),
+        "--packet-in" => {
+            return refuse("packets over nanomsg; use -i N@unix:MINE.sock,THEIRS.sock or N@mem:NAME");
+        }
         "--debugger" | "--debugger-addr" => {
             return refuse("there is no debugger; `barewire switch trace` shows every step of a packet");
         }
@@ -287,7 +289,11 @@ pub fn pipeline_config(path: &Path, json: &str) -> anyhow::Result<ForwardingPipe
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let info = p4info::text::parse(&text)
         .map_err(|e| Failure::new(Code::Failed, format!("{}: {e}", path.display())))?;
-    Ok(ForwardingPipelineConfig { p4info: Some(info), p4_device_config: json.as_bytes().to_vec(), cookie: None })
+    Ok(ForwardingPipelineConfig {
+        p4info: Some(info),
+        p4_device_config: json.as_bytes().to_vec(),
+        cookie: None,
+    })
 }
 
 /// Runs as that program.
@@ -378,7 +384,8 @@ mod tests {
         assert_eq!(parsed.pcap, Some("/logs".into()));
         assert_eq!(parsed.program, Some("p.json".into()));
         assert!(parsed.log);
-        let parsed = run_of(Target::Grpc, "--no-p4 -i 1@a,b -- --grpc-server-addr 127.0.0.1:5 --cpu-port 255");
+        let parsed =
+            run_of(Target::Grpc, "--no-p4 -i 1@a,b -- --grpc-server-addr 127.0.0.1:5 --cpu-port 255");
         assert_eq!((parsed.cpu_port, parsed.grpc.port()), (Some(255), 5));
         assert_eq!(parsed.interfaces, [(1, "a".to_owned())]);
         assert!(parsed.enable_swap);

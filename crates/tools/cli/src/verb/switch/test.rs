@@ -35,7 +35,8 @@ pub struct Args {
 /// When a file cannot be read, or the test cannot be run.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let program = load(&args.program, console)?;
-    let text = std::fs::read_to_string(&args.test).with_context(|| format!("reading {}", args.test.display()))?;
+    let text =
+        std::fs::read_to_string(&args.test).with_context(|| format!("reading {}", args.test.display()))?;
     let engines = match args.engine {
         Some(engine) => vec![engine.into()],
         None => vec![EngineKind::Interpreter, EngineKind::Native],

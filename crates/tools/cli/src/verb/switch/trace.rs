@@ -46,12 +46,17 @@ fn packets(args: &Args) -> anyhow::Result<Vec<Vec<u8>>> {
         let pair = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
         let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();
         packets.push(bytes.ok_or_else(|| {
-            Failure::new(Code::Usage, format!("--packet: '{text}' is not an even number of hexadecimal digits"))
+            Failure::new(
+                Code::Usage,
+                format!("--packet: '{text}' is not an even number of hexadecimal digits"),
+            )
         })?);
     }
     if let Some(path) = &args.pcap {
         let mut reader = PcapReader::open(path).with_context(|| format!("reading {}", path.display()))?;
-        while let Some(packet) = reader.next_packet().with_context(|| format!("reading {}", path.display()))? {
+        while let Some(packet) =
+            reader.next_packet().with_context(|| format!("reading {}", path.display()))?
+        {
             packets.push(packet.data.to_vec());
         }
     }
@@ -78,14 +83,19 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         if let Some(line) = report.first_failure {
             let said = String::from_utf8_lossy(&out).into_owned();
             return Err(Failure::new(Code::Failed, format!("{}: line {line} was refused", path.display()))
-                .hint(said.lines().rfind(|l| l.contains("rror") || l.contains("nvalid")).unwrap_or("see its answer"))
+                .hint(
+                    said.lines()
+                        .rfind(|l| l.contains("rror") || l.contains("nvalid"))
+                        .unwrap_or("see its answer"),
+                )
                 .into());
         }
     }
     harness.trace();
     for (number, packet) in packets.iter().enumerate() {
         harness.advance_us(10);
-        let sent = harness.send(args.port, packet).ok_or_else(|| refused(&"a packet is longer than a frame"))?;
+        let sent =
+            harness.send(args.port, packet).ok_or_else(|| refused(&"a packet is longer than a frame"))?;
         let events = harness.take_trace();
         let drops: Vec<_> = {
             let datapath = &harness.plane().datapath;
