@@ -149,7 +149,8 @@ fn any(prng: &mut Prng, ty: Ty) -> Value {
                 .fields
                 .iter()
                 .filter_map(|field| {
-                    (!field.optional || prng.chance(0.5)).then(|| (field.id, any(prng, field.ty)))
+                    let there = !field.optional || prng.chance(0.5);
+                    if there { Some((field.id, any(prng, field.ty))) } else { None }
                 })
                 .collect(),
         ),
