@@ -1,4 +1,5 @@
 //! Every method of every service, called by a client over loopback on a running switch.
+#![allow(clippy::type_complexity)]
 
 mod rig;
 

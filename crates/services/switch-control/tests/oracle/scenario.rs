@@ -93,6 +93,7 @@ fn settle(prepared: &Arc<Prepared>, scenario: &mut Scenario, packets: usize) -> 
             index += 1;
             let grows = plain[at].out.iter().any(|(_, out)| out.len() > bytes.len() + GROWTH_MAX);
             meaningful[at]
+                && meaningful_still[at]
                 && !plain[at].endless
                 && !grows
                 && plain[at] == first[at]

@@ -1,4 +1,6 @@
 //! P4Runtime and gNMI over real gRPC, against a running switch.
+// A list of one is a copy like any other here.
+#![allow(clippy::cloned_ref_to_slice_refs)]
 
 mod arbitration;
 mod entities;
