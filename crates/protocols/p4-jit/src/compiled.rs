@@ -1,6 +1,6 @@
 //! A compiled program, and the calls into it.
 
-use crate::delegate::Delegates;
+use crate::delegate::{Delegate, Delegates};
 use crate::emit::{Gen, Unit, signature};
 use crate::env::{Env, Mode, Shared};
 use crate::error::CompileError;
@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::gather::GatherPlan;
 use crate::memory::CodeMemory;
 use crate::report::{FunctionReport, Report};
+use crate::size::{INLINE_BUDGET, MAX_FUNCTION, Sizes};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Plan;
 use barewire_p4::ir::{HeaderId, ProfileId, Program, TableActions};
@@ -33,12 +34,24 @@ pub struct Options {
     pub threads: usize,
     /// Keep a listing of the machine code in the report.
     pub listing: bool,
+    /// Actions are repeated where they are used until a pipeline has become so large (in operations, roughly); beyond,
+    /// those used more than once are generated once.
+    pub inline_budget: u64,
+    /// A parser or pipeline that would become larger than this is interpreted as a whole.
+    pub function_limit: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        Options { keep_dead: false, verify: cfg!(debug_assertions), threads, listing: false }
+        Options {
+            keep_dead: false,
+            verify: cfg!(debug_assertions),
+            threads,
+            listing: false,
+            inline_budget: INLINE_BUDGET,
+            function_limit: MAX_FUNCTION,
+        }
     }
 }
 
@@ -65,12 +78,13 @@ struct Code {
 pub struct Compiled {
     code: Arc<Code>,
     env: NonNull<Env>,
-    key: Box<[u64]>,
-    blank: Box<[u64]>,
+    key: NonNull<[u64]>,
+    blank: NonNull<[u64]>,
 }
 
-// SAFETY: the environment is owned by this value alone (made by `Box::into_raw`, freed on drop) and its pointers are only
-// followed during a call, which borrows this value exclusively; the code is shared and immutable.
+// SAFETY: the environment, key and blank record are owned by this value alone (leaked boxes, freed on drop), the
+// environment's pointers are only followed during a call, which borrows this value exclusively; the code is shared and
+// immutable.
 unsafe impl Send for Compiled {}
 
 /// Compile a program with the default [`Options`].
@@ -84,7 +98,7 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     let isa = target(options)?;
     let facts = Facts::of(&plan.program, options.keep_dead);
     let mut delegates = Delegates::default();
-    let drafts = draft(&plan, &facts, &mut delegates, &isa);
+    let drafts = draft(&plan, &facts, &mut delegates, &isa, options);
     let compiled = generate(drafts, &isa, options)?;
     let code: Vec<&[u8]> = compiled.iter().map(|function| function.code.as_slice()).collect();
     let (memory, offsets) = CodeMemory::new(&code)
@@ -144,7 +158,13 @@ struct Done {
 }
 
 /// All functions: parsers, pipelines, deparsers' first and second halves.
-fn draft(plan: &Plan, facts: &Facts, delegates: &mut Delegates, isa: &OwnedTargetIsa) -> Vec<Draft> {
+fn draft(
+    plan: &Plan,
+    facts: &Facts,
+    delegates: &mut Delegates,
+    isa: &OwnedTargetIsa,
+    options: Options,
+) -> Vec<Draft> {
     let program = &*plan.program;
     let unit = Unit { program, layout: &plan.layout, facts, keys: &plan.keys };
     let mut builder = FunctionBuilderContext::new();
@@ -157,15 +177,27 @@ fn draft(plan: &Plan, facts: &Facts, delegates: &mut Delegates, isa: &OwnedTarge
         let delegated = body(Gen::new(&unit, delegates, b));
         drafts.push(Draft { name, function, delegated });
     };
+    let sizes = Sizes::of(program, &plan.keys);
     for (index, parser) in program.parsers.iter().enumerate() {
+        let large = sizes.parser(parser) > options.function_limit;
         add(format!("parse {}", parser.name), &mut |mut g| {
-            g.parser(index, parser, plan.errors);
+            if large {
+                g.interpret(Delegate::Parser(index));
+            } else {
+                g.parser(index, parser, plan.errors);
+            }
             g.finish_with(|g| g.int(0))
         });
     }
-    for pipeline in &program.pipelines {
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        let (shared, size) = sizes.pipeline(pipeline, options.inline_budget);
         add(format!("run {}", pipeline.name), &mut |mut g| {
-            g.pipeline(pipeline);
+            if size > options.function_limit {
+                g.interpret(Delegate::Pipeline(index));
+            } else {
+                g.share(shared.iter().copied());
+                g.pipeline(pipeline);
+            }
             g.finish_with(|g| g.int(0))
         });
     }
@@ -277,8 +309,8 @@ fn share(plan: Plan, delegates: Delegates) -> Shared {
 
 impl Compiled {
     fn of(code: Arc<Code>) -> Compiled {
-        let mut key = vec![0; code.shared.key_words.max(1)].into_boxed_slice();
-        let mut blank = vec![0; code.shared.record_words].into_boxed_slice();
+        let words = |count: usize| NonNull::from(Box::leak(vec![0_u64; count.max(1)].into_boxed_slice()));
+        let (key, blank) = (words(code.shared.key_words), words(code.shared.record_words));
         let env = Env {
             state: std::ptr::null_mut(),
             phv: std::ptr::null_mut(),
@@ -290,10 +322,11 @@ impl Compiled {
             applied_hit: 0,
             applied_has_color: 0,
             applied_color: 0,
-            key: key.as_mut_ptr(),
-            blank: blank.as_mut_ptr(),
+            key: key.as_ptr().cast(),
+            blank: blank.as_ptr().cast(),
             shared: &raw const code.shared,
             bytes: Vec::with_capacity(256),
+            args: Vec::new(),
         };
         let env = NonNull::from(Box::leak(Box::new(env)));
         Compiled { code, env, key, blank }
@@ -357,9 +390,13 @@ impl Compiled {
 
 impl Drop for Compiled {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::leak` in `of`, freed only here; no call is under way, since `self` is borrowed exclusively.
-        drop(unsafe { Box::from_raw(self.env.as_ptr()) });
-        debug_assert!(self.key.len() >= self.code.shared.key_words && !self.blank.is_empty());
+        // SAFETY: all three were made by `Box::leak` in `of` and are freed only here; no call is under way, since `self` is
+        // borrowed exclusively.
+        unsafe {
+            drop(Box::from_raw(self.env.as_ptr()));
+            drop(Box::from_raw(self.key.as_ptr()));
+            drop(Box::from_raw(self.blank.as_ptr()));
+        }
     }
 }
 

@@ -27,6 +27,10 @@ pub enum Delegate {
     /// A state's transition: gives its number plus 1 (0 for none), or an error's number plus 2^32. Of one that tests a
     /// value set: gives 1 when it is taken.
     Transition { parser: usize, state: usize, transition: Option<usize> },
+    /// A whole parser, which is too large to be compiled.
+    Parser(usize),
+    /// A whole pipeline, the same.
+    Pipeline(usize),
     /// A table's key, into the environment.
     Key(TableId),
     /// Write the direct meter's colour that the last lookup gave.
@@ -146,6 +150,14 @@ impl Delegate {
                     Ok(taken) => taken,
                     Err(ParserFault(code)) => code.saturating_add(TRANSITION_FAULT),
                 }
+            }
+            Delegate::Parser(parser) => {
+                context.parse(*parser);
+                0
+            }
+            Delegate::Pipeline(pipeline) => {
+                context.run_pipeline(*pipeline);
+                0
             }
             Delegate::Key(table) => {
                 let mut words = Vec::new();

@@ -77,6 +77,8 @@ pub struct Env {
     pub shared: *const Shared,
     /// Where calculations gather their input.
     pub bytes: Vec<u8>,
+    /// The arguments of an action, while the interpreter does something for it.
+    pub args: Vec<u64>,
 }
 
 impl Env {
@@ -234,27 +236,30 @@ pub unsafe extern "C" fn apply(env: *mut Env, table: u64, words: u64) -> *mut u6
 /// # Safety
 /// See [`find0`]; `args` is null or points to the arguments of the delegate's action.
 pub unsafe extern "C" fn delegate(env: *mut Env, index: u64, args: *const u64) -> u64 {
-    // SAFETY: see above.
-    let (env, state, phv, shared) = unsafe { parts(env) };
+    // Arguments lie in a table of the state, which the interpreter may change: it gets a copy.
+    // SAFETY: see above; the state is not borrowed yet.
+    let (shared, copy) = unsafe { (&*(*env).shared, &mut (*env).args) };
     let Some(delegate) = shared.delegates.list.get(index as usize) else { return 0 };
     let words = delegate.action().map_or(0, |action| shared.args_words[action.at()] as usize);
-    let args = if args.is_null() || words == 0 {
-        &[][..]
-    } else {
+    copy.clear();
+    if !args.is_null() && words > 0 {
         // SAFETY: `args` points behind the head of a record that is long enough for the action's arguments ([`record`]
-        // checks it against the largest action of the table). The record is not changed while the action runs.
-        unsafe { std::slice::from_raw_parts(args, words) }
-    };
+        // checks it against the largest action of the table), and nothing writes to it meanwhile.
+        copy.extend_from_slice(unsafe { std::slice::from_raw_parts(args, words) });
+    }
+    // SAFETY: see above.
+    let (env, state, phv, shared) = unsafe { parts(env) };
     let place = env.place();
     let mut at = place as u64;
     // SAFETY: pointer and length are of the slice that the engine was called with.
     let packet = unsafe { std::slice::from_raw_parts(env.packet, env.packet_len) };
     // SAFETY: `key` points to `key_words` words that the engine owns apart from the environment.
     let key = unsafe { std::slice::from_raw_parts_mut(env.key, shared.key_words) };
-    let work =
-        Work { plan: &shared.plan, phv, packet, at: &mut at, args, state, key, color: env.applied_color };
+    let color = env.applied_color;
+    let work = Work { plan: &shared.plan, phv, packet, at: &mut at, args: &env.args, state, key, color };
     let result = delegate.run(work);
-    env.at = at;
+    // Machine code counts on it: what is left of the packet is its length less this.
+    env.at = at.min(env.packet_len as u64);
     result
 }
 
@@ -388,10 +393,11 @@ pub unsafe extern "C" fn emit_header(env: *mut Env, header: u64, out: *mut u8, r
 /// Copy `len` bytes and fill up with zeros to `room`.
 ///
 /// # Safety
-/// Called by machine code with `room` bytes of the vector, and a piece of the packet that is no longer than that.
+/// Called by machine code with `room` bytes to write and `len` bytes to read, which do not overlap: one side is the
+/// packet, or both are different headers.
 pub unsafe extern "C" fn copy_padded(to: *mut u8, room: u64, from: *const u8, len: u64) {
     let (room, len) = (room as usize, (len.min(room)) as usize);
-    // SAFETY: the caller's promise; vector and packet do not overlap.
+    // SAFETY: the caller's promise.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, len);
         std::ptr::write_bytes(to.add(len), 0, room - len);

@@ -22,6 +22,7 @@ mod memory;
 mod pack;
 mod range;
 mod report;
+mod size;
 
 pub use compiled::{Compiled, Options, compile, compile_with};
 pub use error::CompileError;

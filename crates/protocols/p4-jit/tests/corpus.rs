@@ -37,7 +37,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-fn all(keep_dead: bool, packets_each: u64) {
+fn all(keep_dead: bool, inline_budget: u64, packets_each: u64) {
     let Some(files) = corpus() else { return };
     let seed = number("SEED", 1);
     let (mut compiled, mut refused, mut failures) = (0, 0, Vec::new());
@@ -50,7 +50,7 @@ fn all(keep_dead: bool, packets_each: u64) {
             continue;
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let options = Options { keep_dead, verify: true, ..Options::default() };
+        let options = Options { keep_dead, verify: true, inline_budget, ..Options::default() };
         let mut pair = match Pair::new(Arc::new(program), options) {
             Ok(pair) => pair,
             Err(error) => {
@@ -124,10 +124,10 @@ fn all(keep_dead: bool, packets_each: u64) {
 
 #[test]
 fn whole_vectors_agree() {
-    all(true, number("PACKETS", 30));
+    all(true, Options::default().inline_budget, number("PACKETS", 30));
 }
 
 #[test]
-fn what_can_be_seen_agrees_without_dead_stores() {
-    all(false, number("PACKETS", 20));
+fn what_can_be_seen_agrees_without_dead_stores_and_with_shared_actions() {
+    all(false, 0, number("PACKETS", 20));
 }

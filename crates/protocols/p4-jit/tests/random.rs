@@ -16,7 +16,11 @@ fn random_programs_agree() {
     for seed in first..first + count {
         let mut prng = Prng::new(seed);
         let program = Arc::new(programs::random(&mut prng));
-        let options = Options { keep_dead: true, verify: true, ..Options::default() };
+        // Some with shared actions, some interpreted as a whole.
+        let inline_budget = if seed % 3 == 0 { 0 } else { Options::default().inline_budget };
+        let function_limit = if seed % 50 == 7 { 20 } else { Options::default().function_limit };
+        let options =
+            Options { keep_dead: true, verify: true, inline_budget, function_limit, ..Options::default() };
         let mut pair = match Pair::new(Arc::clone(&program), options) {
             Ok(pair) => pair,
             Err(error) => {

@@ -95,7 +95,7 @@ fn traffic(from: &str, to: &str, stop: &AtomicBool, forwarded: &AtomicU64) {
     let mut frame = vec![0; 64];
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14..34]
-        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0x66, 0x9b, 10, 0, 0, 1, 10, 0, 0, 2]);
+        .copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0x66, 0xb9, 10, 0, 0, 1, 10, 0, 0, 2]);
     let (mut tx, mut rx) = (Burst::new(), Burst::new());
     while !stop.load(Ordering::Relaxed) {
         let now = barewire_engine::now();
@@ -311,7 +311,8 @@ fn main() {
         });
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(forwarded.load(Ordering::Relaxed) > 0, "packets went through");
+    let lost = switch.drops();
+    assert!(forwarded.load(Ordering::Relaxed) > 0, "packets went through: {lost:?} {:?}", switch.ports());
     grpc_server.stop();
     thrift_server.stop();
     server.stop().expect("no engine died");

@@ -1,5 +1,4 @@
 //! Every method of every service, called by a client over loopback on a running switch.
-#![allow(clippy::type_complexity)]
 
 mod rig;
 
@@ -418,7 +417,8 @@ fn device(s: &mut Script) {
         ])
     };
     let calc = |name: &str, config: Value| vec![CXT, text(name), config];
-    let (i16, i32): (fn(i32) -> Value, fn(i32) -> Value) = (|n| Value::I16(n as i16), Value::I32);
+    let i16: fn(i32) -> Value = |n| Value::I16(n as i16);
+    let i32: fn(i32) -> Value = Value::I32;
     s.done(&STANDARD, "bm_set_crc16_custom_parameters", calc("calc16", crc(i16)));
     s.done(&STANDARD, "bm_set_crc32_custom_parameters", calc("calc32", crc(i32)));
     s.done(&STANDARD, "bm_set_toeplitz_hash_key", calc("calct", bytes(&[1; 40])));

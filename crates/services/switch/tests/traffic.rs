@@ -329,6 +329,40 @@ fn clones_of_ingress_and_egress() {
     }
 }
 
+/// The class of a session is the priority of its clones: 0 leaves what the program says, and one beyond the last
+/// priority is the last.
+#[test]
+fn clones_have_the_class_of_their_session() {
+    for kind in KINDS {
+        let mut h = harness(kind);
+        let switch = h.switch().clone();
+        switch.set_queue_rate(Some(4), None, 1_000_000).expect("a rate");
+        for what in [CLONE_INGRESS, CLONE_EGRESS] {
+            // The only queue with room is that of the class; clones keep no priority by themselves.
+            for (class_of_service, priority) in [(0, 0), (1, 1), (7, 7), (8, 7), (u32::MAX, 7)] {
+                let session =
+                    MirrorSession { egress_port: Some(4), class_of_service, ..MirrorSession::default() };
+                switch.set_mirror(5, session.clone()).expect("a session");
+                let order = Order { what, port: 2, argument: 5, ..Order::default() };
+                let mut clones = || {
+                    h.advance_us(10);
+                    let mut out = send(&mut h, order, 1);
+                    h.advance_us(10);
+                    out.extend(reports(&h.poll()));
+                    out.iter().filter(|r| r.port == 4).count()
+                };
+                switch.set_queue_depth(Some(4), None, 0).expect("no room");
+                switch.set_queue_depth(Some(4), Some(priority), 10).expect("room");
+                assert_eq!(clones(), 1, "{kind} {what} {class_of_service}");
+                switch.set_queue_depth(Some(4), None, 10).expect("room");
+                switch.set_queue_depth(Some(4), Some(priority), 0).expect("no room");
+                assert_eq!(clones(), 0, "{kind} {what} {class_of_service}");
+            }
+        }
+        assert_eq!(count(&mut h, "queue_full"), 10);
+    }
+}
+
 #[test]
 fn resubmitted_and_recirculated_packets_keep_their_list() {
     for kind in KINDS {

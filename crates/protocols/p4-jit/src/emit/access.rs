@@ -5,10 +5,14 @@
 //! written there is what was read. In packets only the exact bytes are touched.
 
 use super::{Emit, Gen, Unsupported};
+use crate::env;
 use barewire_p4::ir::{FieldId, HeaderId};
 use barewire_p4::phv::Place;
 use cranelift_codegen::ir::types::{I8, I8X16, I16, I32, I64, I128};
 use cranelift_codegen::ir::{InstBuilder, MemFlags, Type, Value};
+
+/// Up to so many bytes are copied by moves, more by a call.
+const MAX_MOVES: u32 = 512;
 
 /// The low `width` bits set.
 pub const fn mask(width: u32) -> u64 {
@@ -238,6 +242,13 @@ impl Gen<'_, '_> {
     pub fn copy(&mut self, to: (Value, MemFlags, i32), from: (Value, MemFlags, i32), bytes: u32) {
         let (to, to_flags, to_at) = to;
         let (from, from_flags, from_at) = from;
+        if bytes > MAX_MOVES {
+            let to = self.b.ins().iadd_imm(to, i64::from(to_at));
+            let from = self.b.ins().iadd_imm(from, i64::from(from_at));
+            let count = self.int(u64::from(bytes));
+            self.call(env::copy_padded as *const () as usize, &[to, count, from, count], None);
+            return;
+        }
         let mut moves: Vec<(Type, u32)> = Vec::new();
         let mut at = 0;
         for (ty, size) in [(I8X16, 16), (I64, 8), (I32, 4), (I16, 2), (I8, 1)] {
@@ -267,6 +278,13 @@ impl Gen<'_, '_> {
     /// Write zeros over a header's words in the vector.
     pub fn zero_header(&mut self, header: HeaderId) {
         let place = &self.unit.layout.headers[header.at()];
+        if place.words * 8 > MAX_MOVES {
+            let to = self.b.ins().iadd_imm(self.phv, i64::from(place.byte));
+            let (room, zero) = (self.int(u64::from(place.words * 8)), self.int(0));
+            // Nothing is copied, so where from does not matter.
+            self.call(env::copy_padded as *const () as usize, &[to, room, self.phv, zero], None);
+            return;
+        }
         let zero = self.int(0);
         for word in 0..place.words {
             self.b.ins().store(self.flags.phv, zero, self.phv, place.byte as i32 + word as i32 * 8);

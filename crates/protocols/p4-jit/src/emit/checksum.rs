@@ -15,6 +15,9 @@ use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use num_traits::ToPrimitive;
 
+/// A longer input is summed by a call.
+const MAX_BITS: u32 = 4096;
+
 /// A piece of the input at a fixed place of it.
 #[derive(Debug, Clone, Copy)]
 enum Source {
@@ -96,6 +99,9 @@ impl Gen<'_, '_> {
             return Err(Unsupported);
         }
         let input = self.checksum_input(calculation)?;
+        if input.bits > MAX_BITS {
+            return Err(Unsupported);
+        }
         let groups = self.groups(&input)?;
         // Sums of numbers of at most 48 bits: no overflow within any program's size.
         let zero = self.int(0);

@@ -341,8 +341,10 @@ impl Gen<'_, '_> {
             }
             None => {
                 let exact = self.exact(left)?;
-                let negative = self.is_negative(right)?;
-                let count = self.index(right)?;
+                // Evaluated once: nested shifts would double the code at every level.
+                let right = self.exact(right)?;
+                let negative = self.is_negative(right);
+                let count = self.index_of(right);
                 let register = self.b.func.dfg.value_type(exact.value).bits();
                 let last = self.int(u64::from(register) - 1);
                 let beyond = self.icmp(IntCC::UnsignedGreaterThan, count, last);
@@ -364,17 +366,16 @@ impl Gen<'_, '_> {
     }
 
     /// Whether a value is below zero; none when it cannot be.
-    fn is_negative(&mut self, expr: &Expr) -> Emit<Option<Value>> {
-        if !self.range(expr).neg {
-            return Ok(None);
+    fn is_negative(&mut self, exact: Exact) -> Option<Value> {
+        if !exact.range.neg {
+            return None;
         }
-        let exact = self.exact(expr)?;
         let value = if self.b.func.dfg.value_type(exact.value) == I128 {
             self.b.ins().isplit(exact.value).1
         } else {
             exact.value
         };
-        Ok(Some(self.icmp_imm(IntCC::SignedLessThan, value, 0)))
+        Some(self.icmp_imm(IntCC::SignedLessThan, value, 0))
     }
 
     fn divide(&mut self, op: BinaryOp, left: Exact, right: Exact) -> Emit<Exact> {
@@ -473,17 +474,21 @@ impl Gen<'_, '_> {
     /// A value as an index: what no 64 bits hold, negative numbers too, is the largest number.
     pub fn index(&mut self, expr: &Expr) -> Emit<Value> {
         let exact = self.exact(expr)?;
+        Ok(self.index_of(exact))
+    }
+
+    fn index_of(&mut self, exact: Exact) -> Value {
         if !exact.range.neg && exact.range.bits <= 64 {
-            return Ok(exact.value);
+            return exact.value;
         }
         let most = self.int(u64::MAX);
         if self.b.func.dfg.value_type(exact.value) == I128 {
             let (low, high) = self.b.ins().isplit(exact.value);
             let fits = self.icmp_imm(IntCC::Equal, high, 0);
-            return Ok(self.select(fits, low, most));
+            return self.select(fits, low, most);
         }
         let fits = self.icmp_imm(IntCC::SignedGreaterThanOrEqual, exact.value, 0);
-        Ok(self.select(fits, exact.value, most))
+        self.select(fits, exact.value, most)
     }
 
     /// A comparison of integers.

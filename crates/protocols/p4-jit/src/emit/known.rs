@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// More than so many values are not held: registers are few, and copying the lists at every branch costs time.
 const MAX_FIELDS: usize = 24;
+/// The same for validities: programs have thousands of headers.
+const MAX_VALID: usize = 48;
 
 /// Facts at one point.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +64,9 @@ impl Known {
 
     /// Settle (or unsettle) a header's validity.
     pub fn set_valid(&mut self, header: HeaderId, valid: Option<bool>) {
+        if self.valid.len() >= MAX_VALID && !self.valid.contains_key(&header) {
+            self.valid.clear();
+        }
         match valid {
             Some(valid) => self.valid.insert(header, valid),
             None => self.valid.remove(&header),

@@ -18,7 +18,7 @@ pub mod wide;
 use crate::delegate::{Delegate, Delegates};
 use crate::env;
 use crate::facts::Facts;
-use barewire_p4::ir::{FieldId, HeaderId, Program};
+use barewire_p4::ir::{ActionId, FieldId, HeaderId, Program};
 use barewire_p4::phv::Layout;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
@@ -29,6 +29,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use known::{Entries, Known};
+use std::collections::BTreeMap;
 
 /// Up to so many targets a choice is a chain of comparisons.
 const CHAIN: usize = 5;
@@ -90,6 +91,8 @@ pub struct Gen<'a, 'p> {
     pub end: Block,
     /// The running action.
     pub action: Option<ActionFrame>,
+    /// Actions of the pipeline that are generated once.
+    pub shared: BTreeMap<ActionId, stmt::SharedAction>,
     /// The parser's frame, in parsers.
     pub parsing: Option<parser::ParserFrame>,
     /// IR statements delegated in this function, in words.
@@ -149,6 +152,7 @@ impl<'a, 'p> Gen<'a, 'p> {
             packet_len: params[3],
             end,
             action: None,
+            shared: BTreeMap::new(),
             parsing: None,
             notes: Vec::new(),
             flags,
@@ -300,6 +304,13 @@ impl<'a, 'p> Gen<'a, 'p> {
     /// Call a helper that gives a value.
     pub fn call_value(&mut self, address: usize, args: &[Value], returns: Type) -> Value {
         self.call(address, args, Some(returns)).expect("the signature says it returns one")
+    }
+
+    /// Leave a whole function to the interpreter; ends at [`Gen::end`].
+    pub fn interpret(&mut self, what: Delegate) {
+        self.delegate(what, || "all of it: too large to be compiled".to_owned());
+        let end = self.end;
+        self.jump(end);
     }
 
     /// Have the interpreter do something on the vector, and forget all facts. The result is what it gives (see

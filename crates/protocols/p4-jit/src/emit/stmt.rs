@@ -12,9 +12,56 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 
+/// An action that is generated once in a function, like a subroutine.
+#[derive(Debug, Clone)]
+pub struct SharedAction {
+    /// Where it begins: a block with the arguments' address, and the number of where to go on.
+    entry: Block,
+    /// Where to go on.
+    returns: Vec<Block>,
+}
+
 impl Gen<'_, '_> {
+    /// Have these actions generated once: [`Gen::shared_actions`] is to follow when all that use them are.
+    pub fn share(&mut self, actions: impl IntoIterator<Item = ActionId>) {
+        for action in actions {
+            let entry = self.b.create_block();
+            self.b.append_block_param(entry, I64);
+            self.b.append_block_param(entry, I64);
+            self.entries.pin(entry);
+            self.shared.insert(action, SharedAction { entry, returns: Vec::new() });
+        }
+    }
+
+    /// Generate the shared actions.
+    pub fn shared_actions(&mut self) {
+        for (action, shared) in std::mem::take(&mut self.shared) {
+            if shared.returns.is_empty() {
+                continue;
+            }
+            self.enter(shared.entry);
+            let (args, number) = (self.b.block_params(shared.entry)[0], self.b.block_params(shared.entry)[1]);
+            let done = self.b.create_block();
+            self.action(action, args, done);
+            if self.entries.reached(done) {
+                self.enter(done);
+                self.switch(number, &shared.returns, shared.returns[0]);
+            }
+        }
+    }
+
     /// Run an action with its arguments at `args`, then go to `after`. Ends the current block.
     pub fn action(&mut self, action: ActionId, args: Value, after: Block) {
+        if let Some(shared) = self.shared.get_mut(&action) {
+            let (entry, number) = (shared.entry, shared.returns.len() as u64);
+            shared.returns.push(after);
+            // Whoever goes on there comes from the shared code, with nothing known.
+            self.entries.pin(after);
+            self.entries.arrive(after, &self.known);
+            let number = self.int(number);
+            self.b.ins().jump(entry, &[args.into(), number.into()]);
+            return;
+        }
         let unit = self.unit;
         let def = &unit.program.actions[action.at()];
         let (first_word, _) = arg_words(def.params.iter().map(|p| p.width));

@@ -39,6 +39,7 @@ impl Gen<'_, '_> {
                 }
             }
         }
+        self.shared_actions();
     }
 
     fn table(&mut self, id: TableId, next: &NextNode, place: &dyn Fn(Option<NodeId>) -> Block) {
@@ -67,12 +68,19 @@ impl Gen<'_, '_> {
                 NextNode::ByHit { hit: yes, miss: no } if yes == no => place(*no),
                 NextNode::ByHit { hit: yes, miss: no } => {
                     let by_hit = self.b.create_block();
+                    // Registers do not come through a shared action.
+                    let kept = offset_of!(Env, applied_hit);
+                    let shared = action.is_some_and(|action| self.shared.contains_key(&action));
+                    if shared {
+                        self.b.ins().store(self.flags.record, hit, self.env, kept as i32);
+                    }
                     match action {
                         Some(action) => self.action(action, args, by_hit),
                         None => self.jump(by_hit),
                     }
                     if self.entries.reached(by_hit) {
                         self.enter(by_hit);
+                        let hit = if shared { self.env_mut_word(kept) } else { hit };
                         self.branch(hit, place(*yes), place(*no));
                     }
                     continue;

@@ -31,6 +31,8 @@ pub struct Run {
     pub refusals: Vec<(usize, String)>,
     /// The packets of each port.
     pub out: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// What came while each packet was waited for, and last what came at the end: port and bytes.
+    pub by_packet: Vec<Vec<(u32, Vec<u8>)>>,
     /// The cells of each register array.
     pub registers: Vec<Option<Vec<String>>>,
     /// Packets and bytes of the first cells of each counter array.
@@ -145,7 +147,11 @@ pub fn run(
         }
     }
     let mut wire = Wire::connect(&running.folder.join("packets")).map_err(|e| text("packets", &e))?;
-    if let Err((index, error)) = exchange(&mut wire, scenario, expected, &mut run.out) {
+    let done = exchange(&mut wire, scenario, expected, &mut run.by_packet);
+    for (port, bytes) in run.by_packet.iter().flatten() {
+        run.out.entry(*port).or_default().push(bytes.clone());
+    }
+    if let Err((index, error)) = done {
         // The process may need a moment to be gone.
         std::thread::sleep(Duration::from_millis(300));
         match running.died() {
@@ -166,28 +172,30 @@ fn exchange(
     wire: &mut Wire,
     scenario: &Scenario,
     expected: &[Fate],
-    out: &mut BTreeMap<u32, Vec<Vec<u8>>>,
+    out: &mut Vec<Vec<(u32, Vec<u8>)>>,
 ) -> Result<(), (usize, std::io::Error)> {
     let mut missed = 0;
     for (index, ((port, bytes), fate)) in scenario.packets.iter().zip(expected).enumerate() {
         let at = |error| (index, error);
         wire.send(*port, bytes).map_err(at)?;
+        let mut came = Vec::new();
         for _ in 0..fate.out.len() {
             let patience = if missed < MISSED_MAX { PATIENCE } else { GRACE };
             match wire.receive(patience).map_err(at)? {
-                Some((port, bytes)) => out.entry(port).or_default().push(bytes),
+                Some(packet) => came.push(packet),
                 None => missed += 1,
             }
         }
-        if fate.out.is_empty()
-            && let Some((port, bytes)) = wire.receive(GRACE).map_err(at)?
-        {
-            out.entry(port).or_default().push(bytes);
+        if fate.out.is_empty() {
+            came.extend(wire.receive(GRACE).map_err(at)?);
         }
+        out.push(came);
     }
-    while let Some((port, bytes)) = wire.receive(QUIET).map_err(|error| (scenario.packets.len(), error))? {
-        out.entry(port).or_default().push(bytes);
+    let mut last = Vec::new();
+    while let Some(packet) = wire.receive(QUIET).map_err(|error| (scenario.packets.len(), error))? {
+        last.push(packet);
     }
+    out.push(last);
     Ok(())
 }
 

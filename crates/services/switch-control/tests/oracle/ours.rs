@@ -3,6 +3,7 @@
 use super::scenario::{GAP_US, Scenario};
 use barewire_base::DropReason;
 use barewire_p4::interp::trace::Event;
+use barewire_p4::phv::Phv;
 use barewire_switch::control::Replica;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::harness::Harness;
@@ -17,6 +18,17 @@ const ROUNDS: usize = 8;
 /// A packet that does more than so many things has got into a loop.
 const EVENTS_MAX: usize = 8000;
 
+/// What headers hold that are not valid: a program must not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noise {
+    /// Zeros.
+    None,
+    /// Random bits.
+    Random(u64),
+    /// What the packet so many before left there, as in bmv2.
+    Stale(usize),
+}
+
 /// What became of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fate {
@@ -30,6 +42,9 @@ pub struct Fate {
 pub struct Ours {
     harness: Harness,
     session: Session,
+    noise: Noise,
+    /// Vectors of the packets before, the last first.
+    left: Vec<Phv>,
     /// Whether each line was done.
     pub done: Vec<bool>,
     /// What each line said that was not done.
@@ -42,7 +57,8 @@ impl Ours {
         let harness =
             Harness::new(Arc::clone(prepared), TargetConfig::default()).map_err(|e| e.to_string())?;
         let session = Session::local(harness.switch().clone()).map_err(|e| e.to_string())?;
-        let mut ours = Ours { harness, session, done: Vec::new(), refusals: Vec::new() };
+        let (done, refusals) = (Vec::new(), Vec::new());
+        let mut ours = Ours { harness, session, noise: Noise::None, left: Vec::new(), done, refusals };
         ours.program(lines);
         Ok(ours)
     }
@@ -59,9 +75,12 @@ impl Ours {
         }
     }
 
-    /// Headers that are not valid hold noise.
-    pub fn disturb(&mut self, seed: u64) {
-        self.harness.plane().datapath.disturb(seed);
+    /// Headers that are not valid hold this from now on.
+    pub fn disturb(&mut self, noise: Noise) {
+        self.noise = noise;
+        if let Noise::Random(seed) = noise {
+            self.harness.plane().datapath.disturb(seed);
+        }
     }
 
     /// Send a packet.
@@ -80,6 +99,14 @@ impl Ours {
         let Some((sent, settled)) = self.harness.send_for(port, bytes, ROUNDS) else {
             return Fate { out: Vec::new(), endless: true };
         };
+        if let Noise::Stale(back) = self.noise {
+            let datapath = &mut self.harness.plane().datapath;
+            self.left.insert(0, datapath.vector().clone());
+            self.left.truncate(back);
+            if let Some(left) = self.left.get(back - 1) {
+                datapath.disturb_with(left);
+            }
+        }
         let out = sent.into_iter().map(|s| (s.port, s.bytes)).collect();
         Fate { out, endless: !settled || count(&mut self.harness) != before }
     }
@@ -112,15 +139,9 @@ impl Ours {
 }
 
 /// Whether all that each packet of a scenario does has a meaning, and an end.
-pub fn meaningful(
-    prepared: &Arc<Prepared>,
-    scenario: &Scenario,
-    noise: Option<u64>,
-) -> Result<Vec<bool>, String> {
+pub fn meaningful(prepared: &Arc<Prepared>, scenario: &Scenario, noise: Noise) -> Result<Vec<bool>, String> {
     let mut ours = Ours::start(prepared, &scenario.lines)?;
-    if let Some(seed) = noise {
-        ours.disturb(seed);
-    }
+    ours.disturb(noise);
     ours.trace();
     let sane = |events: &[Event]| {
         events.len() < EVENTS_MAX && !events.iter().any(|event| matches!(event, Event::Undefined { .. }))
@@ -133,15 +154,9 @@ pub fn meaningful(
 }
 
 /// The fates of all packets of a scenario.
-pub fn run(
-    prepared: &Arc<Prepared>,
-    scenario: &Scenario,
-    noise: Option<u64>,
-) -> Result<(Ours, Vec<Fate>), String> {
+pub fn run(prepared: &Arc<Prepared>, scenario: &Scenario, noise: Noise) -> Result<(Ours, Vec<Fate>), String> {
     let mut ours = Ours::start(prepared, &scenario.lines)?;
-    if let Some(seed) = noise {
-        ours.disturb(seed);
-    }
+    ours.disturb(noise);
     let fates = scenario.packets.iter().map(|(port, bytes)| ours.send(*port, bytes)).collect();
     Ok((ours, fates))
 }

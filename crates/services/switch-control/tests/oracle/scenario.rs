@@ -1,6 +1,6 @@
 //! What is done to a switch: lines of its command line, then packets. All of it follows from the program and a seed.
 
-use super::ours::{self, Ours};
+use super::ours::{self, Noise, Ours};
 use barewire_base::Prng;
 use barewire_p4::interp::trace::Event;
 use barewire_p4::ir::{
@@ -22,6 +22,8 @@ pub const PORTS: u32 = 8;
 pub const GAP_US: u64 = 1000;
 /// bmv2 makes room for so many more bytes of headers, and ends beyond.
 const GROWTH_MAX: usize = 500;
+/// How often packets are left out, each time other ones coming after each other.
+const ROUNDS: u64 = 16;
 /// Longest packet.
 const LONGEST: usize = 3000;
 
@@ -80,12 +82,13 @@ pub fn build(prepared: &Arc<Prepared>, seed: u64, packets: usize) -> Result<Scen
 /// Leave out what is not determined: endless packets, those that do what has no meaning (bmv2 often ends itself then),
 /// and those whose fate depends on bits of invalid headers.
 fn settle(prepared: &Arc<Prepared>, scenario: &mut Scenario, packets: usize) -> Result<(), String> {
-    for round in 0..4 {
-        let (_, plain) = ours::run(prepared, scenario, None)?;
-        let (_, first) = ours::run(prepared, scenario, Some(0x5eed + round))?;
-        let (_, second) = ours::run(prepared, scenario, Some(0xbeef + round))?;
-        let meaningful = ours::meaningful(prepared, scenario, None)?;
-        let meaningful_still = ours::meaningful(prepared, scenario, Some(0xfeed + round))?;
+    for round in 0..ROUNDS {
+        let (_, plain) = ours::run(prepared, scenario, Noise::None)?;
+        let (_, first) = ours::run(prepared, scenario, Noise::Random(0x5eed + round))?;
+        let (_, second) = ours::run(prepared, scenario, Noise::Stale(2))?;
+        let (_, third) = ours::run(prepared, scenario, Noise::Stale(1))?;
+        let meaningful = ours::meaningful(prepared, scenario, Noise::None)?;
+        let meaningful_still = ours::meaningful(prepared, scenario, Noise::Stale(1))?;
         let before = scenario.packets.len();
         let mut index = 0;
         scenario.packets.retain(|(_, bytes)| {
@@ -98,6 +101,7 @@ fn settle(prepared: &Arc<Prepared>, scenario: &mut Scenario, packets: usize) -> 
                 && !grows
                 && plain[at] == first[at]
                 && plain[at] == second[at]
+                && plain[at] == third[at]
         });
         scenario.left_out += before - scenario.packets.len();
         if before == scenario.packets.len() {

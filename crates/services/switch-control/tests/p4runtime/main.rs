@@ -1,6 +1,5 @@
 //! P4Runtime and gNMI over real gRPC, against a running switch.
-// A list of one is a copy like any other here.
-#![allow(clippy::cloned_ref_to_slice_refs)]
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "an expected list reads as a list")]
 
 mod arbitration;
 mod entities;

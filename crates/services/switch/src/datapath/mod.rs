@@ -235,8 +235,21 @@ impl Datapath {
     /// for tests with an interpreter, to tell what a program makes of bits that it must not read.
     pub fn disturb(&mut self, seed: u64) {
         let mut noise = barewire_base::Prng::new(seed);
-        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, || noise.next_u64());
+        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, |_| noise.next_u64());
         self.spare.clear();
+    }
+
+    /// The same with what an earlier packet left behind ([`Datapath::vector`]), as in switches that use their vectors
+    /// again.
+    pub fn disturb_with(&mut self, left: &Phv) {
+        let word = |at| left.words().get(at).copied().unwrap_or(0);
+        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, word);
+        self.spare.clear();
+    }
+
+    /// The vector of the last packet.
+    pub fn vector(&self) -> &Phv {
+        &self.phv
     }
 
     /// The configuration.
