@@ -52,19 +52,25 @@ impl Burst {
     /// Appends a frame, or hands it back when the burst is full.
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.len() == self.limit {
-            return Err(frame);
-        }
-        if self.tail == BURST_MAX {
-            if self.head == 0 {
-                return Err(frame);
-            }
-            self.frames.rotate_left(self.head);
-            self.tail -= self.head;
-            self.head = 0;
+        if self.tail == BURST_MAX || self.len() == self.limit {
+            return self.push_at_end(frame);
         }
         // What is overwritten is `None`: the places from `tail` on are empty. Saying so spares the code that would drop it.
         std::mem::forget(self.frames[self.tail].replace(frame));
+        self.tail += 1;
+        Ok(())
+    }
+
+    /// The same when the last place is taken, or none is left.
+    #[cold]
+    fn push_at_end(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.len() == self.limit || self.head == 0 {
+            return Err(frame);
+        }
+        self.frames.rotate_left(self.head);
+        self.tail -= self.head;
+        self.head = 0;
+        self.frames[self.tail] = Some(frame);
         self.tail += 1;
         Ok(())
     }

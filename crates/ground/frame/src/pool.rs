@@ -1,6 +1,6 @@
 //! The pool: one mapped region of equal chunks, a free list and the metadata of each chunk.
 
-use crate::{ClockDomain, Frame, StampSource};
+use crate::{ClockDomain, Frame, Stamp, StampSource};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -112,7 +112,10 @@ impl Inner {
 
     #[inline]
     pub(crate) fn meta(&self, index: u32) -> &Cell<Meta> {
-        &self.meta[index as usize]
+        debug_assert!((index as usize) < self.meta.len());
+        // SAFETY: every index handed out is below `meta.len()`: those of frames come from the free list, which was filled so,
+        // and `reclaim` checks the others.
+        unsafe { self.meta.get_unchecked(index as usize) }
     }
 
     #[inline]
@@ -181,6 +184,21 @@ impl Pool {
         let inner = self.inner();
         let index = inner.take_index()?;
         inner.meta(index).set(Meta { offset: inner.headroom, ..Meta::default() });
+        Some(Frame::own(self.inner, index))
+    }
+
+    /// A fresh frame of `len` bytes that hold whatever the chunk held, with its receive stamp; `None` when every frame is out
+    /// or a chunk cannot hold them.
+    #[inline]
+    pub fn alloc_len(&self, len: usize, stamp: Stamp) -> Option<Frame> {
+        let inner = self.inner();
+        if len > (inner.chunk_len() - inner.headroom) as usize {
+            return None;
+        }
+        let index = inner.take_index()?;
+        let Stamp { ns, error_ns, source, clock } = stamp;
+        let meta = Meta { offset: inner.headroom, len: len as u32, ..Meta::default() };
+        inner.meta(index).set(Meta { stamp_ns: ns, stamp_error_ns: error_ns, source, clock, ..meta });
         Some(Frame::own(self.inner, index))
     }
 

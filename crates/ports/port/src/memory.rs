@@ -76,7 +76,19 @@ impl MemoryConfig {
     }
 
     fn direction_len(&self) -> usize {
-        (self.ring_len() + self.slots as usize * self.slot_bytes as usize).next_multiple_of(CONTROL_LEN)
+        (self.ring_len() + self.slots_len()).next_multiple_of(CONTROL_LEN)
+    }
+
+    fn slots_len(&self) -> usize {
+        self.slots as usize * self.stride()
+    }
+
+    /// Bytes from one slot to the next. A cache finds its lines by some bits of the address: slots that are a power of two
+    /// apart would all share a few of its sets, and push each other out.
+    #[inline]
+    fn stride(&self) -> usize {
+        let bytes = self.slot_bytes as usize;
+        if bytes.is_multiple_of(1024) { bytes + 64 } else { bytes }
     }
 
     /// Bytes of the whole region.
@@ -186,7 +198,7 @@ impl Wire {
         let ring = |from: usize| region.slice(CONTROL_LEN + from * config.direction_len(), ring_len);
         let slots = |from: usize| {
             let at = CONTROL_LEN + from * config.direction_len() + ring_len;
-            region.slice(at, config.slots as usize * config.slot_bytes as usize)
+            region.slice(at, config.slots_len())
         };
         let control = region.slice(0, CONTROL_LEN)?;
         // Resuming a new, zeroed ring is the same as starting it; a place that a dead process left goes on from where it
@@ -400,6 +412,7 @@ impl Port for MemoryPort {
         }
         let mask = u64::from(wire.config.slots) - 1;
         let (mut delivered, mut bytes) = (0, 0);
+        let stamp = Stamp::engine(now);
         for i in 0..n {
             // Read once: from another process it may change under our hands.
             let [word, _sent_at] = wire.rx.read(i);
@@ -410,12 +423,13 @@ impl Port for MemoryPort {
                 self.counters.drops.count(if small { DropReason::Truncated } else { DropReason::TooLarge });
                 continue;
             }
-            let Some(mut frame) = self.pool.alloc() else {
+            // In bounds: no frame is longer than one of the pool may be.
+            let Some(mut frame) = self.pool.alloc_len(len, stamp) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 continue;
             };
-            let at = slot * wire.config.slot_bytes as usize;
-            if !frame.set_len(len) || !wire.rx_slots.read(at, frame.data_mut()) {
+            let at = slot * wire.config.stride();
+            if !wire.rx_slots.read(at, frame.data_mut()) {
                 self.counters.drops.count(DropReason::TooLarge);
                 continue;
             }
@@ -423,7 +437,6 @@ impl Port for MemoryPort {
                 let (start, offset) = ((word >> 32) as u16, (word >> 48) as u16);
                 frame.set_checksum(ChecksumState::Partial { start, offset });
             }
-            frame.set_stamp(Stamp::engine(now));
             bytes += len as u64;
             delivered += usize::from(burst.push(frame).is_ok());
         }
@@ -449,7 +462,8 @@ impl Port for MemoryPort {
         let mask = u64::from(self.wire.config.slots) - 1;
         let (mut n, mut bytes) = (0, 0);
         while let Some(front) = burst.front() {
-            let len = front.len();
+            // All that is asked of the frame before anything is written, so that it is read once.
+            let (len, word) = (front.len(), describe(front));
             // A frame that is to be cut later has no way to say so on the other side.
             if len > self.caps.frame_max as usize || front.gso().is_some() {
                 self.drop_front(burst, DropReason::TooLarge);
@@ -466,8 +480,8 @@ impl Port for MemoryPort {
             let wire = &mut self.wire;
             let slot = (wire.tx.position().wrapping_add(n as u64) & mask) as usize;
             // In bounds: the slot is below the number of slots, and the frame no longer than one.
-            let _ = wire.tx_slots.write(slot * wire.config.slot_bytes as usize, front.data());
-            wire.tx.write(n, &[describe(front), now.as_nanos()]);
+            let _ = wire.tx_slots.write(slot * wire.config.stride(), front.data());
+            wire.tx.write(n, &[word, now.as_nanos()]);
             n += 1;
             bytes += len as u64;
             drop(burst.pop());

@@ -20,7 +20,7 @@ const TRIES: u32 = 2000;
 const TRIES_ON_DROP: u32 = 50;
 
 /// "bw-mem" and the version of the layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"bw-mem\0\x01");
+const MAGIC: u64 = u64::from_be_bytes(*b"bw-mem\0\x02");
 const MAGIC_AT: usize = 0;
 const SLOTS_AT: usize = 8;
 const SLOT_BYTES_AT: usize = 16;

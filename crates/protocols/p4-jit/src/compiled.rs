@@ -1,5 +1,6 @@
 //! A compiled program, and the calls into it.
 
+use crate::chain::{self, Step, Stopped};
 use crate::delegate::{Delegate, Delegates};
 use crate::emit::{Gen, Unit, signature};
 use crate::env::{Env, Mode, Shared};
@@ -8,7 +9,7 @@ use crate::facts::Facts;
 use crate::gather::GatherPlan;
 use crate::memory::CodeMemory;
 use crate::report::{FunctionReport, Report};
-use crate::size::{INLINE_BUDGET, MAX_FUNCTION, Sizes};
+use crate::size::{CHAIN_BUDGET, INLINE_BUDGET, MAX_FUNCTION, Sizes};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Plan;
 use barewire_p4::ir::{HeaderId, ProfileId, Program, TableActions};
@@ -39,6 +40,8 @@ pub struct Options {
     pub inline_budget: u64,
     /// A parser or pipeline that would become larger than this is interpreted as a whole.
     pub function_limit: u64,
+    /// A chain that would become larger than this is not made.
+    pub chain_budget: u64,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             listing: false,
             inline_budget: INLINE_BUDGET,
             function_limit: MAX_FUNCTION,
+            chain_budget: CHAIN_BUDGET,
         }
     }
 }
@@ -67,6 +71,7 @@ struct Code {
     run: Vec<Entry>,
     prepare: Vec<Entry>,
     emit: Vec<Entry>,
+    chain: Option<Entry>,
     shared: Shared,
     report: Report,
     never_modified: Vec<HeaderId>,
@@ -80,6 +85,8 @@ pub struct Compiled {
     env: NonNull<Env>,
     key: NonNull<[u64]>,
     blank: NonNull<[u64]>,
+    /// Words of the program's vector.
+    words: usize,
 }
 
 // SAFETY: the environment, key and blank record are owned by this value alone (leaked boxes, freed on drop), the
@@ -94,11 +101,21 @@ pub fn compile(program: Arc<Program>) -> Result<Compiled, CompileError> {
 
 /// Compile a program.
 pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled, CompileError> {
+    compile_chained(program, options, &[])
+}
+
+/// Compile a program, and beside its functions one for these steps, for [`Compiled::chain`]. There is none when the steps
+/// cannot be made into one, or when it would be large: what it saves matters in small programs.
+pub fn compile_chained(
+    program: Arc<Program>,
+    options: Options,
+    steps: &[Step],
+) -> Result<Compiled, CompileError> {
     let plan = Plan::new(program);
     let isa = target(options)?;
     let facts = Facts::of(&plan.program, options.keep_dead);
     let mut delegates = Delegates::default();
-    let drafts = draft(&plan, &facts, &mut delegates, &isa, options);
+    let drafts = draft(&plan, &facts, &mut delegates, &isa, options, steps);
     let compiled = generate(drafts, &isa, options)?;
     let code: Vec<&[u8]> = compiled.iter().map(|function| function.code.as_slice()).collect();
     let (memory, offsets) = CodeMemory::new(&code)
@@ -115,12 +132,13 @@ pub fn compile_with(program: Arc<Program>, options: Options) -> Result<Compiled,
     let run = entries.by_ref().take(pipelines).collect();
     let prepare = entries.by_ref().take(deparsers).collect();
     let emit = entries.by_ref().take(deparsers).collect();
+    let chain = entries.next();
     drop(entries);
     let shared = share(plan, delegates);
     let functions = compiled.into_iter().map(|function| function.report).collect();
     let report = Report { functions, dead_fields: facts.dead_fields() };
     let never_modified = facts.never_modified().collect();
-    let code = Code { _memory: memory, parse, run, prepare, emit, shared, report, never_modified };
+    let code = Code { _memory: memory, parse, run, prepare, emit, chain, shared, report, never_modified };
     Ok(Compiled::of(Arc::new(code)))
 }
 
@@ -164,6 +182,7 @@ fn draft(
     delegates: &mut Delegates,
     isa: &OwnedTargetIsa,
     options: Options,
+    steps: &[Step],
 ) -> Vec<Draft> {
     let program = &*plan.program;
     let unit = Unit { program, layout: &plan.layout, facts, keys: &plan.keys };
@@ -212,6 +231,16 @@ fn draft(
             g.emit(deparser);
             g.finish_with(|g| g.int(0))
         });
+    }
+    let size = steps.iter().map(|step| match step {
+        Step::Parse(index) => program.parsers.get(*index).map_or(0, |parser| sizes.parser(parser)),
+        Step::Run(index) => program.pipelines.get(*index).map_or(0, |p| sizes.pipeline(p, u64::MAX).1),
+        _ => 0,
+    });
+    if size.fold(0_u64, u64::saturating_add) <= options.chain_budget
+        && chain::is_possible(program, &plan.layout, steps)
+    {
+        add("chain".to_owned(), &mut |g| g.chain(plan, steps));
     }
     drafts
 }
@@ -329,7 +358,8 @@ impl Compiled {
             args: Vec::new(),
         };
         let env = NonNull::from(Box::leak(Box::new(env)));
-        Compiled { code, env, key, blank }
+        let words = code.shared.plan.layout.words as usize;
+        Compiled { code, env, key, blank, words }
     }
 
     /// An engine of the same program for another thread; the code is shared.
@@ -353,20 +383,31 @@ impl Compiled {
         &self.code.never_modified
     }
 
+    /// Run the steps the program was compiled with; none if there is no function for them. Headers may be written back to the
+    /// packet.
+    #[inline]
+    pub fn chain(&mut self, phv: &mut Phv, packet: &mut [u8], state: &mut ProgramState) -> Option<Stopped> {
+        let entry = self.code.chain?;
+        let (at, len) = (packet.as_mut_ptr(), packet.len());
+        Some(Stopped::of(self.call(entry, Mode::Parse, phv, (at, len), state)))
+    }
+
+    /// Whether there is a function for the steps.
+    pub fn has_chain(&self) -> bool {
+        self.code.chain.is_some()
+    }
+
     /// Call a function with everything it works on.
+    #[inline]
     fn call(
         &mut self,
         entry: Entry,
         mode: Mode,
         phv: &mut Phv,
-        packet: &[u8],
+        (packet, packet_len): (*const u8, usize),
         state: &mut ProgramState,
     ) -> u64 {
-        assert_eq!(
-            phv.words().len(),
-            self.code.shared.plan.layout.words as usize,
-            "a vector of this program"
-        );
+        assert!(phv.words().len() == self.words, "a vector of this program");
         let phv: *mut Phv = phv;
         let env = self.env.as_ptr();
         // SAFETY: `env` points to the environment this value owns, and `self` is borrowed exclusively. It is written before
@@ -374,16 +415,16 @@ impl Compiled {
         // key and blank buffers are as long as `shared` says and live as long as `self`. The function was generated for
         // `shared.plan.layout`: it touches the vector within the words just checked, the packet within the length passed,
         // records within the lengths that `env::record` checks, and the environment. Helpers borrow through the pointers
-        // in the environment only while machine code waits for them.
+        // in the environment only while machine code waits for them. All callers pass a packet that is borrowed for the
+        // call; only chains write to it, and theirs is borrowed exclusively.
         unsafe {
             (*env).state = state;
             (*env).phv = phv;
-            (*env).packet = packet.as_ptr();
-            (*env).packet_len = packet.len();
+            (*env).packet = packet;
+            (*env).packet_len = packet_len;
             (*env).mode = mode;
-            (*env).shared = &raw const self.code.shared;
             let words = (*phv).words_mut().as_mut_ptr();
-            entry(env, words, packet.as_ptr(), packet.len() as u64)
+            entry(env, words, packet, packet_len as u64)
         }
     }
 }
@@ -408,7 +449,7 @@ impl Engine<ProgramState> for Compiled {
     fn parse(&mut self, parser: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
         match self.code.parse.get(parser) {
             Some(entry) => {
-                self.call(*entry, Mode::Parse, phv, packet, state);
+                self.call(*entry, Mode::Parse, phv, (packet.as_ptr(), packet.len()), state);
             }
             None => {
                 phv.set_slot(slot::PARSER_ERROR, self.code.shared.plan.errors.no_error);
@@ -422,7 +463,7 @@ impl Engine<ProgramState> for Compiled {
     fn run(&mut self, pipeline: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
         match self.code.run.get(pipeline) {
             Some(entry) => {
-                self.call(*entry, Mode::Run, phv, packet, state);
+                self.call(*entry, Mode::Run, phv, (packet.as_ptr(), packet.len()), state);
             }
             None => phv.set_slot(slot::EXIT, 0),
         }
@@ -436,18 +477,16 @@ impl Engine<ProgramState> for Compiled {
         state: &mut ProgramState,
     ) -> usize {
         match self.code.prepare.get(deparser) {
-            Some(entry) => self.call(*entry, Mode::Deparse, phv, payload, state) as usize,
+            Some(entry) => {
+                self.call(*entry, Mode::Deparse, phv, (payload.as_ptr(), payload.len()), state) as usize
+            }
             None => 0,
         }
     }
 
     fn emit(&mut self, deparser: usize, phv: &Phv, out: &mut [u8]) {
         let Some(entry) = self.code.emit.get(deparser) else { return };
-        assert_eq!(
-            phv.words().len(),
-            self.code.shared.plan.layout.words as usize,
-            "a vector of this program"
-        );
+        assert!(phv.words().len() == self.words, "a vector of this program");
         let env = self.env.as_ptr();
         // SAFETY: as in `call`, but that `emit` functions only read the vector (nothing of them writes to it, and the one
         // helper they call, `env::emit_header`, borrows it shared) and write `out`, within its length.
@@ -457,7 +496,6 @@ impl Engine<ProgramState> for Compiled {
             (*env).packet = std::ptr::null();
             (*env).packet_len = 0;
             (*env).mode = Mode::Deparse;
-            (*env).shared = &raw const self.code.shared;
             entry(env, phv.words().as_ptr().cast_mut(), out.as_mut_ptr(), out.len() as u64);
         }
     }

@@ -155,6 +155,16 @@ pub unsafe extern "C" fn find1(env: *mut Env, table: u64, k0: u64) -> *mut u64 {
     record(env, state, table, |table| table.find1(k0))
 }
 
+/// The record for a key of one word that is one prefix.
+///
+/// # Safety
+/// See [`find0`].
+pub unsafe extern "C" fn find1_prefix(env: *mut Env, table: u64, k0: u64) -> *mut u64 {
+    // SAFETY: see above.
+    let (env, state, _, _) = unsafe { parts(env) };
+    record(env, state, table, |table| table.find1_prefix(k0))
+}
+
 /// The record for a key of two words.
 ///
 /// # Safety

@@ -23,12 +23,14 @@ pub struct Facts {
     dead: BTreeSet<FieldId>,
     /// For each header whether anything but extraction writes to it or changes its validity.
     modified: Vec<bool>,
+    written: BTreeSet<FieldId>,
 }
 
 impl Facts {
     /// Work them out. `keep_dead` finds nothing dead.
     pub fn of(program: &Program, keep_dead: bool) -> Facts {
-        let mut facts = Facts { dead: BTreeSet::new(), modified: Writes::of(program) };
+        let (modified, written) = Writes::of(program);
+        let mut facts = Facts { dead: BTreeSet::new(), modified, written };
         if keep_dead {
             return facts;
         }
@@ -61,6 +63,11 @@ impl Facts {
         self.dead.contains(&field)
     }
 
+    /// Whether a statement or a checksum writes this field by name.
+    pub fn is_written(&self, field: FieldId) -> bool {
+        self.written.contains(&field)
+    }
+
     /// The headers that leave as they came: nothing but extraction ever writes to them.
     pub fn never_modified(&self) -> impl Iterator<Item = HeaderId> + '_ {
         (0..self.modified.len()).filter(|at| !self.modified[*at]).map(HeaderId::from)
@@ -76,11 +83,13 @@ impl Facts {
 struct Writes<'p> {
     program: &'p Program,
     modified: Vec<bool>,
+    written: BTreeSet<FieldId>,
 }
 
 impl Writes<'_> {
-    fn of(program: &Program) -> Vec<bool> {
-        let mut writes = Writes { program, modified: vec![false; program.headers.len()] };
+    fn of(program: &Program) -> (Vec<bool>, BTreeSet<FieldId>) {
+        let modified = vec![false; program.headers.len()];
+        let mut writes = Writes { program, modified, written: BTreeSet::new() };
         let stmts = program.actions.iter().flat_map(|action| &action.body);
         let stmts = stmts.chain(program.deparsers.iter().flat_map(|deparser| &deparser.stmts));
         for stmt in stmts {
@@ -104,12 +113,17 @@ impl Writes<'_> {
             }
         }
         for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
-            writes.header(&checksum.target.header);
+            writes.field(&checksum.target);
         }
         for meter in &program.meters {
-            meter.result.iter().for_each(|result| writes.header(&result.header));
+            meter.result.iter().for_each(|result| writes.field(result));
         }
-        writes.modified
+        (writes.modified, writes.written)
+    }
+
+    fn field(&mut self, field: &FieldRef) {
+        self.written.extend(field.fixed());
+        self.header(&field.header);
     }
 
     fn one(&mut self, id: HeaderId) {
@@ -165,7 +179,7 @@ impl Writes<'_> {
             | Stmt::ChecksumGet { dst, .. }
             | Stmt::ChecksumVerify { dst, .. }
             | Stmt::ChecksumGetState { dst, .. }
-            | Stmt::Meter { dst: Some(dst), .. } => self.header(&dst.header),
+            | Stmt::Meter { dst: Some(dst), .. } => self.field(dst),
             Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 egress_spec.iter().chain(mcast_grp).for_each(|field| self.one(field.header));
             }

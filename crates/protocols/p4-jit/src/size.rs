@@ -12,6 +12,9 @@ const SMALL_ACTION: u64 = 6;
 /// A function that would become larger is interpreted (the default).
 pub const MAX_FUNCTION: u64 = 600_000;
 
+/// A chain that would become larger is not made (the default).
+pub const CHAIN_BUDGET: u64 = 8_000;
+
 /// Sizes of one program's parts; a unit is about one operator, load or store.
 #[derive(Debug)]
 pub struct Sizes<'p> {

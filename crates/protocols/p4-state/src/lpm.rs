@@ -76,6 +76,8 @@ pub(crate) struct Lpm {
     /// The prefix field's first bit in the key, and its bits.
     start: usize,
     width: usize,
+    /// The field's bits, as the top bits of a word (of a field that is no longer than one).
+    field_mask: u64,
     /// The bits of the key's other fields.
     exact: Vec<u64>,
     exact_bits: u32,
@@ -105,6 +107,7 @@ impl Lpm {
             words: full.len(),
             start,
             width,
+            field_mask: top_bits(width),
             groups: grouped.then(|| Groups {
                 index: Index::new(),
                 slab: Slab::new(GROUP_KEY + full.len(), 64),
@@ -164,7 +167,7 @@ impl Lpm {
         if self.groups.is_some() {
             return self.find(slab, &[k0]);
         }
-        let field = k0 << self.start & top_bits(self.width);
+        let field = k0 << self.start & self.field_mask;
         let slot = self.root[(field >> (64 - self.root_bits)) as usize];
         let at = self.at;
         self.walk([field], slot, self.root_bits, self.default, |record| {

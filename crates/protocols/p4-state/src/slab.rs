@@ -71,45 +71,61 @@ impl Slab {
         self.segments.get(beyond >> self.shift).is_some_and(|piece| !piece.words.is_empty())
     }
 
+    /// A record that exists.
     #[inline]
-    fn place(&self, index: u32) -> (&Piece, usize) {
-        let index = index as usize;
-        // The branch is predicted: a table that fits its base never waits for the address of a segment.
-        if index < self.in_base {
-            (&self.base, self.base.skew + index * self.stride)
+    pub(crate) fn get(&self, index: u32) -> &[u64] {
+        let at = index as usize;
+        // Predicted: a table that fits its base never waits for the address of a segment.
+        if at < self.in_base {
+            let at = self.base.skew + at * self.stride;
+            &self.base.words[at..at + self.stride]
         } else {
-            let beyond = index - self.in_base;
-            let piece = &self.segments[beyond >> self.shift];
-            (piece, piece.skew + (beyond & ((1 << self.shift) - 1)) * self.stride)
+            self.get_far(at)
         }
     }
 
     /// A record that exists.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> &[u64] {
-        let (piece, at) = self.place(index);
-        &piece.words[at..at + self.stride]
-    }
-
-    /// A record that exists.
-    #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut [u64] {
-        let (stride, index) = (self.stride, index as usize);
-        let (piece, at) = if index < self.in_base {
-            (&mut self.base, index * stride)
+        let (stride, at) = (self.stride, index as usize);
+        if at < self.in_base {
+            let at = self.base.skew + at * stride;
+            &mut self.base.words[at..at + stride]
         } else {
-            let beyond = index - self.in_base;
-            (&mut self.segments[beyond >> self.shift], (beyond & ((1 << self.shift) - 1)) * stride)
-        };
-        let at = piece.skew + at;
-        &mut piece.words[at..at + stride]
+            self.get_far_mut(at)
+        }
     }
 
     /// One word of a record that exists.
     #[inline]
     pub(crate) fn word(&self, index: u32, word: usize) -> u64 {
-        let (piece, at) = self.place(index);
-        piece.words[at + word]
+        let at = index as usize;
+        if at < self.in_base {
+            self.base.words[self.base.skew + at * self.stride + word]
+        } else {
+            self.get_far(at)[word]
+        }
+    }
+
+    // Apart from the above, which are part of every look-up and should stay small.
+    #[inline(never)]
+    fn get_far(&self, index: usize) -> &[u64] {
+        let (segment, at) = self.far(index);
+        let piece = &self.segments[segment];
+        &piece.words[piece.skew + at..][..self.stride]
+    }
+
+    #[inline(never)]
+    fn get_far_mut(&mut self, index: usize) -> &mut [u64] {
+        let (stride, (segment, at)) = (self.stride, self.far(index));
+        let piece = &mut self.segments[segment];
+        &mut piece.words[piece.skew + at..][..stride]
+    }
+
+    /// The segment of a record beyond the base, and its first word's position there.
+    fn far(&self, index: usize) -> (usize, usize) {
+        let beyond = index - self.in_base;
+        (beyond >> self.shift, (beyond & ((1 << self.shift) - 1)) * self.stride)
     }
 
     /// Bytes of address space it takes.

@@ -110,13 +110,20 @@ struct Ttls {
 }
 
 /// How many keys [`TableState`] remembers.
-const RECENT: usize = 16;
+const RECENT: usize = 64;
 
 /// A key and its record; record 0 stands for nothing.
 #[derive(Debug, Clone, Copy, Default)]
 struct Recent {
     key: u64,
     record: u32,
+}
+
+/// Where a key is remembered.
+#[inline]
+fn recent_slot(k0: u64) -> usize {
+    // Short keys stand in the upper bytes of their word.
+    ((k0 ^ k0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize % RECENT
 }
 
 /// One table.
@@ -129,7 +136,7 @@ pub struct TableState {
     matcher: Matcher,
     /// One-word keys found lately in an exact table, by their last bits: in a burst the same few keys come again and
     /// again. A record stays where it is, so only what takes entries away empties this.
-    recent: [Recent; RECENT],
+    recent: Box<[Recent; RECENT]>,
     ttls: Option<Ttls>,
     entries: usize,
     /// The first record that never held an entry.
@@ -170,7 +177,7 @@ impl TableState {
             max_size: table.max_size,
             slab: Slab::new(1, 0),
             matcher: Matcher::Empty,
-            recent: [Recent::default(); RECENT],
+            recent: Box::new([Recent::default(); RECENT]),
             ttls: None,
             entries: 0,
             top: 1,
@@ -268,24 +275,35 @@ impl TableState {
     /// The record of the entry that matches a key of one word, the default one if none does. Counts nothing.
     #[inline]
     pub fn find1(&mut self, k0: u64) -> &mut [u64] {
-        // Short keys stand in the upper bytes of their word.
-        let slot =
-            &mut self.recent[((k0 ^ k0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % RECENT];
-        if slot.key == k0 && slot.record != 0 {
-            return self.slab.get_mut(slot.record);
-        }
+        let Recent { key, record } = self.recent[recent_slot(k0)];
+        let record = if key == k0 && record != 0 { record } else { self.find1_anew(k0) };
+        self.slab.get_mut(record)
+    }
+
+    /// The same where the key is one prefix: what was found lately is not asked, as it would rarely be there.
+    #[inline]
+    pub fn find1_prefix(&mut self, k0: u64) -> &mut [u64] {
         let record = match &self.matcher {
+            Matcher::Lpm(lpm) if self.plan.words == 1 => lpm.find1(&self.slab, k0),
+            _ => self.find1_anew(k0),
+        };
+        self.slab.get_mut(record)
+    }
+
+    // Not part of the above: the usual way should need few registers.
+    #[inline(never)]
+    fn find1_anew(&mut self, k0: u64) -> u32 {
+        match &self.matcher {
             _ if self.plan.words != 1 => self.find_padded(&[k0]),
             Matcher::Exact(exact) => {
                 let record = exact.find1(&self.slab, k0);
-                *slot = Recent { key: k0, record };
+                self.recent[recent_slot(k0)] = Recent { key: k0, record };
                 record
             }
             Matcher::Lpm(lpm) => lpm.find1(&self.slab, k0),
             Matcher::Ternary(ternary) => ternary.find1(&self.slab, k0),
             Matcher::Empty => 0,
-        };
-        self.slab.get_mut(record)
+        }
     }
 
     /// The same for a key of two words.
@@ -485,7 +503,7 @@ impl TableState {
         match &mut self.matcher {
             Matcher::Empty => return Err(EntryError::NoKey),
             Matcher::Exact(exact) => {
-                self.recent = [Recent::default(); RECENT];
+                *self.recent = [Recent::default(); RECENT];
                 exact.remove(&self.slab, record);
             }
             Matcher::Lpm(lpm) => lpm.remove(&self.slab, record),
@@ -505,7 +523,7 @@ impl TableState {
     pub fn clear(&mut self) -> Garbage {
         let default = self.slab.get(0).to_vec();
         let (slab, matcher) = self.fresh();
-        self.recent = [Recent::default(); RECENT];
+        *self.recent = [Recent::default(); RECENT];
         let garbage = Garbage {
             _slab: std::mem::replace(&mut self.slab, slab),
             _matcher: Box::new(std::mem::replace(&mut self.matcher, matcher)),

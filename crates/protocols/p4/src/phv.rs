@@ -56,6 +56,9 @@ pub mod slot {
     pub const COUNT: usize = 16;
 }
 
+/// Words behind the last header, so that eight-byte accesses never leave the vector.
+const PADDING: usize = 8;
+
 /// Where a field lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -178,7 +181,7 @@ impl Layout {
             .map(|(_, place)| place.byte / 8)
             .min()
             .unwrap_or(take(0));
-        let words = take(8) + 8;
+        let words = take(PADDING as u32) + PADDING as u32;
         let mut blank = Phv { words: vec![0; words as usize].into_boxed_slice() };
         for (header, place) in program.headers.iter().zip(&headers) {
             if header.metadata {
@@ -204,8 +207,11 @@ impl Layout {
     }
 
     /// Make a vector as before a packet.
+    #[inline]
     pub fn reset(&self, phv: &mut Phv) {
-        phv.words.copy_from_slice(&self.blank);
+        // The padding is for reading beyond the end, and never means anything.
+        let used = self.blank.len() - PADDING;
+        phv.words[..used].copy_from_slice(&self.blank[..used]);
     }
 
     /// From now on headers that are not valid begin with these words instead of zeros, each for a position in the vector
@@ -239,21 +245,25 @@ pub struct Phv {
 
 impl Phv {
     /// All words; bytes lie in them in memory order.
+    #[inline]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
     /// All words, to be written.
+    #[inline]
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
     /// A fixed slot.
+    #[inline]
     pub fn slot(&self, slot: usize) -> u64 {
         self.words[slot]
     }
 
     /// Write a fixed slot.
+    #[inline]
     pub fn set_slot(&mut self, slot: usize, value: u64) {
         self.words[slot] = value;
     }

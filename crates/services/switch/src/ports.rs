@@ -62,8 +62,9 @@ impl PortSlot {
 
     fn send(&mut self, frame: Frame) {
         if self.backlog.is_empty() {
-            let Err(frame) = self.tx.push(frame) else { return };
-            self.backlog.push_back(frame);
+            if let Err(frame) = self.tx.push(frame) {
+                self.backlog.push_back(frame);
+            }
         } else if self.backlog.len() < BACKLOG_MAX {
             self.backlog.push_back(frame);
         } else {
@@ -312,17 +313,35 @@ impl Ports {
 impl Output for Ports {
     #[inline]
     fn push(&mut self, port: u32, frame: Frame) {
-        if let Some(at) = self.position(port) {
-            let now = self.now;
-            let slot = &mut self.slots[at];
-            if let Some((_, capture)) = &mut slot.capture {
-                capture.write(now, &frame);
-            }
-            slot.send(frame);
-            if slot.tx.room() == 0 {
-                slot.flush(now);
-            }
-        } else if self.cpu == Some(port) {
+        let Some(at) = self.position(port) else { return self.push_elsewhere(port, &frame) };
+        let slot = &mut self.slots[at];
+        // The usual: room for more than this one, nothing that waits, nobody watching.
+        if slot.tx.room() > 1 && slot.backlog.is_empty() && slot.capture.is_none() {
+            // It has room.
+            let _ = slot.tx.push(frame);
+        } else {
+            self.push_with_care(at, frame);
+        }
+    }
+}
+
+impl Ports {
+    #[inline(never)]
+    fn push_with_care(&mut self, at: usize, frame: Frame) {
+        let now = self.now;
+        let slot = &mut self.slots[at];
+        if let Some((_, capture)) = &mut slot.capture {
+            capture.write(now, &frame);
+        }
+        slot.send(frame);
+        if slot.tx.room() == 0 {
+            slot.flush(now);
+        }
+    }
+
+    #[cold]
+    fn push_elsewhere(&mut self, port: u32, frame: &Frame) {
+        if self.cpu == Some(port) {
             if self.to_cpu.len() < CPU_MAX {
                 self.to_cpu.push(frame.data().to_vec());
             } else {

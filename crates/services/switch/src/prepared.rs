@@ -2,12 +2,14 @@
 //! handed to the engines whole.
 
 use crate::control::{ControlError, ErrorKind};
+use crate::datapath::v1model;
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::interp::trace::Recorder;
-use barewire_p4::ir::Program;
+use barewire_p4::ir::{Arch, Program};
 use barewire_p4::phv::{Layout, Phv};
-use barewire_p4_jit::Compiled;
+use barewire_p4_jit::chain::Stopped;
+use barewire_p4_jit::{Compiled, Options, compile_chained};
 use barewire_p4_state::ProgramState;
 use std::fmt;
 use std::str::FromStr;
@@ -84,10 +86,15 @@ impl Prepared {
     /// Make a program ready.
     pub fn new(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
         let compiled = match kind {
-            EngineKind::Native => Some(Mutex::new(
-                barewire_p4_jit::compile(Arc::clone(&program))
-                    .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?,
-            )),
+            EngineKind::Native => {
+                let steps = match program.arch {
+                    Arch::V1Model => v1model::steps(&program),
+                    Arch::Psa => Vec::new(),
+                };
+                let compiled = compile_chained(Arc::clone(&program), Options::default(), &steps)
+                    .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?;
+                Some(Mutex::new(compiled))
+            }
             EngineKind::Interpreter => None,
         };
         Ok(Prepared { program, kind, compiled })
@@ -128,6 +135,22 @@ pub enum Exec {
     Traced(Box<(Interpreter, Recorder)>),
     /// Nothing to run.
     Idle(Layout),
+}
+
+impl Exec {
+    /// Run the target's usual way as one, where there is a function for it ([`Compiled::chain`]).
+    #[inline]
+    pub fn chain(&mut self, phv: &mut Phv, packet: &mut [u8], state: &mut ProgramState) -> Option<Stopped> {
+        match self {
+            Exec::Native(engine) => engine.chain(phv, packet, state),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a function.
+    pub fn has_chain(&self) -> bool {
+        matches!(self, Exec::Native(engine) if engine.has_chain())
+    }
 }
 
 impl Engine<ProgramState> for Exec {

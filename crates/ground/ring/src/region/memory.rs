@@ -259,11 +259,14 @@ unsafe fn wide_copy(src: *const u8, dst: *mut u8, len: usize) {
 /// # Safety
 /// The `out.len()` bytes at `src` must be region memory (invariants 1 and 2).
 #[inline]
-unsafe fn copy_out(mut src: *mut u8, out: &mut [u8]) {
-    let (edge, out) = out.split_at_mut((src.addr().wrapping_neg() % 8).min(out.len()));
-    for byte in edge {
-        // SAFETY: one step per byte of `out`, so `src` stays in the region; a byte is always aligned.
-        (*byte, src) = unsafe { (AtomicU8::from_ptr(src).load(Ordering::Relaxed), src.add(1)) };
+unsafe fn copy_out(mut src: *mut u8, mut out: &mut [u8]) {
+    if !src.addr().is_multiple_of(8) {
+        let edge;
+        (edge, out) = out.split_at_mut((src.addr().wrapping_neg() % 8).min(out.len()));
+        for byte in edge {
+            // SAFETY: one step per byte of `out`, so `src` stays in the region; a byte is always aligned.
+            (*byte, src) = unsafe { (AtomicU8::from_ptr(src).load(Ordering::Relaxed), src.add(1)) };
+        }
     }
     // From here on `src` is a multiple of 8, or nothing is left.
     let (blocks, out) = out.as_chunks_mut::<64>();
@@ -277,6 +280,9 @@ unsafe fn copy_out(mut src: *mut u8, out: &mut [u8]) {
         }
         // SAFETY: at most one past the last byte that `out` stands for.
         src = unsafe { src.add(64) };
+    }
+    if out.is_empty() {
+        return;
     }
     let (words, out) = out.as_chunks_mut::<8>();
     for word in words {
@@ -310,13 +316,16 @@ unsafe fn copy_out(mut src: *mut u8, out: &mut [u8]) {
 /// # Safety
 /// The `bytes.len()` bytes at `dst` must be region memory (invariants 1 and 2).
 #[inline]
-unsafe fn copy_in(mut dst: *mut u8, bytes: &[u8]) {
-    let (edge, bytes) = bytes.split_at((dst.addr().wrapping_neg() % 8).min(bytes.len()));
-    for &byte in edge {
-        // SAFETY: one step per byte of `bytes`, so `dst` stays in the region; a byte is always aligned.
-        unsafe { AtomicU8::from_ptr(dst) }.store(byte, Ordering::Relaxed);
-        // SAFETY: at most one past the last byte that `bytes` stands for.
-        dst = unsafe { dst.add(1) };
+unsafe fn copy_in(mut dst: *mut u8, mut bytes: &[u8]) {
+    if !dst.addr().is_multiple_of(8) {
+        let edge;
+        (edge, bytes) = bytes.split_at((dst.addr().wrapping_neg() % 8).min(bytes.len()));
+        for &byte in edge {
+            // SAFETY: one step per byte of `bytes`, so `dst` stays in the region; a byte is always aligned.
+            unsafe { AtomicU8::from_ptr(dst) }.store(byte, Ordering::Relaxed);
+            // SAFETY: at most one past the last byte that `bytes` stands for.
+            dst = unsafe { dst.add(1) };
+        }
     }
     // From here on `dst` is a multiple of 8, or nothing is left.
     let (blocks, bytes) = bytes.as_chunks::<64>();
@@ -328,6 +337,9 @@ unsafe fn copy_in(mut dst: *mut u8, bytes: &[u8]) {
         }
         // SAFETY: as for the edge.
         dst = unsafe { dst.add(64) };
+    }
+    if bytes.is_empty() {
+        return;
     }
     let (words, bytes) = bytes.as_chunks::<8>();
     for word in words {

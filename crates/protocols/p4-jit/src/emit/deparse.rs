@@ -2,10 +2,14 @@
 
 use super::Gen;
 use crate::env;
-use barewire_p4::ir::{Deparser, HeaderId};
+use barewire_p4::ir::{Deparser, FieldId, HeaderId};
+use barewire_p4::phv::Place;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
+
+/// A header that would be copied in more pieces is copied as a whole: waiting once costs less.
+const MAX_PIECES: usize = 10;
 
 impl Gen<'_, '_> {
     /// Everything before emission; ends at [`Gen::end`], where [`Gen::emitted_len`] is to follow.
@@ -56,6 +60,32 @@ impl Gen<'_, '_> {
         len
     }
 
+    /// The pieces in which a header is copied: what the program writes apart from the rest, because a load that spans stores
+    /// of different sizes has to wait until they have reached the cache.
+    fn pieces(&self, header: HeaderId, bytes: u32) -> Vec<(u32, u32)> {
+        let place = &self.unit.layout.headers[header.at()];
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        for (index, field) in place.fields.iter().enumerate() {
+            let id = FieldId { header, field: index as u32 };
+            let Place::Bits { bit, width, .. } = *field else { continue };
+            let first = bit - place.byte * 8;
+            let whole = first.is_multiple_of(8) && width.is_multiple_of(8) && width <= 64 && width > 0;
+            if whole && self.unit.facts.is_written(id) {
+                let at = first / 8;
+                if at > done {
+                    pieces.push((done, at - done));
+                }
+                pieces.push((at, width / 8));
+                done = at + width / 8;
+            }
+        }
+        if done < bytes {
+            pieces.push((done, bytes - done));
+        }
+        if pieces.len() > MAX_PIECES { vec![(0, bytes)] } else { pieces }
+    }
+
     /// The validity byte as it is, for metadata too.
     fn valid_byte(&mut self, header: HeaderId) -> Value {
         let offset = self.valid_offset(header);
@@ -86,7 +116,10 @@ impl Gen<'_, '_> {
                     self.enter(copy);
                     let from = self.unit.layout.headers[header.at()].byte as i32;
                     let (phv, flags, packet_flags) = (self.phv, self.flags.phv, self.flags.packet);
-                    self.copy((to, packet_flags, 0), (phv, flags, from), bytes);
+                    for (at, bytes) in self.pieces(*header, bytes) {
+                        let at = at as i32;
+                        self.copy((to, packet_flags, at), (phv, flags, from + at), bytes);
+                    }
                     let further = self.b.ins().iadd_imm(at, i64::from(bytes));
                     self.b.ins().jump(after, &[further.into()]);
                 }

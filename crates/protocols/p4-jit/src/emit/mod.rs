@@ -5,6 +5,7 @@
 //! [`checksum`], [`deparse`] (lengths, emission); [`known`] is what is in registers. What no part does itself becomes a [`Delegate`](crate::delegate::Delegate): the interpreter does it on the same vector.
 
 pub mod access;
+pub mod chain;
 pub mod checksum;
 pub mod deparse;
 pub mod expr;

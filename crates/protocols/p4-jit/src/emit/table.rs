@@ -4,7 +4,9 @@ use super::access::mask;
 use super::{Emit, Gen, Unsupported};
 use crate::delegate::Delegate;
 use crate::env::{self, Env};
-use barewire_p4::ir::{Expr, KeySource, NextNode, Node, NodeId, Pipeline, Table, TableActions, TableId};
+use barewire_p4::ir::{
+    Expr, KeySource, MatchKind, NextNode, Node, NodeId, Pipeline, Table, TableActions, TableId,
+};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Place, slot};
 use barewire_p4_state::{ACTION, ARGS, BYTES, LAST_HIT, PACKETS};
@@ -101,6 +103,9 @@ impl Gen<'_, '_> {
         let table_number = self.table_number(id, table);
         let record = match key.as_slice() {
             [] => self.call_value(env::find0 as *const () as usize, &[env, table_number], I64),
+            [k0] if matches!(table.key.as_slice(), [only] if only.kind == MatchKind::Lpm) => {
+                self.call_value(env::find1_prefix as *const () as usize, &[env, table_number, *k0], I64)
+            }
             [k0] => self.call_value(env::find1 as *const () as usize, &[env, table_number, *k0], I64),
             [k0, k1] => {
                 self.call_value(env::find2 as *const () as usize, &[env, table_number, *k0, *k1], I64)

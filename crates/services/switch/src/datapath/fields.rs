@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 pub struct Meta {
     word: u32,
     mask: u64,
+    field: Option<FieldId>,
 }
 
 impl Meta {
-    const ABSENT: Meta = Meta { word: 0, mask: 0 };
+    const ABSENT: Meta = Meta { word: 0, mask: 0, field: None };
 
     /// The field by the header's and its own name, or its alias; absent if the program has none.
     pub fn find(program: &Program, layout: &Layout, header: &str, field: &str) -> Meta {
@@ -22,8 +23,10 @@ impl Meta {
             return Meta::ABSENT;
         };
         match layout.place(id) {
-            Place::Words { word, width, .. } if width >= 64 => Meta { word, mask: u64::MAX },
-            Place::Words { word, width, .. } => Meta { word, mask: (1 << width) - 1 },
+            Place::Words { word, width, .. } => {
+                let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+                Meta { word, mask, field: (mask != 0).then_some(id) }
+            }
             _ => Meta::ABSENT,
         }
     }
@@ -31,6 +34,11 @@ impl Meta {
     /// Whether the program has it.
     pub fn is_present(&self) -> bool {
         self.mask != 0
+    }
+
+    /// The field, if the program has it.
+    pub fn field(&self) -> Option<FieldId> {
+        self.field
     }
 
     /// Its value.

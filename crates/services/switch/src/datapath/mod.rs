@@ -17,12 +17,13 @@ use crate::prepared::{Exec, Prepared};
 use barewire_base::{DropCounters, DropReason, Instant};
 use barewire_frame::{ChecksumState, Frame};
 use barewire_p4::engine::Engine;
-use barewire_p4::ir::{Arch, CalcInput, FieldId, FieldList, LearnListId, ListItem};
+use barewire_p4::ir::{Arch, CalcInput, FieldId, FieldList, LearnListId, ListItem, Program};
 use barewire_p4::phv::{Layout, Phv, Place, slot};
 use barewire_p4_state::ProgramState;
 use fields::{PsaFields, V1Fields};
 use queues::Queues;
 use std::any::Any;
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -91,18 +92,17 @@ struct IngressJob {
     port: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Target {
-    V1(V1Fields),
-    Psa(PsaFields),
-}
-
 /// The data path of one engine.
 pub struct Datapath {
     prepared: Arc<Prepared>,
     exec: Exec,
+    /// Whether the engine does a packet's usual way as one.
+    chained: bool,
     layout: Arc<Layout>,
-    target: Target,
+    /// The target's metadata, as far as the program has it: the other target's is absent.
+    v1: V1Fields,
+    psa: PsaFields,
+    arch: Arch,
     stages: Stages,
     pub(crate) state: Box<ProgramState>,
     pub(crate) pre: Pre,
@@ -122,6 +122,8 @@ pub struct Datapath {
     drops: DropCounters,
     started: Instant,
     now: Instant,
+    /// Microseconds from the start to `now`.
+    now_us: u64,
     digest_bytes: Vec<u8>,
 }
 
@@ -137,8 +139,7 @@ struct Stages {
 }
 
 impl Stages {
-    fn of(prepared: &Prepared) -> Stages {
-        let program = &prepared.program;
+    fn find(program: &Program) -> Stages {
         let pipeline = |name: &str| program.pipelines.iter().position(|p| p.name == name).unwrap_or(0);
         let parser = |name: &str| program.parsers.iter().position(|p| p.name == name).unwrap_or(0);
         let deparser = |name: &str| program.deparsers.iter().position(|p| p.name == name).unwrap_or(0);
@@ -162,11 +163,14 @@ impl Datapath {
         let layout = Arc::new(Engine::<ProgramState>::layout(&exec).clone());
         let phv = layout.new_phv();
         let mut datapath = Datapath {
-            target: Datapath::target_of(&prepared, &layout),
-            stages: Stages::of(&prepared),
+            v1: V1Fields::find(&prepared.program, &layout),
+            psa: PsaFields::find(&prepared.program, &layout),
+            arch: prepared.program.arch,
+            stages: Stages::find(&prepared.program),
             learner: Learner::new(&prepared.program, index),
             index,
             idle: true,
+            chained: exec.has_chain(),
             exec,
             layout,
             state,
@@ -182,18 +186,12 @@ impl Datapath {
             drops: DropCounters::default(),
             started,
             now: started,
+            now_us: 0,
             digest_bytes: Vec::new(),
             prepared,
         };
         datapath.phv.set_slot(slot::DROP_PORT, u64::from(datapath.config.drop_port));
         datapath
-    }
-
-    fn target_of(prepared: &Prepared, layout: &Layout) -> Target {
-        match prepared.program.arch {
-            Arch::V1Model => Target::V1(V1Fields::find(&prepared.program, layout)),
-            Arch::Psa => Target::Psa(PsaFields::find(&prepared.program, layout)),
-        }
     }
 
     /// Put another program in this one's place, with its state. Packets that wait are of the old program: they are
@@ -211,10 +209,13 @@ impl Datapath {
         (0..waiting).for_each(|_| self.drops.count(DropReason::QueueFull));
         self.spare.clear();
         let old_exec = std::mem::replace(&mut self.exec, prepared.exec());
+        self.chained = self.exec.has_chain();
         self.layout = Arc::new(Engine::<ProgramState>::layout(&self.exec).clone());
         self.phv = self.layout.new_phv();
-        self.target = Datapath::target_of(prepared, &self.layout);
-        self.stages = Stages::of(prepared);
+        self.arch = prepared.program.arch;
+        self.v1 = V1Fields::find(&prepared.program, &self.layout);
+        self.psa = PsaFields::find(&prepared.program, &self.layout);
+        self.stages = Stages::find(&prepared.program);
         self.learner = Learner::new(&prepared.program, self.index);
         self.idle = prepared.is_none();
         let old = std::mem::replace(&mut self.prepared, Arc::clone(prepared));
@@ -265,7 +266,7 @@ impl Datapath {
     /// Take a frame that came in at a port all the way.
     #[inline]
     pub fn receive<O: Output>(&mut self, now: Instant, port: u32, mut frame: Frame, out: &mut O) {
-        self.now = now;
+        self.set_now(now);
         self.made = 0;
         if self.idle {
             return self.drop(DropReason::NoProgram);
@@ -283,10 +284,10 @@ impl Datapath {
         let phv = &mut self.phv;
         phv.set_slot(slot::DROP_PORT, u64::from(self.config.drop_port));
         phv.set_slot(slot::PACKET_LEN, frame.len() as u64);
-        phv.set_slot(slot::NOW_US, now.as_nanos().wrapping_sub(self.started.as_nanos()) / 1000);
-        match self.target {
-            Target::V1(fields) => self.v1_receive(&fields, port, frame, out),
-            Target::Psa(fields) => self.psa_receive(&fields, port, frame, out),
+        phv.set_slot(slot::NOW_US, self.now_us);
+        match self.arch {
+            Arch::V1Model => self.v1_receive(port, frame, out),
+            Arch::Psa => self.psa_receive(port, frame, out),
         }
         if !self.copies.is_empty() {
             self.run_copies(out);
@@ -295,7 +296,7 @@ impl Datapath {
 
     /// Serve what waits: packets that go round again, queues whose time has come. Says how many were served.
     pub fn poll<O: Output>(&mut self, now: Instant, out: &mut O) -> usize {
-        self.now = now;
+        self.set_now(now);
         let mut served = 0;
         while served < AGAIN_PER_POLL {
             let Some(job) = self.again.pop_front() else { break };
@@ -305,9 +306,9 @@ impl Datapath {
             self.give_back(spare);
             let now_us = self.now_us();
             self.phv.set_slot(slot::NOW_US, now_us);
-            match self.target {
-                Target::V1(fields) => self.v1_ingress(&fields, job.port, job.frame, out),
-                Target::Psa(fields) => self.psa_ingress(&fields, job.frame, out),
+            match self.arch {
+                Arch::V1Model => self.v1_ingress(job.port, job.frame, out),
+                Arch::Psa => self.psa_ingress(job.frame, out),
             }
             self.run_copies(out);
         }
@@ -338,14 +339,23 @@ impl Datapath {
         self.give_back(spare);
         let now_us = self.now_us();
         self.phv.set_slot(slot::NOW_US, now_us);
-        match self.target {
-            Target::V1(fields) => self.v1_egress(&fields, job.from, job.port, job.priority, job.frame, out),
-            Target::Psa(fields) => self.psa_egress(&fields, job.port, job.frame, out),
+        match self.arch {
+            Arch::V1Model => self.v1_egress(job.from, job.port, job.priority, job.frame, out),
+            Arch::Psa => self.psa_egress(job.port, job.frame, out),
         }
     }
 
     fn now_us(&self) -> u64 {
-        self.now.as_nanos().wrapping_sub(self.started.as_nanos()) / 1000
+        self.now_us
+    }
+
+    #[inline]
+    fn set_now(&mut self, now: Instant) {
+        // A burst has one time.
+        if now != self.now {
+            self.now = now;
+            self.now_us = self.micros(now);
+        }
     }
 
     #[cold]
@@ -483,14 +493,21 @@ impl Datapath {
     /// Write the headers back before the payload and cut the packet where the program said; `None` when it has been
     /// dropped (and counted).
     #[inline]
-    fn deparse(&mut self, deparser: usize, mut frame: Frame) -> Option<Frame> {
+    fn deparse(&mut self, deparser: usize, frame: Frame) -> Option<Frame> {
         let parsed = (self.phv.slot(slot::PARSED) as usize).min(frame.len());
         let headers =
             self.exec.prepare_deparse(deparser, &mut self.phv, &frame.data()[parsed..], &mut self.state);
-        let fits = if headers <= parsed {
-            frame.pull_front(parsed - headers)
-        } else {
-            frame.push_front(headers - parsed)
+        self.emit(deparser, headers, frame)
+    }
+
+    /// The second half: emit so many bytes of headers in place of those parsed.
+    #[inline]
+    fn emit(&mut self, deparser: usize, headers: usize, mut frame: Frame) -> Option<Frame> {
+        let parsed = (self.phv.slot(slot::PARSED) as usize).min(frame.len());
+        let fits = match headers.cmp(&parsed) {
+            Ordering::Equal => true,
+            Ordering::Less => frame.pull_front(parsed - headers),
+            Ordering::Greater => frame.push_front(headers - parsed),
         };
         if !fits {
             self.drop(DropReason::NoHeadroom);

@@ -1,6 +1,5 @@
 //! The Portable Switch Architecture: ingress and egress each have their own parser and deparser.
 
-use super::fields::PsaFields;
 use super::{Datapath, EgressJob, Output};
 use crate::control::MirrorSession;
 use barewire_base::DropReason;
@@ -23,45 +22,39 @@ mod path {
 }
 
 impl Datapath {
-    pub(super) fn psa_receive<O: Output>(
-        &mut self,
-        fields: &PsaFields,
-        port: u32,
-        frame: Frame,
-        out: &mut O,
-    ) {
-        fields.ip_packet_path.set(&mut self.phv, path::NORMAL);
-        fields.ip_ingress_port.set(&mut self.phv, u64::from(port));
-        self.psa_ingress(fields, frame, out);
+    pub(super) fn psa_receive<O: Output>(&mut self, port: u32, frame: Frame, out: &mut O) {
+        self.psa.ip_packet_path.set(&mut self.phv, path::NORMAL);
+        self.psa.ip_ingress_port.set(&mut self.phv, u64::from(port));
+        self.psa_ingress(frame, out);
     }
 
-    pub(super) fn psa_ingress<O: Output>(&mut self, fields: &PsaFields, frame: Frame, out: &mut O) {
-        fields.i_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+    pub(super) fn psa_ingress<O: Output>(&mut self, frame: Frame, out: &mut O) {
+        self.psa.i_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
         self.exec.parse(self.stages.ingress_parser, &mut self.phv, frame.data(), &mut self.state);
-        fields.i_ingress_port.copy(&mut self.phv, fields.ip_ingress_port);
-        fields.i_packet_path.copy(&mut self.phv, fields.ip_packet_path);
-        fields.i_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
-        fields.o_class_of_service.set(&mut self.phv, 0);
-        fields.o_clone.set(&mut self.phv, 0);
-        fields.o_drop.set(&mut self.phv, 1);
-        fields.o_resubmit.set(&mut self.phv, 0);
-        fields.o_multicast_group.set(&mut self.phv, 0);
+        self.psa.i_ingress_port.copy(&mut self.phv, self.psa.ip_ingress_port);
+        self.psa.i_packet_path.copy(&mut self.phv, self.psa.ip_packet_path);
+        self.psa.i_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
+        self.psa.o_class_of_service.set(&mut self.phv, 0);
+        self.psa.o_clone.set(&mut self.phv, 0);
+        self.psa.o_drop.set(&mut self.phv, 1);
+        self.psa.o_resubmit.set(&mut self.phv, 0);
+        self.psa.o_multicast_group.set(&mut self.phv, 0);
 
         self.exec.run(self.stages.ingress, &mut self.phv, frame.data(), &mut self.state);
         if self.phv.slot(slot::ASSERT) != 0 {
             return self.assertion_failed();
         }
-        let class = fields.o_class_of_service.get(&self.phv);
-        if fields.o_clone.get(&self.phv) != 0 {
-            let session = fields.o_clone_session.get(&self.phv) as u32;
-            self.psa_clone(fields, session, path::CLONE_I2E, &frame);
+        let class = self.psa.o_class_of_service.get(&self.phv);
+        if self.psa.o_clone.get(&self.phv) != 0 {
+            let session = self.psa.o_clone_session.get(&self.phv) as u32;
+            self.psa_clone(session, path::CLONE_I2E, &frame);
         }
-        if fields.o_drop.get(&self.phv) != 0 {
+        if self.psa.o_drop.get(&self.phv) != 0 {
             return self.drop(DropReason::ProgramDrop);
         }
-        if fields.o_resubmit.get(&self.phv) != 0 {
+        if self.psa.o_resubmit.get(&self.phv) != 0 {
             let mut phv = self.blank_as_long();
-            fields.ip_packet_path.set(&mut phv, path::RESUBMIT);
+            self.psa.ip_packet_path.set(&mut phv, path::RESUBMIT);
             return self.go_again(0, frame, phv);
         }
         let Some(frame) = self.deparse(self.stages.ingress_deparser, frame) else { return };
@@ -71,14 +64,14 @@ impl Datapath {
             self.learn(digest);
         }
         Datapath::clear_requests(&mut self.phv);
-        let group = fields.o_multicast_group.get(&self.phv);
+        let group = self.psa.o_multicast_group.get(&self.phv);
         if group != 0 {
-            return self.psa_multicast(fields, group as u32, path::NORMAL_MULTICAST, class, &frame);
+            return self.psa_multicast(group as u32, path::NORMAL_MULTICAST, class, &frame);
         }
-        fields.e_instance.set(&mut self.phv, 0);
-        fields.e_class_of_service.set(&mut self.phv, class);
-        fields.ep_packet_path.set(&mut self.phv, path::NORMAL_UNICAST);
-        let port = fields.o_egress_port.get(&self.phv) as u32;
+        self.psa.e_instance.set(&mut self.phv, 0);
+        self.psa.e_class_of_service.set(&mut self.phv, class);
+        self.psa.ep_packet_path.set(&mut self.phv, path::NORMAL_UNICAST);
+        let port = self.psa.o_egress_port.get(&self.phv) as u32;
         if self.queues.must_wait(port, 0) {
             let phv = self.copy();
             if self.queues.push(port, 0, EgressJob { frame, phv, port, priority: 0, from: 0 }).is_err() {
@@ -91,50 +84,50 @@ impl Datapath {
             let phv = self.copy();
             return self.psa_queue_copy(port, frame, phv);
         }
-        self.psa_egress(fields, port, frame, out);
+        self.psa_egress(port, frame, out);
     }
 
-    pub(super) fn psa_egress<O: Output>(&mut self, fields: &PsaFields, port: u32, frame: Frame, out: &mut O) {
+    pub(super) fn psa_egress<O: Output>(&mut self, port: u32, frame: Frame, out: &mut O) {
         // What counters count stays the length of what came in, as in bmv2.
         self.invalidate_headers();
-        fields.ep_egress_port.set(&mut self.phv, u64::from(port));
-        fields.e_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+        self.psa.ep_egress_port.set(&mut self.phv, u64::from(port));
+        self.psa.e_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
         self.exec.parse(self.stages.egress_parser, &mut self.phv, frame.data(), &mut self.state);
-        fields.e_egress_port.copy(&mut self.phv, fields.ep_egress_port);
-        fields.e_packet_path.copy(&mut self.phv, fields.ep_packet_path);
-        fields.e_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
-        fields.eo_clone.set(&mut self.phv, 0);
-        fields.eo_drop.set(&mut self.phv, 0);
+        self.psa.e_egress_port.copy(&mut self.phv, self.psa.ep_egress_port);
+        self.psa.e_packet_path.copy(&mut self.phv, self.psa.ep_packet_path);
+        self.psa.e_parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
+        self.psa.eo_clone.set(&mut self.phv, 0);
+        self.psa.eo_drop.set(&mut self.phv, 0);
 
         self.exec.run(self.stages.egress, &mut self.phv, frame.data(), &mut self.state);
         if self.phv.slot(slot::ASSERT) != 0 {
             return self.assertion_failed();
         }
-        fields.ed_egress_port.copy(&mut self.phv, fields.ep_egress_port);
+        self.psa.ed_egress_port.copy(&mut self.phv, self.psa.ep_egress_port);
         let Some(frame) = self.deparse(self.stages.egress_deparser, frame) else { return };
         let digest = self.phv.slot(slot::DIGEST);
         if digest != 0 {
             self.phv.set_slot(slot::DIGEST, 0);
             self.learn(digest);
         }
-        if fields.eo_clone.get(&self.phv) != 0 {
-            let session = fields.eo_clone_session.get(&self.phv) as u32;
-            self.psa_clone(fields, session, path::CLONE_E2E, &frame);
+        if self.psa.eo_clone.get(&self.phv) != 0 {
+            let session = self.psa.eo_clone_session.get(&self.phv) as u32;
+            self.psa_clone(session, path::CLONE_E2E, &frame);
         }
-        if fields.eo_drop.get(&self.phv) != 0 {
+        if self.psa.eo_drop.get(&self.phv) != 0 {
             return self.drop(DropReason::ProgramDrop);
         }
         if port == PORT_RECIRCULATE {
             let mut phv = self.blank_as_long();
-            fields.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
-            fields.ip_packet_path.set(&mut phv, path::RECIRCULATE);
+            self.psa.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
+            self.psa.ip_packet_path.set(&mut phv, path::RECIRCULATE);
             return self.go_again(0, frame, phv);
         }
         out.push(port, frame);
     }
 
     /// A clone of the frame as it is now, with nothing of its metadata.
-    fn psa_clone(&mut self, fields: &PsaFields, session: u32, how: u64, frame: &Frame) {
+    fn psa_clone(&mut self, session: u32, how: u64, frame: &Frame) {
         let Some(session) = self.mirrors.get(&session).cloned() else {
             return self.drop(DropReason::NoReplica);
         };
@@ -145,11 +138,11 @@ impl Datapath {
             let _shorter = copy.set_len(truncate_bytes as usize);
         }
         let mut phv = self.blank_as_long();
-        fields.ep_packet_path.set(&mut phv, how);
-        fields.e_class_of_service.set(&mut phv, class);
+        self.psa.ep_packet_path.set(&mut phv, how);
+        self.psa.e_class_of_service.set(&mut phv, class);
         if let Some(group) = multicast_group {
             let kept = std::mem::replace(&mut self.phv, phv);
-            self.psa_multicast(fields, group, how, class, &copy);
+            self.psa_multicast(group, how, class, &copy);
             phv = std::mem::replace(&mut self.phv, kept);
         }
         match egress_port {
@@ -158,14 +151,13 @@ impl Datapath {
         }
     }
 
-    fn psa_multicast(&mut self, fields: &PsaFields, group: u32, how: u64, class: u64, frame: &Frame) {
-        let fields = *fields;
+    fn psa_multicast(&mut self, group: u32, how: u64, class: u64, frame: &Frame) {
         self.replicate(group, |datapath, port, rid| {
             let Some(copy) = datapath.clone_frame(frame) else { return };
             let mut phv = datapath.copy();
-            fields.e_class_of_service.set(&mut phv, class);
-            fields.e_instance.set(&mut phv, u64::from(rid));
-            fields.ep_packet_path.set(&mut phv, how);
+            datapath.psa.e_class_of_service.set(&mut phv, class);
+            datapath.psa.e_instance.set(&mut phv, u64::from(rid));
+            datapath.psa.ep_packet_path.set(&mut phv, how);
             datapath.psa_queue_copy(port, copy, phv);
         });
     }

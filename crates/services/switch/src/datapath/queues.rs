@@ -117,7 +117,7 @@ impl Queues {
 
     /// Whether any rate is set: while none is, nothing ever has to wait.
     #[inline]
-    fn may_wait(&self) -> bool {
+    pub fn may_wait(&self) -> bool {
         self.any_rate || self.queued > 0
     }
 

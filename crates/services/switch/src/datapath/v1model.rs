@@ -1,11 +1,13 @@
 //! v1model and P4_14: what happens between parser and deparser, with bmv2's order and its exceptions.
 
 use super::fields::V1Fields;
-use super::{Datapath, EgressJob, Output};
+use super::{Datapath, EgressJob, Output, Stages};
 use barewire_base::DropReason;
 use barewire_frame::Frame;
 use barewire_p4::engine::Engine;
-use barewire_p4::phv::{Phv, slot};
+use barewire_p4::ir::Program;
+use barewire_p4::phv::{Layout, Phv, slot};
+use barewire_p4_jit::chain::{Operand, Step, Stopped};
 
 /// Values of `standard_metadata.instance_type`.
 mod instance {
@@ -20,45 +22,107 @@ mod instance {
 /// Mirror session numbers have 15 bits.
 const SESSION_MASK: u64 = 0x7fff;
 
+/// Where the usual way is left: behind the ingress pipeline, and behind the egress pipeline.
+const AFTER_INGRESS: u8 = 1;
+const AFTER_EGRESS: u8 = 2;
+
+/// What happens to a packet that goes the usual way, in at one port and out of one, as one list; empty for programs that
+/// look at their queues. It says the same as [`Datapath::v1_ingress`] and [`Datapath::v1_egress`], where the reasons are.
+pub(crate) fn steps(program: &Program) -> Vec<Step> {
+    let layout = Layout::of(program);
+    let fields = V1Fields::find(program, &layout);
+    let stages = Stages::find(program);
+    let (Some(egress_spec), false) = (fields.egress_spec.field(), fields.queueing) else {
+        return Vec::new();
+    };
+    let slots = |slots: &[usize]| slots.iter().map(|&slot| Operand::Slot(slot)).collect::<Vec<_>>();
+    let mut steps = Vec::new();
+    let set = |steps: &mut Vec<Step>, field: super::fields::Meta, value| {
+        steps.extend(field.field().map(|field| Step::Set(field, value)));
+    };
+    let dropped = |stop| Step::StopIfEqual(Operand::Field(egress_spec), Operand::Slot(slot::DROP_PORT), stop);
+    steps.push(Step::Parse(stages.ingress_parser));
+    set(&mut steps, fields.parser_error, Operand::Slot(slot::PARSER_ERROR));
+    set(&mut steps, fields.checksum_error, Operand::SlotIsSet(slot::CHECKSUM_ERROR));
+    steps.push(Step::Run(stages.ingress));
+    let mut unusual = slots(&[slot::ASSERT, slot::CLONE, slot::DIGEST, slot::RESUBMIT]);
+    unusual.extend([fields.mcast_grp, fields.priority].iter().filter_map(|f| f.field()).map(Operand::Field));
+    steps.push(Step::StopIfAny(unusual, AFTER_INGRESS));
+    steps.push(dropped(AFTER_INGRESS));
+    set(&mut steps, fields.instance_type, Operand::Const(instance::NORMAL));
+    steps.push(Step::Keep(Operand::Field(egress_spec)));
+    set(&mut steps, fields.egress_global_timestamp, Operand::Slot(slot::NOW_US));
+    set(&mut steps, fields.egress_port, Operand::Field(egress_spec));
+    set(&mut steps, fields.egress_spec, Operand::SlotPlus(slot::DROP_PORT, 1));
+    set(&mut steps, fields.packet_length, Operand::SlotSum(slot::PACKET_LEN, slot::GROWTH));
+    steps.push(Step::Run(stages.egress));
+    steps.push(Step::StopIfAny(slots(&[slot::ASSERT, slot::CLONE, slot::RECIRCULATE]), AFTER_EGRESS));
+    steps.push(dropped(AFTER_EGRESS));
+    steps.push(Step::Deparse(stages.egress_deparser));
+    steps
+}
+
 impl Datapath {
     #[inline]
-    pub(super) fn v1_receive<O: Output>(&mut self, fields: &V1Fields, port: u32, frame: Frame, out: &mut O) {
-        fields.ingress_port.set(&mut self.phv, u64::from(port));
-        fields.packet_length.set(&mut self.phv, frame.len() as u64);
-        fields.ingress_global_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
-        self.v1_ingress(fields, port, frame, out);
+    pub(super) fn v1_receive<O: Output>(&mut self, port: u32, frame: Frame, out: &mut O) {
+        self.v1.ingress_port.set(&mut self.phv, u64::from(port));
+        self.v1.packet_length.set(&mut self.phv, frame.len() as u64);
+        self.v1.ingress_global_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+        if self.chained && !self.queues.may_wait() {
+            return self.v1_usual(port, frame, out);
+        }
+        self.v1_ingress(port, frame, out);
     }
 
-    pub(super) fn v1_ingress<O: Output>(&mut self, fields: &V1Fields, from: u32, frame: Frame, out: &mut O) {
+    /// The usual way, in machine code as far as it goes.
+    #[inline]
+    fn v1_usual<O: Output>(&mut self, from: u32, mut frame: Frame, out: &mut O) {
+        match self.exec.chain(&mut self.phv, frame.data_mut(), &mut self.state) {
+            Some(Stopped::Done { kept: port }) => out.push(port, frame),
+            Some(Stopped::Prepared { kept: port, headers }) => {
+                if let Some(frame) = self.emit(self.stages.egress_deparser, headers, frame) {
+                    out.push(port, frame);
+                }
+            }
+            Some(Stopped::At { stop: AFTER_INGRESS, .. }) => self.v1_ingressed(from, frame, out),
+            Some(Stopped::At { kept: port, .. }) => self.v1_egressed(from, port, frame, out),
+            None => self.v1_ingress(from, frame, out),
+        }
+    }
+
+    pub(super) fn v1_ingress<O: Output>(&mut self, from: u32, frame: Frame, out: &mut O) {
         self.exec.parse(self.stages.ingress_parser, &mut self.phv, frame.data(), &mut self.state);
-        fields.parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
+        self.v1.parser_error.copy_slot(&mut self.phv, slot::PARSER_ERROR);
         let wrong = self.phv.slot(slot::CHECKSUM_ERROR) != 0;
-        fields.checksum_error.set(&mut self.phv, u64::from(wrong));
+        self.v1.checksum_error.set(&mut self.phv, u64::from(wrong));
 
         self.exec.run(self.stages.ingress, &mut self.phv, frame.data(), &mut self.state);
+        self.v1_ingressed(from, frame, out);
+    }
+
+    /// After the ingress pipeline.
+    fn v1_ingressed<O: Output>(&mut self, from: u32, frame: Frame, out: &mut O) {
         if self.phv.slot(slot::ASSERT) != 0 {
             return self.assertion_failed();
         }
-
-        let egress_spec = fields.egress_spec.get(&self.phv);
-        let group = fields.mcast_grp.get(&self.phv);
+        let egress_spec = self.v1.egress_spec.get(&self.phv);
+        let group = self.v1.mcast_grp.get(&self.phv);
         if self.phv.slot(slot::CLONE) | self.phv.slot(slot::DIGEST) | self.phv.slot(slot::RESUBMIT) | group
             != 0
         {
-            return self.v1_after_ingress(fields, from, egress_spec, group, frame, out);
+            return self.v1_after_ingress(from, egress_spec, group, frame, out);
         }
         if egress_spec == u64::from(self.config.drop_port) {
             return self.drop(DropReason::ProgramDrop);
         }
-        fields.instance_type.set(&mut self.phv, instance::NORMAL);
-        self.v1_enqueue(fields, from, egress_spec as u32, frame, out);
+        self.v1.instance_type.set(&mut self.phv, instance::NORMAL);
+        self.v1_enqueue(from, egress_spec as u32, frame, out);
     }
 
     /// The rarer ways out of ingress.
     #[cold]
     fn v1_after_ingress<O: Output>(
         &mut self,
-        fields: &V1Fields,
         from: u32,
         egress_spec: u64,
         group: u64,
@@ -70,7 +134,7 @@ impl Datapath {
             let list = self.phv.slot(slot::CLONE_FIELDS);
             self.phv.set_slot(slot::CLONE, 0);
             self.phv.set_slot(slot::CLONE_FIELDS, 0);
-            self.v1_clone_ingress(fields, clone - 1, list, from, &frame);
+            self.v1_clone_ingress(clone - 1, list, from, &frame);
         }
         let digest = self.phv.slot(slot::DIGEST);
         if digest != 0 {
@@ -84,54 +148,53 @@ impl Datapath {
             if let Some(list) = self.requested_list(resubmit, 2) {
                 self.copy_fields(&self.prepared.program.field_lists[list], &mut phv);
             }
-            fields.instance_type.set(&mut phv, instance::RESUBMITTED);
-            fields.packet_length.set(&mut phv, frame.len() as u64);
+            self.v1.instance_type.set(&mut phv, instance::RESUBMITTED);
+            self.v1.packet_length.set(&mut phv, frame.len() as u64);
             return self.go_again(from, frame, phv);
         }
         if group != 0 {
-            fields.instance_type.set(&mut self.phv, instance::REPLICA);
+            self.v1.instance_type.set(&mut self.phv, instance::REPLICA);
             Datapath::clear_requests(&mut self.phv);
-            self.v1_multicast(fields, group as u32, from, &frame);
+            self.v1_multicast(group as u32, from, &frame);
             return;
         }
         if egress_spec == u64::from(self.config.drop_port) {
             return self.drop(DropReason::ProgramDrop);
         }
-        fields.instance_type.set(&mut self.phv, instance::NORMAL);
+        self.v1.instance_type.set(&mut self.phv, instance::NORMAL);
         if !self.copies.is_empty() {
             // The clone was there first.
             let phv = self.copy();
-            return self.v1_queue_copy(fields, egress_spec as u32, from, frame, phv);
+            return self.v1_queue_copy(egress_spec as u32, from, frame, phv);
         }
-        self.v1_enqueue(fields, from, egress_spec as u32, frame, out);
+        self.v1_enqueue(from, egress_spec as u32, frame, out);
     }
 
     /// A clone of what came in: the original bytes, parsed again with nothing but the ingress port known, and the
-    /// field list's fields.
-    fn v1_clone_ingress(&mut self, fields: &V1Fields, session: u64, list: u64, from: u32, frame: &Frame) {
+    /// field list's self.v1.
+    fn v1_clone_ingress(&mut self, session: u64, list: u64, from: u32, frame: &Frame) {
         let Some(session) = self.mirrors.get(&((session & SESSION_MASK) as u32)).cloned() else {
             return self.drop(DropReason::NoReplica);
         };
         let Some(copy) = self.clone_frame(frame) else { return };
         let mut phv = self.blank(frame.len());
-        fields.ingress_port.set(&mut phv, u64::from(from));
+        self.v1.ingress_port.set(&mut phv, u64::from(from));
         let parser = self.stages.ingress_parser;
         self.exec.parse(parser, &mut phv, copy.data(), &mut self.state);
         self.layout.reset_metadata(&mut phv);
         if let Some(list) = self.requested_list(list, 1) {
             self.copy_fields(&self.prepared.program.field_lists[list], &mut phv);
         }
-        fields.instance_type.set(&mut phv, instance::INGRESS_CLONE);
+        self.v1.instance_type.set(&mut phv, instance::INGRESS_CLONE);
         if session.truncate_bytes != 0 {
             phv.set_slot(slot::TRUNCATE, u64::from(session.truncate_bytes) + 1);
         }
-        self.v1_to_session(fields, &session, from, copy, phv);
+        self.v1_to_session(&session, from, copy, phv);
     }
 
     /// Send a clone where its session says.
     fn v1_to_session(
         &mut self,
-        fields: &V1Fields,
         session: &crate::control::MirrorSession,
         from: u32,
         frame: Frame,
@@ -140,18 +203,18 @@ impl Datapath {
         if session.class_of_service != 0 {
             // A class beyond the last queue has the last: a clone is not lost for it.
             let last = self.queues.priorities() as u64 - 1;
-            fields.priority.set(&mut phv, u64::from(session.class_of_service).min(last));
+            self.v1.priority.set(&mut phv, u64::from(session.class_of_service).min(last));
         }
         if let Some(group) = session.multicast_group {
             let kept = std::mem::replace(&mut self.phv, phv);
-            self.v1_multicast(fields, group, from, &frame);
+            self.v1_multicast(group, from, &frame);
             let phv = std::mem::replace(&mut self.phv, kept);
             match session.egress_port {
-                Some(port) => self.v1_queue_copy(fields, port, from, frame, phv),
+                Some(port) => self.v1_queue_copy(port, from, frame, phv),
                 None => self.give_back(phv),
             }
         } else if let Some(port) = session.egress_port {
-            self.v1_queue_copy(fields, port, from, frame, phv);
+            self.v1_queue_copy(port, from, frame, phv);
         } else {
             self.give_back(phv);
             self.drop(DropReason::NoReplica);
@@ -159,23 +222,22 @@ impl Datapath {
     }
 
     /// A copy of the current packet for each replica of a group.
-    fn v1_multicast(&mut self, fields: &V1Fields, group: u32, from: u32, frame: &Frame) {
-        let fields = *fields;
+    fn v1_multicast(&mut self, group: u32, from: u32, frame: &Frame) {
         self.replicate(group, |datapath, port, rid| {
             let Some(copy) = datapath.clone_frame(frame) else { return };
             let mut phv = datapath.copy();
-            fields.egress_rid.set(&mut phv, u64::from(rid));
-            datapath.v1_queue_copy(&fields, port, from, copy, phv);
+            datapath.v1.egress_rid.set(&mut phv, u64::from(rid));
+            datapath.v1_queue_copy(port, from, copy, phv);
         });
     }
 
-    fn v1_queue_copy(&mut self, fields: &V1Fields, port: u32, from: u32, frame: Frame, mut phv: Phv) {
-        let priority = fields.priority.get(&phv) as usize;
+    fn v1_queue_copy(&mut self, port: u32, from: u32, frame: Frame, mut phv: Phv) {
+        let priority = self.v1.priority.get(&phv) as usize;
         if priority >= self.queues.priorities() {
             self.give_back(phv);
             return self.drop(DropReason::BadPriority);
         }
-        self.stamp_enqueue(fields, &mut phv, port, priority);
+        self.stamp_enqueue(&mut phv, port, priority);
         let job = EgressJob { frame, phv, port, priority, from };
         if self.queues.must_wait(port, priority) {
             if self.queues.push(port, priority, job).is_err() {
@@ -186,25 +248,25 @@ impl Datapath {
         }
     }
 
-    fn stamp_enqueue(&self, fields: &V1Fields, phv: &mut Phv, port: u32, priority: usize) {
-        if fields.queueing {
+    fn stamp_enqueue(&self, phv: &mut Phv, port: u32, priority: usize) {
+        if self.v1.queueing {
             let now_us = self.now_us();
-            fields.enq_timestamp.set(phv, now_us);
-            fields.enq_qdepth.set(phv, self.queues.len(port, priority) as u64);
+            self.v1.enq_timestamp.set(phv, now_us);
+            self.v1.enq_qdepth.set(phv, self.queues.len(port, priority) as u64);
         }
     }
 
     /// The current packet to its egress port: at once, unless its queue may have to wait.
     #[inline]
-    fn v1_enqueue<O: Output>(&mut self, fields: &V1Fields, from: u32, port: u32, frame: Frame, out: &mut O) {
-        let priority = fields.priority.get(&self.phv) as usize;
+    fn v1_enqueue<O: Output>(&mut self, from: u32, port: u32, frame: Frame, out: &mut O) {
+        let priority = self.v1.priority.get(&self.phv) as usize;
         if priority >= self.queues.priorities() {
             return self.drop(DropReason::BadPriority);
         }
-        if fields.queueing {
+        if self.v1.queueing {
             let now_us = self.now_us();
-            fields.enq_timestamp.set(&mut self.phv, now_us);
-            fields.enq_qdepth.set(&mut self.phv, self.queues.len(port, priority) as u64);
+            self.v1.enq_timestamp.set(&mut self.phv, now_us);
+            self.v1.enq_qdepth.set(&mut self.phv, self.queues.len(port, priority) as u64);
         }
         if self.queues.must_wait(port, priority) {
             let phv = self.copy();
@@ -213,33 +275,36 @@ impl Datapath {
             }
             return;
         }
-        self.v1_egress(fields, from, port, priority, frame, out);
+        self.v1_egress(from, port, priority, frame, out);
     }
 
     pub(super) fn v1_egress<O: Output>(
         &mut self,
-        fields: &V1Fields,
         from: u32,
         port: u32,
         priority: usize,
         frame: Frame,
         out: &mut O,
     ) {
-        let drop_port = self.config.drop_port;
-        fields.egress_global_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
-        if fields.queueing {
-            let waited = self.now_us().wrapping_sub(fields.enq_timestamp.get(&self.phv));
-            fields.deq_timedelta.set(&mut self.phv, waited);
-            fields.deq_qdepth.set(&mut self.phv, self.queues.len(port, priority) as u64);
-            fields.qid.set(&mut self.phv, priority as u64);
+        self.v1.egress_global_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
+        if self.v1.queueing {
+            let waited = self.now_us().wrapping_sub(self.v1.enq_timestamp.get(&self.phv));
+            self.v1.deq_timedelta.set(&mut self.phv, waited);
+            self.v1.deq_qdepth.set(&mut self.phv, self.queues.len(port, priority) as u64);
+            self.v1.qid.set(&mut self.phv, priority as u64);
         }
-        fields.egress_port.set(&mut self.phv, u64::from(port));
+        self.v1.egress_port.set(&mut self.phv, u64::from(port));
         // Not the drop port: from here on only a program that says so drops.
-        fields.egress_spec.set(&mut self.phv, u64::from(drop_port) + 1);
+        self.v1.egress_spec.set(&mut self.phv, u64::from(self.config.drop_port) + 1);
         let len = self.phv.slot(slot::PACKET_LEN).wrapping_add(self.phv.slot(slot::GROWTH));
-        fields.packet_length.set(&mut self.phv, len);
+        self.v1.packet_length.set(&mut self.phv, len);
 
         self.exec.run(self.stages.egress, &mut self.phv, frame.data(), &mut self.state);
+        self.v1_egressed(from, port, frame, out);
+    }
+
+    /// After the egress pipeline.
+    fn v1_egressed<O: Output>(&mut self, from: u32, port: u32, frame: Frame, out: &mut O) {
         if self.phv.slot(slot::ASSERT) != 0 {
             return self.assertion_failed();
         }
@@ -248,9 +313,9 @@ impl Datapath {
             let list = self.phv.slot(slot::CLONE_FIELDS);
             self.phv.set_slot(slot::CLONE, 0);
             self.phv.set_slot(slot::CLONE_FIELDS, 0);
-            self.v1_clone_egress(fields, clone - 1, list, from, &frame);
+            self.v1_clone_egress(clone - 1, list, from, &frame);
         }
-        if fields.egress_spec.get(&self.phv) == u64::from(drop_port) {
+        if self.v1.egress_spec.get(&self.phv) == u64::from(self.config.drop_port) {
             return self.drop(DropReason::ProgramDrop);
         }
         let recirculate = self.phv.slot(slot::RECIRCULATE);
@@ -264,16 +329,16 @@ impl Datapath {
             if let Some(list) = self.requested_list(recirculate, 2) {
                 self.copy_fields(&self.prepared.program.field_lists[list], &mut phv);
             }
-            fields.instance_type.set(&mut phv, instance::RECIRCULATED);
-            fields.packet_length.set(&mut phv, frame.len() as u64);
+            self.v1.instance_type.set(&mut phv, instance::RECIRCULATED);
+            self.v1.packet_length.set(&mut phv, frame.len() as u64);
             return self.go_again(from, frame, phv);
         }
         out.push(port, frame);
     }
 
-    /// A clone of the packet as egress left it: its headers and nothing of its metadata but the field list's fields.
+    /// A clone of the packet as egress left it: its headers and nothing of its metadata but the field list's self.v1.
     #[cold]
-    fn v1_clone_egress(&mut self, fields: &V1Fields, session: u64, list: u64, from: u32, frame: &Frame) {
+    fn v1_clone_egress(&mut self, session: u64, list: u64, from: u32, frame: &Frame) {
         let Some(session) = self.mirrors.get(&((session & SESSION_MASK) as u32)).cloned() else {
             return self.drop(DropReason::NoReplica);
         };
@@ -283,12 +348,12 @@ impl Datapath {
         if let Some(list) = self.requested_list(list, 1) {
             self.copy_fields(&self.prepared.program.field_lists[list], &mut phv);
         }
-        fields.instance_type.set(&mut phv, instance::EGRESS_CLONE);
+        self.v1.instance_type.set(&mut phv, instance::EGRESS_CLONE);
         Datapath::clear_requests(&mut phv);
         if session.truncate_bytes != 0 {
             phv.set_slot(slot::TRUNCATE, u64::from(session.truncate_bytes) + 1);
         }
-        self.v1_to_session(fields, &session, from, copy, phv);
+        self.v1_to_session(&session, from, copy, phv);
     }
 
     #[cold]
