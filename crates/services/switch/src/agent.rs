@@ -47,6 +47,7 @@ impl Agent for SwitchAgent {
         work += self.plane.datapath.poll(now, &mut self.plane.ports);
         work += self.plane.poll_learner(now, &self.inbox);
         work += self.plane.deliver_to_cpu(&self.inbox);
+        work += self.plane.report_ports(&self.inbox);
         self.plane.ports.nudge(now);
         work + self.plane.ports.flush(now)
     }

@@ -60,6 +60,16 @@ impl Plane {
         self.datapath.learner.next_deadline_us().map(|us| self.datapath.instant(us))
     }
 
+    /// Tell which ports went down or came up; says how many.
+    pub fn report_ports(&mut self, inbox: &EngineInbox) -> usize {
+        let mut count = 0;
+        for (port, up) in self.ports.changes() {
+            inbox.notify(Notification::Port { port, up });
+            count += 1;
+        }
+        count
+    }
+
     /// Hand packets for the CPU port over; says how many.
     pub fn deliver_to_cpu(&mut self, inbox: &EngineInbox) -> usize {
         let count = self.ports.to_cpu().len();
@@ -135,7 +145,7 @@ impl Replica for Plane {
                 port: slot.number(),
                 uri: slot.uri().to_owned(),
                 name: uri.map_or_else(|| slot.uri().to_owned(), |uri| uri.target.clone()),
-                up: true,
+                up: slot.is_up(),
                 rx: CounterValue { packets: counters.rx_frames.get(), bytes: counters.rx_bytes.get() },
                 tx: CounterValue { packets: counters.tx_frames.get(), bytes: counters.tx_bytes.get() },
                 rx_dropped: counters.drops.total(),

@@ -37,6 +37,8 @@ pub struct PortSlot {
     /// Frames dropped here because the backlog was full or the port refused.
     tx_dropped: u64,
     capture: Option<(Capture, Capture)>,
+    /// Its last attempt to receive was not refused.
+    up: bool,
 }
 
 impl PortSlot {
@@ -48,6 +50,11 @@ impl PortSlot {
     /// How it was named.
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Whether it works: false from when receiving fails (its interface went, or is down) until it does not.
+    pub fn is_up(&self) -> bool {
+        self.up
     }
 
     /// The port itself.
@@ -111,6 +118,8 @@ pub struct Ports {
     generation: u64,
     cpu: Option<u32>,
     to_cpu: Vec<Vec<u8>>,
+    /// Ports that went down or came up.
+    changed: Vec<(u32, bool)>,
     unknown: u64,
     /// Packets the control plane did not take in time.
     cpu_full: u64,
@@ -191,6 +200,7 @@ impl Ports {
             backlog: VecDeque::with_capacity(BACKLOG_MAX),
             tx_dropped: 0,
             capture: None,
+            up: true,
         };
         self.slots.push(slot);
         if let Some(entry) = self.direct.get_mut(number as usize) {
@@ -235,12 +245,21 @@ impl Ports {
         &mut self.to_cpu
     }
 
+    /// Ports that went down (false) or came up since it was asked last, in order.
+    pub fn changes(&mut self) -> std::vec::Drain<'_, (u32, bool)> {
+        self.changed.drain(..)
+    }
+
     /// Receive from the port at a position.
     pub fn receive(&mut self, at: usize, now: Instant, burst: &mut Burst) -> u32 {
         self.now = now;
         let slot = &mut self.slots[at];
-        // An error of a port (its interface went) shows in its counters; the others go on.
-        let _ = slot.port.rx_burst(now, burst);
+        // An error of a port (its interface went) shows in its counters and is told; the others go on.
+        let up = slot.port.rx_burst(now, burst).is_ok();
+        if up != slot.up {
+            slot.up = up;
+            self.changed.push((slot.number, up));
+        }
         if let Some((capture, _)) = &mut slot.capture {
             for frame in burst.iter() {
                 capture.write(now, frame);

@@ -8,7 +8,7 @@ use super::target::{EntryNote, Target};
 use crate::p4info::index::TableIndex;
 use barewire_p4::ir::TableId;
 use barewire_p4::key::MatchParam;
-use barewire_switch::control::link::MAX_PENDING;
+use barewire_switch::control::link::MAX_ATOMIC;
 use barewire_switch::control::{
     CounterValue, Entry, ErrorKind, MeterRate, NewEntry, TableAction, TableWrite,
 };
@@ -502,8 +502,8 @@ impl Target {
 
     /// Plain entries, all or none, and for packets all at once.
     pub(super) fn write_entries_at_once(&mut self, updates: &[Update]) -> Vec<Result<()>> {
-        if updates.len() > MAX_PENDING {
-            let error = unimplemented(format!("DATAPLANE_ATOMIC is done for {MAX_PENDING} updates at most"));
+        if updates.len() > MAX_ATOMIC {
+            let error = unimplemented(format!("DATAPLANE_ATOMIC is done for {MAX_ATOMIC} updates at most"));
             return updates.iter().map(|_| Err(error.clone())).collect();
         }
         let mut writes = Vec::with_capacity(updates.len());

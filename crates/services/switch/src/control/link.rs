@@ -21,8 +21,12 @@ use std::sync::atomic::{
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Writes that may wait at one engine; a control thread that would exceed it waits until the engine has caught up.
-pub const MAX_PENDING: usize = 16_384;
+/// Writes that may wait at one engine; a control thread that would exceed it waits until the engine has caught up. An engine
+/// applies all that waits before it goes on with packets (about 3 us each for a new entry), so this bounds how long packets
+/// wait when controllers flood it, and what share of the engine is left for packets then.
+pub const MAX_PENDING: usize = 128;
+/// Writes that may be made as one: all of them or none, and no packet between them.
+pub const MAX_ATOMIC: usize = 16_384;
 /// How long a control thread waits for an engine's answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a control thread sleeps while an engine catches up.

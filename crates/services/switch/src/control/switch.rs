@@ -20,7 +20,7 @@ pub(super) type Result<T> = std::result::Result<T, ControlError>;
 /// Entries or elements one question to an engine asks about: it must not hold packets up.
 pub(super) const CHUNK: u64 = 1024;
 /// Writes of a batch that an engine applies without looking for packets in between.
-pub(super) const WRITE_CHUNK: usize = 256;
+pub(super) const WRITE_CHUNK: usize = 128;
 /// Elements of an array that one write sets.
 pub(super) const PIECE: u64 = 4096;
 

@@ -1,6 +1,6 @@
 //! Tables and action profiles: the entries, members and groups of the running program.
 
-use super::link::MAX_PENDING;
+use super::link::MAX_ATOMIC;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch, WRITE_CHUNK};
 use super::{ControlError, CounterValue, Entry, ErrorKind, Group, Member};
 use crate::store::{StateWrite, Store, Undo, Write, read};
@@ -219,12 +219,12 @@ impl Switch {
     ///
     /// # Errors
     /// The position of the first write that was refused, and why; then nothing has changed. More than 16,384 writes
-    /// ([`MAX_PENDING`]) are refused at the position of the first too many: engines apply them without looking for
+    /// ([`MAX_ATOMIC`]) are refused at the position of the first too many: engines apply them without looking for
     /// packets in between.
     pub fn write_all(&self, writes: Vec<TableWrite>) -> std::result::Result<Vec<u64>, (usize, ControlError)> {
-        if writes.len() > MAX_PENDING {
-            let why = format!("{} writes at once: {MAX_PENDING} are the most", writes.len());
-            return Err((MAX_PENDING, ControlError::new(ErrorKind::Other, why)));
+        if writes.len() > MAX_ATOMIC {
+            let why = format!("{} writes at once: {MAX_ATOMIC} are the most", writes.len());
+            return Err((MAX_ATOMIC, ControlError::new(ErrorKind::Other, why)));
         }
         let now_us = self.time_us();
         let mut control = self.lock_for_store().map_err(|error| (0, error))?;

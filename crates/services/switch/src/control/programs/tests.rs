@@ -296,7 +296,7 @@ fn all_or_none_leaves_no_trace_of_what_is_refused() {
         let expected = entries.iter().find(|entry| entry.key == key(a, 0)).map(|entry| &entry.action);
         assert_eq!(fake.look_up(a, 0, 0).map(forward).as_ref(), expected);
     }
-    let many = vec![TableWrite::Delete { table: EXACT, handle: 0 }; crate::control::link::MAX_PENDING + 1];
+    let many = vec![TableWrite::Delete { table: EXACT, handle: 0 }; crate::control::link::MAX_ATOMIC + 1];
     assert_eq!(s.write_all(many).unwrap_err().1.kind, ErrorKind::Other);
 }
 
