@@ -1,0 +1,72 @@
+//! One feed channel of CME MDP 3.0 (conflated or not), as a value: packets and time go in, callbacks and books come out.
+//!
+//! There is no socket, thread, clock or file here. What flows through [`Channel::on_packet`], in order:
+//!
+//! 1. A packet of any line is checked whole; a faulty one is counted by its [`Reason`] and leaves its place to the copy on another
+//!    line (`read`).
+//! 2. Incremental packets are put in order: the first copy wins, those before their turn are held, what is missing for too long
+//!    is declared lost (`sequence`, `window`, `line`).
+//! 3. Messages become entries of instruments (`incremental`, `definition`); instruments not on the [`WhiteList`] end here.
+//! 4. Each instrument's RptSeq says whether it missed anything (`continuity`). One that did keeps its entries until the snapshot
+//!    loop (`snapshot`, `loops`) or natural refresh makes it good again; the others go on.
+//! 5. Entries wait for the end of their event, then change the books (`book`, `orders`), and the [`Listener`] sees each book the
+//!    event touched. So a book never shows half an event, whenever it is looked at.
+//!
+//! ```
+//! use barewire_base::Instant;
+//! use barewire_feed::{BookView, Channel, Config, Feed, Line, LineSide, Listener};
+//!
+//! struct Print;
+//! impl Listener for Print {
+//!     fn on_book(&mut self, book: &BookView<'_>) {
+//!         println!("{} {:?} {:?}", book.instrument.security_id, book.bids().first(), book.offers().first());
+//!     }
+//! }
+//!
+//! let mut channel = Channel::new(Config::default(), Instant::ZERO)?;
+//! let line = Line::new(Feed::Incremental, LineSide::A);
+//! channel.on_packet(Instant::ZERO, line, Default::default(), b"not a packet", &mut Print);
+//! assert_eq!(channel.counters().drops().count(), 1);
+//! # Ok::<(), barewire_feed::ConfigError>(())
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod book;
+mod channel;
+mod config;
+mod continuity;
+mod counters;
+mod definition;
+mod filter;
+mod incremental;
+mod instrument;
+mod line;
+mod listener;
+mod loops;
+mod orders;
+mod pending;
+mod read;
+mod sequence;
+mod snapshot;
+mod statistics;
+mod store;
+mod table;
+mod window;
+
+pub use book::{BookSide, Consolidated, Level, MAX_DEPTH, NULL_I32, NULL_PRICE};
+pub use channel::Channel;
+pub use config::{
+    Config, ConfigError, DefinitionLoop, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES, MAX_PACKET_LEN,
+    MAX_PENDING, Recovery,
+};
+pub use counters::{Counters, Reason};
+pub use filter::WhiteList;
+pub use instrument::{Instrument, Text, TradingStatus};
+pub use line::{Feed, Line, LineSide, LineState, LineStats};
+pub use listener::{
+    BookCause, BookEntry, BookState, BookView, DefinitionAction, Gap, GapCause, Listener, PacketInfo,
+    QuoteRequest, RecoveryInfo, Reset, SecurityStatus, StatusScope, Trade,
+};
+pub use orders::{NULL_PRIORITY, ORDER_DEPTH, Order};
+pub use statistics::{Limits, Statistic, StatisticKind, Statistics};

@@ -1,0 +1,383 @@
+//! The snapshot loop: books (52, 69, and 38 before version 9) and books by order (53, 44), instrument after instrument.
+
+use crate::book::{BookSide, Level, NULL_I32, NULL_PRICE, action, entry_type};
+use crate::channel::Channel;
+use crate::continuity::SnapshotUse;
+use crate::counters::Reason;
+use crate::incremental::side_of;
+use crate::instrument::TradingStatus;
+use crate::listener::{Listener, PacketInfo};
+use crate::loops::Part;
+use crate::orders::Order;
+use crate::read::{Nanos, Quantity};
+use crate::statistics::{Limits, Statistic, StatisticKind};
+use barewire_base::Instant;
+use barewire_sbe::mdp3::*;
+use barewire_sbe::{DecodeError, MessageView};
+
+/// A snapshot that claims to be so far ahead of the packets is not believed.
+const MAX_AHEAD: u32 = 1 << 16;
+
+/// What the head of a snapshot says.
+#[derive(Clone, Copy)]
+struct Head {
+    security_id: i32,
+    last_seq: u32,
+    rpt_seq: u32,
+    total: u32,
+    transact_time_ns: u64,
+    status: TradingStatus,
+    limits: Limits,
+}
+
+/// One entry of a snapshot.
+#[derive(Clone, Copy)]
+struct Entry {
+    kind: u8,
+    level: u8,
+    content: Level,
+    quantity: Option<i64>,
+    flag: u8,
+    price_type: u8,
+    date: u16,
+}
+
+/// A book by order that comes in chunks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunks {
+    at: usize,
+    last_seq: u32,
+    next: u32,
+}
+
+macro_rules! head {
+    ($view:expr) => {
+        Head {
+            security_id: $view.security_id(),
+            last_seq: $view.last_msg_seq_num_processed(),
+            rpt_seq: $view.rpt_seq(),
+            total: $view.tot_num_reports(),
+            transact_time_ns: $view.transact_time(),
+            status: TradingStatus($view.md_security_trading_status().0),
+            limits: Limits {
+                high: $view.high_limit_price_raw().nanos(),
+                low: $view.low_limit_price_raw().nanos(),
+                max_variation: $view.max_price_variation_raw().nanos(),
+                rpt_seq: $view.rpt_seq(),
+            },
+        }
+    };
+}
+
+macro_rules! entry {
+    ($e:expr, $price_type:expr, $date:expr, $level:expr) => {
+        Entry {
+            kind: $e.md_entry_type().0,
+            level: $level,
+            content: Level {
+                price: $e.md_entry_px_raw().nanos(),
+                quantity: $e.md_entry_size_raw().or_zero(),
+                orders: $e.number_of_orders_raw(),
+                tradeable: NULL_I32,
+            },
+            quantity: $e.md_entry_size_raw().some(),
+            flag: $e.open_close_settl_flag().0,
+            price_type: $price_type,
+            date: $date,
+        }
+    };
+}
+
+/// Orders of a chunk.
+macro_rules! orders {
+    ($channel:expr, $packet:expr, $view:expr, $listener:expr) => {{
+        let view = $view;
+        let orders = view.md_entries().iter().map(|e| {
+            let order = Order {
+                id: e.order_id(),
+                priority: e.md_order_priority_raw(),
+                price: e.md_entry_px().nanos(),
+                quantity: e.md_display_qty().or_zero(),
+            };
+            (e.md_entry_type().0, order)
+        });
+        let chunk = (view.no_chunks(), view.current_chunk());
+        let (id, last_seq) = (view.security_id(), view.last_msg_seq_num_processed());
+        $channel.order_snapshot(id, last_seq, chunk, orders, $listener);
+    }};
+}
+
+impl Channel {
+    /// A packet of the snapshot loop that has been checked.
+    pub(crate) fn snapshot_packet<L: Listener>(
+        &mut self,
+        now: Instant,
+        packet: &PacketInfo<'_>,
+        listener: &mut L,
+    ) {
+        if packet.sending_time_ns < self.reset_time_ns {
+            self.drop(packet.line, Reason::OldSnapshot, listener);
+            return;
+        }
+        let part = self.snapshot_loop.packet(packet.seq, packet.sending_time_ns);
+        match part {
+            Part::Old => {
+                self.duplicate(packet, listener);
+                return;
+            }
+            Part::NewLoop => self.new_loop(),
+            Part::New | Part::Stray => {}
+        }
+        listener.on_packet(packet);
+        for message in self.messages(packet) {
+            listener.on_message(packet, &message);
+            self.store.counters.messages += 1;
+            let result = (|| {
+                let head = match message.template_id {
+                    12 => return Ok(()),
+                    52 => {
+                        let view = SnapshotFullRefresh52::decode(&message)?;
+                        let entries = view.md_entries().iter().map(|e| {
+                            let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
+                            entry!(e, e.settl_price_type().0, e.trading_reference_date_raw(), level)
+                        });
+                        self.snapshot(now, head!(view), entries, listener)
+                    }
+                    69 => {
+                        let view = SnapshotFullRefreshLongQty69::decode(&message)?;
+                        let entries = view
+                            .md_entries()
+                            .iter()
+                            .map(|e| entry!(e, 128, u16::MAX, e.md_price_level_raw()));
+                        self.snapshot(now, head!(view), entries, listener)
+                    }
+                    38 => {
+                        let view = SnapshotFullRefresh38::decode(&message)?;
+                        let entries = view.md_entries().iter().map(|e| {
+                            let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
+                            entry!(e, e.settl_price_type().0, e.trading_reference_date_raw(), level)
+                        });
+                        self.snapshot(now, head!(view), entries, listener)
+                    }
+                    53 => {
+                        orders!(self, packet, SnapshotFullRefreshOrderBook53::decode(&message)?, listener);
+                        return Ok(());
+                    }
+                    44 => {
+                        orders!(self, packet, SnapshotFullRefreshOrderBook44::decode(&message)?, listener);
+                        return Ok(());
+                    }
+                    found => return Err(DecodeError::WrongTemplate { expected: 0, found }),
+                };
+                self.loop_report(head, part);
+                Ok(())
+            })();
+            if let Err(error) = result {
+                self.message_failed(packet, error, listener);
+            }
+        }
+        if !self.loop_done && self.loop_total != 0 && self.loop_reports == self.loop_total {
+            self.loop_completed(listener);
+        }
+        listener.on_end_of_packet(packet);
+        self.report_recovery(listener);
+    }
+
+    /// Counts an instrument of the loop, once. What rounds have in common cannot be told from numbers alone when one's end and
+    /// the next's beginning are lost; so a round counts as heard when it has had as many different instruments as it says.
+    fn loop_report(&mut self, head: Head, part: Part) {
+        if part == Part::Stray {
+            return;
+        }
+        let mark = self.loop_mark;
+        let before = match self.store.table.get(head.security_id) {
+            Some(at) => std::mem::replace(&mut self.store.slots[at].loop_mark, mark),
+            None => self.unlisted.mark(head.security_id, mark),
+        };
+        self.loop_reports += u32::from(before != mark);
+        // A late packet of the round before may say less.
+        self.loop_total = self.loop_total.max(head.total);
+        self.loop_seq = self.loop_seq.min(head.last_seq);
+    }
+
+    /// Another round of the loop begins.
+    fn new_loop(&mut self) {
+        self.loop_mark = self.loop_mark.wrapping_add(1).max(1);
+        self.loop_seq = u32::MAX;
+        (self.loop_reports, self.loop_total) = (0, 0);
+        self.loop_done = false;
+        self.chunks = None;
+    }
+
+    /// What was heard of the running loop does not count any more.
+    pub(crate) fn snapshots_restart(&mut self) {
+        self.snapshot_loop.restart();
+        self.new_loop();
+        self.ahead = None;
+    }
+
+    /// Every instrument of the loop was heard. One that was not in it has an empty book.
+    fn loop_completed<L: Listener>(&mut self, listener: &mut L) {
+        self.loop_done = true;
+        self.store.counters.loops_completed += 1;
+        if self.loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
+            return;
+        }
+        self.wants_loop = false;
+        if self.store.settled == self.store.len {
+            return;
+        }
+        for at in 0..self.store.slots.len() {
+            if self.store.slots[at].loop_mark != self.loop_mark {
+                self.store.absent(at, self.loop_seq, listener);
+            }
+        }
+    }
+
+    /// Whether a snapshot's number of packets is to be believed; notes those that know of packets we have not seen.
+    fn believes(&mut self, now: Instant, last_seq: u32) -> bool {
+        if !self.synced || last_seq < self.expected {
+            return true;
+        }
+        if last_seq - self.expected >= MAX_AHEAD {
+            self.store.counters.drop(Reason::OldSnapshot);
+            return false;
+        }
+        self.ahead = Some(match self.ahead {
+            Some((seq, count, at)) if last_seq >= seq && seq >= self.expected => (seq, count + 1, at),
+            _ => (last_seq, 1, now + self.config.gap_wait),
+        });
+        true
+    }
+
+    fn snapshot<L: Listener>(
+        &mut self,
+        now: Instant,
+        head: Head,
+        entries: impl Iterator<Item = Entry>,
+        listener: &mut L,
+    ) -> Head {
+        if !self.believes(now, head.last_seq) {
+            return head;
+        }
+        let Some(at) = self.store.find(head.security_id) else { return head };
+        match self.store.judge_snapshot(at, head.last_seq, head.rpt_seq) {
+            SnapshotUse::Ignore => {
+                if !self.store.is_settled(at) {
+                    self.store.counters.drop(Reason::OldSnapshot);
+                }
+            }
+            SnapshotUse::Confirm => self.store.confirm(at, head.last_seq, listener),
+            SnapshotUse::Replace => self.replace(at, &head, entries, listener),
+        }
+        head
+    }
+
+    fn replace<L: Listener>(
+        &mut self,
+        at: usize,
+        head: &Head,
+        entries: impl Iterator<Item = Entry>,
+        listener: &mut L,
+    ) {
+        let store = &mut self.store;
+        if head.rpt_seq < store.slots[at].last_rpt && head.last_seq >= store.slots[at].confirmed {
+            // A reset was lost: values with higher numbers are from before it.
+            store.statistics[at].clear();
+        }
+        store.direct[at].clear();
+        store.implied[at].clear();
+        let mut fits = true;
+        for entry in entries {
+            let (direct, implied) = (&mut store.direct[at], &mut store.implied[at]);
+            let (level, new) = (entry.level, entry.content);
+            let result = match entry.kind {
+                entry_type::BID => direct.set_level(BookSide::Bid, level, new),
+                entry_type::OFFER => direct.set_level(BookSide::Offer, level, new),
+                entry_type::IMPLIED_BID => implied.set_level(BookSide::Bid, level, new),
+                entry_type::IMPLIED_OFFER => implied.set_level(BookSide::Offer, level, new),
+                entry_type::MARKET_BEST_BID => {
+                    direct.set_market_best(BookSide::Bid, action::NEW, new);
+                    Ok(())
+                }
+                entry_type::MARKET_BEST_OFFER => {
+                    direct.set_market_best(BookSide::Offer, action::NEW, new);
+                    Ok(())
+                }
+                entry_type::BOOK_RESET => Ok(()),
+                kind => {
+                    let kind = StatisticKind::of(kind, entry.flag);
+                    if kind.is_none() && entry.kind != b'g' {
+                        store.counters.drop(Reason::BadEntry);
+                    }
+                    if let Some(kind) = kind {
+                        store.statistics[at].set_from_snapshot(Statistic {
+                            kind,
+                            price: new.price,
+                            quantity: entry.quantity,
+                            open_close_flag: entry.flag,
+                            settl_price_type: entry.price_type,
+                            reference_date: entry.date,
+                            rpt_seq: head.rpt_seq,
+                        });
+                    }
+                    Ok(())
+                }
+            };
+            fits &= result.is_ok();
+        }
+        if !fits {
+            store.counters.drop(Reason::LevelOutOfRange);
+            store.lose(at, true, listener);
+            return;
+        }
+        let limits = head.limits;
+        if [limits.high, limits.low, limits.max_variation].iter().any(|&p| p != NULL_PRICE) {
+            store.statistics[at].set_limits_from_snapshot(limits);
+        }
+        if !matches!(head.status, TradingStatus::NULL | TradingStatus::NO_CHANGE) {
+            store.instruments[at].trading_status = head.status;
+        }
+        store.replaced(at, head.last_seq, head.rpt_seq, head.transact_time_ns, listener);
+    }
+
+    fn order_snapshot<L: Listener>(
+        &mut self,
+        id: i32,
+        last_seq: u32,
+        (chunks, chunk): (u32, u32),
+        orders: impl Iterator<Item = (u8, Order)>,
+        listener: &mut L,
+    ) {
+        if !self.store.keep_orders || (self.synced && last_seq.saturating_sub(self.expected) >= MAX_AHEAD) {
+            return;
+        }
+        let Some(at) = self.store.find(id) else { return };
+        if !self.store.wants_orders(at, last_seq) {
+            return;
+        }
+        let first = chunk <= 1;
+        let follows = self.chunks.is_some_and(|c| c.at == at && c.last_seq == last_seq && c.next == chunk);
+        if !first && !follows {
+            self.store.counters.drop(Reason::BrokenChunks);
+            self.chunks = None;
+            return;
+        }
+        if first {
+            self.staged.clear();
+        }
+        for (kind, order) in orders {
+            match side_of(kind) {
+                Some(side) => self.staged.add(side, order),
+                None => self.store.counters.drop(Reason::BadEntry),
+            }
+        }
+        if chunks > chunk {
+            self.chunks = Some(Chunks { at, last_seq, next: chunk + 1 });
+            return;
+        }
+        self.chunks = None;
+        self.store.orders[at].clone_from(&self.staged);
+        self.store.orders_replaced(at, last_seq, listener);
+    }
+}

@@ -1,0 +1,148 @@
+//! Statistics of an instrument: the last value of each kind.
+
+/// The kinds of statistic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum StatisticKind {
+    /// Last trade.
+    LastTrade = 0,
+    /// Opening price.
+    Open,
+    /// Indicative opening price.
+    IndicativeOpen,
+    /// Settlement price.
+    Settlement,
+    /// Highest trade.
+    High,
+    /// Lowest trade.
+    Low,
+    /// Volume-weighted average price, of the session or as its flag says.
+    Vwap,
+    /// Cleared volume.
+    ClearedVolume,
+    /// Open interest.
+    OpenInterest,
+    /// Highest bid.
+    HighestBid,
+    /// Lowest offer.
+    LowestOffer,
+    /// Fixing price.
+    Fixing,
+    /// Electronic volume.
+    Volume,
+}
+
+const COUNT: usize = StatisticKind::Volume as usize + 1;
+
+/// OpenCloseSettlFlag of an indicative opening price.
+const INDICATIVE: u8 = 5;
+
+impl StatisticKind {
+    /// The kind of an MDEntryType, with OpenCloseSettlFlag; `None` for types that are no statistic.
+    pub(crate) const fn of(entry_type: u8, open_close_flag: u8) -> Option<Self> {
+        Some(match entry_type {
+            b'2' => StatisticKind::LastTrade,
+            b'4' if open_close_flag == INDICATIVE => StatisticKind::IndicativeOpen,
+            b'4' => StatisticKind::Open,
+            b'6' => StatisticKind::Settlement,
+            b'7' => StatisticKind::High,
+            b'8' => StatisticKind::Low,
+            b'9' => StatisticKind::Vwap,
+            b'B' => StatisticKind::ClearedVolume,
+            b'C' => StatisticKind::OpenInterest,
+            b'N' => StatisticKind::HighestBid,
+            b'O' => StatisticKind::LowestOffer,
+            b'W' => StatisticKind::Fixing,
+            b'e' => StatisticKind::Volume,
+            _ => return None,
+        })
+    }
+}
+
+/// One value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Statistic {
+    /// What it is.
+    pub kind: StatisticKind,
+    /// Mantissa of 10^-9; [`NULL_PRICE`](crate::NULL_PRICE) for quantities.
+    pub price: i64,
+    /// Quantity, where there is one.
+    pub quantity: Option<i64>,
+    /// OpenCloseSettlFlag (tag 286); 255 when missing.
+    pub open_close_flag: u8,
+    /// SettlPriceType (tag 731), a bit set; 128 when missing.
+    pub settl_price_type: u8,
+    /// TradingReferenceDate (tag 5796), days since 1970; 65,535 when missing.
+    pub reference_date: u16,
+    /// RptSeq of the entry, or of the snapshot.
+    pub rpt_seq: u32,
+}
+
+/// Price limits (template 50 and snapshots). Mantissas of 10^-9, [`NULL_PRICE`](crate::NULL_PRICE) when missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Highest price allowed.
+    pub high: i64,
+    /// Lowest price allowed.
+    pub low: i64,
+    /// Band about the market.
+    pub max_variation: i64,
+    /// RptSeq of the entry, or of the snapshot.
+    pub rpt_seq: u32,
+}
+
+/// All values of one instrument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    values: [Option<Statistic>; COUNT],
+    limits: Option<Limits>,
+}
+
+impl Statistics {
+    pub(crate) const EMPTY: Statistics = Statistics { values: [None; COUNT], limits: None };
+
+    /// The last value of a kind.
+    pub fn get(&self, kind: StatisticKind) -> Option<&Statistic> {
+        self.values[kind as usize].as_ref()
+    }
+
+    /// All values there are.
+    pub fn iter(&self) -> impl Iterator<Item = &Statistic> {
+        self.values.iter().flatten()
+    }
+
+    /// The last limits.
+    pub fn limits(&self) -> Option<&Limits> {
+        self.limits.as_ref()
+    }
+
+    pub(crate) fn set(&mut self, value: Statistic) {
+        self.values[value.kind as usize] = Some(value);
+    }
+
+    pub(crate) fn remove(&mut self, kind: StatisticKind) {
+        self.values[kind as usize] = None;
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = Some(limits);
+    }
+
+    /// A snapshot's value, unless an update newer than the snapshot is already there.
+    pub(crate) fn set_from_snapshot(&mut self, value: Statistic) {
+        if self.get(value.kind).is_none_or(|old| old.rpt_seq <= value.rpt_seq) {
+            self.set(value);
+        }
+    }
+
+    /// As [`set_from_snapshot`](Self::set_from_snapshot).
+    pub(crate) fn set_limits_from_snapshot(&mut self, limits: Limits) {
+        if self.limits.is_none_or(|old| old.rpt_seq <= limits.rpt_seq) {
+            self.limits = Some(limits);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::EMPTY;
+    }
+}

@@ -1,0 +1,319 @@
+//! All instruments of a channel: their books and what is known of their continuity.
+//!
+//! Everything is an array indexed by slot. A [`Slot`] is one cache line and holds what every entry needs; books, orders,
+//! statistics and definitions lie in arrays of their own.
+
+use crate::book::Book;
+use crate::config::{Config, Recovery};
+use crate::counters::Counters;
+use crate::filter::WhiteList;
+use crate::instrument::Instrument;
+use crate::listener::{BookCause, BookState, BookView};
+use crate::orders::OrderBook;
+use crate::pending::{Chain, NIL, Pool};
+use crate::statistics::Statistics;
+use crate::table::IdTable;
+
+/// What is known of an instrument's entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// The slot has no instrument.
+    Free,
+    /// No entry and no snapshot yet.
+    Unseen,
+    /// Entries are missing before those in its chain.
+    Lost,
+    /// Its chain is of an event that a gap cut: whole or not, its next entry will tell.
+    Doubtful,
+    /// Book and chain hold everything up to `last_rpt`.
+    Valid,
+}
+
+/// What every entry of an instrument needs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) security_id: i32,
+    /// RptSeq of the last entry seen, or of the snapshot if that is later.
+    pub(crate) last_rpt: u32,
+    /// RptSeq of the last entry that is in the book.
+    pub(crate) book_rpt: u32,
+    /// RptSeq from which on, up to `last_rpt`, every entry was seen; while [`State::Lost`].
+    pub(crate) chain_first: u32,
+    /// Up to this incremental packet nothing of the instrument is missing, but for what came before `chain_first`.
+    pub(crate) confirmed: u32,
+    /// LastMsgSeqNumProcessed of the snapshot that was applied last.
+    pub(crate) snap_seq: u32,
+    /// Book entries of the open event, or since `chain_first` while [`State::Lost`].
+    pub(crate) chain: Chain,
+    /// First node of the chain that no end of event has looked at yet.
+    pub(crate) fresh_from: u32,
+    /// Order entries of the open event.
+    pub(crate) order_chain: Chain,
+    /// Packet up to which the book by order is complete.
+    pub(crate) orders_confirmed: u32,
+    /// Packet that had the last order entry.
+    pub(crate) orders_touched: u32,
+    /// Round of the snapshot loop that had the instrument last.
+    pub(crate) loop_mark: u16,
+    pub(crate) state: State,
+    /// In the list of the open event.
+    pub(crate) touched: bool,
+    /// The book was changed in this message already.
+    pub(crate) book_changed: bool,
+    pub(crate) orders_seen: bool,
+    /// An order entry found no room: the book by order is not to be used before the next overlay.
+    pub(crate) orders_lost: bool,
+    /// Natural refresh made it valid.
+    pub(crate) natural: bool,
+}
+
+impl Slot {
+    const fn new(security_id: i32) -> Self {
+        Slot {
+            security_id,
+            last_rpt: 0,
+            book_rpt: 0,
+            chain_first: 0,
+            confirmed: 0,
+            snap_seq: 0,
+            chain: Chain::EMPTY,
+            fresh_from: NIL,
+            order_chain: Chain::EMPTY,
+            orders_confirmed: 0,
+            orders_touched: 0,
+            loop_mark: 0,
+            state: State::Unseen,
+            touched: false,
+            book_changed: false,
+            orders_seen: false,
+            orders_lost: false,
+            natural: false,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a slot is one cache line");
+
+/// The instruments.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) instruments: Vec<Instrument>,
+    pub(crate) direct: Vec<Book>,
+    pub(crate) implied: Vec<Book>,
+    /// Empty when books by order are not kept.
+    pub(crate) orders: Vec<OrderBook>,
+    pub(crate) statistics: Vec<Statistics>,
+    pub(crate) table: IdTable,
+    pub(crate) pool: Pool,
+    /// Instruments of the open event.
+    pub(crate) touched: Vec<u32>,
+    free: Vec<u32>,
+    capacity: usize,
+    /// Instruments there are, and those of them that are good.
+    pub(crate) len: usize,
+    pub(crate) settled: usize,
+    /// Last incremental packet lost.
+    pub(crate) lost_seq: u32,
+    /// Snapshots made before this packet are void.
+    pub(crate) reset_seq: u32,
+    /// The incremental packet being processed, or the last one that was.
+    pub(crate) seq: u32,
+    /// Highest LastMsgSeqNumProcessed that was applied.
+    pub(crate) snap_max: u32,
+    /// Everything since an empty state is known, so a new instrument's book is empty.
+    pub(crate) whole: bool,
+    /// An event has begun and not ended, in this packet.
+    pub(crate) open_since: Option<u32>,
+    pub(crate) recovery: Recovery,
+    pub(crate) keep_orders: bool,
+    pub(crate) undefined: bool,
+    pub(crate) depth: u8,
+    pub(crate) implied_depth: u8,
+    pub(crate) white_list: WhiteList,
+    pub(crate) counters: Counters,
+}
+
+impl Store {
+    pub(crate) fn new(config: &Config) -> Self {
+        let n = config.instruments;
+        let mut store = Store {
+            slots: Vec::with_capacity(n),
+            instruments: Vec::with_capacity(n),
+            direct: Vec::with_capacity(n),
+            implied: Vec::with_capacity(n),
+            orders: Vec::with_capacity(if config.orders { n } else { 0 }),
+            statistics: Vec::with_capacity(n),
+            table: IdTable::new(n),
+            pool: Pool::new(config.pending_entries),
+            touched: Vec::with_capacity(n),
+            free: Vec::with_capacity(n),
+            capacity: n,
+            len: 0,
+            settled: 0,
+            lost_seq: 0,
+            reset_seq: 0,
+            seq: 0,
+            snap_max: 0,
+            whole: false,
+            open_since: None,
+            recovery: config.recovery,
+            keep_orders: config.orders,
+            undefined: config.undefined_instruments && config.white_list.is_empty(),
+            depth: config.depth,
+            implied_depth: config.implied_depth,
+            white_list: config.white_list.clone(),
+            counters: Counters::default(),
+        };
+        // The pages of the books are touched now and not by the first packets.
+        store.direct.resize(n, Book::new(0));
+        store.implied.resize(n, Book::new(0));
+        if config.orders {
+            store.orders.resize(n, OrderBook::EMPTY);
+        }
+        store.statistics.resize(n, Statistics::EMPTY);
+        for &id in config.white_list.ids() {
+            store.add(Instrument::undefined(id, config.depth, config.implied_depth));
+        }
+        store
+    }
+
+    /// A slot for a new instrument; `None` when there is no room. It is empty and good where nothing can have been missed.
+    pub(crate) fn add(&mut self, instrument: Instrument) -> Option<usize> {
+        let id = instrument.security_id;
+        let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
+        let mut slot = Slot::new(id);
+        if self.whole {
+            slot.state = State::Valid;
+            slot.confirmed = self.seq.max(self.lost_seq);
+        }
+        let at = if let Some(at) = self.free.pop() {
+            let at = at as usize;
+            self.slots[at] = slot;
+            self.instruments[at] = instrument;
+            at
+        } else if self.slots.len() < self.capacity {
+            self.slots.push(slot);
+            self.instruments.push(instrument);
+            self.slots.len() - 1
+        } else {
+            return None;
+        };
+        self.direct[at] = Book::new(depth);
+        self.implied[at] = Book::new(implied_depth);
+        if let Some(orders) = self.orders.get_mut(at) {
+            orders.clear();
+        }
+        self.statistics[at].clear();
+        self.table.insert(id, at);
+        self.len += 1;
+        self.settled += usize::from(self.is_settled(at));
+        Some(at)
+    }
+
+    /// Takes an instrument out.
+    pub(crate) fn remove(&mut self, at: usize) {
+        self.settled -= usize::from(self.is_settled(at));
+        self.len -= 1;
+        self.drop_chains(at);
+        if self.slots[at].touched {
+            self.touched.retain(|&t| t as usize != at);
+        }
+        let id = self.slots[at].security_id;
+        self.slots[at] = Slot { state: State::Free, ..Slot::new(id) };
+        self.table.remove(id);
+        self.free.push(at as u32);
+    }
+
+    /// The slot of an instrument that is wanted, made now if instruments without a definition are.
+    #[inline]
+    pub(crate) fn find(&mut self, id: i32) -> Option<usize> {
+        match self.table.get(id) {
+            Some(at) => Some(at),
+            None => self.find_new(id),
+        }
+    }
+
+    #[cold]
+    fn find_new(&mut self, id: i32) -> Option<usize> {
+        if !self.undefined {
+            self.counters.drop(crate::Reason::NotListed);
+            return None;
+        }
+        // Its earlier entries may have come before it was known, so it is not taken for empty.
+        let whole = std::mem::replace(&mut self.whole, false);
+        let at = self.add(Instrument::undefined(id, self.depth, self.implied_depth));
+        self.whole = whole;
+        if at.is_none() {
+            self.counters.drop(crate::Reason::InstrumentTableFull);
+        }
+        at
+    }
+
+    pub(crate) fn drop_chains(&mut self, at: usize) {
+        let slot = &mut self.slots[at];
+        self.pool.clear(&mut slot.chain);
+        self.pool.clear(&mut slot.order_chain);
+        slot.fresh_from = NIL;
+    }
+
+    /// Whether an instrument is complete and current.
+    #[inline]
+    pub(crate) fn is_settled(&self, at: usize) -> bool {
+        let slot = &self.slots[at];
+        slot.state == State::Valid
+            && slot.confirmed >= self.lost_seq
+            && (!slot.orders_seen || (slot.orders_confirmed >= self.lost_seq && !slot.orders_lost))
+    }
+
+    /// Keeps the count of good instruments after a change to one that was good or not before.
+    #[inline]
+    pub(crate) fn resettle(&mut self, at: usize, was: bool) {
+        match (was, self.is_settled(at)) {
+            (false, true) => self.settled += 1,
+            (true, false) => self.settled -= 1,
+            _ => {}
+        }
+    }
+
+    /// What the books of an instrument are worth.
+    pub(crate) fn state(&self, at: usize) -> BookState {
+        let slot = &self.slots[at];
+        match slot.state {
+            State::Free | State::Unseen => BookState::Undefined,
+            State::Lost => BookState::Stale,
+            State::Doubtful => BookState::Suspect,
+            State::Valid if slot.confirmed < self.lost_seq => BookState::Suspect,
+            State::Valid if slot.natural => BookState::NaturallyRefreshed,
+            State::Valid => BookState::Latest,
+        }
+    }
+
+    fn orders_state(&self, at: usize) -> BookState {
+        let slot = &self.slots[at];
+        match (slot.orders_seen, slot.orders_confirmed >= self.lost_seq && !slot.orders_lost) {
+            (false, _) => BookState::Undefined,
+            (true, false) => BookState::Suspect,
+            (true, true) => BookState::Latest,
+        }
+    }
+
+    /// The books of an instrument.
+    #[inline]
+    pub(crate) fn view(&self, at: usize, cause: BookCause) -> BookView<'_> {
+        let direct = &self.direct[at];
+        BookView {
+            instrument: &self.instruments[at],
+            state: self.state(at),
+            orders_state: self.orders_state(at),
+            cause,
+            rpt_seq: self.slots[at].book_rpt,
+            transact_time_ns: direct.transact_time_ns(),
+            direct,
+            implied: &self.implied[at],
+            orders: self.orders.get(at),
+        }
+    }
+}

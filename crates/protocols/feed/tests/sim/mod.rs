@@ -1,0 +1,654 @@
+//! A small exchange: true books, the packets that tell of them, and lines that lose, delay, reorder and repeat packets.
+
+#![allow(dead_code)]
+
+use barewire_base::Prng;
+use barewire_feed::{BookSide, BookView, Feed, Line, LineSide, Listener};
+use barewire_sbe::mdp3::*;
+use barewire_sbe::{PacketEncoder, Price9};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// Books as a flat list of numbers, so that two can be compared.
+pub type Content = Vec<i64>;
+
+/// Every state that each instrument's book ever had at the end of an event.
+#[derive(Default)]
+pub struct History {
+    states: HashMap<i32, HashMap<Content, Vec<usize>>>,
+    count: usize,
+}
+
+impl History {
+    pub fn record(&mut self, id: i32, content: Content) {
+        self.count += 1;
+        let states = self.states.entry(id).or_default();
+        states.entry(direct_of(&content)).or_default().push(self.count);
+        states.entry(content).or_default().push(self.count);
+    }
+
+    /// When the state existed, not before `from`.
+    pub fn find(&self, id: i32, content: &Content, from: usize) -> Option<usize> {
+        self.states.get(&id)?.get(content)?.iter().copied().find(|&when| when >= from)
+    }
+}
+
+/// The direct part of a content.
+pub fn direct_of(content: &Content) -> Content {
+    let mut ends = 0;
+    content.iter().copied().take_while(|&n| (ends < 2, ends += usize::from(n == -1)).0).collect()
+}
+
+/// What a view of our books shows, in the same form.
+pub fn content_of(book: &BookView<'_>) -> Content {
+    let mut out = Vec::new();
+    for levels in [book.bids(), book.offers(), book.implied(BookSide::Bid), book.implied(BookSide::Offer)] {
+        for l in levels {
+            out.extend([l.price, l.quantity, i64::from(l.orders)]);
+        }
+        out.push(-1);
+    }
+    out
+}
+
+pub fn orders_of(book: &BookView<'_>) -> Content {
+    let mut out = Vec::new();
+    for side in [BookSide::Bid, BookSide::Offer] {
+        out.extend(book.orders(side).iter().flat_map(|o| [o.id as i64, o.price, o.quantity]));
+        out.push(-1);
+    }
+    out
+}
+
+#[derive(Clone, Copy, Debug)]
+struct L {
+    price: i64,
+    quantity: i64,
+    orders: i32,
+}
+
+/// One instrument as the exchange has it.
+#[derive(Clone, Debug)]
+pub struct Inst {
+    pub id: i32,
+    pub long: bool,
+    depth: usize,
+    /// Bid, offer, implied bid, implied offer.
+    ladders: [Vec<L>; 4],
+    orders: [Vec<(u64, u64, i64, i32)>; 2],
+    pub rpt: u32,
+    active: bool,
+    has_orders: bool,
+}
+
+const TYPES: [MdEntryTypeBook; 4] = [
+    MdEntryTypeBook::BID,
+    MdEntryTypeBook::OFFER,
+    MdEntryTypeBook::IMPLIED_BID,
+    MdEntryTypeBook::IMPLIED_OFFER,
+];
+
+impl Inst {
+    fn content(&self) -> Content {
+        let mut out = Vec::new();
+        for ladder in &self.ladders {
+            out.extend(ladder.iter().flat_map(|l| [l.price, l.quantity, i64::from(l.orders)]));
+            out.push(-1);
+        }
+        out
+    }
+
+    fn orders_content(&self) -> Content {
+        let mut out = Vec::new();
+        for side in &self.orders {
+            out.extend(side.iter().flat_map(|o| [o.0 as i64, o.2, i64::from(o.3)]));
+            out.push(-1);
+        }
+        out
+    }
+
+    fn clear(&mut self) {
+        self.ladders.iter_mut().for_each(Vec::clear);
+        self.orders.iter_mut().for_each(Vec::clear);
+    }
+
+    fn depth_of(&self, ladder: usize) -> usize {
+        if ladder < 2 { self.depth } else { 2 }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    id: i32,
+    level: u8,
+    action: u8,
+    kind: MdEntryTypeBook,
+    content: L,
+    rpt: u32,
+}
+
+/// What a message of an event holds.
+enum Part {
+    Book { long: bool, entries: Vec<Entry> },
+    Trade { id: i32, rpt: u32 },
+    Volume { id: i32, rpt: u32 },
+    Statistic { id: i32, rpt: u32, price: i64 },
+    Orders { id: i32, sides: [Vec<(u64, u64, i64, i32)>; 2] },
+}
+
+pub struct Exchange {
+    pub prng: Prng,
+    pub insts: Vec<Inst>,
+    pub seq: u32,
+    pub history: Rc<RefCell<History>>,
+    snap_queue: Vec<usize>,
+    snap_seq: u32,
+    snap_total: u32,
+    next_order: u64,
+    /// Chance of entries that a book cannot be rebuilt from by updates alone are left out.
+    pub orders: bool,
+}
+
+/// A packet to be sent: what it is for and its bytes.
+pub type Sent = (Feed, Vec<u8>);
+
+impl Exchange {
+    pub fn new(seed: u64, instruments: usize) -> Self {
+        let mut prng = Prng::new(seed);
+        let history = Rc::new(RefCell::new(History::default()));
+        let insts: Vec<Inst> = (0..instruments)
+            .map(|i| Inst {
+                id: 1_000 + i as i32 * 7,
+                long: prng.chance(0.3),
+                depth: 10,
+                ladders: Default::default(),
+                orders: Default::default(),
+                rpt: 0,
+                active: false,
+                has_orders: false,
+            })
+            .collect();
+        for inst in &insts {
+            history.borrow_mut().record(inst.id, inst.content());
+        }
+        Exchange {
+            prng,
+            insts,
+            seq: 0,
+            history,
+            snap_queue: vec![],
+            snap_seq: 0,
+            snap_total: 0,
+            next_order: 1,
+            orders: true,
+        }
+    }
+
+    /// One random change to an instrument, as the entry that tells of it.
+    fn change(&mut self, at: usize) -> Entry {
+        let p = &mut self.prng;
+        let inst = &mut self.insts[at];
+        inst.rpt += 1;
+        inst.active = true;
+        let which = if p.chance(0.8) { p.below(2) as usize } else { 2 + p.below(2) as usize };
+        let depth = inst.depth_of(which);
+        let content = L {
+            price: p.below(1_000_000) as i64 * 1_000_000_000,
+            quantity: 1 + p.below(2_000_000_000) as i64,
+            orders: 1 + p.below(90) as i32,
+        };
+        let ladder = &mut inst.ladders[which];
+        let len = ladder.len();
+        let any = |p: &mut Prng, n: usize| p.below(n as u64) as usize;
+        let (action, i) = match p.below(100) {
+            0..=39 => {
+                let i = any(p, (len + 1).min(depth));
+                ladder.insert(i, content);
+                ladder.truncate(depth);
+                (0, i)
+            }
+            40..=69 if len > 0 => {
+                let i = any(p, len);
+                ladder[i] = content;
+                (1, i)
+            }
+            70..=89 if len > 0 => {
+                let i = any(p, len);
+                ladder.remove(i);
+                (2, i)
+            }
+            90 => {
+                ladder.clear();
+                (3, 0)
+            }
+            91..=92 if len > 0 => {
+                let i = any(p, len);
+                ladder.drain(..=i);
+                (4, i)
+            }
+            93..=98 if len > 0 => {
+                let i = any(p, len);
+                ladder[i] = content;
+                (5, i)
+            }
+            99 if p.chance(0.3) => {
+                inst.ladders.iter_mut().for_each(Vec::clear);
+                let kind = MdEntryTypeBook::BOOK_RESET;
+                return Entry { id: inst.id, level: 0, action: 0, kind, content, rpt: inst.rpt };
+            }
+            _ => {
+                ladder.insert(0, content);
+                ladder.truncate(depth);
+                (0, 0)
+            }
+        };
+        Entry { id: inst.id, level: i as u8 + 1, action, kind: TYPES[which], content, rpt: inst.rpt }
+    }
+
+    fn top_orders(&mut self, at: usize) -> Part {
+        let mut sides: [Vec<(u64, u64, i64, i32)>; 2] = Default::default();
+        for (side, list) in sides.iter_mut().enumerate() {
+            for _ in 0..self.prng.below(11) {
+                let id = self.next_order;
+                self.next_order += 1;
+                let price = self.prng.below(5) as i64 * 1_000_000_000;
+                list.push((id, id, price, 1 + self.prng.below(100) as i32));
+            }
+            list.sort_by_key(|o| (if side == 0 { -o.2 } else { o.2 }, o.1));
+        }
+        let inst = &mut self.insts[at];
+        inst.orders = sides.clone();
+        inst.has_orders = true;
+        inst.active = true;
+        Part::Orders { id: inst.id, sides }
+    }
+
+    /// One event on up to three instruments: its packets, in order.
+    pub fn event(&mut self, time_ns: u64) -> Vec<Sent> {
+        let mut parts = Vec::new();
+        let mut changed = Vec::new();
+        for _ in 0..1 + self.prng.below(3) {
+            let at = self.prng.below(self.insts.len() as u64) as usize;
+            changed.push(at);
+            if self.orders && self.prng.chance(0.2) {
+                parts.push(self.top_orders(at));
+            }
+            if self.prng.chance(0.2) {
+                self.insts[at].rpt += 1;
+                self.insts[at].active = true;
+                let (id, rpt) = (self.insts[at].id, self.insts[at].rpt);
+                parts.push(match self.prng.below(3) {
+                    0 => Part::Trade { id, rpt },
+                    1 => Part::Volume { id, rpt },
+                    _ => Part::Statistic { id, rpt, price: i64::from(rpt) },
+                });
+            }
+            let entries = (0..1 + self.prng.below(5)).map(|_| self.change(at)).collect();
+            parts.push(Part::Book { long: self.insts[at].long, entries });
+        }
+        for at in changed {
+            let inst = &self.insts[at];
+            self.history.borrow_mut().record(inst.id, inst.content());
+        }
+        self.packets(parts, time_ns)
+    }
+
+    /// Encodes an event's messages into one or several packets; the last message ends the event.
+    fn packets(&mut self, parts: Vec<Part>, time_ns: u64) -> Vec<Sent> {
+        let mut out = Vec::new();
+        let mut messages: Vec<Vec<u8>> = Vec::new();
+        let n = parts.len();
+        for (i, part) in parts.iter().enumerate() {
+            messages.push(encode(part, time_ns, i + 1 == n));
+            if i + 1 == n || self.prng.chance(0.3) {
+                self.seq += 1;
+                // Packets of one event follow one another.
+                out.push((Feed::Incremental, packet(self.seq, time_ns + out.len() as u64, &messages)));
+                messages.clear();
+            }
+        }
+        out
+    }
+
+    /// An empty packet that keeps the line alive.
+    pub fn heartbeat(&mut self, time_ns: u64) -> Sent {
+        self.seq += 1;
+        let mut buf = [0; 64];
+        let len = AdminHeartbeat12Encoder::new(&mut buf).unwrap().finish().unwrap();
+        (Feed::Incremental, packet(self.seq, time_ns, &[buf[..len].to_vec()]))
+    }
+
+    fn wipe(&mut self) {
+        for inst in &mut self.insts {
+            inst.clear();
+            inst.rpt = 0;
+            inst.active = false;
+            inst.has_orders = false;
+            self.history.borrow_mut().record(inst.id, inst.content());
+        }
+        self.snap_queue.clear();
+        self.snap_seq = 0;
+    }
+
+    /// The exchange empties the channel.
+    pub fn channel_reset(&mut self, time_ns: u64) -> Vec<Sent> {
+        self.wipe();
+        let mut buf = [0; 64];
+        let mut reset = ChannelReset4Encoder::new(&mut buf).unwrap();
+        reset.transact_time(time_ns);
+        reset.match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+        reset.md_entries().unwrap().push().unwrap().appl_id(310);
+        let len = reset.finish().unwrap();
+        self.seq += 1;
+        vec![(Feed::Incremental, packet(self.seq, time_ns, &[buf[..len].to_vec()]))]
+    }
+
+    /// Everything starts over, packet numbers too, without a word.
+    pub fn week_end(&mut self) {
+        self.wipe();
+        self.seq = 0;
+    }
+
+    /// The next packet of the snapshot loop; `None` when there is nothing to tell.
+    pub fn snapshot(&mut self, time_ns: u64) -> Option<Sent> {
+        if self.snap_queue.is_empty() {
+            self.snap_queue = (0..self.insts.len()).filter(|&i| self.insts[i].active).collect();
+            self.snap_total = self.snap_queue.len() as u32;
+            self.snap_seq = 0;
+            if self.snap_queue.is_empty() {
+                return None;
+            }
+        }
+        let mut messages = Vec::new();
+        for _ in 0..1 + self.prng.below(3) {
+            let Some(at) = self.snap_queue.pop() else { break };
+            messages.push(self.encode_snapshot(at, time_ns));
+            if self.insts[at].has_orders {
+                messages.push(self.encode_orders(at, time_ns));
+            }
+        }
+        self.snap_seq += 1;
+        Some((Feed::Snapshot, packet(self.snap_seq, time_ns, &messages)))
+    }
+
+    fn encode_snapshot(&self, at: usize, time_ns: u64) -> Vec<u8> {
+        let inst = &self.insts[at];
+        let mut buf = [0; 4096];
+        macro_rules! body {
+            ($encoder:ident, $size:ty, $level:ty) => {{
+                let mut m = $encoder::new(&mut buf).unwrap();
+                m.last_msg_seq_num_processed(self.seq).tot_num_reports(self.snap_total);
+                m.security_id(inst.id).rpt_seq(inst.rpt).transact_time(time_ns);
+                m.md_security_trading_status(SecurityTradingStatus::READY_TO_TRADE);
+                let mut group = m.md_entries().unwrap();
+                for (ladder, kind) in inst.ladders.iter().zip(TYPES) {
+                    for (i, l) in ladder.iter().enumerate() {
+                        group
+                            .push()
+                            .unwrap()
+                            .md_entry_px(Price9(l.price))
+                            .md_entry_size(l.quantity as $size)
+                            .number_of_orders(l.orders)
+                            .md_price_level(i as $level + 1)
+                            .md_entry_type(MdEntryType(kind.0));
+                    }
+                }
+                m.finish().unwrap()
+            }};
+        }
+        let len = if inst.long {
+            body!(SnapshotFullRefreshLongQty69Encoder, u64, u8)
+        } else {
+            body!(SnapshotFullRefresh52Encoder, i32, i8)
+        };
+        buf[..len].to_vec()
+    }
+
+    fn encode_orders(&self, at: usize, time_ns: u64) -> Vec<u8> {
+        let inst = &self.insts[at];
+        let mut buf = [0; 4096];
+        let mut m = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf).unwrap();
+        m.last_msg_seq_num_processed(self.seq).tot_num_reports(self.snap_total).security_id(inst.id);
+        m.no_chunks(1).current_chunk(1).transact_time(time_ns);
+        let mut group = m.md_entries().unwrap();
+        for (side, kind) in inst.orders.iter().zip(TYPES) {
+            for &(id, priority, price, quantity) in side {
+                group
+                    .push()
+                    .unwrap()
+                    .order_id(id)
+                    .md_order_priority(priority)
+                    .md_entry_px(Price9(price))
+                    .md_display_qty(quantity)
+                    .md_entry_type(kind);
+            }
+        }
+        let len = m.finish().unwrap();
+        buf[..len].to_vec()
+    }
+
+    /// Differences between the truth and our books.
+    pub fn compare(&self, channel: &barewire_feed::Channel) -> Result<(), String> {
+        for inst in &self.insts {
+            let Some(book) = channel.book(inst.id) else {
+                if inst.active {
+                    return Err(format!("instrument {} is not there", inst.id));
+                }
+                continue;
+            };
+            if !book.state.is_good() {
+                return Err(format!("instrument {}: {:?}", inst.id, book.state));
+            }
+            let (ours, truth) = (content_of(&book), inst.content());
+            if ours != truth {
+                return Err(format!("instrument {}: {ours:?} is not {truth:?}", inst.id));
+            }
+            if inst.has_orders && (!book.orders_state.is_good() || orders_of(&book) != inst.orders_content())
+            {
+                return Err(format!("instrument {}: orders ({:?})", inst.id, book.orders_state));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode(part: &Part, time_ns: u64, ends: bool) -> Vec<u8> {
+    let mut buf = [0; 4096];
+    let indicator = if ends { MatchEventIndicator::END_OF_EVENT } else { MatchEventIndicator(0) };
+    macro_rules! book {
+        ($encoder:ident, $entries:expr, $size:ty) => {{
+            let mut m = $encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator);
+            let mut group = m.md_entries().unwrap();
+            for e in $entries {
+                group
+                    .push()
+                    .unwrap()
+                    .md_entry_px(Price9(e.content.price))
+                    .md_entry_size(e.content.quantity as $size)
+                    .number_of_orders(e.content.orders)
+                    .security_id(e.id)
+                    .rpt_seq(e.rpt)
+                    .md_price_level(e.level)
+                    .md_update_action(MdUpdateAction(e.action))
+                    .md_entry_type(e.kind);
+            }
+            m.finish().unwrap()
+        }};
+    }
+    let len = match part {
+        Part::Book { long: false, entries } => book!(MdIncrementalRefreshBook46Encoder, entries, i32),
+        Part::Book { long: true, entries } => book!(MdIncrementalRefreshBookLongQty64Encoder, entries, u64),
+        Part::Trade { id, rpt } => {
+            let mut m = MdIncrementalRefreshTradeSummary48Encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator);
+            m.md_entries().unwrap().push().unwrap().security_id(*id).rpt_seq(*rpt).md_entry_size(1);
+            m.finish().unwrap()
+        }
+        Part::Volume { id, rpt } => {
+            let mut m = MdIncrementalRefreshVolume37Encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator);
+            m.md_entries().unwrap().push().unwrap().security_id(*id).rpt_seq(*rpt).md_entry_size(9);
+            m.finish().unwrap()
+        }
+        Part::Statistic { id, rpt, price } => {
+            let mut m = MdIncrementalRefreshSessionStatistics51Encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator);
+            let mut group = m.md_entries().unwrap();
+            group
+                .push()
+                .unwrap()
+                .security_id(*id)
+                .rpt_seq(*rpt)
+                .md_entry_px(Price9(*price))
+                .md_entry_type(MdEntryTypeStatistics::HIGH_TRADE);
+            m.finish().unwrap()
+        }
+        Part::Orders { id, sides } => {
+            let mut m = SnapshotRefreshTopOrders59Encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator).security_id(*id);
+            let mut group = m.md_entries().unwrap();
+            for i in 0..10 {
+                for (side, kind) in sides.iter().zip(TYPES) {
+                    let Some(&(id, priority, price, quantity)) = side.get(i) else { continue };
+                    group
+                        .push()
+                        .unwrap()
+                        .order_id(id)
+                        .md_order_priority(priority)
+                        .md_entry_px(Price9(price))
+                        .md_display_qty(quantity)
+                        .md_entry_type(kind);
+                }
+            }
+            m.finish().unwrap()
+        }
+    };
+    buf[..len].to_vec()
+}
+
+/// A packet of encoded messages.
+pub fn packet(seq: u32, time_ns: u64, messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut buf = vec![0; 65_000];
+    let mut p = PacketEncoder::new(&mut buf, seq, time_ns).unwrap();
+    for m in messages {
+        p.push(m).unwrap();
+    }
+    p.finish().to_vec()
+}
+
+/// Two lines that lose, delay, reorder and repeat.
+pub struct Net {
+    pub prng: Prng,
+    pub loss: f64,
+    pub sides: usize,
+    /// Chance of a packet that is late by far.
+    pub late: f64,
+    queue: BTreeMap<(u64, u64), (Line, Vec<u8>)>,
+    order: u64,
+}
+
+impl Net {
+    pub fn new(seed: u64, loss: f64) -> Self {
+        Net { prng: Prng::new(seed), loss, sides: 2, late: 0.05, queue: BTreeMap::new(), order: 0 }
+    }
+
+    pub fn send(&mut self, now_ns: u64, (feed, bytes): Sent) {
+        for side in &LineSide::ALL[..self.sides] {
+            let copies = if self.prng.chance(0.01) { 2 } else { 1 };
+            for _ in 0..copies {
+                if self.prng.chance(self.loss) {
+                    continue;
+                }
+                let late = if self.prng.chance(self.late) { self.prng.below(400_000) } else { 0 };
+                let at = now_ns + 10_000 + self.prng.below(8_000) + late;
+                self.order += 1;
+                self.queue.insert((at, self.order), (Line::new(feed, *side), bytes.clone()));
+            }
+        }
+    }
+
+    /// The next packet that arrives not after `until_ns`.
+    pub fn receive(&mut self, until_ns: u64) -> Option<(u64, Line, Vec<u8>)> {
+        let (&(at, order), _) = self.queue.iter().next()?;
+        if at > until_ns {
+            return None;
+        }
+        let (line, bytes) = self.queue.remove(&(at, order))?;
+        Some((at, line, bytes))
+    }
+}
+
+/// Checks every book that is shown against the states that existed, and that none is older than one shown before.
+pub struct Check {
+    pub history: Rc<RefCell<History>>,
+    pub shown: HashMap<i32, usize>,
+    pub books: usize,
+    pub failures: Vec<String>,
+    pub recoveries: (usize, usize),
+    pub gaps: usize,
+    pub resets: usize,
+    /// Implied books are left out.
+    pub direct_only: bool,
+}
+
+impl Check {
+    pub fn new(history: &Rc<RefCell<History>>) -> Self {
+        Check {
+            history: history.clone(),
+            shown: HashMap::new(),
+            books: 0,
+            failures: vec![],
+            recoveries: (0, 0),
+            gaps: 0,
+            resets: 0,
+            direct_only: false,
+        }
+    }
+
+    pub fn look(&mut self, book: &BookView<'_>, partial: bool) {
+        let id = book.instrument.security_id;
+        let mut content = content_of(book);
+        if self.direct_only {
+            content = direct_of(&content);
+        }
+        let history = self.history.borrow();
+        if book.state.is_good() {
+            let shown = self.shown.entry(id).or_default();
+            match history.find(id, &content, *shown) {
+                Some(when) => *shown = when,
+                None => {
+                    let other = history.find(id, &content, 0);
+                    self.failures
+                        .push(format!("{id} {:?} {content:?}: shown {shown}, existed {other:?}", book.cause));
+                }
+            }
+        } else if !partial && history.find(id, &content, 0).is_none() {
+            self.failures.push(format!("{id} {:?} {content:?}: never existed", book.state));
+        }
+    }
+}
+
+impl Listener for Check {
+    fn on_book(&mut self, book: &BookView<'_>) {
+        self.books += 1;
+        self.look(book, true);
+    }
+
+    fn on_gap(&mut self, _: &barewire_feed::Gap) {
+        self.gaps += 1;
+    }
+
+    fn on_recovery_begin(&mut self, _: &barewire_feed::RecoveryInfo) {
+        self.recoveries.0 += 1;
+    }
+
+    fn on_recovery_end(&mut self, _: &barewire_feed::RecoveryInfo) {
+        self.recoveries.1 += 1;
+    }
+
+    fn on_reset(&mut self, _: barewire_feed::Reset) {
+        self.resets += 1;
+    }
+}

@@ -1,0 +1,206 @@
+//! Publication: what changed since the last time, as events.
+
+use super::Emulator;
+use super::book::edits;
+use super::encode::{BookEntry, Planned, StatEntry, TradeEntry, encode, side_type};
+use super::market::{BID, Instrument, OFFER};
+use barewire_base::Instant;
+use barewire_sbe::PACKET_HEADER_LEN;
+use barewire_sbe::mdp3::{MatchEventIndicator, MdEntryTypeStatistics};
+
+/// Implied levels that are published.
+const IMPLIED_DEPTH: usize = 2;
+/// Bytes of a trade's entry with its two orders, and of any other entry, at most.
+const TRADE_BYTES: usize = 40 + 2 * 16;
+const ENTRY_BYTES: usize = 32;
+/// Bytes of headers and blocks around the entries of any message.
+const AROUND_BYTES: usize = 40;
+
+/// What the instrument's market is becomes what is published, without a word to anybody: before the emulation begins.
+pub(crate) fn adopt(instrument: &mut Instrument, depth: usize) {
+    for side in [BID, OFFER] {
+        instrument.book[side] = instrument.levels(side, depth);
+        instrument.implied_book[side] = instrument.implied_levels(side).to_vec();
+        if instrument.top_orders {
+            instrument.top[side] = instrument.best_orders(side).to_vec();
+        }
+    }
+    let entries: usize =
+        [&instrument.book, &instrument.implied_book].iter().flat_map(|b| b.iter()).map(Vec::len).sum();
+    instrument.rpt_seq = entries as u32;
+}
+
+impl Emulator {
+    /// Publishes everything that is pending.
+    pub(super) fn publish(&mut self, at: Instant) {
+        while !self.dirty.is_empty() {
+            let most = u64::from(self.config.event_instruments_max);
+            let count = (1 + self.prng.below(most) as usize).min(self.dirty.len());
+            let batch: Vec<usize> = self.dirty.drain(..count).map(|index| index as usize).collect();
+            let planned = self.plan_event(at, &batch);
+            for index in batch {
+                self.instruments[index].dirty = false;
+                self.remember(index);
+            }
+            if !planned.is_empty() {
+                self.put_event(at, planned);
+            }
+        }
+        self.flush_packet(at);
+    }
+
+    /// Sends one event, alone in its packet.
+    pub(super) fn send_event(&mut self, at: Instant, planned: Vec<Planned>) {
+        self.flush_packet(at);
+        self.put_event(at, planned);
+        self.flush_packet(at);
+    }
+
+    /// Entries of this size that one message holds.
+    fn entries_max(&self, bytes: usize) -> usize {
+        ((self.config.packet_bytes_max - PACKET_HEADER_LEN - AROUND_BYTES) / bytes).min(100)
+    }
+
+    /// Appends an event's messages to the packet being put together, beginning new packets as they fill.
+    fn put_event(&mut self, at: Instant, planned: Vec<Planned>) {
+        let time_ns = self.time_ns(at);
+        self.counts.events += 1;
+        for (index, message) in planned.iter().enumerate() {
+            let bit = message.last_bit();
+            let mut bits = MatchEventIndicator(0);
+            if !planned[index + 1..].iter().any(|later| later.last_bit() == bit) {
+                bits |= bit;
+            }
+            if index + 1 == planned.len() {
+                bits |= MatchEventIndicator::END_OF_EVENT;
+            }
+            let Ok(len) = encode(message, time_ns, bits, &mut self.scratch) else {
+                debug_assert!(false, "a message that does not fit");
+                continue;
+            };
+            if PACKET_HEADER_LEN + self.body.len() + len > self.config.packet_bytes_max {
+                self.flush_packet(at);
+            }
+            self.body.extend_from_slice(&self.scratch[..len]);
+            self.counts.messages += 1;
+        }
+    }
+
+    /// Plans one event of these instruments, and takes down what it publishes. An instrument's entries are numbered in the
+    /// order in which they are sent: trades, volume, books, implied books, statistics.
+    fn plan_event(&mut self, at: Instant, batch: &[usize]) -> Vec<Planned> {
+        let time_ns = self.time_ns(at);
+        let depth = usize::from(self.config.depth);
+        let (most_trades, most) = (self.entries_max(TRADE_BYTES), self.entries_max(ENTRY_BYTES));
+        let mut planned = Vec::new();
+        let (mut trades, mut volumes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        let (mut books, mut implied) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        let mut statistics = [Vec::new(), Vec::new()];
+        for &index in batch {
+            let instrument = &mut self.instruments[index];
+            let (security_id, long) = (instrument.id, usize::from(instrument.long));
+            let before = (instrument.rpt_seq, instrument.session);
+            for trade in std::mem::take(&mut instrument.trades) {
+                instrument.rpt_seq += 1;
+                self.numbers.trade = self.numbers.trade.wrapping_add(1);
+                trades[long].push(TradeEntry {
+                    security_id,
+                    rpt_seq: instrument.rpt_seq,
+                    price_e9: trade.price_e9,
+                    quantity: trade.quantity,
+                    buy: trade.buy,
+                    trade_id: self.numbers.trade,
+                    resting: trade.resting,
+                    aggressor: trade.aggressor,
+                });
+                let session = &mut instrument.session;
+                session.open_e9.get_or_insert(trade.price_e9);
+                session.high_e9 = session.high_e9.max(Some(trade.price_e9));
+                session.low_e9 = Some(session.low_e9.map_or(trade.price_e9, |low| low.min(trade.price_e9)));
+                session.last_e9 = Some(trade.price_e9);
+                session.last_quantity = trade.quantity;
+                session.volume += trade.quantity;
+                session.trades += 1;
+            }
+            if instrument.session.volume != before.1.volume {
+                instrument.rpt_seq += 1;
+                volumes[long].push((security_id, instrument.rpt_seq, instrument.session.volume));
+            }
+            if instrument.top_orders {
+                let top = [BID, OFFER].map(|side| instrument.best_orders(side).to_vec());
+                if top != instrument.top {
+                    instrument.top = top.clone();
+                    planned.push(Planned::TopOrders { security_id, top });
+                }
+            }
+            for (is_implied, list) in [(false, &mut books), (true, &mut implied)] {
+                for side in [BID, OFFER] {
+                    let wanted = if is_implied {
+                        let levels = instrument.implied_levels(side);
+                        levels[..levels.len().min(IMPLIED_DEPTH)].to_vec()
+                    } else {
+                        instrument.levels(side, depth)
+                    };
+                    let published = if is_implied {
+                        &mut instrument.implied_book[side]
+                    } else {
+                        &mut instrument.book[side]
+                    };
+                    let mut steps = Vec::new();
+                    edits(published, &wanted, &mut self.prng, &mut steps);
+                    *published = wanted;
+                    for edit in steps {
+                        instrument.rpt_seq += 1;
+                        let kind = side_type(side, is_implied);
+                        list[long].push(BookEntry { security_id, rpt_seq: instrument.rpt_seq, kind, edit });
+                    }
+                }
+            }
+            let (was, is) = (before.1, instrument.session);
+            for (kind, was, is) in [
+                (MdEntryTypeStatistics::OPEN_PRICE, was.open_e9, is.open_e9),
+                (MdEntryTypeStatistics::HIGH_TRADE, was.high_e9, is.high_e9),
+                (MdEntryTypeStatistics::LOW_TRADE, was.low_e9, is.low_e9),
+            ] {
+                if let Some(price_e9) = is.filter(|_| was != is) {
+                    instrument.rpt_seq += 1;
+                    statistics[long].push(StatEntry {
+                        security_id,
+                        rpt_seq: instrument.rpt_seq,
+                        kind,
+                        price_e9,
+                    });
+                }
+            }
+            if instrument.rpt_seq != before.0 {
+                instrument.last_update_ns = time_ns;
+            }
+        }
+        // Top orders come before the books of price levels, trades and volume before both.
+        let top_orders = std::mem::take(&mut planned);
+        for (long, entries) in [false, true].into_iter().zip(trades) {
+            for some in entries.chunks(most_trades) {
+                planned.push(Planned::Trades { long, entries: some.to_vec() });
+            }
+        }
+        for (long, entries) in [false, true].into_iter().zip(volumes) {
+            for some in entries.chunks(most) {
+                planned.push(Planned::Volume { long, entries: some.to_vec() });
+            }
+        }
+        planned.extend(top_orders);
+        for (is_implied, both) in [(false, books), (true, implied)] {
+            for (long, entries) in [false, true].into_iter().zip(both) {
+                for some in entries.chunks(most) {
+                    planned.push(Planned::Book { long, implied: is_implied, entries: some.to_vec() });
+                }
+            }
+        }
+        for (long, entries) in [false, true].into_iter().zip(statistics) {
+            for some in entries.chunks(most) {
+                planned.push(Planned::Statistics { long, entries: some.to_vec() });
+            }
+        }
+        planned
+    }
+}

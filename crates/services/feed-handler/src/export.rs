@@ -1,0 +1,219 @@
+//! Export: books and trades as CSV (RFC 4180), a listener like any other.
+//!
+//! Prices are exact decimals, times are nanoseconds since 1970 (`stamp_ns` by the clock that `stamp_source` has). A book's
+//! row is written at the end of each event that changed it.
+
+use barewire_feed::{
+    BookCause, BookSide, BookState, BookView, Instrument, Level, Listener, NULL_I32, PacketInfo, Trade,
+};
+use barewire_frame::Stamp;
+use barewire_sbe::Price9;
+use std::io::{self, Write};
+
+/// Levels of a side that a row may have.
+pub const EXPORT_DEPTH_MAX: usize = 10;
+
+/// Writes every book and every trade.
+pub struct CsvExport<B: Write, T: Write> {
+    books: B,
+    trades: T,
+    depth: usize,
+    packet: Where,
+    row: Vec<u8>,
+    book_rows: u64,
+    trade_rows: u64,
+    failure: Option<io::Error>,
+}
+
+/// Which packet is being processed.
+#[derive(Clone, Copy, Default)]
+struct Where {
+    seq_num: u32,
+    sending_time_ns: u64,
+    stamp: Stamp,
+}
+
+impl<B: Write, T: Write> CsvExport<B, T> {
+    /// Writes the head lines. `depth`: levels of each side in a book's row, 1 to [`EXPORT_DEPTH_MAX`]. Hand in buffered
+    /// writers: each row is one write.
+    ///
+    /// # Errors
+    /// What the writers say.
+    pub fn new(mut books: B, mut trades: T, depth: usize) -> io::Result<CsvExport<B, T>> {
+        let depth = depth.clamp(1, EXPORT_DEPTH_MAX);
+        let packet = "seq_num,sending_time_ns,stamp_ns,stamp_source";
+        write!(books, "{packet},transact_time_ns,security_id,symbol,state,cause,rpt_seq")?;
+        for side in ["bid", "offer"] {
+            for level in 1..=depth {
+                write!(books, ",{side}{level}_price,{side}{level}_quantity,{side}{level}_orders")?;
+            }
+        }
+        books.write_all(b"\r\n")?;
+        write!(
+            trades,
+            "{packet},transact_time_ns,security_id,symbol,price,quantity,orders,aggressor,action,trade_id\r\n"
+        )?;
+        Ok(CsvExport {
+            books,
+            trades,
+            depth,
+            packet: Where::default(),
+            row: Vec::with_capacity(2048),
+            book_rows: 0,
+            trade_rows: 0,
+            failure: None,
+        })
+    }
+
+    /// Rows of books and of trades so far.
+    pub fn rows(&self) -> (u64, u64) {
+        (self.book_rows, self.trade_rows)
+    }
+
+    /// The writers: of books, of trades.
+    pub fn writers(&self) -> (&B, &T) {
+        (&self.books, &self.trades)
+    }
+
+    /// Hands everything to the system.
+    ///
+    /// # Errors
+    /// The first thing that went wrong since the beginning.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(e) = self.failure.take() {
+            return Err(e);
+        }
+        self.books.flush()?;
+        self.trades.flush()
+    }
+
+    /// Begins a row: the packet, then the instrument.
+    fn begin(&mut self, transact_time_ns: u64, instrument: &Instrument) -> io::Result<()> {
+        let Where { seq_num, sending_time_ns, stamp } = self.packet;
+        self.row.clear();
+        let id = instrument.security_id;
+        let source = stamp.source.as_str();
+        write!(self.row, "{seq_num},{sending_time_ns},{},{source},{transact_time_ns},{id},", stamp.ns)?;
+        field(&mut self.row, instrument.symbol.as_str());
+        Ok(())
+    }
+
+    fn book_row(&mut self, book: &BookView<'_>) -> io::Result<()> {
+        self.begin(book.transact_time_ns, book.instrument)?;
+        let state = match book.state {
+            BookState::Undefined => "undefined",
+            BookState::Latest => "latest",
+            BookState::NaturallyRefreshed => "naturally_refreshed",
+            BookState::Suspect => "suspect",
+            BookState::Stale => "stale",
+        };
+        let cause = match book.cause {
+            BookCause::Event => "event",
+            BookCause::Snapshot => "snapshot",
+            BookCause::NaturalRefresh => "natural_refresh",
+            BookCause::Query => "query",
+        };
+        write!(self.row, ",{state},{cause},{}", book.rpt_seq)?;
+        for side in [BookSide::Bid, BookSide::Offer] {
+            let levels = book.levels(side);
+            for index in 0..self.depth {
+                level(&mut self.row, levels.get(index))?;
+            }
+        }
+        self.row.extend_from_slice(b"\r\n");
+        self.books.write_all(&self.row)
+    }
+
+    fn trade_row(&mut self, instrument: &Instrument, trade: &Trade) -> io::Result<()> {
+        self.begin(trade.transact_time_ns, instrument)?;
+        let aggressor = match trade.aggressor {
+            0 => "none",
+            1 => "buy",
+            2 => "sell",
+            _ => "",
+        };
+        let action = match trade.action {
+            0 => "new",
+            1 => "change",
+            2 => "delete",
+            _ => "",
+        };
+        let Trade { price, quantity, orders, .. } = trade;
+        write!(self.row, ",{},{quantity},{orders},{aggressor},{action},", Price9(*price))?;
+        if let Some(id) = trade.trade_id {
+            write!(self.row, "{id}")?;
+        }
+        self.row.extend_from_slice(b"\r\n");
+        self.trades.write_all(&self.row)
+    }
+
+    fn keep(&mut self, result: io::Result<()>) -> u64 {
+        match result {
+            Ok(()) => 1,
+            Err(e) => {
+                self.failure.get_or_insert(e);
+                0
+            }
+        }
+    }
+}
+
+fn level(row: &mut Vec<u8>, level: Option<&Level>) -> io::Result<()> {
+    match level {
+        None => row.extend_from_slice(b",,,"),
+        Some(level) => {
+            write!(row, ",{},{},", Price9(level.price), level.quantity)?;
+            if level.orders != NULL_I32 {
+                write!(row, "{}", level.orders)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A text, quoted when it has to be.
+fn field(row: &mut Vec<u8>, text: &str) {
+    if !text.contains([',', '"', '\r', '\n']) {
+        return row.extend_from_slice(text.as_bytes());
+    }
+    row.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' {
+            row.push(b'"');
+        }
+        row.push(byte);
+    }
+    row.push(b'"');
+}
+
+impl<B: Write, T: Write> Listener for CsvExport<B, T> {
+    fn on_packet(&mut self, packet: &PacketInfo<'_>) {
+        let PacketInfo { seq, sending_time_ns, stamp, .. } = *packet;
+        self.packet = Where { seq_num: seq, sending_time_ns, stamp };
+    }
+
+    fn on_book(&mut self, book: &BookView<'_>) {
+        let result = self.book_row(book);
+        self.book_rows += self.keep(result);
+    }
+
+    fn on_trade(&mut self, instrument: &Instrument, trade: &Trade) {
+        let result = self.trade_row(instrument, trade);
+        self.trade_rows += self.keep(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_when_they_must_be() {
+        let mut row = Vec::new();
+        for text in ["BWA1", "a,b", "say \"x\"", ""] {
+            field(&mut row, text);
+            row.push(b'|');
+        }
+        assert_eq!(String::from_utf8(row).unwrap(), "BWA1|\"a,b\"|\"say \"\"x\"\"\"||");
+    }
+}

@@ -1,0 +1,150 @@
+//! One feed channel: the sans-IO core with its books, and the user's listener.
+
+use crate::plan::{ChannelPlan, LineLayout, Recovery};
+use crate::source::{Consumer, Packet};
+use crate::{FeedType, Side};
+use barewire_base::Instant;
+use barewire_feed::{
+    BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Line, LinePolicy, LineSide, Listener,
+    WhiteList,
+};
+
+/// A feed channel and who listens to it.
+///
+/// Callbacks run inside [`on_packet`](Consumer::on_packet). Books may be asked for at any time between two packets.
+#[derive(Debug)]
+pub struct FeedChannel<L> {
+    core: Channel,
+    listener: L,
+}
+
+impl<L: Listener> FeedChannel<L> {
+    /// A channel of this plan. All memory that it will need is taken here. `now` begins the time-outs of its lines;
+    /// packets have at most `packet_bytes_max` bytes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a value that the core does not take.
+    pub fn new(
+        plan: &ChannelPlan,
+        packet_bytes_max: usize,
+        now: Instant,
+        listener: L,
+    ) -> Result<FeedChannel<L>, ConfigError> {
+        Ok(FeedChannel { core: Channel::new(plan.core_config(packet_bytes_max), now)?, listener })
+    }
+
+    /// The core: books, instruments, statistics, counters, what each line brought.
+    pub fn core(&self) -> &Channel {
+        &self.core
+    }
+
+    /// An instrument's books as of the last end of an event.
+    pub fn book(&self, security_id: i32) -> Option<BookView<'_>> {
+        self.core.book(security_id)
+    }
+
+    /// The listener.
+    pub fn listener(&self) -> &L {
+        &self.listener
+    }
+
+    /// The listener, to change.
+    pub fn listener_mut(&mut self) -> &mut L {
+        &mut self.listener
+    }
+
+    /// Takes the channel apart.
+    pub fn into_parts(self) -> (Channel, L) {
+        (self.core, self.listener)
+    }
+}
+
+impl<L: Listener> Consumer for FeedChannel<L> {
+    #[inline]
+    fn on_packet(&mut self, now: Instant, packet: &Packet<'_>) {
+        let side = match packet.line.side {
+            Side::A => LineSide::A,
+            Side::B => LineSide::B,
+        };
+        let feed = match packet.line.feed {
+            FeedType::Incremental => Feed::Incremental,
+            FeedType::Snapshot => Feed::Snapshot,
+            FeedType::Instrument => Feed::Instrument,
+            // Not received: see ChannelPlan::received.
+            FeedType::SnapshotMbo | FeedType::Historical => return,
+        };
+        self.core.on_packet(now, Line::new(feed, side), packet.stamp, packet.payload, &mut self.listener);
+    }
+
+    #[inline]
+    fn on_timeout(&mut self, now: Instant) {
+        self.core.on_timeout(now, &mut self.listener);
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<Instant> {
+        self.core.next_deadline()
+    }
+
+    #[inline]
+    fn wants(&self, feed: FeedType) -> bool {
+        match feed {
+            FeedType::Incremental => true,
+            FeedType::Snapshot => self.core.wants(Feed::Snapshot),
+            FeedType::Instrument => self.core.wants(Feed::Instrument),
+            FeedType::SnapshotMbo | FeedType::Historical => false,
+        }
+    }
+}
+
+impl ChannelPlan {
+    /// The core's settings that follow from this plan.
+    pub fn core_config(&self, packet_bytes_max: usize) -> Config {
+        let mut white_list = WhiteList::new();
+        for id in &self.selection.security_ids {
+            white_list = white_list.id(*id);
+        }
+        for symbol in &self.selection.symbols {
+            white_list = white_list.symbol(symbol);
+        }
+        for group in &self.selection.groups {
+            white_list = white_list.group(group);
+        }
+        for asset in &self.selection.assets {
+            white_list = white_list.asset(asset);
+        }
+        let has = |feed| self.connections.iter().any(|connection| connection.feed == feed);
+        Config {
+            channel_id: i16::try_from(self.id).ok(),
+            lines: 2,
+            line_policy: match self.lines {
+                LineLayout::Both => LinePolicy::Arbitrate,
+                LineLayout::A => LinePolicy::Only(LineSide::A),
+                LineLayout::B => LinePolicy::Only(LineSide::B),
+                LineLayout::AThenB => LinePolicy::Failover { primary: LineSide::A, backup: LineSide::B },
+                LineLayout::BThenA => LinePolicy::Failover { primary: LineSide::B, backup: LineSide::A },
+            },
+            heartbeat_timeout: self.heartbeat_timeout,
+            gap_wait: self.lost_packet_wait,
+            gap_packets: self.out_of_order_packets_max as usize,
+            max_packet_len: packet_bytes_max,
+            instruments: self.instruments_max as usize,
+            recovery: match self.recovery {
+                Recovery::Natural => barewire_feed::Recovery::Natural,
+                // Without a snapshot feed there is but one way.
+                _ if !has(FeedType::Snapshot) => barewire_feed::Recovery::Natural,
+                Recovery::Snapshot => barewire_feed::Recovery::Snapshot,
+                Recovery::Either => barewire_feed::Recovery::SnapshotOrNatural,
+            },
+            definitions: if self.definitions && has(FeedType::Instrument) {
+                DefinitionLoop::Fast
+            } else {
+                DefinitionLoop::Unused
+            },
+            // A list of groups or symbols cannot be applied to what has no definition.
+            undefined_instruments: self.selection.is_all() || !self.selection.security_ids.is_empty(),
+            white_list,
+            ..Config::default()
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Live: the emulator's packets over real interfaces in namespaces of our own, by sockets and by ports. Needs root.
+
+mod common;
+
+use barewire_base::{Duration, Instant};
+use barewire_engine::{Engine, EngineConfig, IdleStrategy, StopFlag, now};
+use barewire_feed_handler::emulator::{Emulator, EmulatorConfig, Sender};
+use barewire_feed_handler::{
+    Consumer, FeedHandler, Input, Packet, PortOptions, Replay, SocketOptions, SocketSource, Source, StampBy,
+};
+use barewire_frame::{ClockDomain, StampSource};
+use barewire_lab::{Namespace, TwoHosts, TwoHostsConfig};
+use barewire_port::Speed;
+use common::{Folder, Keep, channel, emulation, plan, privileged, sockets};
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+
+/// What an emulation of this configuration emits until `until`.
+fn emitted(config: &EmulatorConfig, until: Duration) -> usize {
+    let mut emulator = Emulator::new(config.clone(), Instant::ZERO).unwrap();
+    emulator.next_packets(Instant::ZERO + until, &mut |_| {})
+}
+
+const LONG: Duration = Duration::from_millis(400);
+
+/// Sends a whole emulation from `interface` in real time; how many packets that were.
+fn send_all(config: &EmulatorConfig, interface: &str) -> u64 {
+    let start = now();
+    let mut emulator = Emulator::new(config.clone(), start).unwrap();
+    let sender = Sender::open(&channel(config).connections, Some(interface)).unwrap();
+    sender.run(&mut emulator, start + LONG, IdleStrategy::default(), None).unwrap();
+    assert_eq!(sender.refused.get(), 0);
+    sender.sent.get()
+}
+
+/// Drives a handler until nothing has come for a while.
+fn drain<C: Consumer>(handler: &mut FeedHandler<C>, until_quiet: Duration) {
+    let mut last = now();
+    while now().since(last) < until_quiet {
+        if handler.process(now()).unwrap() > 0 {
+            last = now();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn sockets_receive_every_line_with_the_kernels_stamp() {
+    if !privileged("sockets_receive_every_line_with_the_kernels_stamp") {
+        return;
+    }
+    let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
+    let config = emulation(11);
+    let (ready, is_ready) = mpsc::channel();
+    let folder = Folder::new("live");
+    let record = folder.file("live.pcap");
+    let (sent, received) = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            hosts
+                .ns_b
+                .enter(|| {
+                    let plan = plan(&config, sockets("eth0"), Some(record.clone()));
+                    let mut handler = FeedHandler::builder(plan).build(|_, _| Keep::default()).unwrap();
+                    ready.send(()).unwrap();
+                    drain(&mut handler, Duration::from_millis(500));
+                    handler.recorder_mut().unwrap().flush().unwrap();
+                    let mut counts = Vec::new();
+                    handler.sources()[0].counts(&mut |name, value| counts.push((name, value)));
+                    (handler.channels()[0].packets.clone(), counts)
+                })
+                .unwrap()
+        });
+        is_ready.recv().unwrap();
+        let sent = hosts.ns_a.enter(|| send_all(&config, "eth0")).unwrap();
+        (sent, receiver.join().unwrap())
+    });
+    let (packets, counts) = received;
+    assert!(sent > 300, "{sent}");
+    assert_eq!(packets.len() as u64, sent, "{counts:?}");
+    let lines: BTreeSet<String> = packets.iter().map(|(line, _, _)| line.to_string()).collect();
+    assert_eq!(lines.into_iter().collect::<Vec<_>>(), ["IA", "IB", "NA", "NB", "SA", "SB"]);
+    for (_, stamp, _) in &packets {
+        assert_eq!((stamp.source, stamp.clock), (StampSource::Kernel, ClockDomain::Realtime));
+        // Within this century, and not in the future.
+        assert!(stamp.ns > 1_000_000_000_000_000_000 && stamp.ns <= barewire_measure::realtime_ns());
+    }
+
+    // What was recorded is replayed as it came.
+    let mut replay = Replay::open(&[record], &[channel(&config)], true).unwrap();
+    let offline = plan(&config, Input::Sockets(SocketOptions::default()), None);
+    let mut handler = FeedHandler::builder(offline).sources(vec![]).build(|_, _| Keep::default()).unwrap();
+    handler.replay(&mut replay, Speed::Flat, None).unwrap();
+    let of_line = |packets: &[(barewire_feed_handler::LineId, barewire_frame::Stamp, Vec<u8>)]| {
+        let mut all: Vec<_> = packets.iter().map(|(l, s, p)| (*l, s.ns, p.clone())).collect();
+        all.sort();
+        all
+    };
+    assert!(of_line(&handler.channels()[0].packets) == of_line(&packets), "replay and live differ");
+}
+
+#[test]
+fn a_parked_engine_is_woken_and_several_channels_share_it() {
+    if !privileged("a_parked_engine_is_woken_and_several_channels_share_it") {
+        return;
+    }
+    let host = Namespace::anonymous().unwrap();
+    host.set_up("lo").unwrap();
+    let (one, two) = (emulation(12), EmulatorConfig { channel_id: 902, ..emulation(13) });
+    let counts = host
+        .enter(|| {
+            let stop = StopFlag::new().unwrap();
+            let (send, receive) = mpsc::channel();
+            struct Tell(u16, mpsc::Sender<u16>);
+            impl Consumer for Tell {
+                fn on_packet(&mut self, _: Instant, packet: &Packet<'_>) {
+                    assert_eq!(packet.line.channel, self.0);
+                    let _ = self.1.send(self.0);
+                }
+            }
+            let mut both = plan(&one, sockets("127.0.0.1"), None);
+            let mut second = channel(&two);
+            for (index, line) in second.connections.iter_mut().enumerate() {
+                line.to.set_port(19_200 + index as u16);
+            }
+            both.channels.push(second.clone());
+            let config =
+                EngineConfig { idle: IdleStrategy::Park { spin: Duration::ZERO }, ..both.engine_config() };
+            let engine = Engine::spawn(
+                config,
+                move || {
+                    let handler = FeedHandler::builder(both).build(|index, _| Tell(index, send.clone()))?;
+                    Ok::<_, barewire_feed_handler::SourceError>(vec![Box::new(handler)])
+                },
+                &stop,
+            )
+            .unwrap();
+            let first = send_all(&one, "127.0.0.1");
+            let start = now();
+            let mut emulator = Emulator::new(two.clone(), start).unwrap();
+            let sender = Sender::open(&second.connections, Some("lo")).unwrap();
+            sender.run(&mut emulator, start + LONG, IdleStrategy::default(), None).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            stop.stop();
+            engine.join().unwrap();
+            let mut came = [0u64; 2];
+            receive.iter().for_each(|channel| came[usize::from(channel)] += 1);
+            (came, [first, sender.sent.get()])
+        })
+        .unwrap();
+    assert_eq!(counts.0, counts.1);
+    assert_eq!(counts.1, [emitted(&one, LONG) as u64, emitted(&two, LONG) as u64]);
+}
+
+#[test]
+fn only_named_senders_get_through_a_source_specific_join() {
+    if !privileged("only_named_senders_get_through_a_source_specific_join") {
+        return;
+    }
+    let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
+    let config = EmulatorConfig { active: Duration::from_millis(50), ..emulation(14) };
+    for (source, passes) in [("10.77.0.1", true), ("10.77.0.9", false)] {
+        let mut plan = plan(&config, sockets("eth0"), None);
+        for line in &mut plan.channels[0].connections {
+            line.sources = vec![source.parse().unwrap()];
+        }
+        let (ready, is_ready) = mpsc::channel();
+        let came = std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                hosts
+                    .ns_b
+                    .enter(|| {
+                        let mut handler = FeedHandler::builder(plan).build(|_, _| Keep::default()).unwrap();
+                        ready.send(()).unwrap();
+                        drain(&mut handler, Duration::from_millis(600));
+                        handler.channels()[0].packets.len()
+                    })
+                    .unwrap()
+            });
+            is_ready.recv().unwrap();
+            hosts.ns_a.enter(|| send_all(&config, "eth0")).unwrap();
+            receiver.join().unwrap()
+        });
+        assert_eq!(came > 0, passes, "{source}: {came}");
+    }
+}
+
+#[test]
+fn full_buffers_and_long_packets_are_counted() {
+    if !privileged("full_buffers_and_long_packets_are_counted") {
+        return;
+    }
+    let host = Namespace::anonymous().unwrap();
+    host.set_up("lo").unwrap();
+    host.enter(|| {
+        let config = emulation(15);
+        let plan = channel(&config);
+        let options = SocketOptions {
+            interface_a: Some("lo".into()),
+            receive_buffer_bytes: 8192,
+            packet_bytes_max: 512,
+            stamps: StampBy::Kernel,
+            ..SocketOptions::default()
+        };
+        let mut source = SocketSource::open(std::slice::from_ref(&plan), &options).unwrap();
+        assert_eq!(source.lines(), 6);
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = socket2::SockRef::from(&sender);
+        socket.set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST).unwrap();
+        let to = plan.connections[0].to;
+        let mut keep = Keep::default();
+        // Rounds, since drops are told with the packets that come after them.
+        let mut sent = 0;
+        for round in 0..20 {
+            for _ in 0..200 {
+                sender.send_to(&[round; 400], to).unwrap();
+                sent += 1;
+            }
+            sender.send_to(&[0; 513], to).unwrap();
+            while source.poll(now(), &mut keep).unwrap() > 0 {}
+        }
+        for _ in 0..2 {
+            sender.send_to(&[0; 513], to).unwrap();
+            sender.send_to(&[0xee; 40], to).unwrap();
+            sent += 1;
+            while source.poll(now(), &mut keep).unwrap() > 0 {}
+        }
+        let counts = source.socket_counts();
+        let (came, dropped) = (keep.packets.len() as u64, counts.kernel_drops.get());
+        let truncated = counts.truncated.get();
+        assert_eq!(counts.packets.get(), came);
+        assert!(dropped > 100 && truncated >= 2, "{came} came, {dropped} dropped, {truncated} too long");
+        // Nothing vanishes: what was sent came, was too long, or was dropped.
+        assert_eq!(came + dropped + truncated, sent + 22, "{came} + {dropped} + {truncated}");
+        // The headers were renewed when the first drop made the kernel say more, and then no more.
+        assert!((1..=4).contains(&counts.headers_renewed.get()), "{}", counts.headers_renewed.get());
+        let last = &keep.packets.last().unwrap().1;
+        assert_eq!(last.source, StampSource::Kernel);
+    })
+    .unwrap();
+}
+
+#[test]
+fn ports_receive_the_same_and_hold_the_memberships() {
+    if !privileged("ports_receive_the_same_and_hold_the_memberships") {
+        return;
+    }
+    let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
+    for scheme in ["packet", "xdp"] {
+        let config = emulation(16);
+        let (ready, is_ready) = mpsc::channel();
+        let (packets, memberships) = std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                hosts
+                    .ns_b
+                    .enter(|| {
+                        let input = Input::Ports(PortOptions::new(&format!("{scheme}:eth0")));
+                        let plan = plan(&config, input, None);
+                        let mut handler = FeedHandler::builder(plan).build(|_, _| Keep::default()).unwrap();
+                        let igmp = std::fs::read_to_string("/proc/thread-self/net/igmp").unwrap();
+                        ready.send(()).unwrap();
+                        drain(&mut handler, Duration::from_millis(500));
+                        (std::mem::take(&mut handler.channels_mut()[0].packets), igmp)
+                    })
+                    .unwrap()
+            });
+            is_ready.recv().unwrap();
+            let sent = hosts.ns_a.enter(|| send_all(&config, "eth0")).unwrap();
+            let (packets, memberships) = receiver.join().unwrap();
+            assert_eq!(packets.len() as u64, sent, "{scheme}");
+            (packets, memberships)
+        });
+        // 239.90.133.1 as the kernel shows it: 901 modulo 256 is 133.
+        assert!(memberships.contains("01855AEF"), "{scheme}: {memberships}");
+        let wanted = if scheme == "packet" { ClockDomain::Realtime } else { ClockDomain::Monotonic };
+        assert!(
+            packets.iter().all(|(_, s, _)| s.clock == wanted && s.source == StampSource::Kernel),
+            "{scheme}"
+        );
+    }
+}
+
+#[test]
+fn stamps_come_from_whom_the_options_say() {
+    if !privileged("stamps_come_from_whom_the_options_say") {
+        return;
+    }
+    let host = Namespace::anonymous().unwrap();
+    host.set_up("lo").unwrap();
+    host.enter(|| {
+        let config = EmulatorConfig { active: Duration::from_millis(20), ..emulation(17) };
+        // No card stamps on the loopback: the kernel's stamp is the best there is.
+        for (stamps, busy_poll_us, source) in [
+            (StampBy::Kernel, 20, StampSource::Kernel),
+            (StampBy::Hardware, 0, StampSource::Kernel),
+            (StampBy::Engine, 0, StampSource::Engine),
+        ] {
+            let options = SocketOptions {
+                interface_a: Some("lo".into()),
+                stamps,
+                busy_poll_us,
+                burst: 3,
+                ..SocketOptions::default()
+            };
+            let mut handler = FeedHandler::builder(plan(&config, Input::Sockets(options), None))
+                .build(|_, _| Keep::default())
+                .unwrap();
+            let start = now();
+            let mut emulator = Emulator::new(config.clone(), start).unwrap();
+            let sender = Sender::open(&channel(&config).connections, Some("lo")).unwrap();
+            sender.run(&mut emulator, start + Duration::from_millis(50), IdleStrategy::Yield, None).unwrap();
+            drain(&mut handler, Duration::from_millis(50));
+            let packets = &handler.channels()[0].packets;
+            assert_eq!(packets.len() as u64, sender.sent.get(), "{stamps:?}");
+            assert!(packets.iter().all(|(_, stamp, _)| stamp.source == source), "{stamps:?}");
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn groups_of_ipv6_are_joined_too() {
+    if !privileged("groups_of_ipv6_are_joined_too") {
+        return;
+    }
+    let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
+    let config = EmulatorConfig { active: Duration::from_millis(50), ..emulation(18) };
+    let mut lines = channel(&config).connections;
+    for (index, line) in lines.iter_mut().enumerate() {
+        line.to.set_ip(format!("ff15::90:{}", index + 1).parse().unwrap());
+    }
+    for input in [sockets("eth0"), Input::Ports(PortOptions::new("packet:eth0"))] {
+        let mut plan = plan(&config, input.clone(), None);
+        plan.channels[0].connections = lines.clone();
+        let (ready, is_ready) = mpsc::channel();
+        let (sent, came) = std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                hosts
+                    .ns_b
+                    .enter(|| {
+                        let mut handler = FeedHandler::builder(plan).build(|_, _| Keep::default()).unwrap();
+                        ready.send(()).unwrap();
+                        drain(&mut handler, Duration::from_millis(600));
+                        handler.channels()[0].packets.len() as u64
+                    })
+                    .unwrap()
+            });
+            is_ready.recv().unwrap();
+            let sent = hosts
+                .ns_a
+                .enter(|| {
+                    let start = now();
+                    let mut emulator = Emulator::new(config.clone(), start).unwrap();
+                    let sender = Sender::open(&lines, Some("eth0")).unwrap();
+                    sender.run(&mut emulator, start + LONG, IdleStrategy::default(), None).unwrap();
+                    sender.sent.get()
+                })
+                .unwrap();
+            (sent, receiver.join().unwrap())
+        });
+        assert!(sent > 50);
+        assert_eq!(came, sent, "{input:?}");
+    }
+}
