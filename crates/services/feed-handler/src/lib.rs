@@ -69,6 +69,7 @@
 #![warn(missing_docs)]
 
 mod channel_file;
+mod check;
 mod config;
 pub mod emulator;
 mod error;
@@ -83,6 +84,7 @@ mod replay;
 mod source;
 
 pub use channel_file::{CHANNEL_FILE_MAX, ChannelFile, Connection, FileChannel};
+pub use check::{CheckCounts, Found, check};
 pub use error::{ConfigError, SourceError};
 pub use export::{CsvExport, EXPORT_DEPTH_MAX};
 pub use feed_channel::FeedChannel;

@@ -61,6 +61,12 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::switch::Switch,
     },
+    /// Market data: feed channels to books, captures, and an emulated exchange
+    Feed {
+        /// What to do.
+        #[command(subcommand)]
+        what: verb::feed::Feed,
+    },
     /// Open a port and say what was chosen and why
     Port(verb::port::Args),
     /// Show the counters of a running engine

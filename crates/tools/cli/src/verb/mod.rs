@@ -5,6 +5,7 @@ pub mod bench_seeds;
 pub mod bench_switch;
 pub mod completions;
 pub mod demo;
+pub mod feed;
 pub mod msg;
 pub mod port;
 pub mod stat;
@@ -32,6 +33,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Port(args) => port::run(args),
         Verb::Stat(args) => stat::run(args, console),
         Verb::Switch { what } => switch::run(what, console),
+        Verb::Feed { what } => feed::run(what, console),
         Verb::Completions(args) => completions::run(args),
     }
 }

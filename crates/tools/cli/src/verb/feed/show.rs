@@ -1,0 +1,190 @@
+//! Books, gaps and trades as lines of text, and what is said at the end.
+
+use crate::console::Console;
+use barewire_feed::Instrument;
+use barewire_feed::{BookState, BookView, Channel, Gap, Level, Listener, RecoveryInfo, Reset, Trade};
+use barewire_feed_handler::FeedChannel;
+use barewire_feed_handler::emulator::Truth;
+use barewire_sbe::Price9;
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+/// What to show while it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Show {
+    /// Every book at the end of each event that changed it, and every trade.
+    pub each: bool,
+    /// As JSON objects.
+    pub json: bool,
+    /// Say nothing about gaps and recovery.
+    pub quiet: bool,
+}
+
+/// Prints as it listens.
+#[derive(Debug, Default)]
+pub struct Printer {
+    show: Show,
+    channel: u32,
+    books: u64,
+    trades: u64,
+}
+
+impl Printer {
+    /// A printer for the feed channel of this number.
+    pub fn new(show: Show, channel: u32) -> Printer {
+        Printer { show, channel, ..Printer::default() }
+    }
+
+    fn line(&self, text: std::fmt::Arguments<'_>) {
+        // A closed pipe ends the printing, not the handler.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    fn note(&self, text: std::fmt::Arguments<'_>) {
+        if !self.show.quiet {
+            let _ = writeln!(std::io::stderr(), "channel {}: {text}", self.channel);
+        }
+    }
+}
+
+impl Listener for Printer {
+    fn on_book(&mut self, book: &BookView<'_>) {
+        self.books += 1;
+        if self.show.each {
+            if self.show.json {
+                self.line(format_args!("{}", book_json(self.channel, book)));
+            } else {
+                self.line(format_args!("{}", best(book)));
+            }
+        }
+    }
+
+    fn on_trade(&mut self, instrument: &Instrument, trade: &Trade) {
+        self.trades += 1;
+        if self.show.each && !self.show.json {
+            let (price, name) = (Price9(trade.price), instrument.symbol.as_str());
+            self.line(format_args!(
+                "{:>8} {name:<10} trade {} x {price}",
+                instrument.security_id, trade.quantity
+            ));
+        }
+    }
+
+    fn on_gap(&mut self, gap: &Gap) {
+        self.note(format_args!("packets {} to {} are lost", gap.first, gap.last));
+    }
+
+    fn on_recovery_end(&mut self, info: &RecoveryInfo) {
+        self.note(format_args!("all {} instruments are good", info.instruments));
+    }
+
+    fn on_reset(&mut self, _reset: Reset) {
+        self.note(format_args!("reset: every book is empty"));
+    }
+}
+
+fn level(level: Option<&Level>) -> String {
+    level.map_or("-".to_owned(), |l| format!("{} x {}", l.quantity, Price9(l.price)))
+}
+
+/// The best of a book in a line.
+fn best(book: &BookView<'_>) -> String {
+    format!(
+        "{:>8} {:<10} {:>24} | {:<24} {}",
+        book.instrument.security_id,
+        book.instrument.symbol.as_str(),
+        level(book.bids().first()),
+        level(book.offers().first()),
+        state(book.state)
+    )
+}
+
+fn state(state: BookState) -> &'static str {
+    match state {
+        BookState::Undefined => "undefined",
+        BookState::Latest => "latest",
+        BookState::NaturallyRefreshed => "refreshed",
+        BookState::Suspect => "suspect",
+        BookState::Stale => "stale",
+    }
+}
+
+fn book_json(channel: u32, book: &BookView<'_>) -> Value {
+    let side = |levels: &[Level]| -> Vec<Value> {
+        levels
+            .iter()
+            .map(|l| json!({"price_e9": l.price, "quantity": l.quantity, "orders": l.orders}))
+            .collect()
+    };
+    json!({
+        "channel": channel,
+        "security_id": book.instrument.security_id,
+        "symbol": book.instrument.symbol.as_str(),
+        "state": state(book.state),
+        "rpt_seq": book.rpt_seq,
+        "transact_time_ns": book.transact_time_ns,
+        "bids": side(book.bids()),
+        "offers": side(book.offers()),
+    })
+}
+
+/// All books, and what has been counted.
+///
+/// # Errors
+/// When nobody reads it.
+pub fn end(channels: &[(u32, &FeedChannel<Printer>)], show: Show, console: &Console) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for (id, channel) in channels {
+        let core = channel.core();
+        if !show.each {
+            for book in core.books() {
+                let line = if show.json { book_json(*id, &book).to_string() } else { best(&book) };
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        let counters = core.counters();
+        console.tell(&format!(
+            "channel {id}: {} packets, {} messages, {} events; {} books shown, {} trades; {} gaps ({} packets), \
+             {} instruments from snapshots; {} packets or messages dropped",
+            counters.packets,
+            counters.messages,
+            counters.events,
+            channel.listener().books,
+            channel.listener().trades,
+            counters.gaps,
+            counters.lost_packets,
+            counters.snapshots_applied,
+            drops(core),
+        ));
+    }
+    if !text.is_empty() {
+        crate::console::print(&text)?;
+    }
+    Ok(())
+}
+
+fn drops(core: &Channel) -> String {
+    let list: Vec<String> =
+        core.counters().drops().map(|(reason, count)| format!("{count} {reason}")).collect();
+    if list.is_empty() { "no".to_owned() } else { list.join(", ") }
+}
+
+/// Holds a channel's books against the truth; says how many things differ.
+pub fn compare(truth: &Truth, core: &Channel, console: &Console) -> usize {
+    const SHOWN: usize = 8;
+    const LONG: usize = 240;
+    let differences = truth.compare(core, true);
+    for difference in differences.iter().take(SHOWN) {
+        let text = difference.to_string();
+        let short: String = text.chars().take(LONG).collect();
+        console.error(if short.len() < text.len() { &short } else { &text });
+    }
+    if differences.len() > SHOWN {
+        console.error(&format!("and {} more", differences.len() - SHOWN));
+    }
+    if differences.is_empty() {
+        console.tell(&format!("all {} books are the truth", truth.books.len()));
+    }
+    differences.len()
+}
