@@ -16,6 +16,8 @@
 //! | [`p4_json`] | the importer of P4 programs | what it accepts compiles, and both engines agree |
 //! | [`p4_engines`] | random programs, entries and packets | interpreter and compiled code agree byte for byte |
 //! | [`stf_text`] | packet tests | places lie in the text |
+//! | [`sbe`] | market data packets, messages, schemas | typed views and the dynamic decoder agree |
+//! | [`feed`] | a feed channel | no book beyond its depth, ends |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -30,6 +32,7 @@ pub use smoke::{Failure, INPUT_MAX, Outcome, input_of, smoke};
 pub use targets::channel_entry::channel_entry;
 pub use targets::counters::counters;
 pub use targets::host::host;
+pub use targets::market::{feed, sbe};
 pub use targets::p4::{p4_engines, p4_json, stf_text};
 pub use targets::pcap::pcap;
 pub use targets::transport::transport;
@@ -61,6 +64,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "p4_json", run: p4_json, corpus: targets::p4::json_corpus, weight: 2 },
     Target { name: "p4_engines", run: p4_engines, corpus: targets::p4::engines_corpus, weight: 1 },
     Target { name: "stf_text", run: stf_text, corpus: targets::p4::stf_corpus, weight: 12 },
+    Target { name: "sbe", run: sbe, corpus: targets::market::sbe_corpus, weight: 12 },
+    Target { name: "feed", run: feed, corpus: targets::market::feed_corpus, weight: 4 },
 ];
 
 /// The target that fails: proof that a panic is seen. Not among [`TARGETS`].

@@ -3,6 +3,7 @@
 pub mod channel_entry;
 pub mod counters;
 pub mod host;
+pub mod market;
 pub mod p4;
 pub mod pcap;
 pub mod transport;
