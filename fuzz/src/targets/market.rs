@@ -19,7 +19,10 @@ pub fn sbe(data: &[u8]) -> u64 {
 fn packets(seed: u64) -> Vec<(FeedType, Side, Vec<u8>)> {
     let config = EmulatorConfig {
         seed,
-        instruments: 6,
+        // Small packets: an input has room for several.
+        instruments: 2,
+        depth: 2,
+        conflation: Duration::ZERO,
         active: Duration::from_millis(400),
         resets: vec![Duration::from_millis(200)],
         ..EmulatorConfig::default()
