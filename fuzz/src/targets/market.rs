@@ -1,5 +1,6 @@
 //! Market data: any bytes as packets, and as what a feed channel hears.
 
+use crate::INPUT_MAX;
 use crate::bytes::Bytes;
 use barewire_base::{Duration, Instant};
 use barewire_feed::{BookView, Channel, Config, DefinitionLoop, Feed, Line, LineSide, Listener, Recovery};
@@ -38,11 +39,11 @@ fn packets(seed: u64) -> Vec<(FeedType, Side, Vec<u8>)> {
 /// Packets of every feed.
 pub fn sbe_corpus() -> Vec<Vec<u8>> {
     let packets = packets(1);
-    [FeedType::Incremental, FeedType::Snapshot, FeedType::Instrument]
-        .iter()
-        .flat_map(|feed| packets.iter().filter(move |(of, ..)| of == feed).take(CORPUS))
-        .map(|(.., payload)| payload.clone())
-        .collect()
+    let each = |feed: &FeedType| {
+        let of_feed = packets.iter().filter(|(of, _, payload)| of == feed && payload.len() <= INPUT_MAX);
+        of_feed.take(CORPUS).map(|(.., payload)| payload.clone()).collect::<Vec<_>>()
+    };
+    [FeedType::Incremental, FeedType::Snapshot, FeedType::Instrument].iter().flat_map(each).collect()
 }
 
 /// Looks at each book that it is shown.
@@ -102,7 +103,10 @@ pub fn feed_corpus() -> Vec<Vec<u8>> {
     (0..4_u8)
         .map(|how| {
             let mut script = vec![how * 3 + 8];
-            for (feed, side, payload) in packets(how.into()).into_iter().take(60) {
+            for (feed, side, payload) in packets(how.into()) {
+                if script.len() + 3 + payload.len() > INPUT_MAX {
+                    continue;
+                }
                 let kind = match feed {
                     FeedType::Incremental => 0,
                     FeedType::Snapshot => 1,
