@@ -1,6 +1,7 @@
 //! A running switch: engines on threads of their own, one [`Switch`] handle in front of them.
 
 use crate::agent::SwitchAgent;
+use crate::control::link::MAX_PENDING_LIVE;
 use crate::control::{ControlError, Switch, SwitchConfig};
 use crate::datapath::{Datapath, TargetConfig};
 use crate::plane::Plane;
@@ -102,6 +103,7 @@ impl Server {
             Box::new(move || (barewire_engine::now().as_nanos() - started.as_nanos()) / 1000);
         let ports = std::mem::take(&mut config.ports);
         let stop = StopFlag::new()?;
+        config.control.max_pending = config.control.max_pending.min(MAX_PENDING_LIVE);
         let switch = Switch::new(config.control, prepared)?;
         let mut server = Server { switch, engines: Vec::new(), stop };
         for index in 0..engines {

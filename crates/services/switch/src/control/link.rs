@@ -21,10 +21,12 @@ use std::sync::atomic::{
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Writes that may wait at one engine; a control thread that would exceed it waits until the engine has caught up. An engine
-/// applies all that waits before it goes on with packets (about 3 us each for a new entry), so this bounds how long packets
-/// wait when controllers flood it, and what share of the engine is left for packets then.
-pub const MAX_PENDING: usize = 128;
+/// Writes that may wait at one engine, unless asked otherwise; a control thread that would exceed it waits until the engine
+/// has caught up.
+pub const MAX_PENDING: usize = 16_384;
+/// The same while packets flow. An engine applies all that waits before it goes on with packets (about 3 us each for a new
+/// entry), so this bounds how long packets wait when controllers flood it, and what share of the engine is left for them.
+pub const MAX_PENDING_LIVE: usize = 128;
 /// Writes that may be made as one: all of them or none, and no packet between them.
 pub const MAX_ATOMIC: usize = 16_384;
 /// How long a control thread waits for an engine's answer.
@@ -99,6 +101,8 @@ enum Message {
 
 struct Shared {
     index: usize,
+    /// Writes that may wait.
+    max_pending: usize,
     /// Writes and tasks queued and not yet applied.
     pending: AtomicUsize,
     /// Writes that the replica refused although the store had accepted them: always 0, or a bug.
@@ -143,6 +147,7 @@ impl fmt::Debug for EngineInbox {
 /// A link to the engine of this index (0 for the first), which `wake` wakes.
 pub(crate) fn link(
     index: usize,
+    max_pending: usize,
     subscribers: Arc<Subscribers>,
     throw_away: ThrowAway,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -150,6 +155,7 @@ pub(crate) fn link(
     let (sender, receiver) = mpsc::channel();
     let shared = Arc::new(Shared {
         index,
+        max_pending,
         pending: AtomicUsize::new(0),
         refused: AtomicU64::new(0),
         alive: AtomicBool::new(true),
@@ -175,13 +181,18 @@ impl EngineLink {
         self.shared.refused.load(Relaxed)
     }
 
+    /// No more writes may wait, and somebody will take them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending() >= self.shared.max_pending && self.is_alive()
+    }
+
     /// Wait until there is room for another write.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the engine does not catch up within [`ANSWER_TIMEOUT`].
     pub(crate) fn wait_for_room(&self) -> Result<(), ControlError> {
         let mut since = None;
-        while self.pending() >= MAX_PENDING && self.is_alive() {
+        while self.is_full() {
             let now = barewire_engine::now();
             let since = *since.get_or_insert_with(|| {
                 (self.shared.wake)();

@@ -54,6 +54,9 @@ pub struct SwitchConfig {
     pub open_port: Option<PortOpener>,
     /// How often idle entries are looked for; zero for only when [`Switch::sweep`] is called.
     pub sweep_interval: Duration,
+    /// Writes that may wait at one engine. A server takes no more than [`MAX_PENDING_LIVE`](super::link::MAX_PENDING_LIVE);
+    /// who drives an engine from the thread that writes has to apply at least as often.
+    pub max_pending: usize,
 }
 
 impl Default for SwitchConfig {
@@ -73,6 +76,7 @@ impl Default for SwitchConfig {
             clock: Box::new(move || (barewire_engine::now().as_nanos() - started.as_nanos()) / 1000),
             open_port: None,
             sweep_interval: Duration::from_secs(1),
+            max_pending: super::link::MAX_PENDING,
         }
     }
 }
@@ -225,7 +229,13 @@ impl Switch {
     pub fn attach(&self, wake: Box<dyn Fn() + Send + Sync>) -> EngineInbox {
         let mut control = self.lock();
         let subscribers = Arc::clone(&control.subscribers);
-        let (link, inbox) = link(control.engines_made, subscribers, self.inner.throw_away.clone(), wake);
+        let (link, inbox) = link(
+            control.engines_made,
+            self.inner.config.max_pending,
+            subscribers,
+            self.inner.throw_away.clone(),
+            wake,
+        );
         control.engines_made += 1;
         if let Some(running) = &control.running {
             running.install_on(&link, Box::new(running.store.build_state()), &self.inner.throw_away);
@@ -248,8 +258,7 @@ impl Switch {
     pub(super) fn lock_for_write(&self) -> Result<MutexGuard<'_, Control>> {
         loop {
             let control = self.lock();
-            let full = |link: &&EngineLink| link.pending() >= super::link::MAX_PENDING && link.is_alive();
-            let full: Vec<EngineLink> = control.links.iter().filter(full).cloned().collect();
+            let full: Vec<EngineLink> = control.links.iter().filter(|link| link.is_full()).cloned().collect();
             if full.is_empty() {
                 return Ok(control);
             }
