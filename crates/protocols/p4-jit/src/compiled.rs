@@ -392,11 +392,6 @@ impl Compiled {
         Some(Stopped::of(self.call(entry, Mode::Parse, phv, (at, len), state)))
     }
 
-    /// Whether there is a function for the steps.
-    pub fn has_chain(&self) -> bool {
-        self.code.chain.is_some()
-    }
-
     /// Call a function with everything it works on.
     #[inline]
     fn call(

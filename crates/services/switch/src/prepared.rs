@@ -146,11 +146,6 @@ impl Exec {
             _ => None,
         }
     }
-
-    /// Whether there is such a function.
-    pub fn has_chain(&self) -> bool {
-        matches!(self, Exec::Native(engine) if engine.has_chain())
-    }
 }
 
 impl Engine<ProgramState> for Exec {

@@ -96,8 +96,6 @@ struct IngressJob {
 pub struct Datapath {
     prepared: Arc<Prepared>,
     exec: Exec,
-    /// Whether the engine does a packet's usual way as one.
-    chained: bool,
     layout: Arc<Layout>,
     /// The target's metadata, as far as the program has it: the other target's is absent.
     v1: V1Fields,
@@ -170,7 +168,6 @@ impl Datapath {
             learner: Learner::new(&prepared.program, index),
             index,
             idle: true,
-            chained: exec.has_chain(),
             exec,
             layout,
             state,
@@ -209,7 +206,6 @@ impl Datapath {
         (0..waiting).for_each(|_| self.drops.count(DropReason::QueueFull));
         self.spare.clear();
         let old_exec = std::mem::replace(&mut self.exec, prepared.exec());
-        self.chained = self.exec.has_chain();
         self.layout = Arc::new(Engine::<ProgramState>::layout(&self.exec).clone());
         self.phv = self.layout.new_phv();
         self.arch = prepared.program.arch;

@@ -68,13 +68,13 @@ impl Datapath {
         self.v1.ingress_port.set(&mut self.phv, u64::from(port));
         self.v1.packet_length.set(&mut self.phv, frame.len() as u64);
         self.v1.ingress_global_timestamp.copy_slot(&mut self.phv, slot::NOW_US);
-        if self.chained && !self.queues.may_wait() {
-            return self.v1_usual(port, frame, out);
+        if self.queues.may_wait() {
+            return self.v1_ingress(port, frame, out);
         }
-        self.v1_ingress(port, frame, out);
+        self.v1_usual(port, frame, out);
     }
 
-    /// The usual way, in machine code as far as it goes.
+    /// The usual way, in machine code as far as it goes; step by step where there is no function for it.
     #[inline]
     fn v1_usual<O: Output>(&mut self, from: u32, mut frame: Frame, out: &mut O) {
         match self.exec.chain(&mut self.phv, frame.data_mut(), &mut self.state) {
@@ -171,7 +171,7 @@ impl Datapath {
     }
 
     /// A clone of what came in: the original bytes, parsed again with nothing but the ingress port known, and the
-    /// field list's self.v1.
+    /// field list's fields.
     fn v1_clone_ingress(&mut self, session: u64, list: u64, from: u32, frame: &Frame) {
         let Some(session) = self.mirrors.get(&((session & SESSION_MASK) as u32)).cloned() else {
             return self.drop(DropReason::NoReplica);
@@ -336,7 +336,7 @@ impl Datapath {
         out.push(port, frame);
     }
 
-    /// A clone of the packet as egress left it: its headers and nothing of its metadata but the field list's self.v1.
+    /// A clone of the packet as egress left it: its headers and nothing of its metadata but the field list's fields.
     #[cold]
     fn v1_clone_egress(&mut self, session: u64, list: u64, from: u32, frame: &Frame) {
         let Some(session) = self.mirrors.get(&((session & SESSION_MASK) as u32)).cloned() else {
