@@ -43,10 +43,16 @@ pub struct SocketCounts {
     pub headers_renewed: Counter,
 }
 
+/// Times that control messages grow in the life of a socket: at the first stamp, which the kernel begins to take a moment
+/// after it was asked, and at the first drop.
+const SPARES: usize = 2;
+
 struct Line {
     id: LineId,
     socket: Socket,
     headers: MultiHeaders<()>,
+    /// What takes its place when the kernel has more to say than before.
+    spares: Vec<MultiHeaders<()>>,
     /// The kernel's drop count when it was last told.
     dropped: u32,
     /// Looked at in every round.
@@ -90,6 +96,7 @@ impl SocketSource {
                     id: LineId { channel: index as u16, feed: connection.feed, side: connection.side },
                     socket,
                     headers: headers(options.burst),
+                    spares: (0..SPARES).map(|_| headers(options.burst)).collect(),
                     dropped: 0,
                     hot: connection.feed == FeedType::Incremental,
                     more: false,
@@ -276,9 +283,8 @@ fn receive(
     }
     counts.bytes.add(bytes);
     if cut {
-        // A header keeps the length of the last control message it held, so one that grows (the first drop, the first
-        // stamp) is cut once. This allocates, which happens a few times in the life of a socket and never in a calm one.
-        line.headers = headers(options.burst);
+        // A header keeps the length of the last control message it held, so one that grows is cut once.
+        line.headers = line.spares.pop().unwrap_or_else(|| headers(options.burst));
         counts.headers_renewed.add(1);
     }
     line.more = taken == burst;
