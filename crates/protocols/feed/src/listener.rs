@@ -53,6 +53,17 @@ impl BookState {
     pub const fn is_good(self) -> bool {
         matches!(self, BookState::Latest | BookState::NaturallyRefreshed)
     }
+
+    /// Its word in exports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            BookState::Undefined => "undefined",
+            BookState::Latest => "latest",
+            BookState::NaturallyRefreshed => "naturally_refreshed",
+            BookState::Suspect => "suspect",
+            BookState::Stale => "stale",
+        }
+    }
 }
 
 /// Why a book is shown.

@@ -1,14 +1,12 @@
 //! Captures read message by message, without channels or books: is every byte understood?
 
 use crate::SourceError;
+use crate::source::datagram::parse_any;
 use barewire_base::DropReason;
-use barewire_port::PcapReader;
+use barewire_port::{LINK_ETHERNET, PcapPacket, PcapReader};
 use barewire_sbe::layout::Schema;
 use barewire_sbe::{Message, Packet, dynamic};
-use barewire_wire::{EtherType, Protocol, ipv4, ipv6, udp, vlan};
 use std::path::Path;
-
-const LINK_ETHERNET: u32 = 1;
 
 /// One thing that was found in a capture.
 #[derive(Debug)]
@@ -65,101 +63,72 @@ pub fn check(
     let shown = path.display().to_string();
     let damaged = |source| SourceError::Capture { path: shown.clone(), source };
     let mut reader = PcapReader::open(path).map_err(damaged)?;
-    let mut counts = CheckCounts::default();
-    let (mut json, mut messages) = (String::new(), 0);
+    let mut checker = Checker { schema, each, counts: CheckCounts::default(), json: String::new() };
     while let Some(captured) = reader.next_packet().map_err(damaged)? {
         if captured.link_type != LINK_ETHERNET {
             return Err(SourceError::LinkType { path: shown, link_type: captured.link_type });
         }
-        counts.frames += 1;
-        let frame = counts.frames;
-        let payload = match payload(captured.data) {
-            Ok(payload) => payload,
-            Err(DropReason::Truncated) if captured.is_truncated() => {
-                counts.faulty += 1;
-                if !each(Found::Faulty { frame, why: "the capture holds only its beginning".to_owned() }) {
-                    return Ok(CheckCounts { messages, ..counts });
-                }
-                continue;
-            }
-            Err(_) => {
-                counts.others += 1;
-                continue;
-            }
-        };
-        let stamp_ns = captured.ns;
-        let mut fault = |each: &mut dyn FnMut(Found<'_>) -> bool, why: String| {
-            counts.faulty += 1;
-            each(Found::Faulty { frame, why })
-        };
-        let packet = match Packet::parse(payload) {
-            Ok(packet) => packet,
-            Err(error) => {
-                if !fault(each, error.to_string()) {
-                    return Ok(CheckCounts { messages, ..counts });
-                }
-                continue;
-            }
-        };
-        for message in packet.messages() {
-            let go_on = match message {
-                Err(error) => fault(each, error.to_string()),
-                Ok(message) => {
-                    json.clear();
-                    let at = message.at;
-                    match dynamic::json(schema, &message, &mut json) {
-                        Err(error) => fault(each, format!("message at byte {at}: {error}")),
-                        Ok(0) => {
-                            messages += 1;
-                            let name = schema.template(message.template_id).map_or("", |t| t.name.as_str());
-                            each(Found::Message {
-                                frame,
-                                stamp_ns,
-                                seq_num: packet.seq_num(),
-                                sending_time_ns: packet.sending_time_ns(),
-                                message: &message,
-                                name,
-                                json: &json,
-                            })
-                        }
-                        Ok(left) => {
-                            let id = message.template_id;
-                            let why = format!(
-                                "message at byte {at}: {left} bytes of template {id} are not in the schema"
-                            );
-                            fault(each, why)
-                        }
-                    }
-                }
-            };
-            if !go_on {
-                return Ok(CheckCounts { messages, ..counts });
-            }
+        if !checker.frame(&captured) {
+            break;
         }
     }
-    Ok(CheckCounts { messages, ..counts })
+    Ok(checker.counts)
 }
 
-/// The payload of a UDP datagram to anybody.
-fn payload(frame: &[u8]) -> Result<&[u8], DropReason> {
-    let untagged = vlan::untag(frame)?;
-    let packet = frame.get(untagged.payload_at..).unwrap_or_default();
-    match untagged.ethertype {
-        EtherType::IPV4 => {
-            let packet = ipv4::Packet::new_checked(packet)?;
-            if packet.protocol() != Protocol::UDP || packet.is_fragment() {
-                return Err(DropReason::UnknownProtocol);
+struct Checker<'c> {
+    schema: &'c Schema,
+    each: &'c mut dyn FnMut(Found<'_>) -> bool,
+    counts: CheckCounts,
+    json: String,
+}
+
+/// Each says whether to go on.
+impl Checker<'_> {
+    fn frame(&mut self, captured: &PcapPacket<'_>) -> bool {
+        self.counts.frames += 1;
+        let payload = match parse_any(captured.data) {
+            Ok(datagram) => datagram.payload,
+            Err(DropReason::Truncated) if captured.is_truncated() => {
+                return self.fault("the capture holds only its beginning".to_owned());
             }
-            Ok(udp::Packet::new_checked(packet.payload())?.payload())
-        }
-        EtherType::IPV6 => {
-            let packet = ipv6::Packet::new_checked(packet)?;
-            let upper = packet.upper()?;
-            if upper.protocol != Protocol::UDP || upper.fragment {
-                return Err(DropReason::UnknownProtocol);
+            Err(_) => {
+                self.counts.others += 1;
+                return true;
             }
-            Ok(udp::Packet::new_checked(packet.upper_payload(&upper))?.payload())
+        };
+        match Packet::parse(payload) {
+            Err(error) => self.fault(error.to_string()),
+            Ok(packet) => packet.messages().all(|message| match message {
+                Err(error) => self.fault(error.to_string()),
+                Ok(message) => self.message(captured.ns, &packet, &message),
+            }),
         }
-        _ => Err(DropReason::UnknownEtherType),
+    }
+
+    fn message(&mut self, stamp_ns: u64, packet: &Packet<'_>, message: &Message<'_>) -> bool {
+        let (at, id) = (message.at, message.template_id);
+        self.json.clear();
+        match dynamic::json(self.schema, message, &mut self.json) {
+            Err(error) => self.fault(format!("message at byte {at}: {error}")),
+            Ok(0) => {
+                self.counts.messages += 1;
+                (self.each)(Found::Message {
+                    frame: self.counts.frames,
+                    stamp_ns,
+                    seq_num: packet.seq_num(),
+                    sending_time_ns: packet.sending_time_ns(),
+                    message,
+                    name: self.schema.template(id).map_or("", |template| template.name.as_str()),
+                    json: &self.json,
+                })
+            }
+            Ok(left) => self
+                .fault(format!("message at byte {at}: {left} bytes of template {id} are not in the schema")),
+        }
+    }
+
+    fn fault(&mut self, why: String) -> bool {
+        self.counts.faulty += 1;
+        (self.each)(Found::Faulty { frame: self.counts.frames, why })
     }
 }

@@ -4,7 +4,7 @@
 //! row is written at the end of each event that changed it.
 
 use barewire_feed::{
-    BookCause, BookSide, BookState, BookView, Instrument, Level, Listener, NULL_I32, PacketInfo, Trade,
+    BookCause, BookSide, BookView, Instrument, Level, Listener, NULL_I32, PacketInfo, Trade,
 };
 use barewire_frame::Stamp;
 use barewire_sbe::Price9;
@@ -100,13 +100,7 @@ impl<B: Write, T: Write> CsvExport<B, T> {
 
     fn book_row(&mut self, book: &BookView<'_>) -> io::Result<()> {
         self.begin(book.transact_time_ns, book.instrument)?;
-        let state = match book.state {
-            BookState::Undefined => "undefined",
-            BookState::Latest => "latest",
-            BookState::NaturallyRefreshed => "naturally_refreshed",
-            BookState::Suspect => "suspect",
-            BookState::Stale => "stale",
-        };
+        let state = book.state.as_str();
         let cause = match book.cause {
             BookCause::Event => "event",
             BookCause::Snapshot => "snapshot",

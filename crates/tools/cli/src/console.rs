@@ -24,6 +24,11 @@ impl Console {
         Console { color, quiet }
     }
 
+    /// Whether only results and errors are wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// A line that a user wants to know and a program does not.
     pub fn note(&self, text: &str) {
         if !self.quiet {

@@ -5,7 +5,7 @@ use barewire_frame::ChecksumState;
 use barewire_wire::{EtherType, MacAddr, Protocol, eth, ipv4, ipv6, udp, vlan};
 use std::net::{IpAddr, SocketAddr};
 
-/// A UDP datagram to a group.
+/// A UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram<'a> {
     pub src: SocketAddr,
@@ -18,14 +18,25 @@ pub(crate) struct Datagram<'a> {
 /// # Errors
 /// Why it is no datagram to a group.
 pub(crate) fn parse(frame: &[u8], state: ChecksumState, verify: bool) -> Result<Datagram<'_>, DropReason> {
+    read(frame, verify && state == ChecksumState::Unknown, true)
+}
+
+/// The same for a datagram to anybody; its checksum is not judged.
+///
+/// # Errors
+/// Why it is no datagram.
+pub(crate) fn parse_any(frame: &[u8]) -> Result<Datagram<'_>, DropReason> {
+    read(frame, false, false)
+}
+
+fn read(frame: &[u8], verify: bool, groups_only: bool) -> Result<Datagram<'_>, DropReason> {
     let untagged = vlan::untag(frame)?;
     let packet = frame.get(untagged.payload_at..).unwrap_or_default();
-    let verify = verify && state == ChecksumState::Unknown;
     match untagged.ethertype {
         EtherType::IPV4 => {
             let packet = ipv4::Packet::new_checked(packet)?;
             let (src, dst) = (packet.src(), packet.dst());
-            if !dst.is_multicast() {
+            if groups_only && !dst.is_multicast() {
                 return Err(DropReason::NotOurAddress);
             }
             if packet.is_fragment() {
@@ -46,7 +57,7 @@ pub(crate) fn parse(frame: &[u8], state: ChecksumState, verify: bool) -> Result<
         EtherType::IPV6 => {
             let packet = ipv6::Packet::new_checked(packet)?;
             let (src, dst) = (packet.src(), packet.dst());
-            if !dst.is_multicast() {
+            if groups_only && !dst.is_multicast() {
                 return Err(DropReason::NotOurAddress);
             }
             let upper = packet.upper()?;

@@ -1,7 +1,7 @@
 //! `barewire feed replay`: captures to books.
 
+use super::Channels;
 use super::show::{self, Printer, Show};
-use super::{Channels, truth};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
@@ -9,7 +9,7 @@ use barewire_feed_handler::{CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Replay};
 use barewire_port::Speed;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -48,63 +48,51 @@ pub struct Args {
 /// When a capture is damaged, or something cannot be written.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let plan = args.channels.plan()?;
-    let show = Show { each: args.each, json: args.json, quiet: false };
-    if let (Some(books), Some(trades)) = (&args.books, &args.trades) {
-        export(args, books, trades, console)?;
-    }
+    let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() };
+    let mut csv = match (&args.books, &args.trades) {
+        (Some(_), Some(_)) if plan.channels.len() > 1 => {
+            let why =
+                format!("the configuration has {} channels; books are exported of one", plan.channels.len());
+            return Err(Failure::new(Code::Usage, why)
+                .hint("make a configuration of the one you want")
+                .into());
+        }
+        (Some(books), Some(trades)) => {
+            Some(CsvExport::new(create(books)?, create(trades)?, EXPORT_DEPTH_MAX)?)
+        }
+        _ => None,
+    };
     let mut replay = Replay::open(&args.captures, &plan.channels, true)?;
     let Some(start) = replay.next_at() else {
         return Err(Failure::new(Code::Failed, "the captures hold no packet").into());
     };
-    let mut handler = FeedHandler::builder(plan.clone())
-        .sources(vec![])
-        .start(start)
-        .listen(|_, channel| Printer::new(show, channel.id))?;
+    let mut handler =
+        FeedHandler::builder(plan.clone()).sources(vec![]).start(start).listen(|_, channel| {
+            let mut printer = Printer::new(show, channel.id);
+            printer.csv = csv.take();
+            printer
+        })?;
     let packets = handler.replay(&mut replay, args.speed, None)?;
     if packets == 0 {
         let why = "no packet of the captures is of these channels";
-        let failure = Failure::new(Code::Failed, why);
-        return Err(failure
-            .hint("the configuration names groups and UDP ports; `feed check` shows what there is")
-            .into());
+        let hint = "the configuration names groups and UDP ports; `feed check` shows what there is";
+        return Err(Failure::new(Code::Failed, why).hint(hint).into());
+    }
+    for channel in handler.channels_mut() {
+        if let Some(csv) = &mut channel.listener_mut().csv {
+            csv.finish().context("writing books and trades")?;
+            let (books, trades) = csv.rows();
+            console.tell(&format!("{books} rows of books, {trades} of trades"));
+        }
     }
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
-    let Some(path) = &args.truth else { return Ok(Code::Done) };
-    let truth = truth(path)?;
-    let id = u32::from(truth.header.channel_id);
-    let Some((_, channel)) = channels.iter().find(|(channel, _)| *channel == id) else {
-        let why = format!("{} is about channel {id}, which is not among those replayed", path.display());
-        return Err(Failure::new(Code::Usage, why).into());
-    };
-    let differ = show::compare(&truth, channel.core(), console);
-    Ok(if differ == 0 { Code::Done } else { Code::Failed })
+    match &args.truth {
+        Some(path) => show::confirm(path, &channels, console),
+        None => Ok(Code::Done),
+    }
 }
 
-/// Writes books and trades of the first channel that has any.
-fn export(args: &Args, books: &PathBuf, trades: &PathBuf, console: &Console) -> anyhow::Result<()> {
-    let plan = args.channels.plan()?;
-    if plan.channels.len() > 1 {
-        let why =
-            format!("the configuration has {} channels; books are exported of one", plan.channels.len());
-        return Err(Failure::new(Code::Usage, why).hint("make a configuration of the one you want").into());
-    }
-    let create = |path: &PathBuf| {
-        File::create(path).map(BufWriter::new).with_context(|| format!("writing {}", path.display()))
-    };
-    let mut replay = Replay::open(&args.captures, &plan.channels, true)?;
-    let start = replay.next_at().unwrap_or_default();
-    let mut out = Some(CsvExport::new(create(books)?, create(trades)?, EXPORT_DEPTH_MAX)?);
-    let mut handler = FeedHandler::builder(plan)
-        .sources(vec![])
-        .start(start)
-        .listen(|_, _| out.take().expect("there is one channel"))?;
-    handler.replay(&mut replay, Speed::Flat, None)?;
-    for channel in handler.channels_mut() {
-        let csv = channel.listener_mut();
-        csv.finish().with_context(|| format!("writing {} and {}", books.display(), trades.display()))?;
-        let (book_rows, trade_rows) = csv.rows();
-        console.tell(&format!("{book_rows} rows of books, {trade_rows} of trades"));
-    }
-    Ok(())
+fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    File::create(path).map(BufWriter::new).with_context(|| format!("writing {}", path.display()))
 }

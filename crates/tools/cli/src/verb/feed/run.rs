@@ -1,9 +1,9 @@
 //! `barewire feed run` and `record`: live feed channels.
 
 use super::show::{self, Printer, Show};
-use super::{Channels, seconds, truth};
+use super::{Channels, seconds};
 use crate::console::Console;
-use crate::failure::{Code, Failure};
+use crate::failure::Code;
 use crate::signals;
 use barewire_base::Duration;
 use barewire_engine::{IdleStrategy, now};
@@ -62,19 +62,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if let Some(path) = &args.record {
         plan.record = Some(RecordPlan { path: path.clone(), rotate_bytes: 0 });
     }
-    let show = Show { each: args.each, json: args.json, quiet: false };
+    let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() };
     let handler = live(plan.clone(), args.seconds, show, console)?;
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
-    let Some(path) = &args.truth else { return Ok(Code::Done) };
-    let truth = truth(path)?;
-    let id = u32::from(truth.header.channel_id);
-    let Some((_, channel)) = channels.iter().find(|(channel, _)| *channel == id) else {
-        let why = format!("{} is about channel {id}, which is not among those received", path.display());
-        return Err(Failure::new(Code::Usage, why).into());
-    };
-    let differ = show::compare(&truth, channel.core(), console);
-    Ok(if differ == 0 { Code::Done } else { Code::Failed })
+    match &args.truth {
+        Some(path) => show::confirm(path, &channels, console),
+        None => Ok(Code::Done),
+    }
 }
 
 /// Records feed channels.

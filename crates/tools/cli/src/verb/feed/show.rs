@@ -1,13 +1,16 @@
 //! Books, gaps and trades as lines of text, and what is said at the end.
 
 use crate::console::Console;
-use barewire_feed::Instrument;
-use barewire_feed::{BookState, BookView, Channel, Gap, Level, Listener, RecoveryInfo, Reset, Trade};
-use barewire_feed_handler::FeedChannel;
-use barewire_feed_handler::emulator::Truth;
+use crate::failure::{Code, Failure};
+use barewire_feed::{
+    BookView, Channel, Gap, Instrument, Level, Listener, PacketInfo, RecoveryInfo, Reset, Trade,
+};
+use barewire_feed_handler::{CsvExport, FeedChannel};
 use barewire_sbe::Price9;
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 
 /// What to show while it runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,13 +23,18 @@ pub struct Show {
     pub quiet: bool,
 }
 
+/// Books and trades into files.
+pub type Csv = CsvExport<BufWriter<File>, BufWriter<File>>;
+
 /// Prints as it listens.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Printer {
     show: Show,
     channel: u32,
     books: u64,
     trades: u64,
+    /// Is told what it needs, too.
+    pub csv: Option<Csv>,
 }
 
 impl Printer {
@@ -48,8 +56,17 @@ impl Printer {
 }
 
 impl Listener for Printer {
+    fn on_packet(&mut self, packet: &PacketInfo<'_>) {
+        if let Some(csv) = &mut self.csv {
+            csv.on_packet(packet);
+        }
+    }
+
     fn on_book(&mut self, book: &BookView<'_>) {
         self.books += 1;
+        if let Some(csv) = &mut self.csv {
+            csv.on_book(book);
+        }
         if self.show.each {
             if self.show.json {
                 self.line(format_args!("{}", book_json(self.channel, book)));
@@ -61,6 +78,9 @@ impl Listener for Printer {
 
     fn on_trade(&mut self, instrument: &Instrument, trade: &Trade) {
         self.trades += 1;
+        if let Some(csv) = &mut self.csv {
+            csv.on_trade(instrument, trade);
+        }
         if self.show.each && !self.show.json {
             let (price, name) = (Price9(trade.price), instrument.symbol.as_str());
             self.line(format_args!(
@@ -95,18 +115,8 @@ fn best(book: &BookView<'_>) -> String {
         book.instrument.symbol.as_str(),
         level(book.bids().first()),
         level(book.offers().first()),
-        state(book.state)
+        book.state.as_str()
     )
-}
-
-fn state(state: BookState) -> &'static str {
-    match state {
-        BookState::Undefined => "undefined",
-        BookState::Latest => "latest",
-        BookState::NaturallyRefreshed => "refreshed",
-        BookState::Suspect => "suspect",
-        BookState::Stale => "stale",
-    }
 }
 
 fn book_json(channel: u32, book: &BookView<'_>) -> Value {
@@ -120,7 +130,7 @@ fn book_json(channel: u32, book: &BookView<'_>) -> Value {
         "channel": channel,
         "security_id": book.instrument.security_id,
         "symbol": book.instrument.symbol.as_str(),
-        "state": state(book.state),
+        "state": book.state.as_str(),
         "rpt_seq": book.rpt_seq,
         "transact_time_ns": book.transact_time_ns,
         "bids": side(book.bids()),
@@ -170,21 +180,33 @@ fn drops(core: &Channel) -> String {
     if list.is_empty() { "no".to_owned() } else { list.join(", ") }
 }
 
-/// Holds a channel's books against the truth; says how many things differ.
-pub fn compare(truth: &Truth, core: &Channel, console: &Console) -> usize {
+/// Holds a channel's books against the truth in a file.
+///
+/// # Errors
+/// When the file cannot be read, or is about none of these channels.
+pub fn confirm(
+    path: &Path,
+    channels: &[(u32, &FeedChannel<Printer>)],
+    console: &Console,
+) -> anyhow::Result<Code> {
     const SHOWN: usize = 8;
     const LONG: usize = 240;
-    let differences = truth.compare(core, true);
+    let truth = super::truth(path)?;
+    let id = u32::from(truth.header.channel_id);
+    let Some((_, channel)) = channels.iter().find(|(channel, _)| *channel == id) else {
+        let why = format!("{} is about channel {id}, which is none of these", path.display());
+        return Err(Failure::new(Code::Usage, why).into());
+    };
+    let differences = truth.compare(channel.core(), true);
     for difference in differences.iter().take(SHOWN) {
-        let text = difference.to_string();
-        let short: String = text.chars().take(LONG).collect();
-        console.error(if short.len() < text.len() { &short } else { &text });
+        console.error(&difference.to_string().chars().take(LONG).collect::<String>());
     }
     if differences.len() > SHOWN {
         console.error(&format!("and {} more", differences.len() - SHOWN));
     }
-    if differences.is_empty() {
-        console.tell(&format!("all {} books are the truth", truth.books.len()));
+    if !differences.is_empty() {
+        return Ok(Code::Failed);
     }
-    differences.len()
+    console.tell(&format!("all {} books are the truth", truth.books.len()));
+    Ok(Code::Done)
 }
