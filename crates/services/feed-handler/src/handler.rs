@@ -109,7 +109,11 @@ impl FeedHandlerBuilder {
         self.try_build(|index, plan| Ok(consumer(index, plan)))
     }
 
-    fn try_build<C: Consumer>(
+    /// As [`build`](Self::build), with consumers that may refuse.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and whatever a consumer says.
+    pub fn try_build<C: Consumer>(
         self,
         mut consumer: impl FnMut(u16, &ChannelPlan) -> Result<C, SourceError>,
     ) -> Result<FeedHandler<C>, SourceError> {

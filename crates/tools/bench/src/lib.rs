@@ -5,7 +5,7 @@
 //! [`Output`] is the rows with the machine's fingerprint as one JSON object, [`render`] makes tables of rows and [`seeds`]
 //! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against. [`plan`]
 //! makes cells of what a user typed, [`pair`] runs embedded endpoints on ports of any URI, and [`reading`] says in words what
-//! came out. [`switch`] measures the P4 switch, in rows of its own.
+//! came out. [`switch`] measures the P4 switch and [`feed`] the feed handler, in rows of their own.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -13,6 +13,7 @@ mod awake;
 pub mod daemon;
 pub mod driver;
 pub mod embedded;
+pub mod feed;
 pub mod interleave;
 mod interrupt;
 pub mod kernel;
@@ -25,6 +26,7 @@ pub mod seeds;
 pub mod seeds_bmv2;
 pub mod seeds_data;
 pub mod switch;
+mod words;
 mod workload;
 
 pub use awake::KeepAwake;

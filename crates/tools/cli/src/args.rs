@@ -82,6 +82,8 @@ pub enum Bench {
     Msg(Box<verb::bench_msg::Args>),
     /// The P4 switch: its engine alone, from file to file, between hosts beside the kernel's bridge and bmv2
     Switch(Box<verb::bench_switch::Args>),
+    /// Market data: from a packet's arrival to the callback, with sockets and ports, at several paces
+    Feed(Box<verb::bench_feed::Args>),
     /// The published tables of the message service and of bmv2, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
 }

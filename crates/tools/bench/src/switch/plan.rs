@@ -7,10 +7,10 @@ use super::program::Source;
 use super::row::SwitchRow;
 use super::workload::{Masks, Spec};
 use super::{SwitchError, bmv2, files, live, mem};
+use crate::words::word;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::pin_to_core;
-use barewire_port::suggest;
 use barewire_switch::prepared::EngineKind;
 use std::fmt;
 use std::str::FromStr;
@@ -89,13 +89,6 @@ impl FromStr for Test {
     fn from_str(text: &str) -> Result<Test, String> {
         word(text, &TESTS)
     }
-}
-
-fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
-    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    found
-        .ok_or_else(|| format!("`{text}` is not known{}; known: {}", suggest(text, &names), names.join(", ")))
 }
 
 /// What was asked for.

@@ -32,7 +32,7 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
 }
 
 /// Columns that fit, numbers to the right; the last one is text of any length.
-fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: usize) -> String {
+pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: usize) -> String {
     let mut all = vec![(head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>(), "notes".to_owned())];
     all.extend(lines);
     let widths: Vec<usize> = (0..head.len())

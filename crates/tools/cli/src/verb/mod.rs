@@ -1,5 +1,6 @@
 //! One file for each verb.
 
+pub mod bench_feed;
 pub mod bench_msg;
 pub mod bench_seeds;
 pub mod bench_switch;
@@ -26,6 +27,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
     match verb {
         Verb::Bench { what: Bench::Msg(args) } => bench_msg::run(args, console),
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
+        Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
         Verb::Up(args) => up::run(args, console),

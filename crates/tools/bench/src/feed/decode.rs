@@ -1,0 +1,278 @@
+//! Our decoder beside the one that the SBE tool generates, on the same bytes, every field read.
+//!
+//! The tool's decoder is made for the run, in a temporary folder: it needs Java, the tool (a JAR, which Maven fetches when it is
+//! not named), the exchange's schema and cargo. What is missing is said in the row.
+
+use super::{FeedBenchError, go_on};
+use barewire_measure::stamp;
+use barewire_sbe::mdp3::{
+    MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46, MdIncrementalRefreshBook46Encoder,
+    MdUpdateAction, OrderUpdateAction,
+};
+use barewire_sbe::{EncodeError, Message, MessageView, Packet, PacketEncoder, Price9};
+use serde::{Deserialize, Serialize};
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Entries of the message, as a captured one has.
+const ENTRIES: u8 = 23;
+/// Orders behind them.
+const ORDERS: u8 = 16;
+/// Messages of one timing.
+const REPEATS: u32 = 1_000_000;
+/// The tool, by its coordinates.
+const TOOL: &str = "uk.co.real-logic:sbe-all:1.38.1";
+const TOOL_FILE: &str = "sbe-all-1.38.1.jar";
+const DRIVER: &str = include_str!("sbe_tool_driver.txt");
+const DRIVER_MANIFEST: &str = "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[dependencies]\n\
+    mktdata = { path = \"../generated/mktdata\" }\n\n[profile.release]\nlto = \"fat\"\ncodegen-units = 1\n\n[workspace]\n";
+
+/// One decoder on one message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecodeRow {
+    /// `barewire` or `sbe-tool`.
+    pub decoder: String,
+    /// What was decoded.
+    pub message: String,
+    /// Its bytes.
+    pub bytes: usize,
+    /// Time of one message, every field read: the median of the runs, in ns.
+    pub ns_per_message: Option<f64>,
+    /// Of each run.
+    pub runs_ns: Vec<f64>,
+    /// How many times faster ours is: the median of the runs' ratios.
+    pub ours_is_times_faster: Option<f64>,
+    /// Why there is no figure.
+    pub missing: Option<String>,
+}
+
+/// Where the tool's decoder comes from.
+#[derive(Clone, Debug, Default)]
+pub struct SbeTool {
+    /// The exchange's schema, as XML.
+    pub schema: Option<PathBuf>,
+    /// The tool's JAR. Without one Maven fetches it.
+    pub jar: Option<PathBuf>,
+}
+
+/// A packet with one message of [`ENTRIES`] entries and `orders` orders.
+fn packet(buf: &mut [u8], orders: u8) -> Result<&[u8], EncodeError> {
+    let mut packet = PacketEncoder::new(buf, 1, 1_600_000_000_000_000_000)?;
+    let mut book = MdIncrementalRefreshBook46Encoder::new(packet.room())?;
+    book.transact_time(1_600_000_000_000_000_000).match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+    let mut entries = book.md_entries()?;
+    for i in 0..ENTRIES {
+        entries
+            .push()?
+            .md_entry_px(Price9(2_768_250_000_000 + i64::from(i) * 250_000_000))
+            .md_entry_size(10 + i32::from(i))
+            .security_id(23_252)
+            .rpt_seq(1_000 + u32::from(i))
+            .number_of_orders(1 + i32::from(i))
+            .md_price_level(1 + i % 10)
+            .md_update_action(MdUpdateAction(i % 3))
+            .md_entry_type(if i % 2 == 0 { MdEntryTypeBook::BID } else { MdEntryTypeBook::OFFER });
+    }
+    let mut list = book.order_id_entries()?;
+    for i in 0..orders {
+        let mut order = list.push()?;
+        let id = 8_000_000_000 + u64::from(i);
+        order.order_id(id).md_order_priority(u64::from(i)).md_display_qty(i32::from(i));
+        order.reference_id(1 + i).order_update_action(OrderUpdateAction(i % 3));
+    }
+    let len = book.finish()?;
+    packet.advance(len);
+    Ok(packet.finish())
+}
+
+/// Every field of the message, in one number; fields without a value count nothing.
+#[inline(never)]
+fn read(message: &Message<'_>) -> u64 {
+    let Ok(book) = MdIncrementalRefreshBook46::decode(message) else { return 0 };
+    let mut sum = book.transact_time().wrapping_add(u64::from(book.match_event_indicator().0));
+    for entry in book.md_entries() {
+        sum = sum
+            .wrapping_add(entry.md_entry_px().map_or(0, |price| price.0) as u64)
+            .wrapping_add(entry.md_entry_size().unwrap_or(0) as u64)
+            .wrapping_add(entry.security_id() as u64)
+            .wrapping_add(u64::from(entry.rpt_seq()))
+            .wrapping_add(entry.number_of_orders().unwrap_or(0) as u64)
+            .wrapping_add(u64::from(entry.md_price_level()))
+            .wrapping_add(u64::from(entry.md_update_action().0))
+            .wrapping_add(u64::from(entry.md_entry_type().0))
+            .wrapping_add(entry.tradeable_size().unwrap_or(0) as u64);
+    }
+    for order in book.order_id_entries() {
+        sum = sum
+            .wrapping_add(order.order_id())
+            .wrapping_add(order.md_order_priority().unwrap_or(0))
+            .wrapping_add(order.md_display_qty().unwrap_or(0) as u64)
+            .wrapping_add(u64::from(order.reference_id().unwrap_or(0)))
+            .wrapping_add(u64::from(order.order_update_action().0));
+    }
+    sum
+}
+
+/// Nanoseconds of one message, and its sum. As the tool's driver does it.
+fn time_ours(message: &Message<'_>, repeats: u32) -> (f64, u64) {
+    let sum = read(message);
+    for _ in 0..repeats / 10 {
+        black_box(read(black_box(message)));
+    }
+    let start = stamp();
+    for _ in 0..repeats {
+        black_box(read(black_box(message)));
+    }
+    (stamp().since(start).as_nanos() as f64 / f64::from(repeats), sum)
+}
+
+/// Times both, in turns, `runs` times, without orders and with them.
+///
+/// # Errors
+/// [`FeedBenchError`] when our own side fails; what the tool lacks is said in its row.
+pub fn measure(
+    tool: &SbeTool,
+    runs: u32,
+    progress: &mut dyn FnMut(String),
+) -> Result<Vec<DecodeRow>, FeedBenchError> {
+    let folder = Folder::new()?;
+    let driver = build_driver(tool, &folder.0, progress);
+    let mut rows = Vec::new();
+    for orders in [0, ORDERS] {
+        let mut buf = [0u8; 2048];
+        let bytes = packet(&mut buf, orders).map_err(|e| FeedBenchError::Plan(e.to_string()))?;
+        let message = Packet::parse(bytes).ok().and_then(|packet| packet.messages().next()?.ok());
+        let message = message.ok_or_else(|| FeedBenchError::Plan("a packet without a message".to_owned()))?;
+        let name = format!("MDIncrementalRefreshBook46, {ENTRIES} entries, {orders} orders");
+        let file = folder.0.join(format!("message-{orders}"));
+        // Behind the packet's header and MsgSize: what the tool calls a message begins with its own header.
+        std::fs::write(&file, &bytes[14..]).map_err(FeedBenchError::io("writing the message"))?;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut missing = driver.as_ref().err().cloned();
+        for run in 0..runs {
+            go_on()?;
+            progress(format!("decode: run {} of {runs}, {orders} orders", run + 1));
+            let (ns, sum) = time_ours(&message, REPEATS);
+            ours.push(ns);
+            if let (Ok(driver), None) = (&driver, &missing) {
+                match time_theirs(driver, &file) {
+                    Ok((ns, theirs_sum)) if theirs_sum == sum => theirs.push(ns),
+                    Ok((_, other)) => {
+                        missing = Some(format!("it reads other values: {other:x}, ours {sum:x}"))
+                    }
+                    Err(why) => missing = Some(why),
+                }
+            }
+        }
+        let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours);
+        let ratio = crate::switch::median(ratios).filter(|_| missing.is_none());
+        let row = |decoder: &str, runs: &[f64], missing: Option<String>, ratio| DecodeRow {
+            decoder: decoder.to_owned(),
+            message: name.clone(),
+            bytes: bytes.len() - 12,
+            ns_per_message: crate::switch::median(runs.iter().copied()).filter(|_| missing.is_none()),
+            runs_ns: runs.to_vec(),
+            ours_is_times_faster: ratio,
+            missing,
+        };
+        rows.push(row("barewire", &ours, None, None));
+        rows.push(row("sbe-tool", &theirs, missing, ratio));
+    }
+    Ok(rows)
+}
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder, FeedBenchError> {
+        let path = std::env::temp_dir().join(format!("barewire-sbe-tool-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .map_err(FeedBenchError::io(format!("making the folder {}", path.display())))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(program: &str, command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{program}: {e}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("");
+    Err(format!("{program} failed ({}): {last}", output.status))
+}
+
+/// Makes the tool's decoder, and gives the program that times it; or says what is missing.
+fn build_driver(tool: &SbeTool, folder: &Path, progress: &mut dyn FnMut(String)) -> Result<PathBuf, String> {
+    let schema = tool.schema.as_ref().ok_or("the exchange's schema is not given (`--schema FILE`)")?;
+    let schema = schema.canonicalize().map_err(|e| format!("{}: {e}", schema.display()))?;
+    run("java", Command::new("java").arg("-version"))?;
+    let jar = match &tool.jar {
+        Some(jar) => jar.canonicalize().map_err(|e| format!("{}: {e}", jar.display()))?,
+        None => {
+            progress(format!("fetching {TOOL}"));
+            let mut maven = Command::new("mvn");
+            maven.args(["-q", "-B", "dependency:copy"]);
+            maven.arg(format!("-Dartifact={TOOL}")).arg(format!("-DoutputDirectory={}", folder.display()));
+            run("mvn", &mut maven)?;
+            folder.join(TOOL_FILE)
+        }
+    };
+    progress("generating and building the SBE tool's decoder".to_owned());
+    let mut java = Command::new("java");
+    java.args(["--add-opens", "java.base/jdk.internal.misc=ALL-UNNAMED", "-Dsbe.target.language=Rust"]);
+    java.arg(format!("-Dsbe.output.dir={}", folder.join("generated").display()));
+    run("the SBE tool", java.arg("-jar").arg(jar).arg(schema))?;
+    if !folder.join("generated/mktdata").is_dir() {
+        return Err("the schema's package is not `mktdata`: another exchange's?".to_owned());
+    }
+    let source = folder.join("driver/src");
+    let write = |path: PathBuf, text: &str| std::fs::write(path, text).map_err(|e| e.to_string());
+    std::fs::create_dir_all(&source).map_err(|e| e.to_string())?;
+    write(folder.join("driver/Cargo.toml"), DRIVER_MANIFEST)?;
+    write(source.join("main.rs"), DRIVER)?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--quiet"]).current_dir(folder.join("driver"));
+    run("cargo", cargo.env("CARGO_TARGET_DIR", folder.join("target")))?;
+    Ok(folder.join("target/release/driver"))
+}
+
+fn time_theirs(driver: &Path, message: &Path) -> Result<(f64, u64), String> {
+    let said = run("the SBE tool's decoder", Command::new(driver).arg(message).arg(REPEATS.to_string()))?;
+    let mut words = said.split_whitespace();
+    let ns = words.next().and_then(|word| word.parse().ok());
+    ns.zip(words.next().and_then(|word| word.parse().ok())).ok_or_else(|| format!("it said {said:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_side_reads_every_field_and_what_is_missing_is_said() {
+        let rows = measure(&SbeTool::default(), 1, &mut |_| {}).unwrap();
+        assert_eq!(rows.len(), 4);
+        for pair in rows.chunks(2) {
+            assert!(pair[0].ns_per_message.unwrap() > 0.0);
+            assert_eq!(pair[1].ns_per_message, None);
+            assert!(pair[1].missing.as_deref().unwrap().contains("--schema"), "{pair:?}");
+        }
+        let mut buf = [0u8; 2048];
+        let bytes = packet(&mut buf, 1).unwrap();
+        let message = Packet::parse(bytes).unwrap().messages().next().unwrap().unwrap();
+        // The sum depends on every field: here on the order's alone.
+        let with_one = read(&message);
+        let mut other = [0u8; 2048];
+        let bytes = packet(&mut other, 0).unwrap();
+        let message = Packet::parse(bytes).unwrap().messages().next().unwrap().unwrap();
+        assert_eq!(with_one.wrapping_sub(read(&message)), 8_000_000_000 + 1);
+    }
+}

@@ -1,0 +1,68 @@
+//! The socket engine under Onload: the same command in a process of its own, which `onload` starts.
+
+use super::live::EngineKind;
+use super::{FeedBenchError, FeedOutput, FeedRow};
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+/// The program that starts others with their sockets bypassing the kernel.
+const ONLOAD: &str = "onload";
+
+/// Runs this program's command of `words` again under `onload`, with the engine `socket-spin` alone, and gives its rows under the
+/// name of the engine. `command` is what rows say produced them.
+///
+/// # Errors
+/// [`FeedBenchError::Program`] where there is no `onload`, or what it said.
+pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<FeedRow>, FeedBenchError> {
+    let failed = |why: String| FeedBenchError::Program { program: ONLOAD.to_owned(), why };
+    let own = std::env::current_exe().map_err(FeedBenchError::io("finding this program's file"))?;
+    let output = Command::new(ONLOAD)
+        .arg(own)
+        .args(child_words(words))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                failed("not installed here; the engine `socket-spin` is the same without it".to_owned())
+            }
+            _ => failed(e.to_string()),
+        })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let document: FeedOutput = serde_json::from_str(text.trim())
+        .map_err(|e| failed(format!("{}; its output is no document: {e}", output.status)))?;
+    let named =
+        |row: FeedRow| FeedRow { engine: EngineKind::Onload.to_string(), command: command.to_owned(), ..row };
+    Ok(document.rows.into_iter().map(named).collect())
+}
+
+/// The child's words: ours, but one engine and a document on its output only.
+fn child_words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut out: Vec<OsString> = Vec::new();
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        match text.as_ref() {
+            "--json" | "--rate" | "--decode" => {}
+            "--engine" | "--out" | "--schema" | "--sbe-tool" => drop(words.next()),
+            _ if ["--engine=", "--out=", "--schema=", "--sbe-tool="].iter().any(|o| text.starts_with(o)) => {}
+            _ => out.push(word),
+        }
+    }
+    out.extend(["--engine", "socket-spin", "--json"].map(OsString::from));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_measures_one_engine_and_writes_no_file() {
+        let ours =
+            "bench feed --engine socket,onload --runs 2 --json --out x.json --gap-us 0 --decode --schema=s";
+        let words = child_words(ours.split(' ').map(OsString::from));
+        let words: Vec<&str> = words.iter().map(|w| w.to_str().unwrap()).collect();
+        assert_eq!(words.join(" "), "bench feed --runs 2 --gap-us 0 --engine socket-spin --json");
+    }
+}

@@ -1,0 +1,211 @@
+//! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
+
+use super::measured::{self, Cores, machine, warn_of_debug_build};
+use crate::console::{Console, print};
+use crate::failure::{self, Code, Failure};
+use crate::signals;
+use anyhow::Context as _;
+use barewire_base::Duration;
+use barewire_bench::feed::decode::{self, SbeTool};
+use barewire_bench::feed::live::{self, EngineKind};
+use barewire_bench::feed::plan::Request;
+use barewire_bench::feed::probe::What;
+use barewire_bench::feed::render::{decode_table, rates_table, text_table};
+use barewire_bench::feed::saturate;
+use barewire_bench::feed::traffic::Workload;
+use barewire_bench::feed::{Base, FeedBenchError, FeedOutput, FeedRow, onload};
+use barewire_bench::interrupted;
+use barewire_measure::Fingerprint;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A sender on one host, the engine on another, both made for the run (root) and removed; `mem` needs no rights: there packets are
+handed over in one thread. All rows take turns, run by run. Statistics that the samples do not carry print as n<k.
+
+  t3  the kernel's (or the card's) receive stamp     t4  the engine hands the packet over     t5  the callback
+
+  barewire bench feed --engine mem
+  barewire bench feed --engine socket,socket-spin,xdp --base app,stamp --gap-us 0,5000
+  barewire bench feed --engine socket-spin,xdp --rate --instruments 10000
+  barewire bench feed --engine mem --decode --schema templates_FixBinary.xml")]
+pub struct Args {
+    /// What receives: mem, socket, socket-spin, packet, xdp, xdp-park, onload; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "socket,socket-spin,xdp")]
+    engine: Vec<EngineKind>,
+    /// Application only (app: t4 to t5), with the network and kernel layer (stamp: t3 to t5), or both
+    #[arg(long, value_delimiter = ',', default_value = "app,stamp")]
+    base: Vec<Base>,
+    /// Which callback is t5: message (the packet's last, as it is handed over), book (the last book it changed); several with commas
+    #[arg(long, value_delimiter = ',', default_value = "book")]
+    what: Vec<What>,
+    /// Microseconds between two packets, 0: as fast as they are sent; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "0,5000", value_name = "US")]
+    gap_us: Vec<u64>,
+    /// Packets: one-entry (each changes one level of one book), channel (an emulated channel's); several with commas
+    #[arg(long, value_delimiter = ',', default_value = "one-entry", value_name = "PACKETS")]
+    workload: Vec<Workload>,
+    /// Instruments of the channel
+    #[arg(long, default_value_t = 100)]
+    instruments: u32,
+    /// Send every packet by line B, too
+    #[arg(long)]
+    both_lines: bool,
+    /// Packets of a run
+    #[arg(long, default_value_t = 200_000)]
+    packets: usize,
+    /// Longest time of a run: with gaps fewer packets are sent
+    #[arg(long, default_value = "10", value_parser = measured::seconds)]
+    seconds: Duration,
+    /// Runs of each row
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Look for the rate at which packets are lost, too
+    #[arg(long)]
+    rate: bool,
+    /// Time our decoder beside the one that the SBE tool generates (Java, cargo), too
+    #[arg(long)]
+    decode: bool,
+    /// The exchange's schema, for the SBE tool
+    #[arg(long, value_name = "FILE", requires = "decode")]
+    schema: Option<PathBuf>,
+    /// The SBE tool [default: Maven fetches it]
+    #[arg(long, value_name = "JAR", requires = "decode")]
+    sbe_tool: Option<PathBuf>,
+    /// Cores of sender and engine, as 0,1; or none [default: two that are allowed]
+    #[arg(long, value_parser = measured::cores)]
+    cores: Option<Cores>,
+    /// Seed of the packets
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON object to a file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// How long each rate is tried.
+const RATE_SPAN: Duration = Duration::from_millis(300);
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing can be measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    warn_of_debug_build(console);
+    signals::catch()?;
+    let fingerprint = Fingerprint::collect();
+    // The sender is the first, the engine the second.
+    let cores = measured::pin(args.cores, console)?;
+    let request = Request {
+        engines: args.engine.clone(),
+        bases: args.base.clone(),
+        whats: args.what.clone(),
+        gaps: args.gap_us.iter().map(|us| Duration::from_micros(*us)).collect(),
+        workloads: args.workload.clone(),
+        instruments: args.instruments,
+        both_lines: args.both_lines,
+        packets: args.packets,
+        seconds: args.seconds,
+        runs: args.runs,
+        cores,
+        seed: args.seed,
+        command: fingerprint.run.command_line.clone(),
+    };
+    request.check().map_err(of_feed)?;
+    let (rows, failed) = request.run(&mut |line| console.tell(&line));
+    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_feed).collect();
+    let mut output = FeedOutput::new(&fingerprint, rows);
+    if args.engine.contains(&EngineKind::Onload) && !interrupted() {
+        match onload::rows(&fingerprint.run.command_line, std::env::args_os().skip(1)) {
+            Ok(rows) => output.rows.extend(rows),
+            Err(error) => failures.push(of_feed(error)),
+        }
+    }
+    if args.rate && !interrupted() {
+        failures.extend(rates(args, cores, &mut output, console).err().map(of_feed));
+    }
+    if args.decode && !interrupted() {
+        let tool = SbeTool { schema: args.schema.clone(), jar: args.sbe_tool.clone() };
+        match decode::measure(&tool, args.runs.max(5), &mut |line| console.tell(&line)) {
+            Ok(rows) => output.decoders = rows,
+            Err(error) => failures.push(of_feed(error)),
+        }
+    }
+    if let Some(path) = &args.out {
+        std::fs::write(path, output.to_json() + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if args.json {
+        print(&output.to_json())?;
+    } else {
+        let tables = [
+            (!output.rows.is_empty()).then(|| text_table(&output.rows)),
+            (!output.rates.is_empty()).then(|| rates_table(&output.rates)),
+            (!output.decoders.is_empty()).then(|| decode_table(&output.decoders)),
+        ];
+        let tables: Vec<String> = tables.into_iter().flatten().collect();
+        print(&format!("{}\nMeasured on: {}", tables.join("\n"), machine(&fingerprint)))?;
+    }
+    Ok(conclude(&output.rows, &failures, console))
+}
+
+/// The rate that each engine sustains.
+fn rates(
+    args: &Args,
+    cores: Option<(usize, usize)>,
+    output: &mut FeedOutput,
+    console: &Console,
+) -> Result<(), FeedBenchError> {
+    let hosts = args.engine.iter().any(|engine| engine.needs_hosts()).then(live::hosts).transpose()?;
+    for &workload in &args.workload {
+        for &engine in args.engine.iter().filter(|engine| **engine != EngineKind::Onload) {
+            let tell = &mut |line: String| console.tell(&line);
+            let row = saturate::measure(
+                engine,
+                workload,
+                args.instruments,
+                RATE_SPAN,
+                cores,
+                hosts.as_ref(),
+                tell,
+            )?;
+            output.rates.push(row);
+        }
+    }
+    Ok(())
+}
+
+/// Tells every failure, and says with which code to end.
+pub fn conclude(rows: &[FeedRow], failures: &[anyhow::Error], console: &Console) -> Code {
+    if interrupted() {
+        return Code::Interrupted;
+    }
+    let mut code = Code::Done;
+    for error in failures {
+        let of_this = failure::report(error, console);
+        if code == Code::Done {
+            code = of_this;
+        }
+    }
+    if code == Code::Done && rows.iter().any(|row| row.void.is_some()) {
+        console.note("a row is void: its figures must not be used");
+        return Code::Void;
+    }
+    code
+}
+
+/// What an error of the feed's bench means here.
+pub fn of_feed(error: FeedBenchError) -> anyhow::Error {
+    match error {
+        FeedBenchError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
+        FeedBenchError::Lab(error) => error.into(),
+        FeedBenchError::Program { .. } | FeedBenchError::Io { .. } => {
+            Failure::new(Code::Unfit, error.to_string()).into()
+        }
+        other => anyhow::Error::new(other),
+    }
+}
