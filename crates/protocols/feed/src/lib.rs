@@ -52,6 +52,7 @@ mod snapshot;
 mod statistics;
 mod store;
 mod table;
+mod warm;
 mod window;
 
 pub use book::{BookSide, Consolidated, Level, MAX_DEPTH, NULL_I32, NULL_PRICE};
@@ -70,3 +71,4 @@ pub use listener::{
 };
 pub use orders::{NULL_PRIORITY, ORDER_DEPTH, Order};
 pub use statistics::{Limits, Statistic, StatisticKind, Statistics};
+pub use warm::{Gate, Warmer};

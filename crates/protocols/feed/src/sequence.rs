@@ -261,7 +261,7 @@ impl Channel {
     }
 
     /// The numbers start over.
-    fn restart<L: Listener>(&mut self, first: u32, time_ns: u64, listener: &mut L) {
+    pub(crate) fn restart<L: Listener>(&mut self, first: u32, time_ns: u64, listener: &mut L) {
         self.window.clear();
         self.hold_deadline = Instant::FAR_FUTURE;
         self.recent.clear();

@@ -99,6 +99,7 @@ struct ChannelTable {
     lost_packet_wait_us: Option<u64>,
     heartbeat_timeout_ms: Option<u64>,
     leave_loops: Option<bool>,
+    keep_warm: Option<bool>,
     #[serde(default)]
     security_ids: Vec<i32>,
     #[serde(default)]
@@ -422,6 +423,7 @@ impl Checker<'_> {
                 .heartbeat_timeout_ms
                 .map_or(default.heartbeat_timeout, Duration::from_millis),
             leave_loops: table.leave_loops.unwrap_or(default.leave_loops),
+            keep_warm: table.keep_warm.unwrap_or(default.keep_warm),
             selection: Selection {
                 security_ids: table.security_ids.clone(),
                 symbols: table.symbols.clone(),

@@ -31,6 +31,7 @@ out_of_order_packets_max = 10
 lost_packet_wait_us = 1500
 heartbeat_timeout_ms = 60000
 leave_loops = false
+keep_warm = false
 groups = ["BW"]
 security_ids = [17]
 
@@ -82,7 +83,7 @@ fn every_key_arrives_in_the_plan() {
     assert_eq!(bonds.lost_packet_wait, Duration::from_micros(1500));
     assert_eq!(bonds.heartbeat_timeout, Duration::from_secs(60));
     assert_eq!((&bonds.selection.groups, &bonds.selection.security_ids), (&vec!["BW".to_owned()], &vec![17]));
-    assert!(!bonds.leave_loops);
+    assert!(!bonds.leave_loops && !bonds.keep_warm);
     assert_eq!(bonds.received().count(), 2);
     assert_eq!(
         own.connections,

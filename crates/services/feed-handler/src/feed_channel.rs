@@ -3,10 +3,10 @@
 use crate::plan::{ChannelPlan, LineLayout, Recovery};
 use crate::source::{Consumer, Packet};
 use crate::{FeedType, Side};
-use barewire_base::Instant;
+use barewire_base::{Duration, Instant};
 use barewire_feed::{
-    BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Line, LinePolicy, LineSide, Listener,
-    WhiteList,
+    BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Gate, Line, LinePolicy, LineSide, Listener,
+    Warmer, WhiteList,
 };
 
 /// A feed channel and who listens to it.
@@ -15,8 +15,13 @@ use barewire_feed::{
 #[derive(Debug)]
 pub struct FeedChannel<L> {
     core: Channel,
-    listener: L,
+    gate: Gate<L>,
+    /// Rehearses while nothing arrives, and when next.
+    warmer: Option<(Warmer, Instant)>,
 }
+
+/// Time between two rehearsals: they take a few percent of an idle core's time, so that a packet rarely meets one.
+const REHEARSE_EVERY: Duration = Duration::from_micros(5);
 
 impl<L: Listener> FeedChannel<L> {
     /// A channel of this plan. All memory that it will need is taken here. `now` begins the time-outs of its lines;
@@ -30,7 +35,9 @@ impl<L: Listener> FeedChannel<L> {
         now: Instant,
         listener: L,
     ) -> Result<FeedChannel<L>, ConfigError> {
-        Ok(FeedChannel { core: Channel::new(plan.core_config(packet_bytes_max), now)?, listener })
+        let warmer = if plan.keep_warm { Some((Warmer::new()?, now)) } else { None };
+        let core = Channel::new(plan.core_config(packet_bytes_max), now)?;
+        Ok(FeedChannel { core, gate: Gate::new(listener), warmer })
     }
 
     /// The core: books, instruments, statistics, counters, what each line brought.
@@ -45,17 +52,17 @@ impl<L: Listener> FeedChannel<L> {
 
     /// The listener.
     pub fn listener(&self) -> &L {
-        &self.listener
+        &self.gate.listener
     }
 
     /// The listener, to change.
     pub fn listener_mut(&mut self) -> &mut L {
-        &mut self.listener
+        &mut self.gate.listener
     }
 
     /// Takes the channel apart.
     pub fn into_parts(self) -> (Channel, L) {
-        (self.core, self.listener)
+        (self.core, self.gate.listener)
     }
 }
 
@@ -73,12 +80,22 @@ impl<L: Listener> Consumer for FeedChannel<L> {
             // Not received: see ChannelPlan::received.
             FeedType::SnapshotMbo | FeedType::Historical => return,
         };
-        self.core.on_packet(now, Line::new(feed, side), packet.stamp, packet.payload, &mut self.listener);
+        self.core.deliver(now, Line::new(feed, side), packet.stamp, packet.payload, &mut self.gate);
     }
 
     #[inline]
     fn on_timeout(&mut self, now: Instant) {
-        self.core.on_timeout(now, &mut self.listener);
+        self.core.on_timeout(now, &mut self.gate);
+    }
+
+    #[inline]
+    fn keep_warm(&mut self, now: Instant) {
+        if let Some((warmer, due)) = &mut self.warmer
+            && now >= *due
+        {
+            *due = now + REHEARSE_EVERY;
+            warmer.rehearse(&self.core, &mut self.gate);
+        }
     }
 
     #[inline]

@@ -195,6 +195,9 @@ impl<C: Consumer> FeedHandler<C> {
         }
         if packets == 0 {
             self.follow_wants()?;
+            for channel in &mut self.sinks.channels {
+                channel.keep_warm(now);
+            }
         }
         Ok(packets)
     }

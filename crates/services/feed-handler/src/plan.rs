@@ -222,6 +222,9 @@ pub struct ChannelPlan {
     /// Leave the groups of the loops while nothing is to be learned from them, and join them again when there is. Sockets
     /// only.
     pub leave_loops: bool,
+    /// Rehearse while nothing arrives, so that the first packet after a pause finds its code and data in the caches. For engines
+    /// that poll; one that parks does not rehearse while it sleeps.
+    pub keep_warm: bool,
     /// Which instruments are wanted.
     pub selection: Selection,
 }
@@ -241,6 +244,7 @@ impl ChannelPlan {
             lost_packet_wait: Duration::from_millis(2),
             heartbeat_timeout: Duration::from_secs(30),
             leave_loops: true,
+            keep_warm: true,
             selection: Selection::default(),
         }
     }

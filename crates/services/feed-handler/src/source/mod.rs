@@ -48,6 +48,11 @@ pub trait Consumer {
         None
     }
 
+    /// Nothing has arrived, and the engine polls: a chance to keep in the caches what the next packet needs.
+    fn keep_warm(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// Whether anything is to be learned from that feed now.
     fn wants(&self, feed: FeedType) -> bool {
         let _ = feed;

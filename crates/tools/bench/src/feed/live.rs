@@ -119,6 +119,8 @@ pub struct LiveRun<'a> {
     pub both_lines: bool,
     /// Instruments that memory is set aside for.
     pub instruments: u32,
+    /// The channel rehearses while nothing comes.
+    pub keep_warm: bool,
     /// What is sent.
     pub traffic: &'a Traffic,
     /// Cores of sender and engine.
@@ -159,13 +161,14 @@ pub fn hosts() -> Result<TwoHosts, FeedBenchError> {
 }
 
 /// The channel: incremental feeds only, whose first packet is the week's first, so that books need nothing else.
-pub(crate) fn channel_plan(instruments: u32, both_lines: bool) -> ChannelPlan {
+pub(crate) fn channel_plan(instruments: u32, both_lines: bool, keep_warm: bool) -> ChannelPlan {
     ChannelPlan {
         recovery: Recovery::Natural,
         definitions: false,
         instruments_max: instruments,
         lines: if both_lines { LineLayout::Both } else { LineLayout::A },
         leave_loops: false,
+        keep_warm,
         ..ChannelPlan::new(CHANNEL_ID.into(), connections(CHANNEL_ID, FIRST_UDP_PORT))
     }
 }
@@ -237,7 +240,7 @@ impl Agent for Measured {
 /// [`FeedBenchError`] of whatever did not open.
 pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchError> {
     go_on()?;
-    let channel = channel_plan(run.instruments, run.both_lines);
+    let channel = channel_plan(run.instruments, run.both_lines, run.keep_warm);
     let plan = Plan {
         name: "feed".to_owned(),
         idle: run.engine.idle(),
@@ -344,7 +347,7 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<(u64, f64, Contentio
 
 /// Waits for a time, awake: how long a sender takes to wake up is no part of this.
 #[inline]
-pub(crate) fn wait(due: Instant) {
+fn wait(due: Instant) {
     while stamp() < due {
         std::hint::spin_loop();
     }
@@ -382,6 +385,7 @@ mod tests {
                     gap: Duration::from_micros(200),
                     both_lines,
                     instruments: 5,
+                    keep_warm: index % 2 == 0,
                     traffic: &traffic,
                     cores: None,
                 },

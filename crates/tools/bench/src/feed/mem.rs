@@ -1,6 +1,6 @@
 //! Without wires: packets are handed to a feed channel in one thread.
 
-use super::live::{channel_plan, wait};
+use super::live::channel_plan;
 use super::probe::{Probe, Spans, What};
 use super::traffic::Traffic;
 use super::{FeedBenchError, go_on};
@@ -28,10 +28,11 @@ pub fn run(
     what: What,
     gap: Duration,
     instruments: u32,
+    keep_warm: bool,
     traffic: &Traffic,
 ) -> Result<(Spans, f64, ContentionReport), FeedBenchError> {
     go_on()?;
-    let plan = channel_plan(instruments, false);
+    let plan = channel_plan(instruments, false, keep_warm);
     let channel = |listener| FeedChannel::new(&plan, PACKET_MAX, Instant::ZERO, listener);
     let mut probe = Probe::new(what, channel, traffic.warmup() as u32 + 1).map_err(refused)?;
     let mut buffer = [0u8; PACKET_MAX];
@@ -44,7 +45,15 @@ pub fn run(
             due = start;
         }
         if index >= traffic.warmup() && gap > Duration::ZERO {
-            wait(due);
+            // As an engine that polls.
+            loop {
+                let now = stamp();
+                if now >= due {
+                    break;
+                }
+                probe.keep_warm(now);
+                std::hint::spin_loop();
+            }
             due += gap;
         }
         let bytes = traffic.packet(index);
@@ -80,7 +89,7 @@ pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), FeedB
             std::hint::black_box(book.bids().first());
         }
     }
-    let plan = channel_plan(instruments, false);
+    let plan = channel_plan(instruments, false, false);
     let mut channel =
         FeedChannel::new(&plan, PACKET_MAX, Instant::ZERO, Books::default()).map_err(refused)?;
     let mut start = stamp();
@@ -116,7 +125,7 @@ mod tests {
     fn every_measured_packet_gives_a_sample() {
         let traffic = Traffic::make(Workload::OneEntry, 10, 500, 1).unwrap();
         for what in [What::Book, What::Message] {
-            let (spans, pps, _) = run(what, Duration::from_micros(10), 10, &traffic).unwrap();
+            let (spans, pps, _) = run(what, Duration::from_micros(10), 10, true, &traffic).unwrap();
             assert_eq!((spans.app.samples(), spans.packets, spans.dropped), (500, 600, 0));
             assert!(pps > 0.0 && pps <= 101_000.0, "{pps}");
         }
@@ -128,7 +137,7 @@ mod tests {
     #[test]
     fn an_emulated_channel_shows_its_books() {
         let traffic = Traffic::make(Workload::Channel, 50, 500, 2).unwrap();
-        let (spans, _, _) = run(What::Book, Duration::ZERO, 50, &traffic).unwrap();
+        let (spans, _, _) = run(What::Book, Duration::ZERO, 50, false, &traffic).unwrap();
         assert_eq!((spans.packets, spans.dropped), (550, 0));
         assert!(spans.app.samples() > 400, "{} of 500 packets end an event with books", spans.app.samples());
         let (_, books) = flat_out(50, &traffic).unwrap();

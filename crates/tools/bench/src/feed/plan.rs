@@ -62,6 +62,8 @@ pub struct Request {
     pub instruments: u32,
     /// Each packet goes by both lines.
     pub both_lines: bool,
+    /// The channel rehearses while nothing comes.
+    pub keep_warm: bool,
     /// Packets of a run.
     pub packets: usize,
     /// Longest time of a run: with gaps fewer packets are sent.
@@ -220,6 +222,7 @@ impl Request {
                 gap: cell.gap,
                 both_lines: self.both_lines,
                 instruments: self.instruments,
+                keep_warm: self.keep_warm,
                 traffic: &traffic,
                 cores: self.cores,
             },
@@ -242,7 +245,7 @@ impl Request {
             if let Some((_, core)) = self.cores {
                 pin_to_core(core).map_err(FeedBenchError::io(format!("pinning to core {core}")))?;
             }
-            mem::run(cell.what, cell.gap, self.instruments, traffic)
+            mem::run(cell.what, cell.gap, self.instruments, self.keep_warm, traffic)
         };
         std::thread::scope(|scope| scope.spawn(body).join())
             .unwrap_or_else(|_| Err(FeedBenchError::Plan("the thread that measures panicked".to_owned())))
@@ -273,6 +276,7 @@ impl Request {
                 workload: cell.workload.to_string(),
                 instruments: self.instruments,
                 lines: if self.both_lines { "ab" } else { "a" }.to_owned(),
+                keep_warm: self.keep_warm,
                 mean_bytes: sum.mean_bytes,
                 samples: histogram.samples(),
                 latency_ns: FeedLatency::of(histogram),
@@ -347,6 +351,7 @@ mod tests {
             workloads: vec![Workload::OneEntry, Workload::Channel],
             instruments: 20,
             both_lines: false,
+            keep_warm: true,
             packets: 300,
             seconds: Duration::from_secs(1),
             runs: 2,

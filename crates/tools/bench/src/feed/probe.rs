@@ -149,6 +149,11 @@ impl Consumer for Probe {
     }
 
     #[inline]
+    fn keep_warm(&mut self, now: Instant) {
+        self.channel.keep_warm(now);
+    }
+
+    #[inline]
     fn next_deadline(&self) -> Option<Instant> {
         self.channel.next_deadline()
     }

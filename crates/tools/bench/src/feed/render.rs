@@ -18,6 +18,9 @@ pub fn notes(row: &FeedRow) -> Vec<String> {
     if row.contended {
         notes.push("contended".to_owned());
     }
+    if !row.keep_warm {
+        notes.push("not kept warm".to_owned());
+    }
     notes.extend(row.notes.iter().cloned());
     notes
 }
@@ -153,6 +156,7 @@ mod tests {
             workload: "one-entry".into(),
             instruments: 100,
             lines: "a".into(),
+            keep_warm: true,
             mean_bytes: 74.0,
             samples: 2_500,
             latency_ns: FeedLatency {

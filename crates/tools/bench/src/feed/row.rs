@@ -91,6 +91,8 @@ pub struct FeedRow {
     pub instruments: u32,
     /// Lines that carry each packet: `a` or `ab`.
     pub lines: String,
+    /// The channel rehearsed while nothing came.
+    pub keep_warm: bool,
     /// Mean UDP payload of a packet, in bytes.
     pub mean_bytes: f64,
     /// Samples.

@@ -88,6 +88,7 @@ pub fn measure(
             what: What::Book,
             gap,
             both_lines: false,
+            keep_warm: false,
             instruments,
             traffic: &traffic,
             cores,

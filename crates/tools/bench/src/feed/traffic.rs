@@ -168,7 +168,7 @@ fn channel(instruments: u32, measured: usize, seed: u64) -> Result<Traffic, Feed
         instruments,
         first_security_id: FIRST_ID,
         prefill: false,
-        events_per_s: 5_000,
+        events_per_s: 1_000,
         conflation: Duration::from_millis(1),
         active: Duration::from_secs(24 * 3600),
         ..EmulatorConfig::default()

@@ -52,6 +52,9 @@ pub struct Args {
     /// Send every packet by line B, too
     #[arg(long)]
     both_lines: bool,
+    /// Do not rehearse while nothing comes: shows what caches lose in a pause
+    #[arg(long)]
+    no_keep_warm: bool,
     /// Packets of a run
     #[arg(long, default_value_t = 200_000)]
     packets: usize,
@@ -108,6 +111,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         workloads: args.workload.clone(),
         instruments: args.instruments,
         both_lines: args.both_lines,
+        keep_warm: !args.no_keep_warm,
         packets: args.packets,
         seconds: args.seconds,
         runs: args.runs,

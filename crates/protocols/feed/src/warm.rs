@@ -1,0 +1,249 @@
+//! Keeping the path to the callback in the caches while nothing arrives.
+//!
+//! A feed is quiet for milliseconds, and what runs beside the engine (timer ticks, the other hardware thread, other machines of
+//! the same host) takes its caches meanwhile: the first packet after a pause would then wait for memory a dozen times. An engine
+//! that polls has nothing better to do than to [rehearse](Warmer::rehearse): an update of one entry runs through the same machine
+//! code on a small channel of its own, with the listener muted, and a few instruments of the real channel are read.
+
+use crate::line::{Feed, Line, LineSide, LineState};
+use crate::listener::*;
+use crate::{
+    BookSide, Channel, Config, ConfigError, Instrument, Limits, LinePolicy, Reason, Recovery, Statistic,
+};
+use barewire_base::Instant;
+use barewire_frame::Stamp;
+use barewire_sbe::mdp3::{
+    MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46Encoder, MdUpdateAction,
+};
+use barewire_sbe::{Message, PacketEncoder, Price9};
+use std::hint::black_box;
+
+/// Instruments of the real channel that one rehearsal reads.
+const READ_AT_ONCE: usize = 4;
+/// Instruments of the small channel.
+const INSTRUMENTS: usize = 2;
+/// Largest packet of the small channel.
+const PACKET_MAX: usize = 128;
+/// The small channel begins anew at this number: numbers must not run out.
+const SEQ_MAX: u32 = 1 << 30;
+
+/// A listener that can be muted. Real packets and rehearsals go through one piece of code only if they have one type of listener.
+#[derive(Debug)]
+pub struct Gate<L> {
+    /// The listener behind it.
+    pub listener: L,
+    muted: bool,
+}
+
+impl<L> Gate<L> {
+    /// An open gate.
+    pub const fn new(listener: L) -> Self {
+        Gate { listener, muted: false }
+    }
+}
+
+/// Forwards each callback unless muted.
+macro_rules! forward {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        $(#[inline]
+        fn $name(&mut self, $($arg: $type),*) {
+            if !self.muted {
+                self.listener.$name($($arg),*);
+            }
+        })*
+    };
+}
+
+impl<L: Listener> Listener for Gate<L> {
+    forward! {
+        on_packet(packet: &PacketInfo<'_>);
+        on_end_of_packet(packet: &PacketInfo<'_>);
+        on_message(packet: &PacketInfo<'_>, message: &Message<'_>);
+        on_book_entry(instrument: &Instrument, entry: &BookEntry);
+        on_book(book: &BookView<'_>);
+        on_trade(instrument: &Instrument, trade: &Trade);
+        on_statistic(instrument: &Instrument, statistic: &Statistic);
+        on_limits(instrument: &Instrument, limits: &Limits);
+        on_status(instrument: &Instrument, status: &SecurityStatus);
+        on_quote_request(instrument: &Instrument, request: &QuoteRequest);
+        on_definition(instrument: &Instrument, action: DefinitionAction);
+        on_definitions_complete(instruments: usize);
+        on_end_of_event(packet: &PacketInfo<'_>, transact_time_ns: u64);
+        on_gap(gap: &Gap);
+        on_instrument_stale(instrument: &Instrument);
+        on_recovery_begin(info: &RecoveryInfo);
+        on_recovery_end(info: &RecoveryInfo);
+        on_reset(reset: Reset);
+        on_line_state(line: Line, state: LineState);
+        on_channel_state(state: LineState);
+        on_failover(policy: LinePolicy, line: Line);
+        on_drop(line: Line, reason: Reason);
+    }
+}
+
+impl Channel {
+    /// As [`on_packet`](Self::on_packet), in one copy of its code for all callers: what a [`Warmer`] keeps in the caches is what
+    /// real packets need.
+    #[inline(never)]
+    pub fn deliver<L: Listener>(
+        &mut self,
+        now: Instant,
+        line: Line,
+        stamp: Stamp,
+        bytes: &[u8],
+        gate: &mut Gate<L>,
+    ) {
+        self.on_packet(now, line, stamp, bytes, gate);
+    }
+
+    /// Reads `count` instruments from place `from` on, and what every packet needs. Says where to go on.
+    fn read_through(&self, from: usize, count: usize) -> usize {
+        black_box((self.expected, self.store.seq, self.last_seq, self.is_recovering(), self.hold_deadline));
+        let len = self.store.slots.len();
+        if len == 0 {
+            return 0;
+        }
+        for at in (from..len).take(count) {
+            let slot = &self.store.slots[at];
+            black_box((slot.last_rpt, self.store.table.get(slot.security_id)));
+            black_box(self.store.instruments[at].security_id);
+            for side in [BookSide::Bid, BookSide::Offer] {
+                // A level has 24 bytes: with every second one each line of the cache is read.
+                let levels = self.store.direct[at].levels(side).iter().step_by(2);
+                black_box(levels.fold(0, |sum: i64, level| sum.wrapping_add(level.price)));
+            }
+        }
+        if from + count >= len { 0 } else { from + count }
+    }
+}
+
+/// Rehearses a channel's work.
+#[derive(Debug)]
+pub struct Warmer {
+    small: Channel,
+    /// MsgSeqNum and RptSeq of its last packet.
+    seq: u32,
+    next: usize,
+}
+
+impl Warmer {
+    /// A warmer. It takes its memory here: a few kilobytes.
+    ///
+    /// # Errors
+    /// None that a user could cause: the small channel's settings are right.
+    pub fn new() -> Result<Warmer, ConfigError> {
+        let config = Config {
+            instruments: INSTRUMENTS,
+            max_packet_len: PACKET_MAX,
+            recovery: Recovery::Natural,
+            definitions: crate::DefinitionLoop::Unused,
+            undefined_instruments: true,
+            gap_packets: 1,
+            ..Config::default()
+        };
+        Ok(Warmer { small: Channel::new(config, Instant::ZERO)?, seq: 0, next: 0 })
+    }
+
+    /// Runs one update through the code that real packets of listeners like `gate`'s run through, and reads some instruments of
+    /// `real`. The listener hears nothing of it, and `real` is not changed. Takes about as long as a packet.
+    #[inline]
+    pub fn rehearse<L: Listener>(&mut self, real: &Channel, gate: &mut Gate<L>) {
+        self.next = real.read_through(self.next, READ_AT_ONCE);
+        if self.seq >= SEQ_MAX {
+            self.seq = 0;
+            self.small.restart(1, 0, &mut ());
+        }
+        self.seq += 1;
+        let mut buf = [0; PACKET_MAX];
+        let line = Line::new(Feed::Incremental, LineSide::A);
+        if let Some(packet) = update(&mut buf, self.seq) {
+            gate.muted = true;
+            self.small.deliver(Instant::ZERO, line, Stamp::default(), packet, gate);
+            gate.muted = false;
+        }
+    }
+}
+
+/// A packet with one entry, whose RptSeq is its MsgSeqNum.
+fn update(buf: &mut [u8], seq: u32) -> Option<&[u8]> {
+    let mut packet = PacketEncoder::new(buf, seq, u64::from(seq)).ok()?;
+    let mut book = MdIncrementalRefreshBook46Encoder::new(packet.room()).ok()?;
+    book.transact_time(u64::from(seq)).match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+    book.md_entries()
+        .ok()?
+        .push()
+        .ok()?
+        .md_entry_px(Price9(i64::from(seq)))
+        .md_entry_size(1)
+        .number_of_orders(1)
+        .security_id(1)
+        .rpt_seq(seq)
+        .md_price_level(1)
+        .md_update_action(if seq == 1 { MdUpdateAction::NEW } else { MdUpdateAction::CHANGE })
+        .md_entry_type(MdEntryTypeBook::BID);
+    let len = book.finish().ok()?;
+    packet.advance(len);
+    Some(packet.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(u64);
+    impl Listener for Heard {
+        fn on_packet(&mut self, _: &PacketInfo<'_>) {
+            self.0 += 1;
+        }
+        fn on_book(&mut self, _: &BookView<'_>) {
+            self.0 += 1;
+        }
+        fn on_drop(&mut self, _: Line, _: Reason) {
+            self.0 += 1;
+        }
+    }
+
+    #[test]
+    fn rehearsals_run_the_whole_way_and_nobody_hears_of_them() {
+        let mut real = Channel::new(Config::default(), Instant::ZERO).unwrap();
+        let mut gate = Gate::new(Heard::default());
+        let line = Line::new(Feed::Incremental, LineSide::A);
+        let mut buf = [0; PACKET_MAX];
+        let packet = update(&mut buf, 1).unwrap();
+        real.deliver(Instant::ZERO, line, Stamp::default(), packet, &mut gate);
+        assert_eq!(gate.listener.0, 2, "the real packet and its book");
+        let before = format!("{real:?}");
+        let mut warmer = Warmer::new().unwrap();
+        for _ in 0..1_000 {
+            warmer.rehearse(&real, &mut gate);
+        }
+        assert_eq!((gate.listener.0, format!("{real:?}")), (2, before));
+        let book = warmer.small.book(1).unwrap();
+        assert!(book.state.is_good() && book.bids()[0].price == 1_000 && book.rpt_seq == 1_000);
+        assert_eq!(warmer.small.counters().drops().count(), 0);
+        // A real packet is heard again.
+        let packet = update(&mut buf, 2).unwrap();
+        real.deliver(Instant::ZERO, line, Stamp::default(), packet, &mut gate);
+        assert_eq!(gate.listener.0, 4);
+    }
+
+    #[test]
+    fn numbers_never_run_out() {
+        let mut warmer = Warmer::new().unwrap();
+        let real = Channel::new(Config::default(), Instant::ZERO).unwrap();
+        let mut gate = Gate::new(());
+        warmer.rehearse(&real, &mut gate);
+        // As after many hours.
+        for seq in [SEQ_MAX - 5, SEQ_MAX] {
+            warmer.small.expected = seq + 1;
+            warmer.seq = seq;
+            for _ in 0..20 {
+                warmer.rehearse(&real, &mut gate);
+            }
+        }
+        assert_eq!(warmer.seq, 20);
+        let book = warmer.small.book(1).unwrap();
+        assert!(book.state.is_good() && book.rpt_seq == 20, "{book:?}");
+    }
+}
