@@ -46,6 +46,18 @@ pub struct Line {
     pub side: LineSide,
 }
 
+impl fmt::Display for Line {
+    /// As channel files name lines: the feed's letter and the side's, `IA`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let feed = match self.feed {
+            Feed::Incremental => "I",
+            Feed::Snapshot => "S",
+            Feed::Instrument => "N",
+        };
+        write!(f, "{feed}{}", self.side)
+    }
+}
+
 impl Line {
     /// The line `side` of `feed`.
     pub const fn new(feed: Feed, side: LineSide) -> Self {

@@ -13,7 +13,8 @@ use crate::{
 use barewire_base::Instant;
 use barewire_frame::Stamp;
 use barewire_sbe::mdp3::{
-    MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46Encoder, MdUpdateAction,
+    MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46Encoder,
+    MdIncrementalRefreshBookLongQty64Encoder, MdUpdateAction, SnapshotRefreshTopOrders59Encoder,
 };
 use barewire_sbe::{Message, PacketEncoder, Price9};
 use std::hint::black_box;
@@ -21,9 +22,10 @@ use std::hint::black_box;
 /// Instruments of the real channel that one rehearsal reads.
 const READ_AT_ONCE: usize = 4;
 /// Instruments of the small channel.
-const INSTRUMENTS: usize = 2;
+const FIRST: i32 = 1;
+const SECOND: i32 = 2;
 /// Largest packet of the small channel.
-const PACKET_MAX: usize = 128;
+const PACKET_MAX: usize = 256;
 /// The small channel begins anew at this number: numbers must not run out.
 const SEQ_MAX: u32 = 1 << 30;
 
@@ -111,6 +113,9 @@ impl Channel {
                 // A level has 24 bytes: with every second one each line of the cache is read.
                 let levels = self.store.direct[at].levels(side).iter().step_by(2);
                 black_box(levels.fold(0, |sum: i64, level| sum.wrapping_add(level.price)));
+                black_box(self.store.implied[at].levels(side).first().map(|level| level.price));
+                let orders = self.store.orders.get(at).map_or(&[][..], |orders| orders.orders(side));
+                black_box(orders.iter().step_by(2).fold(0, |sum: u64, order| sum.wrapping_add(order.id)));
             }
         }
         if from + count >= len { 0 } else { from + count }
@@ -133,7 +138,7 @@ impl Warmer {
     /// None that a user could cause: the small channel's settings are right.
     pub fn new() -> Result<Warmer, ConfigError> {
         let config = Config {
-            instruments: INSTRUMENTS,
+            instruments: 2,
             max_packet_len: PACKET_MAX,
             recovery: Recovery::Natural,
             definitions: crate::DefinitionLoop::Unused,
@@ -164,25 +169,49 @@ impl Warmer {
     }
 }
 
-/// A packet with one entry, whose RptSeq is its MsgSeqNum.
+/// Adds a message of one entry to the packet.
+macro_rules! entry {
+    ($encoder:ident, $packet:ident, $seq:ident, $security_id:expr, $rpt_seq:expr) => {{
+        let mut message = $encoder::new($packet.room()).ok()?;
+        message.transact_time(u64::from($seq)).match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+        message
+            .md_entries()
+            .ok()?
+            .push()
+            .ok()?
+            .md_entry_px(Price9(i64::from($seq)))
+            .md_entry_size(1)
+            .number_of_orders(1)
+            .security_id($security_id)
+            .rpt_seq($rpt_seq)
+            .md_price_level(1)
+            .md_update_action(if $rpt_seq == 1 { MdUpdateAction::NEW } else { MdUpdateAction::CHANGE })
+            .md_entry_type(MdEntryTypeBook::BID);
+        let len = message.finish().ok()?;
+        $packet.advance(len);
+    }};
+}
+
+/// Packet `seq` of the small channel: of three packets two update the first instrument, the second of them after its best orders, and
+/// one the second instrument, which has long quantities.
 fn update(buf: &mut [u8], seq: u32) -> Option<&[u8]> {
     let mut packet = PacketEncoder::new(buf, seq, u64::from(seq)).ok()?;
-    let mut book = MdIncrementalRefreshBook46Encoder::new(packet.room()).ok()?;
-    book.transact_time(u64::from(seq)).match_event_indicator(MatchEventIndicator::END_OF_EVENT);
-    book.md_entries()
-        .ok()?
-        .push()
-        .ok()?
-        .md_entry_px(Price9(i64::from(seq)))
-        .md_entry_size(1)
-        .number_of_orders(1)
-        .security_id(1)
-        .rpt_seq(seq)
-        .md_price_level(1)
-        .md_update_action(if seq == 1 { MdUpdateAction::NEW } else { MdUpdateAction::CHANGE })
-        .md_entry_type(MdEntryTypeBook::BID);
-    let len = book.finish().ok()?;
-    packet.advance(len);
+    let (round, place) = ((seq - 1) / 3, (seq - 1) % 3);
+    if place == 1 {
+        let mut orders = SnapshotRefreshTopOrders59Encoder::new(packet.room()).ok()?;
+        orders.transact_time(u64::from(seq)).security_id(FIRST);
+        let mut list = orders.md_entries().ok()?;
+        for side in [MdEntryTypeBook::BID, MdEntryTypeBook::OFFER] {
+            let mut order = list.push().ok()?;
+            order.order_id(u64::from(seq)).md_entry_px(Price9(1)).md_display_qty(1).md_entry_type(side);
+        }
+        let len = orders.finish().ok()?;
+        packet.advance(len);
+    }
+    match place {
+        2 => entry!(MdIncrementalRefreshBookLongQty64Encoder, packet, seq, SECOND, round + 1),
+        _ => entry!(MdIncrementalRefreshBook46Encoder, packet, seq, FIRST, 2 * round + place + 1),
+    }
     Some(packet.finish())
 }
 
@@ -219,8 +248,11 @@ mod tests {
             warmer.rehearse(&real, &mut gate);
         }
         assert_eq!((gate.listener.0, format!("{real:?}")), (2, before));
-        let book = warmer.small.book(1).unwrap();
-        assert!(book.state.is_good() && book.bids()[0].price == 1_000 && book.rpt_seq == 1_000);
+        let book = warmer.small.book(FIRST).unwrap();
+        assert!(book.state.is_good() && book.bids()[0].price == 1_000 && book.rpt_seq == 667, "{book:?}");
+        assert!(book.orders_state.is_good() && book.orders(BookSide::Offer)[0].id == 998, "{book:?}");
+        let book = warmer.small.book(SECOND).unwrap();
+        assert!(book.state.is_good() && book.bids()[0].price == 999 && book.rpt_seq == 333, "{book:?}");
         assert_eq!(warmer.small.counters().drops().count(), 0);
         // A real packet is heard again.
         let packet = update(&mut buf, 2).unwrap();
@@ -243,7 +275,7 @@ mod tests {
             }
         }
         assert_eq!(warmer.seq, 20);
-        let book = warmer.small.book(1).unwrap();
-        assert!(book.state.is_good() && book.rpt_seq == 20, "{book:?}");
+        let book = warmer.small.book(FIRST).unwrap();
+        assert!(book.state.is_good() && book.rpt_seq == 14, "{book:?}");
     }
 }

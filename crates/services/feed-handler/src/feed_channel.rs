@@ -4,9 +4,10 @@ use crate::plan::{ChannelPlan, LineLayout, Recovery};
 use crate::source::{Consumer, Packet};
 use crate::{FeedType, Side};
 use barewire_base::{Duration, Instant};
+use barewire_engine::CounterKind;
 use barewire_feed::{
-    BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Gate, Line, LinePolicy, LineSide, Listener,
-    Warmer, WhiteList,
+    BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Gate, Line, LinePolicy, LineSide,
+    LineState, Listener, Reason, Warmer, WhiteList,
 };
 
 /// A feed channel and who listens to it.
@@ -14,6 +15,7 @@ use barewire_feed::{
 /// Callbacks run inside [`on_packet`](Consumer::on_packet). Books may be asked for at any time between two packets.
 #[derive(Debug)]
 pub struct FeedChannel<L> {
+    id: u32,
     core: Channel,
     gate: Gate<L>,
     /// Rehearses while nothing arrives, and when next.
@@ -37,7 +39,7 @@ impl<L: Listener> FeedChannel<L> {
     ) -> Result<FeedChannel<L>, ConfigError> {
         let warmer = if plan.keep_warm { Some((Warmer::new()?, now)) } else { None };
         let core = Channel::new(plan.core_config(packet_bytes_max), now)?;
-        Ok(FeedChannel { core, gate: Gate::new(listener), warmer })
+        Ok(FeedChannel { id: plan.id, core, gate: Gate::new(listener), warmer })
     }
 
     /// The core: books, instruments, statistics, counters, what each line brought.
@@ -101,6 +103,53 @@ impl<L: Listener> Consumer for FeedChannel<L> {
     #[inline]
     fn next_deadline(&self) -> Option<Instant> {
         self.core.next_deadline()
+    }
+
+    fn feed_channel(&self) -> Option<u32> {
+        Some(self.id)
+    }
+
+    fn counts(&self, tell: &mut dyn FnMut(&'static str, &'static str, CounterKind, u64)) {
+        let core = &self.core;
+        let c = core.counters();
+        for (name, value) in [
+            ("packets", c.packets),
+            ("messages", c.messages),
+            ("book_entries", c.book_entries),
+            ("events", c.events),
+            ("abandoned_events", c.abandoned_events),
+            ("gaps", c.gaps),
+            ("lost_packets", c.lost_packets),
+            ("held_packets", c.held_packets),
+            ("snapshots_applied", c.snapshots_applied),
+            ("natural_refreshes", c.natural_refreshes),
+            ("loops_completed", c.loops_completed),
+            ("resets", c.resets),
+        ] {
+            tell("", name, CounterKind::Counter, value);
+        }
+        let info = core.recovery_info();
+        let up = |state: LineState| u64::from(state == LineState::Up);
+        tell("", "instruments", CounterKind::Gauge, info.instruments as u64);
+        tell("", "unsettled_instruments", CounterKind::Gauge, info.unsettled as u64);
+        tell("", "up", CounterKind::Gauge, up(core.state()));
+        for (group, side) in [("line_a.", LineSide::A), ("line_b.", LineSide::B)] {
+            let line = core.line_stats(Line::new(Feed::Incremental, side));
+            for (name, value) in [
+                ("packets", line.packets),
+                ("bytes", line.bytes),
+                ("first", line.first),
+                ("duplicates", line.duplicates),
+                ("lost", line.lost),
+                ("reordered", line.reordered),
+            ] {
+                tell(group, name, CounterKind::Counter, value);
+            }
+            tell(group, "up", CounterKind::Gauge, up(line.state));
+        }
+        for &reason in Reason::ALL {
+            tell("drop.", reason.as_str(), CounterKind::Counter, c.get(reason));
+        }
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The handler: sources, feed channels, a recorder; an agent of an engine, or driven by the user.
 
 use crate::plan::{ChannelPlan, Input, Plan};
+use crate::publish::FeedCounters;
 use crate::record::Recorder;
 use crate::replay::{Replay, run_timers};
 use crate::source::{Consumer, Packet, PortSource, SocketSource, Source};
@@ -26,6 +27,7 @@ pub struct FeedHandler<C> {
     sinks: Sinks<C>,
     failure: Option<SourceError>,
     stop: Option<StopFlag>,
+    counters: Option<FeedCounters>,
     /// Of each channel whose loops may be left: its index, and whether the snapshot and the definition loop are joined.
     loops: Vec<(u16, [bool; 2])>,
 }
@@ -71,6 +73,7 @@ pub struct FeedHandlerBuilder {
     sources: Option<Vec<Box<dyn Source>>>,
     stop: Option<StopFlag>,
     start: Option<Instant>,
+    counters: Option<FeedCounters>,
 }
 
 impl FeedHandlerBuilder {
@@ -97,6 +100,13 @@ impl FeedHandlerBuilder {
         self
     }
 
+    /// Publishes the handler's counters here, whenever the engine says so.
+    #[must_use]
+    pub fn publish_to(mut self, counters: FeedCounters) -> Self {
+        self.counters = Some(counters);
+        self
+    }
+
     /// Opens what the plan names and makes a consumer for each channel. Everything is allocated here. Sockets belong to
     /// the network namespace of the calling thread; the handler stays on this thread.
     ///
@@ -117,7 +127,7 @@ impl FeedHandlerBuilder {
         self,
         mut consumer: impl FnMut(u16, &ChannelPlan) -> Result<C, SourceError>,
     ) -> Result<FeedHandler<C>, SourceError> {
-        let FeedHandlerBuilder { plan, sources, stop, .. } = self;
+        let FeedHandlerBuilder { plan, sources, stop, counters, .. } = self;
         // Before anything is opened: what can be wrong with the channels is cheap to find.
         let mut channels = Vec::with_capacity(plan.channels.len());
         for (index, channel) in plan.channels.iter().enumerate() {
@@ -144,6 +154,7 @@ impl FeedHandlerBuilder {
             sinks: Sinks { channels, recorder },
             failure: None,
             stop,
+            counters,
             loops,
         })
     }
@@ -167,7 +178,7 @@ impl FeedHandlerBuilder {
 impl FeedHandler<()> {
     /// Begins a handler of this plan.
     pub fn builder(plan: Plan) -> FeedHandlerBuilder {
-        FeedHandlerBuilder { plan, sources: None, stop: None, start: None }
+        FeedHandlerBuilder { plan, sources: None, stop: None, start: None, counters: None }
     }
 }
 
@@ -316,6 +327,10 @@ impl<C: Consumer> FeedHandler<C> {
         self.sinks.recorder.as_mut()
     }
 
+    pub(crate) fn counters_mut(&mut self) -> Option<&mut FeedCounters> {
+        self.counters.as_mut()
+    }
+
     /// When there is work though no packet arrives.
     pub fn next_deadline(&self) -> Option<Instant> {
         let of_sources = self.sources.iter().filter_map(|source| source.next_deadline()).min();
@@ -381,6 +396,14 @@ impl<C: Consumer> Agent for FeedHandler<C> {
     fn finish_wait(&mut self) {
         for source in &mut self.sources {
             source.finish_wait();
+        }
+    }
+
+    fn publish(&mut self, _now: Instant) {
+        // Taken out so that it may look at the handler.
+        if let Some(mut counters) = self.counters.take() {
+            counters.publish(self);
+            self.counters = Some(counters);
         }
     }
 

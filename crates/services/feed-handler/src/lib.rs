@@ -10,7 +10,7 @@
 //! for each channel, with a listener of the user's ([`barewire_feed::Listener`]). Several channels share one handler, and
 //! several handlers one engine. Three ways to run one:
 //! - as an [`Agent`](barewire_engine::Agent) of a [`barewire_engine::Engine`], with its idle strategies: `spin` and `yield`
-//!   poll, `park` sleeps in epoll until a packet comes;
+//!   poll, `park` sleeps in epoll until a packet comes; [`FeedHandler::run`] makes the engine on the caller's thread;
 //! - driven by the program: [`FeedHandler::process`] never blocks;
 //! - over captures: [`FeedHandler::replay`], in the captures' own time.
 //!
@@ -79,6 +79,7 @@ mod handler;
 mod line;
 mod place;
 mod plan;
+mod publish;
 mod record;
 mod replay;
 mod source;
@@ -95,6 +96,7 @@ pub use plan::{
     BURST_MAX, CHANNELS_MAX, ChannelPlan, INSTRUMENTS_MAX, Input, LineLayout, PACKET_BYTES_MAX, Plan,
     PortOptions, RecordPlan, Recovery, Selection, SocketOptions, StampBy,
 };
+pub use publish::FeedCounters;
 pub use record::{RecordCounts, Recorder};
 pub use replay::{Replay, ReplayCounts};
 pub use source::{Consumer, Packet, PortCounts, PortSource, SocketCounts, SocketSource, Source};

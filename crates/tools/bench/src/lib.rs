@@ -25,6 +25,7 @@ mod row;
 pub mod seeds;
 pub mod seeds_bmv2;
 pub mod seeds_data;
+pub mod seeds_onixs;
 pub mod switch;
 mod words;
 mod workload;

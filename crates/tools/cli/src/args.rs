@@ -84,6 +84,6 @@ pub enum Bench {
     Switch(Box<verb::bench_switch::Args>),
     /// Market data: from a packet's arrival to the callback, with sockets and ports, at several paces
     Feed(Box<verb::bench_feed::Args>),
-    /// The published tables of the message service and of bmv2, with the same experiments run here beside them
+    /// The published tables of the message service, bmv2 and a feed handler, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
 }

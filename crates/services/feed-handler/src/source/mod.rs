@@ -17,6 +17,7 @@ pub use socket::{SocketCounts, SocketSource};
 
 use crate::{FeedType, LineId, SourceError};
 use barewire_base::Instant;
+use barewire_engine::CounterKind;
 use barewire_frame::Stamp;
 use std::os::fd::RawFd;
 
@@ -51,6 +52,16 @@ pub trait Consumer {
     /// Nothing has arrived, and the engine polls: a chance to keep in the caches what the next packet needs.
     fn keep_warm(&mut self, now: Instant) {
         let _ = now;
+    }
+
+    /// The exchange's number of the feed channel, under which its counters are published. `None`: they are not.
+    fn feed_channel(&self) -> Option<u32> {
+        None
+    }
+
+    /// Tells every counter: the group (empty, or with a dot at its end), the name, the kind, the value.
+    fn counts(&self, tell: &mut dyn FnMut(&'static str, &'static str, CounterKind, u64)) {
+        let _ = tell;
     }
 
     /// Whether anything is to be learned from that feed now.

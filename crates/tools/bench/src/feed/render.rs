@@ -141,7 +141,7 @@ pub fn decode_table(rows: &[DecodeRow]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::row::FeedLatency;
     use super::*;
 

@@ -1,17 +1,20 @@
-//! `barewire bench seeds`: the published tables, of the message service and of bmv2, beside the same experiments run here.
+//! `barewire bench seeds`: the published tables, of the message service, of bmv2 and of a feed handler, beside the same experiments
+//! run here.
 
-use super::bench_switch;
 use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
+use super::{bench_feed, bench_switch};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use crate::signals;
 use anyhow::Context as _;
 use barewire_base::Duration;
+use barewire_bench::feed::FeedRow;
 use barewire_bench::plan::{Place, Settings, cells_for, seed_systems};
 use barewire_bench::reading::ratios;
 use barewire_bench::seeds::message_tables;
 use barewire_bench::seeds_bmv2::switch_tables;
 use barewire_bench::seeds_data::{HardwareClass, PUBLISHED_SIZE};
+use barewire_bench::seeds_onixs::{feed_tables, seed_request};
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::switch::plan::seed_requests;
 use barewire_bench::{Cell, MsgWorkload, interrupted};
@@ -28,6 +31,8 @@ enum Only {
     Msg,
     /// bmv2
     Switch,
+    /// The feed handler
+    Feed,
 }
 
 /// Arguments.
@@ -36,7 +41,7 @@ pub struct Args {
     /// One run of a second for each row, instead of three of three seconds (bmv2's: five)
     #[arg(long)]
     quick: bool,
-    /// One of the two tables only
+    /// One of the reports only
     #[arg(long, value_enum)]
     only: Option<Only>,
     /// Measured time of a run
@@ -65,7 +70,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let runs = args.runs.unwrap_or(runs);
     let (place, with_hosts) = place(console)?;
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
-    for window in WINDOWS.into_iter().filter(|_| args.only != Some(Only::Switch)) {
+    for window in WINDOWS.into_iter().filter(|_| args.wants(Only::Msg)) {
         let workload = MsgWorkload {
             size: PUBLISHED_SIZE,
             window,
@@ -90,7 +95,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(cells);
     let duration = args.seconds.unwrap_or(Duration::from_secs(seconds));
     let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
-    let document = document(&measured, &switches)?;
+    let (feeds, feed_failures) = feeds(args, with_hosts, cores, console);
+    let document = document(&measured, &switches, &feeds)?;
     if let Some(path) = &args.out {
         std::fs::write(path, format!("{document}\n"))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -99,17 +105,48 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         print(&document)?;
     } else {
         let machine = machine(&measured.fingerprint);
-        if args.only != Some(Only::Switch) {
+        if args.wants(Only::Msg) {
             print(&message_tables(&measured.rows, &machine, HardwareClass::OneMachine))?;
             print(&format!("\n## Ratios\n\n```text\n{}```\n", ratios(&measured.rows)))?;
         }
-        if args.only != Some(Only::Msg) {
+        if args.wants(Only::Switch) {
             print(&switch_tables(&switches, &machine))?;
         }
+        if args.wants(Only::Feed) {
+            print(&feed_tables(&feeds, &machine))?;
+        }
     }
-    let of_messages = measured.conclude(console);
-    let of_switches = bench_switch::conclude(&switches, &failures, console);
-    Ok(if of_messages == Code::Done { of_switches } else { of_messages })
+    let codes = [
+        measured.conclude(console),
+        bench_switch::conclude(&switches, &failures, console),
+        bench_feed::conclude(&feeds, &feed_failures, console),
+    ];
+    Ok(codes.into_iter().find(|code| *code != Code::Done).unwrap_or(Code::Done))
+}
+
+impl Args {
+    fn wants(&self, report: Only) -> bool {
+        self.only.is_none_or(|only| only == report)
+    }
+}
+
+/// The feed handler's experiment, run here, and why a part of it was not.
+fn feeds(
+    args: &Args,
+    with_hosts: bool,
+    cores: Option<(usize, usize)>,
+    console: &Console,
+) -> (Vec<FeedRow>, Vec<anyhow::Error>) {
+    if !args.wants(Only::Feed) || interrupted() {
+        return (Vec::new(), Vec::new());
+    }
+    let command = Fingerprint::collect().run.command_line;
+    let mut request = seed_request(with_hosts, args.quick, args.runs, cores, &command);
+    if let Some(seconds) = args.seconds {
+        request.seconds = seconds;
+    }
+    let (rows, failed) = request.run(&mut |line| console.tell(&line));
+    (rows, failed.into_iter().map(bench_feed::of_feed).collect())
 }
 
 /// bmv2's experiment, run here, and why a part of it was not.
@@ -121,7 +158,7 @@ fn switches(
     console: &Console,
 ) -> anyhow::Result<(Vec<SwitchRow>, Vec<anyhow::Error>)> {
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    if args.only == Some(Only::Msg) || interrupted() {
+    if !args.wants(Only::Switch) || interrupted() {
         return Ok((rows, failures));
     }
     let command = Fingerprint::collect().run.command_line;
@@ -134,10 +171,11 @@ fn switches(
     Ok((rows, failures))
 }
 
-/// The document of the message rows, with the switch's beside them under a key of their own.
-fn document(measured: &Measured, switches: &[SwitchRow]) -> anyhow::Result<String> {
+/// The document of the message rows, with the switch's and the feed handler's beside them under keys of their own.
+fn document(measured: &Measured, switches: &[SwitchRow], feeds: &[FeedRow]) -> anyhow::Result<String> {
     let mut document: serde_json::Value = serde_json::from_str(&measured.document())?;
     document["switch_rows"] = serde_json::to_value(switches)?;
+    document["feed_rows"] = serde_json::to_value(feeds)?;
     Ok(document.to_string())
 }
 

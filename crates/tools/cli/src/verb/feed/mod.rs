@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod emulate;
+pub mod live;
 pub mod replay;
 pub mod run;
 pub mod show;

@@ -1,17 +1,22 @@
 //! `barewire feed run` and `record`: live feed channels.
 
+use super::live::{self, State, Watched};
 use super::show::{self, Printer, Show};
 use super::{Channels, seconds};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
+use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_engine::{IdleStrategy, now};
-use barewire_feed_handler::{FeedChannel, FeedHandler, Plan, RecordPlan};
+use barewire_bench::interrupted;
+use barewire_engine::{EngineLinks, StopFlag, now};
+use barewire_feed_handler::{FeedChannel, FeedCounters, FeedHandler, Plan, RecordPlan};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-/// What `run` sleeps when nothing came and the plan says `park`.
-const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+/// Between two looks at the clock and the flag that somebody interrupted.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
@@ -32,6 +37,12 @@ pub struct Args {
     /// Write the packets into a capture, too
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Draw books, gaps and latencies on the terminal while it runs
+    #[arg(long, conflicts_with_all = ["each", "json"])]
+    live: bool,
+    /// Name of the counters page that `barewire stat` reads; `none`: no page
+    #[arg(long, value_name = "NAME", default_value = "feed")]
+    counters: String,
     /// A JSON object for each book
     #[arg(long)]
     json: bool,
@@ -62,8 +73,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if let Some(path) = &args.record {
         plan.record = Some(RecordPlan { path: path.clone(), rotate_bytes: 0 });
     }
-    let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() };
-    let handler = live(plan.clone(), args.seconds, show, console)?;
+    if args.live {
+        live::check()?;
+    }
+    let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() || args.live };
+    let picture = args.live.then(Arc::<Mutex<State>>::default);
+    let counters = if args.counters == "none" { None } else { Some(args.counters.as_str()) };
+    let handler = receive(plan.clone(), args.seconds, show, picture, counters, console)?;
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
     match &args.truth {
@@ -79,7 +95,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
     let mut plan = args.channels.plan()?;
     plan.record = Some(RecordPlan { path: args.out.clone(), rotate_bytes: args.rotate_bytes });
-    let handler = live(plan, args.seconds, Show { quiet: true, ..Show::default() }, console)?;
+    let quiet = Show { quiet: true, ..Show::default() };
+    let handler = receive(plan, args.seconds, quiet, None, None, console)?;
     if let Some(recorder) = handler.recorder() {
         let counts = recorder.counts();
         console.tell(&format!("{}: {counts:?}", args.out.display()));
@@ -88,36 +105,54 @@ pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
 }
 
 /// Receives until the time is over or a signal comes.
-fn live(
+fn receive(
     plan: Plan,
     time: Option<Duration>,
     show: Show,
+    picture: Option<Arc<Mutex<State>>>,
+    counters: Option<&str>,
     console: &Console,
 ) -> anyhow::Result<FeedHandler<FeedChannel<Printer>>> {
     signals::catch()?;
-    let idle = plan.idle;
     for channel in &plan.channels {
         let lines: Vec<String> =
             channel.received().map(|c| format!("{}{} {}", c.feed.letters(), c.side, c.to)).collect();
         console.note(&format!("feed channel {}: {}", channel.id, lines.join(", ")));
     }
-    let mut handler = FeedHandler::builder(plan).listen(|_, channel| Printer::new(show, channel.id))?;
+    let config = plan.engine_config();
+    let stop = StopFlag::new()?;
+    let mut builder = FeedHandler::builder(plan).stop_at_end(stop.clone());
+    match counters.map(FeedCounters::create) {
+        Some(Ok(counters)) => builder = builder.publish_to(counters),
+        // The books are what was asked for; somebody else's page is no reason to go without.
+        Some(Err(why)) => console.note(&format!("no counters page: {why} (another name: `--counters NAME`)")),
+        None => {}
+    }
+    let handler = builder.listen(|_, channel| {
+        let mut printer = Printer::new(show, channel.id);
+        printer.live = picture.as_ref().map(|state| Watched::new(state, channel.id));
+        printer
+    })?;
     let end = time.map(|time| now() + time);
-    while !barewire_bench::interrupted() && end.is_none_or(|end| now() < end) {
-        if handler.process(now())? > 0 {
-            continue;
-        }
-        if handler.is_finished() {
-            break;
-        }
-        match idle {
-            IdleStrategy::Spin => std::hint::spin_loop(),
-            IdleStrategy::Yield => std::thread::yield_now(),
-            IdleStrategy::Park { .. } => std::thread::sleep(NAP),
-        }
+    let done = AtomicBool::new(false);
+    let (handler, drawn) = std::thread::scope(|scope| {
+        let drawing = picture.as_ref().map(|state| scope.spawn(|| live::draw_until(&done, state)));
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if interrupted() || end.is_some_and(|end| now() >= end) {
+                    stop.stop();
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+        });
+        let handler = handler.run(config, EngineLinks::default(), &stop);
+        done.store(true, Ordering::Relaxed);
+        (handler, drawing.and_then(|drawing| drawing.join().ok()))
+    });
+    drawn.unwrap_or(Ok(())).context("drawing")?;
+    let handler = handler?;
+    match handler.failure() {
+        Some(failure) => Err(anyhow::anyhow!("{failure}")),
+        None => Ok(handler),
     }
-    if let Some(recorder) = handler.recorder_mut() {
-        recorder.flush()?;
-    }
-    Ok(handler)
 }

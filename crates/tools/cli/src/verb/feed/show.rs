@@ -1,9 +1,11 @@
 //! Books, gaps and trades as lines of text, and what is said at the end.
 
+use super::live::Watched;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_feed::{
-    BookView, Channel, Gap, Instrument, Level, Listener, PacketInfo, RecoveryInfo, Reset, Trade,
+    BookView, Channel, Gap, Instrument, Level, Line, LineState, Listener, PacketInfo, RecoveryInfo, Reset,
+    Trade,
 };
 use barewire_feed_handler::{CsvExport, FeedChannel};
 use barewire_sbe::Price9;
@@ -35,6 +37,8 @@ pub struct Printer {
     trades: u64,
     /// Is told what it needs, too.
     pub csv: Option<Csv>,
+    /// Is told everything, too, to draw it.
+    pub live: Option<Watched>,
 }
 
 impl Printer {
@@ -60,12 +64,18 @@ impl Listener for Printer {
         if let Some(csv) = &mut self.csv {
             csv.on_packet(packet);
         }
+        if let Some(live) = &mut self.live {
+            live.on_packet(packet);
+        }
     }
 
     fn on_book(&mut self, book: &BookView<'_>) {
         self.books += 1;
         if let Some(csv) = &mut self.csv {
             csv.on_book(book);
+        }
+        if let Some(live) = &mut self.live {
+            live.on_book(book);
         }
         if self.show.each {
             if self.show.json {
@@ -81,6 +91,9 @@ impl Listener for Printer {
         if let Some(csv) = &mut self.csv {
             csv.on_trade(instrument, trade);
         }
+        if let Some(live) = &mut self.live {
+            live.on_trade(instrument, trade);
+        }
         if self.show.each && !self.show.json {
             let (price, name) = (Price9(trade.price), instrument.symbol.as_str());
             self.line(format_args!(
@@ -91,19 +104,41 @@ impl Listener for Printer {
     }
 
     fn on_gap(&mut self, gap: &Gap) {
+        if let Some(live) = &mut self.live {
+            live.on_gap(gap);
+        }
         self.note(format_args!("packets {} to {} are lost", gap.first, gap.last));
     }
 
+    fn on_recovery_begin(&mut self, info: &RecoveryInfo) {
+        if let Some(live) = &mut self.live {
+            live.on_recovery_begin(info);
+        }
+    }
+
+    fn on_line_state(&mut self, line: Line, state: LineState) {
+        if let Some(live) = &mut self.live {
+            live.on_line_state(line, state);
+        }
+    }
+
     fn on_recovery_end(&mut self, info: &RecoveryInfo) {
+        if let Some(live) = &mut self.live {
+            live.on_recovery_end(info);
+        }
         self.note(format_args!("all {} instruments are good", info.instruments));
     }
 
-    fn on_reset(&mut self, _reset: Reset) {
+    fn on_reset(&mut self, reset: Reset) {
+        if let Some(live) = &mut self.live {
+            live.on_reset(reset);
+        }
         self.note(format_args!("reset: every book is empty"));
     }
 }
 
-fn level(level: Option<&Level>) -> String {
+/// A level: quantity and price.
+pub fn book_line(level: Option<&Level>) -> String {
     level.map_or("-".to_owned(), |l| format!("{} x {}", l.quantity, Price9(l.price)))
 }
 
@@ -113,8 +148,8 @@ fn best(book: &BookView<'_>) -> String {
         "{:>8} {:<10} {:>24} | {:<24} {}",
         book.instrument.security_id,
         book.instrument.symbol.as_str(),
-        level(book.bids().first()),
-        level(book.offers().first()),
+        book_line(book.bids().first()),
+        book_line(book.offers().first()),
         book.state.as_str()
     )
 }

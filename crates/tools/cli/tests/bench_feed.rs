@@ -1,0 +1,80 @@
+//! `barewire bench feed`: slips, rows, documents. Only the last test needs root.
+
+mod common;
+
+use common::{Said, run};
+use serde_json::Value;
+
+fn feed(args: &[&str]) -> Said {
+    run(&[&["bench", "feed", "--packets", "3000", "--seconds", "0.3", "--runs", "1"], args].concat())
+}
+
+#[test]
+fn slips_end_with_code_2_and_the_nearest_word() {
+    for (args, near) in [
+        (&["--engine", "sokcet"][..], "did you mean `socket`?"),
+        (&["--base", "ap"], "did you mean `app`?"),
+        (&["--what", "books"], "did you mean `book`?"),
+        (&["--workload", "one-entri"], "did you mean `one-entry`?"),
+        (&["--engine", "mem", "--base", "stamp"], "nobody stamps"),
+        (&["--engine", "mem", "--instruments", "0"], "--instruments"),
+        (&["--engine", "mem", "--gap-us", "2000000"], "too long"),
+        (&["--schema", "x.xml"], "--decode"),
+    ] {
+        let said = feed(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(near), "{args:?}: {}", said.err);
+        assert_eq!(said.out, "", "{args:?}: nothing but data on stdout");
+    }
+}
+
+#[test]
+fn rows_have_their_keys_and_thin_percentiles_are_null() {
+    let said = feed(&["--engine", "mem", "--what", "message,book", "--gap-us", "0,1000", "--rate", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(document["schema"], 1);
+    assert!(document["fingerprint"].is_object());
+    let rows = document["rows"].as_array().unwrap();
+    let shape: Vec<(&str, u64, u64)> = rows
+        .iter()
+        .map(|r| (r["what"].as_str().unwrap(), r["gap_us"].as_u64().unwrap(), r["samples"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(shape, [("message", 0, 3000), ("book", 0, 3000), ("message", 1000, 300), ("book", 1000, 300)]);
+    for row in rows {
+        let latency = &row["latency_ns"];
+        for key in ["min", "median", "mean", "max"] {
+            assert!(latency[key].as_f64().is_some(), "{key}: {row}");
+        }
+        assert!(latency["p99"].is_null() && latency["p99_9"].is_null(), "3,000 samples carry neither: {row}");
+        assert_eq!((row["base"].as_str(), row["stamp_source"].as_str()), (Some("app"), Some("none")));
+    }
+    assert!(document["rates"][0]["sustained_pps"].as_f64().unwrap() > 1_000.0);
+}
+
+#[test]
+fn every_engine_gives_both_bases() {
+    if let Err(why) = barewire_lab::is_root_capable() {
+        eprintln!("SKIPPED: every_engine_gives_both_bases: {why}; {}", why.hint());
+        return;
+    }
+    let said =
+        feed(&["--engine", "socket,socket-spin,xdp", "--base", "app,stamp", "--gap-us", "500", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    let shape: Vec<(&str, &str, &str)> = rows
+        .iter()
+        .map(|r| {
+            (r["engine"].as_str().unwrap(), r["base"].as_str().unwrap(), r["stamp_source"].as_str().unwrap())
+        })
+        .collect();
+    let expected: Vec<(&str, &str, &str)> = ["socket", "socket-spin", "xdp"]
+        .into_iter()
+        .flat_map(|engine| [(engine, "app", "none"), (engine, "stamp", "kernel")])
+        .collect();
+    assert_eq!(shape, expected);
+    for row in rows {
+        assert_eq!((row["lost"].as_u64(), row["samples"].as_u64()), (Some(0), Some(600)), "{row}");
+    }
+}
