@@ -3,6 +3,7 @@
 use crate::book::BookSide;
 use crate::config::{Config, ConfigError, DefinitionLoop, LinePolicy, MAX_LINES};
 use crate::counters::{Counters, Reason};
+use crate::definition::Definitions;
 use crate::instrument::Instrument;
 use crate::line::{Feed, Line, LineSide, LineState, LineStats, LineTrack, Recent};
 use crate::listener::{BookCause, BookView, Listener, PacketInfo, RecoveryInfo};
@@ -10,7 +11,7 @@ use crate::loops::{LoopTracker, Unlisted};
 use crate::orders::OrderBook;
 use crate::read;
 use crate::sequence::Candidate;
-use crate::snapshot::Chunks;
+use crate::snapshot::{Ahead, Chunks};
 use crate::statistics::Statistics;
 use crate::store::{State, Store};
 use crate::window::Window;
@@ -42,8 +43,12 @@ pub struct Channel {
     /// When what is missing before the packets held is declared lost.
     pub(crate) hold_deadline: Instant,
     pub(crate) candidate: Option<Candidate>,
-    /// Packets that a snapshot knows of and that have not come: up to which, how many snapshots say so, until when to wait.
-    pub(crate) ahead: Option<(u32, u32, Instant)>,
+    /// Packets of the numbering in use were sent then or later; zero before the first restart.
+    pub(crate) numbered_ns: u64,
+    /// Packets in a row that were taken for older ones than that.
+    pub(crate) strays: u32,
+    /// Packets that a snapshot knows of and that have not come.
+    pub(crate) ahead: Option<Ahead>,
     /// Snapshots sent before this are void.
     pub(crate) reset_time_ns: u64,
     pub(crate) snapshot_loop: LoopTracker,
@@ -59,9 +64,7 @@ pub struct Channel {
     pub(crate) wants_loop: bool,
     pub(crate) chunks: Option<Chunks>,
     pub(crate) staged: OrderBook,
-    pub(crate) definition_loop: LoopTracker,
-    pub(crate) definitions_total: u32,
-    pub(crate) definitions_complete: bool,
+    pub(crate) definitions: Definitions,
     recovering: bool,
     active: LineSide,
     channel_state: LineState,
@@ -78,6 +81,7 @@ impl Channel {
             LinePolicy::Only(side) => side,
             LinePolicy::Failover { primary, .. } => primary,
         };
+        let unlisted = if config.white_list.is_empty() { config.instruments } else { MAX_UNLISTED };
         Ok(Channel {
             store: Store::new(&config),
             lines,
@@ -89,25 +93,21 @@ impl Channel {
             last_time_ns: 0,
             hold_deadline: Instant::FAR_FUTURE,
             candidate: None,
+            numbered_ns: 0,
+            strays: 0,
             ahead: None,
             reset_time_ns: 0,
-            snapshot_loop: LoopTracker::new(false),
+            snapshot_loop: LoopTracker::new(),
             loop_mark: 1,
             loop_total: 0,
             loop_reports: 0,
-            unlisted: Unlisted::new(if config.white_list.is_empty() {
-                config.instruments
-            } else {
-                MAX_UNLISTED
-            }),
+            unlisted: Unlisted::new(unlisted),
             loop_seq: u32::MAX,
             loop_done: false,
             wants_loop: false,
             chunks: None,
             staged: OrderBook::EMPTY,
-            definition_loop: LoopTracker::new(config.definitions == DefinitionLoop::Fast),
-            definitions_total: 0,
-            definitions_complete: false,
+            definitions: Definitions::new(unlisted),
             recovering: false,
             active,
             channel_state: LineState::Silent,
@@ -187,8 +187,8 @@ impl Channel {
     /// When [`on_timeout`](Self::on_timeout) has something to do; `None` when nothing is awaited.
     pub fn next_deadline(&self) -> Option<Instant> {
         let mut next = self.hold_deadline;
-        if let Some((_, _, at)) = self.ahead {
-            next = next.min(at);
+        if let Some(ahead) = self.ahead {
+            next = next.min(ahead.at);
         }
         for track in &self.lines[Feed::Incremental as usize][..self.config.lines] {
             if track.stats.state != LineState::Down {
@@ -204,6 +204,7 @@ impl Channel {
         self.expected = packet.seq.wrapping_add(1);
         self.last_seq = packet.seq;
         self.last_time_ns = packet.sending_time_ns;
+        self.strays = 0;
         self.store.seq = packet.seq;
         self.store.counters.packets += 1;
         listener.on_packet(packet);
@@ -309,14 +310,14 @@ impl Channel {
             Feed::Incremental => true,
             Feed::Snapshot => self.config.recovery.uses_snapshots() && (self.recovering || !self.synced),
             Feed::Instrument => {
-                self.config.definitions != DefinitionLoop::Unused && !self.definitions_complete
+                self.config.definitions != DefinitionLoop::Unused && !self.definitions.complete
             }
         }
     }
 
-    /// Whether the definition loop has been heard in full.
+    /// Whether the definition loop has been heard in full, and nothing was lost since that could have changed it.
     pub fn definitions_complete(&self) -> bool {
-        self.definitions_complete
+        self.definitions.complete
     }
 
     /// The books of an instrument as of the last event end.

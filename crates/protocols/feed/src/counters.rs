@@ -41,6 +41,8 @@ reasons! {
     Duplicate = "duplicate",
     /// A packet that came after its number had been declared lost.
     Late = "late",
+    /// A packet that was sent before the numbers in use began: what was under way when they started over.
+    OldNumbering = "old_numbering",
     /// A packet that is too long to be held until its turn.
     TooLongToHold = "too_long_to_hold",
     /// A number far from the expected one, which no second packet confirmed.
@@ -67,6 +69,8 @@ reasons! {
     OldSnapshot = "old_snapshot",
     /// A snapshot in several chunks of which one is missing.
     BrokenChunks = "broken_chunks",
+    /// A definition of the loop that is older than what the incremental feed has said since.
+    OldDefinition = "old_definition",
     /// A definition that is not on the white-list.
     DefinitionNotListed = "definition_not_listed",
 }

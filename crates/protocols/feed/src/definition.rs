@@ -5,9 +5,12 @@ use crate::channel::Channel;
 use crate::config::DefinitionLoop;
 use crate::counters::Reason;
 use crate::instrument::{Instrument, Text, TradingStatus};
+use crate::line::Feed;
 use crate::listener::{DefinitionAction, Listener, PacketInfo};
-use crate::loops::Part;
+use crate::loops::{LoopTracker, Part, Unlisted};
 use crate::read::Nanos;
+use crate::store::State;
+use crate::terms::{Leg, Terms, Underlying};
 use barewire_sbe::mdp3::*;
 use barewire_sbe::{DecodeError, Message, MessageView};
 
@@ -19,8 +22,9 @@ struct Definition {
     total: u32,
 }
 
+/// A definition of any template; `$terms` adds what its kind has beside.
 macro_rules! definition {
-    ($view:expr, $template_id:expr) => {{
+    ($view:expr, $template_id:expr, $terms:expr) => {{
         let view = $view;
         let (mut depth, mut implied_depth) = (None, None);
         for feed in view.md_feed_types() {
@@ -31,6 +35,8 @@ macro_rules! definition {
                 _ => {}
             }
         }
+        let mut terms = Terms::NONE;
+        $terms(&view, &mut terms);
         Definition {
             instrument: Instrument {
                 security_id: view.security_id(),
@@ -49,6 +55,7 @@ macro_rules! definition {
                 min_price_increment: view.min_price_increment().nanos(),
                 display_factor: view.display_factor().nanos(),
                 trading_status: TradingStatus(view.md_security_trading_status().0),
+                terms,
             },
             action: view.security_update_action().0,
             indicator: view.match_event_indicator(),
@@ -57,58 +64,229 @@ macro_rules! definition {
     }};
 }
 
+/// The legs of a spread.
+macro_rules! legs {
+    ($view:expr, $terms:expr) => {{
+        $terms.legs_total = $view.legs().len() as u8;
+        for leg in $view.legs() {
+            $terms.legs.push(Leg {
+                security_id: leg.leg_security_id(),
+                side: leg.leg_side().0,
+                ratio: leg.leg_ratio_qty(),
+                price: leg.leg_price().nanos(),
+                delta: leg.leg_option_delta_raw().0,
+            });
+        }
+    }};
+}
+
+/// The underlyings of an option or a repo.
+macro_rules! underlyings {
+    ($view:expr, $terms:expr, $id:ident) => {{
+        $terms.underlyings_total = $view.underlyings().len() as u8;
+        for underlying in $view.underlyings() {
+            $terms.underlyings.push(Underlying {
+                security_id: underlying.$id(),
+                symbol: Text::new(underlying.underlying_symbol().raw()),
+            });
+        }
+    }};
+}
+
 fn read(message: &Message<'_>) -> Result<Definition, DecodeError> {
     Ok(match message.template_id {
-        27 => definition!(MdInstrumentDefinitionFuture27::decode(message)?, 27),
-        29 => definition!(MdInstrumentDefinitionSpread29::decode(message)?, 29),
-        41 => definition!(MdInstrumentDefinitionOption41::decode(message)?, 41),
-        54 => definition!(MdInstrumentDefinitionFuture54::decode(message)?, 54),
-        55 => definition!(MdInstrumentDefinitionOption55::decode(message)?, 55),
-        56 => definition!(MdInstrumentDefinitionSpread56::decode(message)?, 56),
-        57 => definition!(MdInstrumentDefinitionFixedIncome57::decode(message)?, 57),
-        58 => definition!(MdInstrumentDefinitionRepo58::decode(message)?, 58),
-        63 => definition!(MdInstrumentDefinitionFx63::decode(message)?, 63),
+        27 => definition!(
+            MdInstrumentDefinitionFuture27::decode(message)?,
+            27,
+            |v: &MdInstrumentDefinitionFuture27<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.user_defined = v.user_defined_instrument() == Some(b'Y');
+            }
+        ),
+        54 => definition!(
+            MdInstrumentDefinitionFuture54::decode(message)?,
+            54,
+            |v: &MdInstrumentDefinitionFuture54<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+            }
+        ),
+        29 => definition!(
+            MdInstrumentDefinitionSpread29::decode(message)?,
+            29,
+            |v: &MdInstrumentDefinitionSpread29<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+                t.sub_type = Text::new(v.security_sub_type().raw());
+                legs!(v, t);
+            }
+        ),
+        56 => definition!(
+            MdInstrumentDefinitionSpread56::decode(message)?,
+            56,
+            |v: &MdInstrumentDefinitionSpread56<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+                t.sub_type = Text::new(v.security_sub_type().raw());
+                legs!(v, t);
+            }
+        ),
+        41 => definition!(
+            MdInstrumentDefinitionOption41::decode(message)?,
+            41,
+            |v: &MdInstrumentDefinitionOption41<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.put_or_call = v.put_or_call().0;
+                t.strike_price = v.strike_price().nanos();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+                underlyings!(v, t, underlying_security_id);
+            }
+        ),
+        55 => definition!(
+            MdInstrumentDefinitionOption55::decode(message)?,
+            55,
+            |v: &MdInstrumentDefinitionOption55<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.put_or_call = v.put_or_call().0;
+                t.strike_price = v.strike_price().nanos();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+                underlyings!(v, t, underlying_security_id);
+            }
+        ),
+        57 => definition!(
+            MdInstrumentDefinitionFixedIncome57::decode(message)?,
+            57,
+            |v: &MdInstrumentDefinitionFixedIncome57<'_>, t: &mut Terms| {
+                t.issue_date = v.issue_date_raw();
+                t.maturity_date = v.maturity_date_raw();
+                t.coupon_rate = v.coupon_rate().nanos();
+                t.par_value = v.par_value().nanos();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+            }
+        ),
+        58 => definition!(
+            MdInstrumentDefinitionRepo58::decode(message)?,
+            58,
+            |v: &MdInstrumentDefinitionRepo58<'_>, t: &mut Terms| {
+                t.maturity_date = v.end_date_raw();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+                underlyings!(v, t, underlying_security_id_raw);
+            }
+        ),
+        63 => definition!(
+            MdInstrumentDefinitionFx63::decode(message)?,
+            63,
+            |v: &MdInstrumentDefinitionFx63<'_>, t: &mut Terms| {
+                t.month = v.maturity_month_year();
+                t.user_defined = v.user_defined_instrument() == b'Y';
+            }
+        ),
         template_id => return Err(DecodeError::UnknownTemplate { template_id }),
     })
 }
 
+/// How far the definition loop has been heard. A loop counts as heard when it has named as many different instruments as it
+/// says there are: what rounds have in common cannot be told from packet numbers alone.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    tracker: LoopTracker,
+    /// Instruments that the loop says there are.
+    total: u32,
+    /// Different instruments named so far: each has the mark.
+    reports: u32,
+    mark: u16,
+    unlisted: Unlisted,
+    /// When the first of the packets counted was sent.
+    started_ns: u64,
+    /// Packets of the loop sent before this do not count: what the incremental feed said until then may have been lost.
+    since_ns: u64,
+    /// Deletions may have been lost.
+    doubtful: bool,
+    /// SendingTime of the last packet that deleted an instrument.
+    deleted_ns: u64,
+    /// It has been heard in full.
+    pub(crate) complete: bool,
+}
+
+impl Definitions {
+    pub(crate) fn new(unlisted: usize) -> Self {
+        Definitions {
+            tracker: LoopTracker::new(),
+            total: 0,
+            reports: 0,
+            mark: 1,
+            unlisted: Unlisted::new(unlisted),
+            started_ns: u64::MAX,
+            since_ns: 0,
+            doubtful: false,
+            deleted_ns: 0,
+            complete: false,
+        }
+    }
+
+    /// Counts anew.
+    fn restart(&mut self) {
+        self.mark = self.mark.wrapping_add(1).max(1);
+        (self.reports, self.total, self.started_ns) = (0, 0, u64::MAX);
+    }
+}
+
 impl Channel {
-    /// Takes a definition in. Returns its indicator and how many definitions the loop has.
+    /// Packets sent until `until_ns` are lost, definitions perhaps among them: the loop has to be heard again, from then on.
+    #[cold]
+    pub(crate) fn doubt_definitions(&mut self, until_ns: u64) {
+        if self.config.definitions == DefinitionLoop::Unused {
+            return;
+        }
+        let it = &mut self.definitions;
+        (it.complete, it.doubtful) = (false, true);
+        it.since_ns = it.since_ns.max(until_ns);
+        it.restart();
+    }
+
+    /// Takes a definition in. Returns its indicator, and of the loop the instrument and how many it says there are; `None`
+    /// where the loop is behind what the incremental feed has said.
     pub(crate) fn definition<L: Listener>(
         &mut self,
         packet: &PacketInfo<'_>,
         message: &Message<'_>,
         listener: &mut L,
-    ) -> Result<(MatchEventIndicator, u32), DecodeError> {
+    ) -> Result<(MatchEventIndicator, Option<(i32, u32)>), DecodeError> {
         let Definition { mut instrument, action, indicator, total } = read(message)?;
+        let (id, sent_ns) = (instrument.security_id, packet.sending_time_ns);
+        let said = Some((id, total));
+        let live = packet.line.feed == Feed::Incremental;
         if instrument.depth == u8::MAX {
             instrument.depth = self.config.depth;
         }
-        let known = self.store.table.get(instrument.security_id);
+        let known = self.store.table.get(id);
+        let is_old = match known {
+            Some(at) => sent_ns < self.store.learned[at].sent_ns,
+            None => sent_ns < self.definitions.deleted_ns && !live,
+        };
+        if is_old && !live {
+            self.store.counters.drop(Reason::OldDefinition);
+            // One that is known exists, whatever else the loop says of it.
+            return Ok((indicator, known.and(said)));
+        }
+        if action == b'D' {
+            if live {
+                self.store.deleted_seq = packet.seq;
+            }
+            self.definitions.deleted_ns = self.definitions.deleted_ns.max(sent_ns);
+        }
         match known {
             Some(at) if action == b'D' => {
                 self.store.instruments[at] = instrument;
-                listener.on_definition(&self.store.instruments[at], DefinitionAction::Delete);
-                self.store.remove(at);
+                self.delete(at, listener);
             }
             Some(at) => {
-                let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
-                let old = &self.store.instruments[at];
-                let (first, resize) =
-                    (!old.defined, old.depth != depth || old.implied_depth != implied_depth);
-                // The status has moved on since the definition was written into its loop.
-                if old.trading_status != TradingStatus::NULL {
-                    instrument.trading_status = old.trading_status;
+                if live && action == b'A' {
+                    self.store.begin(at, false);
                 }
-                let changed = first || *old != instrument;
-                self.store.instruments[at] = instrument;
-                if resize {
-                    self.store.direct[at].set_depth(depth);
-                    self.store.implied[at].set_depth(implied_depth);
-                }
-                if changed {
-                    let action = if first { DefinitionAction::Add } else { DefinitionAction::Modify };
-                    listener.on_definition(&self.store.instruments[at], action);
+                if !is_old {
+                    self.store.learned[at].sent_ns = sent_ns;
+                    self.redefine(at, instrument, listener);
                 }
             }
             None if action == b'D' => {}
@@ -116,21 +294,62 @@ impl Channel {
                 self.store.counters.drop(Reason::DefinitionNotListed);
             }
             None => match self.store.add(instrument) {
-                Some(at) => listener.on_definition(&self.store.instruments[at], DefinitionAction::Add),
+                Some(at) => {
+                    self.store.learned[at].sent_ns = sent_ns;
+                    if live && action == b'A' {
+                        self.store.begin(at, true);
+                    }
+                    listener.on_definition(&self.store.instruments[at], DefinitionAction::Add);
+                }
                 None => self.drop(packet.line, Reason::InstrumentTableFull, listener),
             },
         }
-        Ok((indicator, total))
+        Ok((indicator, said))
+    }
+
+    /// Another definition of a known instrument.
+    fn redefine<L: Listener>(&mut self, at: usize, mut instrument: Instrument, listener: &mut L) {
+        let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
+        let old = &self.store.instruments[at];
+        let (first, resize) = (!old.defined, old.depth != depth || old.implied_depth != implied_depth);
+        // The status has moved on since the definition was written into its loop.
+        if old.trading_status != TradingStatus::NULL {
+            instrument.trading_status = old.trading_status;
+        }
+        let changed = first || *old != instrument;
+        self.store.instruments[at] = instrument;
+        if resize {
+            self.store.direct[at].set_depth(depth);
+            self.store.implied[at].set_depth(implied_depth);
+        }
+        if changed {
+            let action = if first { DefinitionAction::Add } else { DefinitionAction::Modify };
+            listener.on_definition(&self.store.instruments[at], action);
+        }
+    }
+
+    fn delete<L: Listener>(&mut self, at: usize, listener: &mut L) {
+        listener.on_definition(&self.store.instruments[at], DefinitionAction::Delete);
+        let it = &mut self.definitions;
+        it.reports -= u32::from(self.store.learned[at].mark == it.mark);
+        self.store.remove(at);
     }
 
     /// A packet of the definition loop that has been checked.
     pub(crate) fn definition_packet<L: Listener>(&mut self, packet: &PacketInfo<'_>, listener: &mut L) {
-        if self.definition_loop.packet(packet.seq, packet.sending_time_ns) == Part::Old {
-            self.duplicate(packet, listener);
-            return;
+        let part = self.definitions.tracker.packet(packet.seq, packet.sending_time_ns);
+        match part {
+            Part::Old => {
+                self.duplicate(packet, listener);
+                return;
+            }
+            // A hole starts over; under Fast the next round fills it.
+            Part::NewLoop if self.config.definitions == DefinitionLoop::Accurate => {
+                self.definitions.restart();
+            }
+            _ => {}
         }
         listener.on_packet(packet);
-        let mut reports = 0;
         for message in self.messages(packet) {
             listener.on_message(packet, &message);
             self.store.counters.messages += 1;
@@ -140,19 +359,58 @@ impl Channel {
                 found => Err(DecodeError::WrongTemplate { expected: 0, found }),
             };
             match result {
-                Ok((_, total)) => {
-                    self.definitions_total = total;
-                    reports += 1;
+                Ok((_, Some((id, total)))) if part != Part::Stray => {
+                    self.definition_report(id, total, packet.sending_time_ns);
                 }
+                Ok(_) => {}
                 Err(error) => self.message_failed(packet, error, listener),
             }
         }
-        self.definition_loop.reports += reports;
-        let waits = self.config.definitions != DefinitionLoop::Unused && !self.definitions_complete;
-        if waits && self.definition_loop.is_complete(self.definitions_total) {
-            self.definitions_complete = true;
-            listener.on_definitions_complete(self.store.len);
+        let it = &self.definitions;
+        let waits = self.config.definitions != DefinitionLoop::Unused && !it.complete;
+        if waits && it.total != 0 && it.reports == it.total {
+            self.definitions_heard(listener);
         }
         listener.on_end_of_packet(packet);
+        self.report_recovery(listener);
+    }
+
+    /// Counts an instrument that the loop has named, once.
+    fn definition_report(&mut self, id: i32, total: u32, sent_ns: u64) {
+        let it = &mut self.definitions;
+        if sent_ns < it.since_ns {
+            return;
+        }
+        if it.total != total {
+            // Another set of instruments.
+            it.restart();
+            it.total = total;
+        }
+        let before = match self.store.table.get(id) {
+            Some(at) => std::mem::replace(&mut self.store.learned[at].mark, it.mark),
+            None => it.unlisted.mark(id, it.mark),
+        };
+        it.reports += u32::from(before != it.mark);
+        it.started_ns = it.started_ns.min(sent_ns);
+    }
+
+    /// Every instrument of the loop was named. One that was not, though it had been known before the loop began, is gone, and
+    /// the packet that said so was lost.
+    fn definitions_heard<L: Listener>(&mut self, listener: &mut L) {
+        self.definitions.complete = true;
+        if std::mem::take(&mut self.definitions.doubtful) {
+            let (mark, started_ns) = (self.definitions.mark, self.definitions.started_ns);
+            for at in 0..self.store.slots.len() {
+                let learned = self.store.learned[at];
+                let gone = self.store.slots[at].state != State::Free
+                    && self.store.instruments[at].defined
+                    && learned.mark != mark
+                    && learned.sent_ns < started_ns;
+                if gone {
+                    self.delete(at, listener);
+                }
+            }
+        }
+        listener.on_definitions_complete(self.store.len);
     }
 }

@@ -1,5 +1,6 @@
 //! What is known of an instrument: its definition, and its trading status.
 
+use crate::terms::Terms;
 use core::fmt;
 
 /// Text of at most `N` bytes, kept in place.
@@ -116,6 +117,8 @@ pub struct Instrument {
     pub display_factor: i64,
     /// Trading status as of the definition, a snapshot or the last status message.
     pub trading_status: TradingStatus,
+    /// What its kind has beside: legs, underlyings, strike, maturity, coupon.
+    pub terms: Terms,
 }
 
 impl Instrument {
@@ -138,6 +141,7 @@ impl Instrument {
             min_price_increment: 0,
             display_factor: 0,
             trading_status: TradingStatus::NULL,
+            terms: Terms::NONE,
         }
     }
 }

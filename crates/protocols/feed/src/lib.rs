@@ -52,6 +52,7 @@ mod snapshot;
 mod statistics;
 mod store;
 mod table;
+mod terms;
 mod warm;
 mod window;
 
@@ -71,4 +72,5 @@ pub use listener::{
 };
 pub use orders::{NULL_PRIORITY, ORDER_DEPTH, Order};
 pub use statistics::{Limits, Statistic, StatisticKind, Statistics};
+pub use terms::{Leg, List, MAX_LEGS, MAX_UNDERLYINGS, Terms, Underlying};
 pub use warm::{Gate, Warmer};

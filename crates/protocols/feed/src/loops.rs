@@ -2,7 +2,7 @@
 
 use crate::table::IdTable;
 
-/// The most packets of a loop that can be told apart; longer loops never count as heard in full.
+/// The most packets of a loop that can be told apart; copies of later ones are read again.
 const MAX_PACKETS: usize = 1 << 16;
 
 /// What a packet is to its loop.
@@ -31,34 +31,18 @@ pub(crate) struct LoopTracker {
     max_seq: u32,
     max_time_ns: u64,
     started_ns: u64,
-    packets: u32,
     strays: u32,
-    /// Messages that the loop counts, heard so far.
-    pub(crate) reports: u32,
-    /// Holes may be filled by the next round.
-    keep: bool,
 }
 
 impl LoopTracker {
-    pub(crate) fn new(keep: bool) -> Self {
+    pub(crate) fn new() -> Self {
         let seen = vec![0; MAX_PACKETS / 64].into();
-        LoopTracker {
-            seen,
-            max_seq: 0,
-            max_time_ns: 0,
-            started_ns: 0,
-            packets: 0,
-            strays: 0,
-            reports: 0,
-            keep,
-        }
+        LoopTracker { seen, max_seq: 0, max_time_ns: 0, started_ns: 0, strays: 0 }
     }
 
     /// Forgets what was heard.
     pub(crate) fn restart(&mut self) {
         self.seen.fill(0);
-        self.packets = 0;
-        self.reports = 0;
         self.max_seq = 0;
     }
 
@@ -79,11 +63,7 @@ impl LoopTracker {
         self.strays = 0;
         if self.max_seq != 0 && seq <= self.max_seq && sending_time_ns > self.max_time_ns {
             part = Part::NewLoop;
-            if self.keep {
-                self.max_seq = 0;
-            } else {
-                self.restart();
-            }
+            self.restart();
             self.started_ns = sending_time_ns;
         } else if self.max_seq == 0 {
             self.started_ns = sending_time_ns;
@@ -98,13 +78,7 @@ impl LoopTracker {
             return if part == Part::NewLoop { part } else { Part::Old };
         }
         *word |= bit;
-        self.packets += 1;
         part
-    }
-
-    /// Whether every packet from 1 to the highest was heard, and with them `total` reports.
-    pub(crate) fn is_complete(&self, total: u32) -> bool {
-        total != 0 && self.reports == total && self.packets == self.max_seq
     }
 }
 
@@ -137,42 +111,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_complete_when_nothing_is_missing() {
-        let mut tracker = LoopTracker::new(false);
+    fn a_round_is_told_from_the_next_and_copies_from_both() {
+        let mut tracker = LoopTracker::new();
         assert_eq!(tracker.packet(2, 200), Part::New);
-        tracker.reports += 1;
-        assert!(!tracker.is_complete(1));
         assert_eq!(tracker.packet(1, 300), Part::NewLoop);
-        tracker.reports += 1;
         assert_eq!(tracker.packet(1, 300), Part::Old);
         assert_eq!(tracker.packet(3, 320), Part::New);
         assert_eq!(tracker.packet(2, 310), Part::New, "reordered within the loop");
-        tracker.reports += 2;
-        assert!(tracker.is_complete(3) && !tracker.is_complete(4));
         assert_eq!(tracker.packet(3, 120), Part::Stray, "of the round before");
         assert_eq!(tracker.packet(9, u64::MAX), Part::Stray);
-        assert!(tracker.is_complete(3));
         assert_eq!(tracker.packet(u32::MAX, 330), Part::New);
-        assert!(!tracker.is_complete(3));
+        assert_eq!(tracker.packet(3, 320), Part::Old);
     }
 
     #[test]
     fn a_wrong_time_does_not_deafen_it() {
-        let mut tracker = LoopTracker::new(false);
+        let mut tracker = LoopTracker::new();
         tracker.packet(1, u64::MAX - 5);
         assert!((0..10_000).any(|i| tracker.packet(2, 100 + i) == Part::New));
-    }
-
-    #[test]
-    fn a_fast_join_fills_holes_from_the_next_round() {
-        let mut tracker = LoopTracker::new(true);
-        for (seq, time) in [(2, 20), (3, 30), (1, 40)] {
-            assert_ne!(tracker.packet(seq, time), Part::Old);
-            tracker.reports += 1;
-        }
-        // The highest number is of the running round only: the packets heard say that it is all there.
-        assert_eq!(tracker.packet(2, 50), Part::Old);
-        assert_eq!(tracker.packet(3, 60), Part::Old);
-        assert!(tracker.is_complete(3));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A packet before its turn is held, for a time and up to a count; then what is missing is declared lost. A number far ahead,
 //! or back with a later SendingTime (numbers start over each week), is believed when a second packet confirms it: one packet
-//! with a wrong number must not throw the channel off.
+//! with a wrong number must not throw the channel off. Within one numbering SendingTime never goes back as numbers go up; so
+//! what is still under way of the numbering before is told by its time, whatever its number.
 
 use crate::channel::Channel;
 use crate::counters::Reason;
@@ -28,7 +29,7 @@ impl Channel {
         packet: &PacketInfo<'_>,
         listener: &mut L,
     ) {
-        if packet.seq == self.expected && self.synced {
+        if packet.seq == self.expected && self.synced && packet.sending_time_ns >= self.numbered_ns {
             self.first_copy(now, packet);
             self.process(packet, listener);
             if self.window.count() > 0 {
@@ -57,6 +58,9 @@ impl Channel {
             self.join(now, packet, listener);
             return;
         }
+        if self.is_of_old_numbering(packet, self.numbered_ns, listener) {
+            return;
+        }
         self.gap_timeout(now, listener);
         if seq == self.expected {
             self.first_copy(now, packet);
@@ -66,9 +70,29 @@ impl Channel {
             self.behind(now, packet, listener);
         } else if seq - self.expected < self.window.len() {
             self.hold(now, packet, listener);
-        } else {
+        } else if !self.is_of_old_numbering(packet, self.last_time_ns, listener) {
             self.doubt(now, packet, false, listener);
         }
+    }
+
+    /// Whether a packet was sent before the numbering began that is in use; counts it then. Many in a row, and it is the time
+    /// in use that is wrong.
+    fn is_of_old_numbering<L: Listener>(
+        &mut self,
+        packet: &PacketInfo<'_>,
+        since_ns: u64,
+        listener: &mut L,
+    ) -> bool {
+        if packet.sending_time_ns >= since_ns {
+            return false;
+        }
+        self.strays = self.strays.saturating_add(1);
+        if self.strays > self.window.len() {
+            self.numbered_ns = 0;
+            return false;
+        }
+        self.drop(packet.line, Reason::OldNumbering, listener);
+        true
     }
 
     /// The first packet.
@@ -76,6 +100,9 @@ impl Channel {
         self.synced = true;
         self.expected = packet.seq;
         self.start_at(packet.seq);
+        if packet.seq > 1 {
+            self.doubt_definitions(packet.sending_time_ns);
+        }
         self.first_copy(now, packet);
         self.process(packet, listener);
     }
@@ -93,7 +120,6 @@ impl Channel {
 
     /// A packet whose number has had its turn: a copy, a late one, or the numbers have started over.
     fn behind<L: Listener>(&mut self, now: Instant, packet: &PacketInfo<'_>, listener: &mut L) {
-        // Within one numbering SendingTime never goes back as numbers go up.
         if packet.seq <= self.last_seq && packet.sending_time_ns > self.last_time_ns {
             self.doubt(now, packet, true, listener);
             return;
@@ -175,36 +201,45 @@ impl Channel {
         if now >= self.hold_deadline {
             self.declare_to_lowest(GapCause::Time, now, listener);
         }
-        if let Some((seq, count, at)) = self.ahead
-            && (now >= at || seq < self.expected)
+        if let Some(ahead) = self.ahead
+            && (now >= ahead.at || ahead.seq < self.expected)
         {
             self.ahead = None;
             // One snapshot may be wrong about its number; of several, the least counts.
-            if seq >= self.expected && count > 1 {
-                self.declare(seq, GapCause::Snapshot, now, listener);
+            if ahead.seq >= self.expected && ahead.count > 1 {
+                self.declare(ahead.seq, ahead.sent_ns, GapCause::Snapshot, now, listener);
             }
         }
     }
 
     fn declare_to_lowest<L: Listener>(&mut self, cause: GapCause, now: Instant, listener: &mut L) {
         match self.window.lowest() {
-            Some(lowest) if lowest > self.expected => self.declare(lowest - 1, cause, now, listener),
+            Some((lowest, sent_ns)) if lowest > self.expected => {
+                self.declare(lowest - 1, sent_ns, cause, now, listener);
+            }
             _ => self.drain(now, listener),
         }
     }
 
-    /// Declares the packets up to `last` lost.
-    fn declare<L: Listener>(&mut self, last: u32, cause: GapCause, now: Instant, listener: &mut L) {
+    /// Declares the packets up to `last` lost; they were sent at `until_ns` at the latest.
+    fn declare<L: Listener>(
+        &mut self,
+        last: u32,
+        until_ns: u64,
+        cause: GapCause,
+        now: Instant,
+        listener: &mut L,
+    ) {
         // Packets held within what is declared come first.
-        while let Some(lowest) = self.window.lowest().filter(|&lowest| lowest <= last) {
-            self.lost(lowest - 1, cause, listener);
+        while let Some((lowest, sent_ns)) = self.window.lowest().filter(|&(lowest, _)| lowest <= last) {
+            self.lost(lowest - 1, sent_ns, cause, listener);
             self.drain(now, listener);
         }
-        self.lost(last, cause, listener);
+        self.lost(last, until_ns, cause, listener);
         self.drain(now, listener);
     }
 
-    fn lost<L: Listener>(&mut self, last: u32, cause: GapCause, listener: &mut L) {
+    fn lost<L: Listener>(&mut self, last: u32, until_ns: u64, cause: GapCause, listener: &mut L) {
         if last < self.expected {
             return;
         }
@@ -213,6 +248,7 @@ impl Channel {
         self.store.counters.lost_packets += u64::from(last - first) + 1;
         let cut_instruments = self.store.gap(last);
         self.expected = last.wrapping_add(1);
+        self.doubt_definitions(until_ns);
         listener.on_gap(&Gap { first, last, cause, cut_instruments });
         self.report_recovery(listener);
     }
@@ -247,7 +283,7 @@ impl Channel {
         if back {
             self.restart(first, time.min(held.sending_time_ns), listener);
         } else if first > self.expected {
-            self.declare(first - 1, GapCause::Jump, now, listener);
+            self.declare(first - 1, time.min(held.sending_time_ns), GapCause::Jump, now, listener);
         }
         if held.seq >= self.expected {
             self.window.insert_spare(held);
@@ -270,12 +306,17 @@ impl Channel {
         self.last_seq = 0;
         self.last_time_ns = 0;
         self.reset_time_ns = time_ns;
+        self.numbered_ns = time_ns;
+        self.strays = 0;
         self.store.counters.resets += 1;
         self.store.abandon_event();
         self.store.forget_all(None, listener);
         (self.store.seq, self.store.lost_seq, self.store.reset_seq, self.store.snap_max) = (0, 0, 0, 0);
+        self.store.deleted_seq = 0;
         self.start_at(first);
         self.snapshots_restart();
+        // A week begins with instruments of its own.
+        self.doubt_definitions(time_ns);
         listener.on_reset(Reset::Sequence);
     }
 }

@@ -50,6 +50,19 @@ pub(crate) struct Chunks {
     next: u32,
 }
 
+/// Packets that a snapshot knows of and that have not come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// Up to which.
+    pub(crate) seq: u32,
+    /// How many snapshots say so.
+    pub(crate) count: u32,
+    /// Until when they are waited for.
+    pub(crate) at: Instant,
+    /// SendingTime of the first of those snapshots.
+    pub(crate) sent_ns: u64,
+}
+
 macro_rules! head {
     ($view:expr) => {
         Head {
@@ -129,6 +142,7 @@ impl Channel {
             Part::New | Part::Stray => {}
         }
         listener.on_packet(packet);
+        let when = (now, packet.sending_time_ns);
         for message in self.messages(packet) {
             listener.on_message(packet, &message);
             self.store.counters.messages += 1;
@@ -141,7 +155,7 @@ impl Channel {
                             let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
                             entry!(e, e.settl_price_type().0, e.trading_reference_date_raw(), level)
                         });
-                        self.snapshot(now, head!(view), entries, listener)
+                        self.snapshot(when, head!(view), entries, listener)
                     }
                     69 => {
                         let view = SnapshotFullRefreshLongQty69::decode(&message)?;
@@ -149,7 +163,7 @@ impl Channel {
                             .md_entries()
                             .iter()
                             .map(|e| entry!(e, 128, u16::MAX, e.md_price_level_raw()));
-                        self.snapshot(now, head!(view), entries, listener)
+                        self.snapshot(when, head!(view), entries, listener)
                     }
                     38 => {
                         let view = SnapshotFullRefresh38::decode(&message)?;
@@ -157,7 +171,7 @@ impl Channel {
                             let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
                             entry!(e, e.settl_price_type().0, e.trading_reference_date_raw(), level)
                         });
-                        self.snapshot(now, head!(view), entries, listener)
+                        self.snapshot(when, head!(view), entries, listener)
                     }
                     53 => {
                         orders!(self, packet, SnapshotFullRefreshOrderBook53::decode(&message)?, listener);
@@ -235,7 +249,7 @@ impl Channel {
     }
 
     /// Whether a snapshot's number of packets is to be believed; notes those that know of packets we have not seen.
-    fn believes(&mut self, now: Instant, last_seq: u32) -> bool {
+    fn believes(&mut self, now: Instant, sent_ns: u64, last_seq: u32) -> bool {
         if !self.synced || last_seq < self.expected {
             return true;
         }
@@ -244,20 +258,26 @@ impl Channel {
             return false;
         }
         self.ahead = Some(match self.ahead {
-            Some((seq, count, at)) if last_seq >= seq && seq >= self.expected => (seq, count + 1, at),
-            _ => (last_seq, 1, now + self.config.gap_wait),
+            Some(ahead) if last_seq >= ahead.seq && ahead.seq >= self.expected => {
+                Ahead { count: ahead.count + 1, ..ahead }
+            }
+            _ => Ahead { seq: last_seq, count: 1, at: now + self.config.gap_wait, sent_ns },
         });
         true
     }
 
     fn snapshot<L: Listener>(
         &mut self,
-        now: Instant,
+        (now, sent_ns): (Instant, u64),
         head: Head,
         entries: impl Iterator<Item = Entry>,
         listener: &mut L,
     ) -> Head {
-        if !self.believes(now, head.last_seq) {
+        if !self.believes(now, sent_ns, head.last_seq) {
+            return head;
+        }
+        if self.is_of_deleted(head.security_id, head.last_seq) {
+            self.store.counters.drop(Reason::OldSnapshot);
             return head;
         }
         let Some(at) = self.store.find(head.security_id) else { return head };
@@ -271,6 +291,11 @@ impl Channel {
             SnapshotUse::Replace => self.replace(at, &head, entries, listener),
         }
         head
+    }
+
+    /// Whether a snapshot may be of an instrument that has been deleted since: it must not bring it back.
+    fn is_of_deleted(&self, id: i32, last_seq: u32) -> bool {
+        last_seq < self.store.deleted_seq && self.store.table.get(id).is_none()
     }
 
     fn replace<L: Listener>(
@@ -350,6 +375,9 @@ impl Channel {
         listener: &mut L,
     ) {
         if !self.store.keep_orders || (self.synced && last_seq.saturating_sub(self.expected) >= MAX_AHEAD) {
+            return;
+        }
+        if self.is_of_deleted(id, last_seq) {
             return;
         }
         let Some(at) = self.store.find(id) else { return };

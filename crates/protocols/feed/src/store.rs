@@ -69,6 +69,15 @@ pub(crate) struct Slot {
     pub(crate) natural: bool,
 }
 
+/// What has been said of an instrument's definition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Learned {
+    /// SendingTime of the packet that had it last.
+    pub(crate) sent_ns: u64,
+    /// Round of the definition loop that named it last.
+    pub(crate) mark: u16,
+}
+
 impl Slot {
     const fn new(security_id: i32) -> Self {
         Slot {
@@ -106,6 +115,8 @@ pub(crate) struct Store {
     /// Empty when books by order are not kept.
     pub(crate) orders: Vec<OrderBook>,
     pub(crate) statistics: Vec<Statistics>,
+    /// What the definition loop and the incremental feed have said of each, and when.
+    pub(crate) learned: Vec<Learned>,
     pub(crate) table: IdTable,
     pub(crate) pool: Pool,
     /// Instruments of the open event.
@@ -119,6 +130,8 @@ pub(crate) struct Store {
     pub(crate) lost_seq: u32,
     /// Snapshots made before this packet are void.
     pub(crate) reset_seq: u32,
+    /// The last packet that deleted an instrument.
+    pub(crate) deleted_seq: u32,
     /// The incremental packet being processed, or the last one that was.
     pub(crate) seq: u32,
     /// Highest LastMsgSeqNumProcessed that was applied.
@@ -146,6 +159,7 @@ impl Store {
             implied: Vec::with_capacity(n),
             orders: Vec::with_capacity(if config.orders { n } else { 0 }),
             statistics: Vec::with_capacity(n),
+            learned: Vec::with_capacity(n),
             table: IdTable::new(n),
             pool: Pool::new(config.pending_entries),
             touched: Vec::with_capacity(n),
@@ -155,6 +169,7 @@ impl Store {
             settled: 0,
             lost_seq: 0,
             reset_seq: 0,
+            deleted_seq: 0,
             seq: 0,
             snap_max: 0,
             whole: false,
@@ -193,10 +208,12 @@ impl Store {
             let at = at as usize;
             self.slots[at] = slot;
             self.instruments[at] = instrument;
+            self.learned[at] = Learned::default();
             at
         } else if self.slots.len() < self.capacity {
             self.slots.push(slot);
             self.instruments.push(instrument);
+            self.learned.push(Learned::default());
             self.slots.len() - 1
         } else {
             return None;
@@ -211,6 +228,33 @@ impl Store {
         self.len += 1;
         self.settled += usize::from(self.is_settled(at));
         Some(at)
+    }
+
+    /// The incremental feed has added an instrument: nothing happened to it before this packet. One that was known may be
+    /// another by the same id, whose predecessor's end was lost.
+    pub(crate) fn begin(&mut self, at: usize, is_new: bool) {
+        let slot = &self.slots[at];
+        let ahead = slot.state == State::Valid && slot.snap_seq >= self.seq;
+        let was = self.is_settled(at);
+        if ahead || was {
+            return;
+        }
+        self.drop_chains(at);
+        self.direct[at].clear();
+        self.implied[at].clear();
+        self.statistics[at].clear();
+        if let Some(orders) = self.orders.get_mut(at) {
+            orders.clear();
+        }
+        let seq = self.seq.max(self.lost_seq);
+        let slot = &mut self.slots[at];
+        slot.state = if is_new { State::Valid } else { State::Unseen };
+        (slot.last_rpt, slot.book_rpt, slot.snap_seq) = (0, 0, 0);
+        slot.confirmed = if is_new { seq } else { 0 };
+        (slot.natural, slot.book_changed) = (false, false);
+        (slot.orders_seen, slot.orders_lost) = (false, false);
+        (slot.orders_confirmed, slot.orders_touched) = (0, 0);
+        self.resettle(at, was);
     }
 
     /// Takes an instrument out.

@@ -76,9 +76,9 @@ impl Window {
         Some((held, place * self.stride))
     }
 
-    /// The lowest number held.
-    pub(crate) fn lowest(&self) -> Option<u32> {
-        self.held.iter().flatten().map(|held| held.seq).min()
+    /// The lowest number held, and when that packet was sent.
+    pub(crate) fn lowest(&self) -> Option<(u32, u64)> {
+        self.held.iter().flatten().map(|held| (held.seq, held.sending_time_ns)).min()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -121,7 +121,7 @@ mod tests {
         window.insert(held(6, 2), b"66");
         window.insert(held(5, 3), b"555");
         window.set_spare(b"sp");
-        assert_eq!((window.count(), window.lowest()), (2, Some(5)));
+        assert_eq!((window.count(), window.lowest()), (2, Some((5, 0))));
         assert!(window.contains(6) && !window.contains(2));
         let (five, at) = window.take(5).unwrap();
         assert_eq!(&window.bytes[at..at + five.len], b"555");

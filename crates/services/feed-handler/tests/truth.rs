@@ -4,10 +4,11 @@ mod common;
 
 use barewire_base::{Duration, Instant, Prng};
 use barewire_engine::{IdleStrategy, now};
-use barewire_feed::{BookView, Gap, Listener, RecoveryInfo, Trade};
+use barewire_feed::{BookView, DefinitionAction, DefinitionLoop, Gap, Listener, RecoveryInfo, Reset, Trade};
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, levels};
 use barewire_feed_handler::{
-    Consumer, CsvExport, FeedChannel, FeedHandler, Input, LineId, Packet, Recovery, Replay, SocketOptions,
+    Consumer, CsvExport, FeedChannel, FeedHandler, FeedType, Input, LineId, Packet, Recovery, Replay,
+    SocketOptions,
 };
 use barewire_frame::Stamp;
 use barewire_port::Speed;
@@ -22,6 +23,8 @@ struct Watch {
     gaps: u64,
     recoveries: u64,
     trades: u64,
+    weeks: u64,
+    deleted: u64,
 }
 
 impl Listener for Watch {
@@ -36,6 +39,12 @@ impl Listener for Watch {
     fn on_gap(&mut self, _: &Gap) {
         self.gaps += 1;
     }
+    fn on_reset(&mut self, reset: Reset) {
+        self.weeks += u64::from(reset == Reset::Sequence);
+    }
+    fn on_definition(&mut self, _: &barewire_feed::Instrument, action: DefinitionAction) {
+        self.deleted += u64::from(action == DefinitionAction::Delete);
+    }
     fn on_recovery_end(&mut self, _: &RecoveryInfo) {
         self.recoveries += 1;
     }
@@ -44,13 +53,35 @@ impl Listener for Watch {
 /// How long the loops go on after the market's end: whatever was lost last is made good.
 const AFTER: Duration = Duration::from_millis(600);
 
-/// Runs an emulation through a channel, from `join` on; what the handler has seen.
-fn run(config: &EmulatorConfig, recovery: Recovery, join: Duration) -> (Emulator, FeedChannel<Watch>) {
+/// How an emulation is listened to.
+struct Ear {
+    recovery: Recovery,
+    /// Nothing is heard before.
+    join: Duration,
+    /// Whether the definition loop is heard.
+    definitions: bool,
+}
+
+impl Default for Ear {
+    fn default() -> Ear {
+        Ear { recovery: Recovery::Snapshot, join: Duration::ZERO, definitions: true }
+    }
+}
+
+/// Runs an emulation through a channel; what the handler has seen. What `lost` says is lost on its way, after all else.
+fn run(
+    config: &EmulatorConfig,
+    ear: &Ear,
+    lost: &mut dyn FnMut(Instant, FeedType, u32) -> bool,
+) -> (Emulator, FeedChannel<Watch>) {
     let start = Instant::from_nanos(1_000_000_000);
+    let join = ear.join;
     let mut emulator = Emulator::new(config.clone(), start).unwrap();
     let mut plan = channel(config);
-    plan.recovery = recovery;
+    plan.recovery = ear.recovery;
+    plan.definitions = ear.definitions;
     plan.lost_packet_wait = Duration::from_millis(4);
+    plan.instruments_max = 256;
     let mut channel = FeedChannel::new(&plan, 2048, start + join, Watch::default()).unwrap();
     let end = start + config.active + AFTER;
     let mut time = start;
@@ -59,7 +90,8 @@ fn run(config: &EmulatorConfig, recovery: Recovery, join: Duration) -> (Emulator
             while let Some(due) = channel.next_deadline().filter(|due| *due <= packet.at) {
                 channel.on_timeout(due);
             }
-            if packet.at >= start + join {
+            let seq = u32::from_le_bytes(packet.payload[..4].try_into().unwrap());
+            if packet.at >= start + join && !lost(packet.at, packet.feed, seq) {
                 let line = LineId { channel: 0, feed: packet.feed, side: packet.side };
                 let stamp = Stamp::engine(packet.at);
                 channel.on_packet(packet.at, &Packet { line, stamp, payload: packet.payload, frame: None });
@@ -73,10 +105,16 @@ fn run(config: &EmulatorConfig, recovery: Recovery, join: Duration) -> (Emulator
 
 /// What is wrong, if anything.
 fn check(emulator: &Emulator, channel: &FeedChannel<Watch>) -> Vec<String> {
-    let differences = emulator.truth().compare(channel.core(), true);
+    let truth = emulator.truth();
+    let differences = truth.compare(channel.core(), true);
     let mut wrong: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    if channel.core().is_recovering() {
+    // Of a channel on which nothing has happened at all there is no snapshot, and nothing to be learned.
+    if channel.core().is_recovering() && truth.books.iter().any(|book| book.rpt_seq > 0) {
         wrong.push(format!("still recovering: {:?}", channel.core().recovery_info()));
+    }
+    if channel.core().config().definitions != DefinitionLoop::Unused && !channel.core().definitions_complete()
+    {
+        wrong.push("definitions are not complete".into());
     }
     for (id, bids, offers) in &channel.listener().shown {
         if !emulator.ever_was(*id, bids, offers) {
@@ -97,44 +135,122 @@ fn faults(loss: f64, prng: &mut Prng) -> LineFaults {
     }
 }
 
+/// The emulation of a seed, and how it is listened to: every mixture of losses, resets in the middle of recovery, weeks,
+/// definitions that change, quiet and busy markets, and late joins.
+fn case(seed: u64) -> (EmulatorConfig, Ear) {
+    let mut prng = Prng::new(seed);
+    let loss = [0.001, 0.01, 0.1][seed as usize % 3];
+    let times = |prng: &mut Prng, most: u64| {
+        (0..prng.below(most + 1)).map(|_| Duration::from_micros(prng.below(300_000))).collect()
+    };
+    // Some channels are so quiet that many instruments are never heard of, and now and then none.
+    let quiet = seed % 11 == 3;
+    let config = EmulatorConfig {
+        faults_a: faults(loss, &mut prng),
+        faults_b: faults(loss, &mut prng),
+        conflation: Duration::from_millis([0, 2, 10, 50][seed as usize % 4]),
+        prefill: seed % 2 == 0,
+        events_per_s: if quiet { prng.below(60) as u32 } else { 3_000 },
+        chunk_entries: 1 + prng.below(20) as usize,
+        resets: times(&mut prng, 2),
+        weekly_resets: if seed % 3 == 1 || seed % 7 == 2 { times(&mut prng, 2) } else { vec![] },
+        weekend: Duration::from_micros(500 + prng.below(20_000)),
+        definition_changes_per_s: [0, 20, 200][prng.below(3) as usize],
+        history: true,
+        ..emulation(seed)
+    };
+    let ear = Ear {
+        join: if seed % 5 == 0 { Duration::ZERO } else { Duration::from_micros(prng.below(200_000)) },
+        // Natural refresh beside the snapshots may be first, and must not be wrong.
+        recovery: if seed % 7 == 0 { Recovery::Either } else { Recovery::Snapshot },
+        definitions: seed % 4 != 1,
+    };
+    (config, ear)
+}
+
 #[test]
 fn books_are_the_truth_whatever_is_lost() {
     // As many as a long run asks for.
-    let seeds = std::env::var("BAREWIRE_FEED_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-    let (mut gaps, mut failed) = (0, Vec::new());
+    let seeds = std::env::var("BAREWIRE_FEED_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
+    let (mut gaps, mut weeks, mut deleted, mut shown, mut failed) = (0, 0, 0, 0, Vec::new());
     for seed in 1..=seeds {
-        let mut prng = Prng::new(seed);
-        let loss = [0.001, 0.01, 0.1][seed as usize % 3];
-        let config = EmulatorConfig {
-            faults_a: faults(loss, &mut prng),
-            faults_b: faults(loss, &mut prng),
-            conflation: Duration::from_millis([0, 2, 10, 50][seed as usize % 4]),
-            prefill: seed % 2 == 0,
-            chunk_entries: 1 + prng.below(20) as usize,
-            resets: (0..prng.below(3)).map(|_| Duration::from_micros(prng.below(300_000))).collect(),
-            history: true,
-            ..emulation(seed)
-        };
-        let join = if seed % 5 == 0 { Duration::ZERO } else { Duration::from_micros(prng.below(200_000)) };
-        // Natural refresh beside the snapshots may be first, and must not be wrong.
-        let recovery = if seed % 7 == 0 { Recovery::Either } else { Recovery::Snapshot };
-        let (emulator, channel) = run(&config, recovery, join);
+        let (config, ear) = case(seed);
+        let (emulator, channel) = run(&config, &ear, &mut |_, _, _| false);
         let wrong = check(&emulator, &channel);
         if let Some(first) = wrong.first() {
             eprintln!("seed {seed}: {} things, the first: {first}", wrong.len());
             failed.push(seed);
         }
-        gaps += channel.listener().gaps;
-        assert!(channel.listener().shown.len() > 20, "seed {seed}");
+        let watch = channel.listener();
+        gaps += watch.gaps;
+        weeks += watch.weeks;
+        deleted += watch.deleted;
+        shown += watch.shown.len() as u64;
     }
     assert!(failed.is_empty(), "seeds {failed:?} of 1 to {seeds}");
-    assert!(gaps > 20, "{gaps} gaps: the lines lose too little");
+    eprintln!(
+        "{seeds} seeds: {shown} books shown, {gaps} gaps, {weeks} weeks begun, {deleted} instruments deleted"
+    );
+    assert!(gaps > seeds / 3 && weeks > seeds / 5 && deleted > seeds && shown > seeds * 50);
+}
+
+#[test]
+fn a_week_is_recognised_whatever_of_its_beginning_is_lost() {
+    for count in (0..12).chain([20, 40]) {
+        for seed in 1..=8 {
+            let week = Duration::from_millis(100);
+            let config = EmulatorConfig {
+                weekly_resets: vec![week],
+                weekend: Duration::from_millis(1),
+                conflation: Duration::from_millis([0, 2][seed as usize % 2]),
+                prefill: seed % 3 != 0,
+                definition_changes_per_s: 50,
+                history: true,
+                faults_a: LineFaults { delay: Duration::from_millis(seed % 4), ..LineFaults::default() },
+                ..emulation(seed)
+            };
+            let begins = Instant::from_nanos(1_000_000_000) + week + config.weekend;
+            let mut lost = |at: Instant, feed, seq: u32| {
+                feed == FeedType::Incremental && at >= begins && seq <= count && at < begins + week
+            };
+            let (emulator, channel) = run(&config, &Ear::default(), &mut lost);
+            let wrong = check(&emulator, &channel);
+            assert!(wrong.is_empty(), "seed {seed}, {count} lost: {wrong:?}");
+            assert_eq!(channel.listener().weeks, 1, "seed {seed}, {count} lost");
+        }
+    }
+}
+
+#[test]
+fn a_channel_on_which_nothing_happens_has_no_wrong_book() {
+    for seed in 1..=20 {
+        let loss = LineFaults { loss: 0.2, ..LineFaults::default() };
+        let config = EmulatorConfig {
+            prefill: false,
+            events_per_s: 0,
+            definition_changes_per_s: 40 * (seed as u32 % 2),
+            weekly_resets: vec![Duration::from_millis(100)],
+            history: true,
+            faults_a: loss,
+            faults_b: loss,
+            ..emulation(seed)
+        };
+        let join = Duration::from_millis(10 * (seed % 7));
+        let (emulator, channel) = run(&config, &Ear { join, ..Ear::default() }, &mut |_, _, _| false);
+        let wrong = check(&emulator, &channel);
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
+        if seed % 2 == 0 {
+            assert_eq!(emulator.counts().snapshot_packets, 0, "seed {seed}: nothing to tell");
+            assert!(channel.core().books().all(|book| book.bids().is_empty() && book.offers().is_empty()));
+            assert_eq!(channel.core().books().count(), 20, "seed {seed}: known by their definitions");
+        }
+    }
 }
 
 #[test]
 fn a_perfect_line_needs_no_recovery_after_the_first() {
     let config = EmulatorConfig { history: true, ..emulation(3) };
-    let (emulator, channel) = run(&config, Recovery::Snapshot, Duration::ZERO);
+    let (emulator, channel) = run(&config, &Ear::default(), &mut |_, _, _| false);
     assert_eq!(check(&emulator, &channel), Vec::<String>::new());
     let counters = channel.core().counters();
     assert_eq!((counters.gaps, counters.lost_packets, channel.listener().recoveries), (0, 0, 1));

@@ -1,6 +1,7 @@
 //! A handler's books beside the truth.
 
 use super::book::Level;
+use super::definition::TruthDefinition;
 use super::truth::{TopOrder, Truth, TruthBook};
 use barewire_feed::{BookSide, BookView, Channel, NULL_I32, StatisticKind};
 use std::fmt;
@@ -46,14 +47,27 @@ fn top(orders: &[barewire_feed::Order]) -> Vec<TopOrder> {
 }
 
 impl Truth {
-    /// Everything in which the channel's books and statistics differ from the truth. An instrument that nothing has happened
-    /// to may be unknown. `statistics`: compare these too (volume, open, high, low, settlement).
+    /// Everything in which the channel's books and statistics differ from the truth, and its definitions where it has heard
+    /// their loop in full. Where it has not, an instrument that nothing has happened to may be unknown, and one that is deleted
+    /// may still have books, if these are empty. `statistics`: compare these too (volume, open, high, low, settlement).
     pub fn compare(&self, channel: &Channel, statistics: bool) -> Vec<Difference> {
         let mut found = Vec::new();
+        let defined = channel.definitions_complete();
         for truth in &self.books {
             match channel.book(truth.security_id) {
-                Some(book) => compare(truth, &book, channel, statistics, &mut found),
-                None if truth.rpt_seq == 0 => {}
+                Some(book) if truth.deleted && defined => found.push(Difference {
+                    security_id: truth.security_id,
+                    what: "instrument",
+                    ours: book.instrument.symbol.to_string(),
+                    truth: "deleted".into(),
+                }),
+                Some(book) => {
+                    compare(truth, &book, channel, statistics && !truth.deleted, &mut found);
+                    if defined {
+                        compare_definition(truth, book.instrument, &mut found);
+                    }
+                }
+                None if truth.deleted || truth.rpt_seq == 0 && !defined => {}
                 None => found.push(Difference {
                     security_id: truth.security_id,
                     what: "instrument",
@@ -63,6 +77,25 @@ impl Truth {
             }
         }
         found
+    }
+}
+
+fn compare_definition(
+    truth: &TruthBook,
+    instrument: &barewire_feed::Instrument,
+    found: &mut Vec<Difference>,
+) {
+    let ours = (
+        instrument.symbol.as_str(),
+        instrument.group.as_str(),
+        instrument.asset.as_str(),
+        &TruthDefinition::known(instrument),
+    );
+    let must = (truth.symbol.as_str(), truth.group.as_str(), truth.asset.as_str(), &truth.definition);
+    if ours != must {
+        let (ours, truth_is) = (format!("{ours:?}"), format!("{must:?}"));
+        let security_id = truth.security_id;
+        found.push(Difference { security_id, what: "definition", ours, truth: truth_is });
     }
 }
 

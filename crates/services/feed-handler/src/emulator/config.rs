@@ -39,6 +39,13 @@ pub struct EmulatorConfig {
     pub long_quantity_share: f64,
     /// Share of the instruments whose top orders are published (MBOLD, templates 53 and 59).
     pub top_orders_share: f64,
+    /// Share of the instruments that are options (template 55), each on a future. Those of long quantities are FX before all
+    /// else, and what is none of these is a future (template 54).
+    pub option_share: f64,
+    /// Share of the instruments that are spreads (template 56), of two futures or more.
+    pub spread_share: f64,
+    /// Share of the instruments that are fixed income (template 57).
+    pub fixed_income_share: f64,
     /// Share of the instruments that have implied books.
     pub implied_share: f64,
     /// Books are full when the emulation begins, as they would be in the middle of a day; else it begins like a week, with
@@ -60,6 +67,12 @@ pub struct EmulatorConfig {
     pub snapshot_gap: Duration,
     /// Times after the start at which the channel is reset.
     pub resets: Vec<Duration>,
+    /// Times after the start at which a week ends. Those whose next week would begin after the market's end are left out.
+    pub weekly_resets: Vec<Duration>,
+    /// From the end of a week to the beginning of the next, when MsgSeqNum and RptSeq begin at 1 and books are empty.
+    pub weekend: Duration,
+    /// Instruments added, modified and deleted on the incremental feed a second, on average.
+    pub definition_changes_per_s: u32,
     /// Largest UDP payload.
     pub packet_bytes_max: usize,
     /// Entries of one message of template 53; fewer than 20 cut it into chunks.
@@ -84,6 +97,9 @@ impl Default for EmulatorConfig {
             depth: 10,
             long_quantity_share: 0.25,
             top_orders_share: 0.5,
+            option_share: 0.1,
+            spread_share: 0.1,
+            fixed_income_share: 0.1,
             implied_share: 0.25,
             prefill: true,
             events_per_s: 1000,
@@ -94,6 +110,9 @@ impl Default for EmulatorConfig {
             definition_gap: Duration::from_millis(5),
             snapshot_gap: Duration::from_millis(5),
             resets: Vec::new(),
+            weekly_resets: Vec::new(),
+            weekend: Duration::from_millis(100),
+            definition_changes_per_s: 0,
             packet_bytes_max: 1400,
             chunk_entries: 20,
             // 2026-01-05 00:00 UTC, a Monday.
@@ -159,7 +178,18 @@ impl EmulatorConfig {
         if self.events_per_s > 10_000_000 {
             return bad("events_per_s", &self.events_per_s, "up to 10000000");
         }
+        if self.definition_changes_per_s > 1_000_000 {
+            return bad("definition_changes_per_s", &self.definition_changes_per_s, "up to 1000000");
+        }
+        if self.option_share + self.spread_share + self.fixed_income_share > 1.0 {
+            return bad(
+                "option_share + spread_share + fixed_income_share",
+                &(self.option_share + self.spread_share + self.fixed_income_share),
+                "up to 1",
+            );
+        }
         for (key, gap) in [
+            ("weekend_ns", self.weekend),
             ("heartbeat_ns", self.heartbeat),
             ("definition_gap_ns", self.definition_gap),
             ("snapshot_gap_ns", self.snapshot_gap),
@@ -172,6 +202,9 @@ impl EmulatorConfig {
             ("long_quantity_share", self.long_quantity_share),
             ("top_orders_share", self.top_orders_share),
             ("implied_share", self.implied_share),
+            ("option_share", self.option_share),
+            ("spread_share", self.spread_share),
+            ("fixed_income_share", self.fixed_income_share),
             ("faults_a.loss", self.faults_a.loss),
             ("faults_a.duplicate", self.faults_a.duplicate),
             ("faults_a.reorder", self.faults_a.reorder),
@@ -195,7 +228,13 @@ mod tests {
     fn bounds_are_checked_by_name() {
         let good = EmulatorConfig::default();
         assert_eq!(good.check(), Ok(()));
-        let broken: [(EmulatorConfig, &str); 8] = [
+        let broken: [(EmulatorConfig, &str); 11] = [
+            (EmulatorConfig { weekend: Duration::ZERO, ..good.clone() }, "weekend_ns = 0"),
+            (EmulatorConfig { option_share: -0.1, ..good.clone() }, "option_share = -0.1"),
+            (
+                EmulatorConfig { option_share: 0.9, spread_share: 0.2, ..good.clone() },
+                "fixed_income_share = 1.2",
+            ),
             (EmulatorConfig { instruments: 0, ..good.clone() }, "instruments = 0"),
             (EmulatorConfig { instruments: 10_001, ..good.clone() }, "instruments = 10001"),
             (EmulatorConfig { first_security_id: i32::MAX - 5, ..good.clone() }, "first_security_id"),

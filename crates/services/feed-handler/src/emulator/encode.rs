@@ -61,17 +61,62 @@ pub(crate) struct StatEntry {
 /// What follows together at one time, in the order in which it is sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Planned {
-    Trades { long: bool, entries: Vec<TradeEntry> },
-    Volume { long: bool, entries: Vec<(i32, u32, u64)> },
-    TopOrders { security_id: i32, top: [Vec<Order>; 2] },
-    Book { long: bool, implied: bool, entries: Vec<BookEntry> },
-    Statistics { long: bool, entries: Vec<StatEntry> },
-    Settlement { security_id: i32, rpt_seq: u32, price_e9: i64 },
-    Limits { security_id: i32, rpt_seq: u32, high_e9: i64, low_e9: i64, variation_e9: i64 },
-    Status { security_id: Option<i32>, group: String, asset: String, status: SecurityTradingStatus },
-    Workup { security_id: i32, price_e9: Option<i64>, link: u32 },
-    QuoteRequest { security_id: i32, symbol: String, number: u32 },
-    Reset { channel_id: u16 },
+    Trades {
+        long: bool,
+        entries: Vec<TradeEntry>,
+    },
+    Volume {
+        long: bool,
+        entries: Vec<(i32, u32, u64)>,
+    },
+    TopOrders {
+        security_id: i32,
+        top: [Vec<Order>; 2],
+    },
+    Book {
+        long: bool,
+        implied: bool,
+        entries: Vec<BookEntry>,
+    },
+    Statistics {
+        long: bool,
+        entries: Vec<StatEntry>,
+    },
+    Settlement {
+        security_id: i32,
+        rpt_seq: u32,
+        price_e9: i64,
+    },
+    Limits {
+        security_id: i32,
+        rpt_seq: u32,
+        high_e9: i64,
+        low_e9: i64,
+        variation_e9: i64,
+    },
+    Status {
+        security_id: Option<i32>,
+        group: String,
+        asset: String,
+        status: SecurityTradingStatus,
+    },
+    Workup {
+        security_id: i32,
+        price_e9: Option<i64>,
+        link: u32,
+    },
+    QuoteRequest {
+        security_id: i32,
+        symbol: String,
+        number: u32,
+    },
+    Reset {
+        channel_id: u16,
+    },
+    /// Encoded already.
+    Definition {
+        message: Vec<u8>,
+    },
 }
 
 impl Planned {
@@ -318,6 +363,12 @@ pub(crate) fn encode(
                 .order_qty(10)
                 .quote_type(1);
             message.finish()
+        }
+        Planned::Definition { message } => {
+            let (needed, room) = (message.len(), buf.len());
+            let place = buf.get_mut(..needed).ok_or(EncodeError::Full { needed, room })?;
+            place.copy_from_slice(message);
+            Ok(message.len())
         }
         Planned::Reset { channel_id } => {
             let mut message = begin!(ChannelReset4Encoder);

@@ -1,17 +1,12 @@
-//! The messages of the loops: snapshots and instrument definitions.
+//! The messages of the snapshot loop.
 
 use super::encode::{MESSAGE_MAX, interleaved, side_type};
 use super::market::{BID, Instrument, OFFER};
-use barewire_sbe::mdp3::md_instrument_definition_future54::MdInstrumentDefinitionFuture54Encoder;
-use barewire_sbe::mdp3::md_instrument_definition_fx63::MdInstrumentDefinitionFx63Encoder;
 use barewire_sbe::mdp3::snapshot_full_refresh_long_qty69::SnapshotFullRefreshLongQty69Encoder;
 use barewire_sbe::mdp3::snapshot_full_refresh_order_book53::SnapshotFullRefreshOrderBook53Encoder;
 use barewire_sbe::mdp3::snapshot_full_refresh52::SnapshotFullRefresh52Encoder;
-use barewire_sbe::mdp3::{
-    InstAttribValue, MatchEventIndicator, MdEntryType, MdEntryTypeBook, OpenCloseSettlFlag,
-    SecurityUpdateAction,
-};
-use barewire_sbe::{EncodeError, MonthYear, Price9};
+use barewire_sbe::mdp3::{MdEntryType, MdEntryTypeBook, OpenCloseSettlFlag};
+use barewire_sbe::{EncodeError, Price9};
 
 fn int(quantity: u64) -> i32 {
     quantity.min(i32::MAX as u64 - 1) as i32
@@ -130,62 +125,4 @@ pub(crate) fn top_orders(
         out.push(buf);
     }
     Ok(())
-}
-
-/// Template 54, or 63 of long quantities.
-pub(crate) fn definition(
-    instrument: &Instrument,
-    channel_id: u16,
-    depth: u8,
-    reports: u32,
-    time_ns: u64,
-) -> Result<Vec<u8>, EncodeError> {
-    let mut buf = vec![0xa5; MESSAGE_MAX];
-    macro_rules! definition {
-        ($encoder:ident, $kind:literal, $cfi:literal) => {{
-            let mut message = $encoder::new(&mut buf)?;
-            message
-                .match_event_indicator(MatchEventIndicator::END_OF_EVENT)
-                .tot_num_reports(reports)
-                .security_update_action(SecurityUpdateAction::ADD)
-                .last_update_time(time_ns)
-                .md_security_trading_status(instrument.status)
-                .appl_id(channel_id as i16)
-                .market_segment_id(1)
-                .underlying_product(2)
-                .security_exchange("XBWX")
-                .security_group(&instrument.group)
-                .asset(&instrument.asset)
-                .symbol(&instrument.symbol)
-                .security_id(instrument.id)
-                .security_type($kind)
-                .cfi_code($cfi)
-                .currency("USD")
-                .settl_currency("USD")
-                .match_algorithm(b'F')
-                .min_trade_vol(1)
-                .max_trade_vol(1_000_000)
-                .min_price_increment(Price9(instrument.tick_e9))
-                .display_factor(Price9(Price9::ONE))
-                .high_limit_price(Price9(instrument.limits.high_e9))
-                .low_limit_price(Price9(instrument.limits.low_e9))
-                .max_price_variation(Price9(instrument.limits.variation_e9))
-                .user_defined_instrument(b'N')
-                .maturity_month_year(MonthYear { year: 2026, month: 3, ..MonthYear::default() });
-            let mut feeds = message.md_feed_types()?;
-            feeds.push()?.md_feed_type("GBX").market_depth(depth as i8);
-            if instrument.implied {
-                feeds.push()?.md_feed_type("GBI").market_depth(2);
-            }
-            message.inst_attrib()?.push()?.inst_attrib_value(InstAttribValue::ELECTRONIC_MATCH_ELIGIBLE);
-            message.finish()?
-        }};
-    }
-    let len = if instrument.long {
-        definition!(MdInstrumentDefinitionFx63Encoder, "FXSPOT", "SSSSSS")
-    } else {
-        definition!(MdInstrumentDefinitionFuture54Encoder, "FUT", "FFCXXX")
-    };
-    buf.truncate(len);
-    Ok(buf)
 }

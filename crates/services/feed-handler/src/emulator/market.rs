@@ -2,6 +2,7 @@
 
 use super::book::Level;
 use super::config::EmulatorConfig;
+use super::definition::TruthDefinition;
 use barewire_base::Prng;
 use barewire_sbe::mdp3::SecurityTradingStatus;
 
@@ -69,6 +70,11 @@ pub(crate) struct Instrument {
     pub top_orders: bool,
     pub implied: bool,
     pub tick_e9: i64,
+    /// False of one that has been deleted; how often its id was given to another before; when its definition changed last.
+    pub listed: bool,
+    pub listing: u32,
+    pub defined_ns: u64,
+    pub definition: TruthDefinition,
     middle_e9: i64,
     /// Sorted, best first.
     orders: [Vec<Order>; 2],
@@ -103,7 +109,14 @@ impl Numbers {
 }
 
 impl Instrument {
-    pub(crate) fn new(config: &EmulatorConfig, index: u32, prng: &mut Prng) -> Instrument {
+    /// The instrument of this place, beside `others`; `listing` counts those that had its id before.
+    pub(crate) fn new(
+        config: &EmulatorConfig,
+        index: u32,
+        listing: u32,
+        others: &[Instrument],
+        prng: &mut Prng,
+    ) -> Instrument {
         let long = prng.chance(config.long_quantity_share);
         let top_orders = prng.chance(config.top_orders_share);
         let implied = prng.chance(config.implied_share);
@@ -112,15 +125,21 @@ impl Instrument {
         let tick_e9 = [1_000_000, 7_812_500, 250_000_000, 10_000][prng.below(4) as usize];
         let middle_e9 = tick_e9 * (2_000 + prng.below(50_000) as i64);
         let span = tick_e9 * 1_000;
+        let definition = TruthDefinition::draw(config, long, middle_e9, tick_e9, others, prng);
+        let again = if listing > 0 { format!("R{listing}") } else { String::new() };
         Instrument {
             id: config.first_security_id + index as i32,
-            symbol: format!("BW{letter}{index}"),
+            symbol: format!("BW{letter}{index}{again}"),
             group: format!("B{letter}"),
             asset: format!("BW{letter}"),
             long,
             top_orders,
             implied,
             tick_e9,
+            listed: true,
+            listing,
+            defined_ns: config.epoch_ns,
+            definition,
             middle_e9,
             orders: [Vec::with_capacity(ORDERS_MAX), Vec::with_capacity(ORDERS_MAX)],
             implied_now: [Vec::new(), Vec::new()],
@@ -286,6 +305,22 @@ impl Instrument {
         &orders[..orders.len().min(TOP_ORDERS)]
     }
 
+    /// All orders are gone.
+    pub(crate) fn clear_orders(&mut self) {
+        for side in [BID, OFFER] {
+            self.orders[side].clear();
+            self.implied_now[side].clear();
+        }
+        self.trades.clear();
+    }
+
+    /// It is deleted, and its books with it.
+    pub(crate) fn delist(&mut self) {
+        self.reset();
+        self.clear_orders();
+        self.listed = false;
+    }
+
     /// Forgets what has been published: a channel reset.
     pub(crate) fn reset(&mut self) {
         for side in [BID, OFFER] {
@@ -310,7 +345,7 @@ mod tests {
         let config = EmulatorConfig { implied_share: 1.0, ..EmulatorConfig::default() };
         let (mut most, mut empty, mut trades) = (0, 0, 0);
         for index in 0..8 {
-            let mut instrument = Instrument::new(&config, index, &mut prng);
+            let mut instrument = Instrument::new(&config, index, 0, &[], &mut prng);
             let mut numbers = Numbers::default();
             instrument.fill(&mut prng, &mut numbers);
             for step in 0..4_000 {

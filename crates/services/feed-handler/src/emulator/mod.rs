@@ -8,14 +8,15 @@
 //! [`Emulator`] is sans-IO: time goes in, packets of lines come out. [`Sender`] puts them on sockets, [`CaptureWriter`]
 //! into a capture. The same configuration gives the same packets, whenever and however often it is asked.
 //!
-//! What it does not do: intraday changes of definitions, options and spreads, templates 47 and 62, and the exchange's
-//! weekly restart of MsgSeqNum.
+//! What it does not do: repos, books by order of all orders (template 47), collateral (template 62).
 
 mod book;
 mod compare;
 mod config;
+mod definition;
 mod encode;
 mod encode_loops;
+mod lifecycle;
 mod lines;
 mod market;
 mod publish;
@@ -25,6 +26,7 @@ mod truth;
 pub use book::{Level, book_hash};
 pub use compare::{Difference, levels};
 pub use config::{EMULATED_INSTRUMENTS_MAX, EmulatorConfig, EmulatorError, LineFaults};
+pub use definition::{TruthDefinition, TruthLeg, TruthUnderlying};
 pub use lines::LineCounts;
 pub use sender::{CaptureWriter, Sender, connections};
 pub use truth::{TopOrder, Truth, TruthBook, TruthHeader};
@@ -32,8 +34,8 @@ pub use truth::{TopOrder, Truth, TruthBook, TruthHeader};
 use crate::{FeedType, Side};
 use barewire_base::{Duration, Instant, Prng};
 use barewire_sbe::PacketEncoder;
-use barewire_sbe::mdp3::SecurityTradingStatus;
 use barewire_sbe::mdp3::admin_heartbeat12::AdminHeartbeat12Encoder;
+use barewire_sbe::mdp3::{SecurityTradingStatus, SecurityUpdateAction};
 use encode::Planned;
 use lines::Lines;
 use market::{BID, Instrument, Numbers, OFFER};
@@ -84,6 +86,12 @@ pub struct EmulatorCounts {
     pub resets: u64,
     /// Heartbeats.
     pub heartbeats: u64,
+    /// Weeks that began, after the first.
+    pub weeks: u64,
+    /// Instruments added on the incremental feed.
+    pub listed: u64,
+    /// Instruments deleted.
+    pub delisted: u64,
 }
 
 /// An emulated feed channel.
@@ -91,6 +99,8 @@ pub struct Emulator {
     config: EmulatorConfig,
     start: Instant,
     prng: Prng,
+    /// What is drawn of definitions, so that the market goes on as without changes of them.
+    changes: Prng,
     numbers: Numbers,
     instruments: Vec<Instrument>,
     /// Instruments with something to publish, in the order in which they were touched.
@@ -102,6 +112,10 @@ pub struct Emulator {
     next_event: Instant,
     next_publication: Instant,
     resets: VecDeque<Instant>,
+    /// Ends of weeks, and when the next week begins while it is weekend.
+    weeks: VecDeque<Instant>,
+    week_begins: Option<Instant>,
+    next_change: Instant,
     definitions: Loop,
     snapshots: Loop,
     /// The messages of the packet being put together.
@@ -120,6 +134,9 @@ enum Next {
     Definition,
     Snapshot,
     Heartbeat,
+    WeekEnd,
+    WeekBegin,
+    Change,
 }
 
 impl Emulator {
@@ -132,11 +149,19 @@ impl Emulator {
         let mut prng = Prng::new(config.seed);
         let mut make = prng.fork();
         let mut numbers = Numbers::default();
-        let mut instruments: Vec<Instrument> =
-            (0..config.instruments).map(|index| Instrument::new(&config, index, &mut make)).collect();
+        let mut instruments: Vec<Instrument> = Vec::with_capacity(config.instruments as usize);
+        for index in 0..config.instruments {
+            // Legs and underlyings are looked for among few, or many instruments would take long.
+            let near = &instruments[instruments.len().saturating_sub(64)..];
+            let instrument = Instrument::new(&config, index, 0, near, &mut make);
+            instruments.push(instrument);
+        }
         let lines = Lines::new([config.faults_a, config.faults_b], &mut prng);
         let mut resets: Vec<Instant> = config.resets.iter().map(|after| start + *after).collect();
         resets.sort_unstable();
+        let ends = config.weekly_resets.iter().filter(|after| **after + config.weekend <= config.active);
+        let mut weeks: Vec<Instant> = ends.map(|after| start + *after).collect();
+        weeks.sort_unstable();
         if config.prefill {
             for instrument in &mut instruments {
                 instrument.fill(&mut make, &mut numbers);
@@ -146,6 +171,7 @@ impl Emulator {
         }
         let mut emulator = Emulator {
             start,
+            changes: make,
             prng,
             numbers,
             dirty: Vec::new(),
@@ -159,6 +185,9 @@ impl Emulator {
                 Instant::FAR_FUTURE
             },
             resets: resets.into(),
+            weeks: weeks.into(),
+            week_begins: None,
+            next_change: start,
             definitions: Loop { next_at: start, ..Loop::default() },
             snapshots: Loop { next_at: start, ..Loop::default() },
             body: Vec::new(),
@@ -169,6 +198,7 @@ impl Emulator {
             config,
         };
         emulator.next_event = start + emulator.event_gap();
+        emulator.next_change = start + emulator.change_gap();
         for index in 0..emulator.instruments.len() {
             emulator.remember(index);
         }
@@ -220,6 +250,7 @@ impl Emulator {
                 last_seq_num: self.seq_num,
                 packets: self.counts.incremental_packets,
                 resets: self.counts.resets,
+                weeks: self.counts.weeks,
             },
             books: self.instruments.iter().map(TruthBook::of).collect(),
         }
@@ -244,7 +275,11 @@ impl Emulator {
     fn next(&self) -> (Instant, Next) {
         let alive = |at: Instant| if at <= self.active_until() { at } else { Instant::FAR_FUTURE };
         let mut best = (self.resets.front().map_or(Instant::FAR_FUTURE, |at| alive(*at)), Next::Reset);
+        let week_ends = self.weeks.front().filter(|_| self.week_begins.is_none());
         for (at, next) in [
+            (week_ends.map_or(Instant::FAR_FUTURE, |at| *at), Next::WeekEnd),
+            (self.week_begins.unwrap_or(Instant::FAR_FUTURE), Next::WeekBegin),
+            (alive(self.next_change), Next::Change),
             (alive(self.next_event), Next::Event),
             (self.next_publication, Next::Publication),
             (self.definitions.next_at, Next::Definition),
@@ -285,6 +320,15 @@ impl Emulator {
             Next::Heartbeat => {
                 self.heartbeat(at);
             }
+            Next::WeekEnd => {
+                self.weeks.pop_front();
+                self.end_week(at);
+            }
+            Next::WeekBegin => self.begin_week(at),
+            Next::Change => {
+                self.next_change = at + self.change_gap();
+                self.change_definition(at);
+            }
         }
     }
 
@@ -302,7 +346,18 @@ impl Emulator {
     /// Few instruments get most of what happens.
     fn draw_instrument(&mut self) -> usize {
         let count = self.instruments.len() as u64;
-        self.prng.below(self.prng.clone().below(count) + 1).min(count - 1) as usize
+        let from = self.prng.below(self.prng.clone().below(count) + 1).min(count - 1) as usize;
+        self.listed_from(from)
+    }
+
+    /// The first listed instrument from this one on. There is always one.
+    fn listed_from(&self, from: usize) -> usize {
+        let count = self.instruments.len();
+        (from..from + count).map(|at| at % count).find(|&at| self.instruments[at].listed).unwrap_or(from)
+    }
+
+    fn listed_count(&self) -> u32 {
+        self.instruments.iter().filter(|instrument| instrument.listed).count() as u32
     }
 
     fn event(&mut self, at: Instant) {
@@ -359,7 +414,7 @@ impl Emulator {
         let (group, asset) = (self.instruments[index].group.clone(), self.instruments[index].asset.clone());
         let security_id = (!whole_group).then_some(self.instruments[index].id);
         for (other, instrument) in self.instruments.iter_mut().enumerate() {
-            if other == index || whole_group && instrument.group == group {
+            if instrument.listed && (other == index || whole_group && instrument.group == group) {
                 instrument.status = status;
             }
         }
@@ -403,15 +458,21 @@ impl Emulator {
         self.counts.resets += 1;
         self.send_event(at, vec![Planned::Reset { channel_id: self.config.channel_id }]);
         for index in 0..self.instruments.len() {
-            self.instruments[index].reset();
-            self.remember(index);
-            self.touch(index);
+            if self.instruments[index].listed {
+                self.instruments[index].reset();
+                self.remember(index);
+                self.touch(index);
+            }
         }
-        // Whatever the snapshot loop was saying is void too.
+        self.restart_snapshots();
+        self.publish(at);
+    }
+
+    /// Whatever the snapshot loop was saying is void.
+    fn restart_snapshots(&mut self) {
         self.snapshots.round.clear();
         self.snapshots.done = 0;
         self.snapshots.pending.clear();
-        self.publish(at);
     }
 
     fn heartbeat(&mut self, at: Instant) {
@@ -448,7 +509,9 @@ impl Emulator {
         if this.done >= this.round.len() {
             *this = Loop {
                 next_at: this.next_at,
-                round: (0..self.instruments.len() as u32).collect(),
+                round: (0..self.instruments.len() as u32)
+                    .filter(|&index| self.instruments[index as usize].listed)
+                    .collect(),
                 ..Loop::default()
             };
         }
@@ -456,9 +519,10 @@ impl Emulator {
         let mut body = Vec::with_capacity(self.config.packet_bytes_max);
         while let Some(index) = this.round.get(this.done) {
             let instrument = &self.instruments[*index as usize];
-            let EmulatorConfig { channel_id, depth, epoch_ns, .. } = self.config;
-            let Ok(message) = encode_loops::definition(instrument, channel_id, depth, reports, epoch_ns)
-            else {
+            // The round tells of those that were there when it began.
+            let action =
+                if instrument.listed { SecurityUpdateAction::ADD } else { SecurityUpdateAction::DELETE };
+            let Ok(message) = definition::encode(instrument, action, &self.config, reports) else {
                 return;
             };
             if body.len() + message.len() + barewire_sbe::PACKET_HEADER_LEN > self.config.packet_bytes_max {
@@ -496,6 +560,10 @@ impl Emulator {
             let Some(index) = this.round.get(this.done) else { break };
             this.done += 1;
             let instrument = &self.instruments[*index as usize];
+            if instrument.rpt_seq == 0 {
+                // Deleted since the round began.
+                continue;
+            }
             let mut messages = Vec::new();
             let mut written = encode_loops::snapshot(instrument, self.seq_num, reports, &mut messages);
             if instrument.top_orders {

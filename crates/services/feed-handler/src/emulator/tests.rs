@@ -3,7 +3,7 @@
 use super::*;
 use barewire_sbe::mdp3::{AnyMessage, MdEntryTypeBook, MdUpdateAction};
 use barewire_sbe::{Packet, Price9};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn config(seed: u64) -> EmulatorConfig {
     EmulatorConfig {
@@ -50,6 +50,8 @@ fn the_same_seed_gives_the_same_packets_however_it_is_asked() {
         },
         faults_b: LineFaults { loss: 0.01, ..LineFaults::default() },
         resets: vec![Duration::from_millis(200)],
+        weekly_resets: vec![Duration::from_millis(250)],
+        definition_changes_per_s: 50,
         ..config(seed)
     };
     let (a, sent) = run(faulty(3), Duration::from_micros(50), LONG);
@@ -76,6 +78,8 @@ fn every_packet_decodes_to_the_last_byte_and_fits() {
             conflation: Duration::from_millis(conflation_ms),
             resets: vec![Duration::from_millis(100), Duration::from_millis(300)],
             chunk_entries: 7,
+            definition_changes_per_s: 100,
+            weekly_resets: vec![Duration::from_millis(200)],
             ..config(seed)
         };
         let (emulator, sent) = run(config, Duration::from_millis(10), LONG);
@@ -89,7 +93,8 @@ fn every_packet_decodes_to_the_last_byte_and_fits() {
                 AnyMessage::decode(&message).unwrap();
             }
         }
-        let wanted = [4, 12, 30, 37, 39, 46, 48, 49, 50, 51, 52, 53, 54, 59, 60, 63, 64, 65, 66, 67, 69];
+        let wanted =
+            [4, 12, 30, 37, 39, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 59, 60, 63, 64, 65, 66, 67, 69];
         let seen: Vec<u16> = templates.keys().copied().collect();
         assert_eq!(seen, wanted, "seed {seed}: {templates:?}");
         assert_eq!(emulator.counts().resets, 2);
@@ -134,10 +139,31 @@ struct Receiver {
     books: BTreeMap<i32, [Vec<Level>; 4]>,
     volumes: BTreeMap<i32, u64>,
     rpt_seqs: BTreeMap<i32, u32>,
+    listed: BTreeSet<i32>,
 }
 
 impl Receiver {
+    /// Takes a definition of the incremental feed.
+    fn defined(&mut self, id: i32, action: u8) {
+        match action {
+            b'D' => assert!(self.listed.remove(&id), "{id} is not there"),
+            b'A' => assert!(self.listed.insert(id), "{id} is there"),
+            _ => assert!(self.listed.contains(&id), "{id} is not there"),
+        }
+        if action != b'M' {
+            self.books.remove(&id);
+            self.volumes.remove(&id);
+            self.rpt_seqs.remove(&id);
+        }
+    }
+
+    /// Books are empty and RptSeq begins again.
+    fn forget(&mut self) {
+        *self = Receiver { listed: std::mem::take(&mut self.listed), ..Receiver::default() };
+    }
+
     fn numbered(&mut self, security_id: i32, rpt_seq: u32) {
+        assert!(self.listed.contains(&security_id), "{security_id} is not listed");
         let last = self.rpt_seqs.entry(security_id).or_default();
         assert_eq!(rpt_seq, *last + 1, "RptSeq of {security_id}");
         *last = rpt_seq;
@@ -159,7 +185,7 @@ impl Receiver {
         let price = |p: Option<Price9>| p.unwrap().0;
         match message {
             AnyMessage::ChannelReset4(m) => {
-                *self = Receiver::default();
+                self.forget();
                 m.match_event_indicator().contains(barewire_sbe::mdp3::MatchEventIndicator::END_OF_EVENT)
             }
             AnyMessage::MdIncrementalRefreshBook46(m) => {
@@ -236,8 +262,30 @@ impl Receiver {
                 m.md_entries().into_iter().for_each(|e| self.numbered(e.security_id(), e.rpt_seq()));
                 false
             }
-            _ => false,
+            other => {
+                if let Some((id, action, _)) = definition(other) {
+                    self.defined(id, action);
+                }
+                false
+            }
         }
+    }
+}
+
+/// A definition's SecurityID, SecurityUpdateAction and TotNumReports.
+fn definition(message: &AnyMessage<'_>) -> Option<(i32, u8, u32)> {
+    macro_rules! of {
+        ($m:expr) => {
+            Some(($m.security_id(), $m.security_update_action().0, $m.tot_num_reports().unwrap_or(0)))
+        };
+    }
+    match message {
+        AnyMessage::MdInstrumentDefinitionFuture54(m) => of!(m),
+        AnyMessage::MdInstrumentDefinitionOption55(m) => of!(m),
+        AnyMessage::MdInstrumentDefinitionSpread56(m) => of!(m),
+        AnyMessage::MdInstrumentDefinitionFixedIncome57(m) => of!(m),
+        AnyMessage::MdInstrumentDefinitionFx63(m) => of!(m),
+        _ => None,
     }
 }
 
@@ -249,14 +297,28 @@ fn a_plain_receiver_of_a_perfect_line_ends_with_the_truth() {
             conflation: Duration::from_millis([0, 3, 50][seed as usize % 3]),
             depth: [1, 5, 10][seed as usize % 3],
             resets: if seed % 2 == 0 { vec![Duration::from_millis(250)] } else { vec![] },
+            weekly_resets: [vec![], vec![Duration::from_millis(150), Duration::from_millis(330)]]
+                [seed as usize / 2 % 2]
+                .clone(),
+            weekend: Duration::from_millis(20),
+            definition_changes_per_s: [0, 100, 1_000][seed as usize / 3 % 3],
             ..config(seed)
         };
+        let first = config.first_security_id;
+        let listed = (first..first + config.instruments as i32).collect();
         let (emulator, sent) = run(config, Duration::from_millis(10), LONG);
-        let mut receiver = Receiver::default();
-        let mut ends = 0;
+        let mut receiver = Receiver { listed, ..Receiver::default() };
+        let (mut ends, mut last_seq, mut weeks) = (0, 0, 0);
         for (_, _, _, bytes) in
             sent.iter().filter(|(_, feed, side, _)| (*feed, *side) == (FeedType::Incremental, Side::B))
         {
+            let seq = Packet::parse(bytes).unwrap().seq_num();
+            if seq != last_seq + 1 {
+                assert_eq!(seq, 1, "seed {seed}: after {last_seq}");
+                receiver.forget();
+                weeks += 1;
+            }
+            last_seq = seq;
             for message in Packet::parse(bytes).unwrap() {
                 if receiver.take(&AnyMessage::decode(&message.unwrap()).unwrap()) {
                     ends += 1;
@@ -271,8 +333,14 @@ fn a_plain_receiver_of_a_perfect_line_ends_with_the_truth() {
         }
         assert!(ends > 20, "seed {seed}: {ends} events");
         let truth = emulator.truth();
+        let counts = emulator.counts();
+        assert_eq!((weeks, truth.header.weeks), (seed / 2 % 2 * 2, weeks), "seed {seed}");
+        assert_eq!(truth.books.iter().filter(|b| !b.deleted).count(), receiver.listed.len(), "seed {seed}");
+        let changing = seed / 3 % 3 > 0;
+        assert_eq!((counts.listed > 0, counts.delisted > 0), (changing, changing), "seed {seed}");
         let mut active = 0;
         for book in &truth.books {
+            assert_eq!(receiver.listed.contains(&book.security_id), !book.deleted, "seed {seed}");
             let id = book.security_id;
             let ours = receiver.books.remove(&id).unwrap_or_default();
             let theirs = [&book.bids, &book.offers, &book.implied_bids, &book.implied_offers];
@@ -281,7 +349,7 @@ fn a_plain_receiver_of_a_perfect_line_ends_with_the_truth() {
             assert_eq!(receiver.volumes.get(&id).copied().unwrap_or(0), book.volume, "seed {seed}: {id}");
             active += usize::from(!book.bids.is_empty());
         }
-        assert!(receiver.books.is_empty() && active > 10, "seed {seed}: {active} books");
+        assert!(receiver.books.is_empty() && active > 5, "seed {seed}: {active} books");
     }
 }
 
@@ -336,6 +404,61 @@ fn the_last_snapshots_are_the_truth() {
         }
     }
     assert!(checked > 10, "{checked} snapshots");
+}
+
+#[test]
+fn reports_count_instruments_in_both_loops() {
+    for seed in 1..=6 {
+        let config = EmulatorConfig {
+            definition_changes_per_s: [0, 60][seed as usize % 2],
+            top_orders_share: 1.0,
+            chunk_entries: 3,
+            prefill: seed % 3 != 0,
+            ..config(seed)
+        };
+        let (_, sent) = run(config, Duration::from_millis(10), LONG);
+        for feed in [FeedType::Snapshot, FeedType::Instrument] {
+            let of_a = sent.iter().filter(|(_, f, side, _)| (*f, *side) == (feed, Side::A));
+            // Rounds: what each message is about, and what it says there is.
+            let mut rounds: Vec<Vec<(i32, u32)>> = Vec::new();
+            for (_, _, _, bytes) in of_a {
+                let packet = Packet::parse(bytes).unwrap();
+                if packet.seq_num() == 1 {
+                    rounds.push(Vec::new());
+                }
+                for message in packet {
+                    let message = AnyMessage::decode(&message.unwrap()).unwrap();
+                    let said = match &message {
+                        AnyMessage::SnapshotFullRefresh52(m) => (m.security_id(), m.tot_num_reports()),
+                        AnyMessage::SnapshotFullRefreshLongQty69(m) => (m.security_id(), m.tot_num_reports()),
+                        AnyMessage::SnapshotFullRefreshOrderBook53(m) => {
+                            (m.security_id(), m.tot_num_reports())
+                        }
+                        other => definition(other).map(|(id, _, total)| (id, total)).unwrap(),
+                    };
+                    rounds.last_mut().unwrap().push(said);
+                }
+            }
+            rounds.pop();
+            let (mut whole, mut more) = (0, 0);
+            for (number, round) in rounds.iter().enumerate() {
+                let instruments: BTreeSet<i32> = round.iter().map(|(id, _)| *id).collect();
+                let totals: BTreeSet<u32> = round.iter().map(|(_, total)| *total).collect();
+                assert_eq!(totals.len(), 1, "seed {seed} {feed:?} round {number}");
+                let total = *totals.first().unwrap() as usize;
+                // Those deleted since the round began are in no snapshot.
+                assert!(instruments.len() <= total, "seed {seed} {feed:?} round {number}");
+                assert!(
+                    feed == FeedType::Snapshot || instruments.len() == total,
+                    "seed {seed} round {number}"
+                );
+                whole += usize::from(instruments.len() == total);
+                more += usize::from(round.len() > total);
+            }
+            assert!(rounds.len() > 3 && whole * 3 > rounds.len(), "seed {seed} {feed:?}: {whole}");
+            assert_eq!(more > 0, feed == FeedType::Snapshot, "seed {seed} {feed:?}: several messages of one");
+        }
+    }
 }
 
 #[test]

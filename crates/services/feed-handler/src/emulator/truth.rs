@@ -3,6 +3,7 @@
 //! The first line is the [`TruthHeader`], each other one a [`TruthBook`]. Prices are whole numbers of 10^-9.
 
 use super::book::Level;
+use super::definition::TruthDefinition;
 use super::market::{BID, Instrument, OFFER, Order};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
@@ -20,6 +21,8 @@ pub struct TruthHeader {
     pub packets: u64,
     /// Channel resets that there were.
     pub resets: u64,
+    /// Weeks that began.
+    pub weeks: u64,
 }
 
 /// One order of the top.
@@ -46,6 +49,10 @@ pub struct TruthBook {
     pub group: String,
     /// Asset.
     pub asset: String,
+    /// Whether it has been deleted: then there must be nothing of it.
+    pub deleted: bool,
+    /// What its definition says.
+    pub definition: TruthDefinition,
     /// RptSeq of the last entry; zero when there was none since the start or the last reset.
     pub rpt_seq: u32,
     /// SecurityTradingStatus.
@@ -91,7 +98,7 @@ pub struct TruthBook {
 pub struct Truth {
     /// What it is about.
     pub header: TruthHeader,
-    /// One for each instrument, by SecurityID.
+    /// One for each instrument that ever was, by SecurityID.
     pub books: Vec<TruthBook>,
 }
 
@@ -112,6 +119,8 @@ impl TruthBook {
             symbol: instrument.symbol.clone(),
             group: instrument.group.clone(),
             asset: instrument.asset.clone(),
+            deleted: !instrument.listed,
+            definition: instrument.definition.clone(),
             rpt_seq: instrument.rpt_seq,
             status: instrument.status.0,
             bids: instrument.book[BID].clone(),
