@@ -47,6 +47,8 @@ pub struct Channel {
     pub(crate) numbered_ns: u64,
     /// Packets in a row that were taken for older ones than that.
     pub(crate) strays: u32,
+    /// LastMsgSeqNumProcessed and SendingTime of the snapshot before the first packet that knew of most.
+    pub(crate) before_join: (u32, u64),
     /// Packets that a snapshot knows of and that have not come.
     pub(crate) ahead: Option<Ahead>,
     /// Snapshots sent before this are void.
@@ -95,6 +97,7 @@ impl Channel {
             candidate: None,
             numbered_ns: 0,
             strays: 0,
+            before_join: (0, 0),
             ahead: None,
             reset_time_ns: 0,
             snapshot_loop: LoopTracker::new(),
@@ -206,6 +209,7 @@ impl Channel {
         self.last_time_ns = packet.sending_time_ns;
         self.strays = 0;
         self.store.seq = packet.seq;
+        self.store.sent_ns = packet.sending_time_ns;
         self.store.counters.packets += 1;
         listener.on_packet(packet);
         for message in self.messages(packet) {

@@ -147,7 +147,7 @@ impl Store {
             }
             let slot = &mut self.slots[at];
             slot.state = State::Unseen;
-            (slot.last_rpt, slot.snap_seq, slot.confirmed) = (0, 0, 0);
+            (slot.last_rpt, slot.book_rpt, slot.snap_seq, slot.confirmed) = (0, 0, 0, 0);
             (slot.orders_seen, slot.orders_lost) = (false, false);
             (slot.orders_confirmed, slot.orders_touched) = (0, 0);
             self.statistics[at].clear();

@@ -202,6 +202,8 @@ pub(crate) struct Definitions {
     since_ns: u64,
     /// Deletions may have been lost.
     doubtful: bool,
+    /// An instrument was added or deleted since the round began: what the next one names is another set.
+    changed: bool,
     /// SendingTime of the last packet that deleted an instrument.
     deleted_ns: u64,
     /// It has been heard in full.
@@ -219,6 +221,7 @@ impl Definitions {
             started_ns: u64::MAX,
             since_ns: 0,
             doubtful: false,
+            changed: false,
             deleted_ns: 0,
             complete: false,
         }
@@ -269,6 +272,7 @@ impl Channel {
             // One that is known exists, whatever else the loop says of it.
             return Ok((indicator, known.and(said)));
         }
+        self.definitions.changed |= action == b'D' || live && known.is_none();
         if action == b'D' {
             if live {
                 self.store.deleted_seq = packet.seq;
@@ -343,11 +347,14 @@ impl Channel {
                 self.duplicate(packet, listener);
                 return;
             }
-            // A hole starts over; under Fast the next round fills it.
-            Part::NewLoop if self.config.definitions == DefinitionLoop::Accurate => {
-                self.definitions.restart();
+            // A hole starts over; under Fast the next round fills it, if it is of the same instruments.
+            Part::NewLoop => {
+                let changed = std::mem::take(&mut self.definitions.changed);
+                if self.config.definitions == DefinitionLoop::Accurate || changed {
+                    self.definitions.restart();
+                }
             }
-            _ => {}
+            Part::New | Part::Stray => {}
         }
         listener.on_packet(packet);
         for message in self.messages(packet) {
@@ -395,22 +402,28 @@ impl Channel {
     }
 
     /// Every instrument of the loop was named. One that was not, though it had been known before the loop began, is gone, and
-    /// the packet that said so was lost.
+    /// the packet that said so was lost. One that never had a definition stays as long as it is good and has a book.
     fn definitions_heard<L: Listener>(&mut self, listener: &mut L) {
         self.definitions.complete = true;
         if std::mem::take(&mut self.definitions.doubtful) {
             let (mark, started_ns) = (self.definitions.mark, self.definitions.started_ns);
             for at in 0..self.store.slots.len() {
                 let learned = self.store.learned[at];
-                let gone = self.store.slots[at].state != State::Free
-                    && self.store.instruments[at].defined
-                    && learned.mark != mark
-                    && learned.sent_ns < started_ns;
-                if gone {
+                let alive = self.store.slots[at].state == State::Free
+                    || learned.mark == mark
+                    || learned.sent_ns.max(learned.seen_ns) >= started_ns
+                    || !self.store.instruments[at].defined && self.stays_undefined(at);
+                if !alive {
                     self.delete(at, listener);
                 }
             }
         }
         listener.on_definitions_complete(self.store.len);
+    }
+
+    fn stays_undefined(&self, at: usize) -> bool {
+        let store = &self.store;
+        let listed = self.config.white_list.ids().contains(&store.slots[at].security_id);
+        listed || store.is_settled(at) && store.slots[at].last_rpt > 0
     }
 }

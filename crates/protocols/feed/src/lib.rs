@@ -12,6 +12,24 @@
 //! 5. Entries wait for the end of their event, then change the books (`book`, `orders`), and the [`Listener`] sees each book the
 //!    event touched. So a book never shows half an event, whenever it is looked at.
 //!
+//! # What begins and ends
+//!
+//! * **Weeks.** MsgSeqNum and RptSeq begin again at 1, and nothing says so. Two packets with lower numbers and later SendingTimes
+//!   are believed ([`Reset::Sequence`]): every book is void then, empty and good where the first of them is number 1, and recovered
+//!   by snapshots where it is a later one. What is still under way of the old week, packets and snapshots, is told by its
+//!   SendingTime and dropped ([`Reason::OldNumbering`], [`Reason::OldSnapshot`]).
+//! * **Instruments.** One that the incremental feed adds begins with an empty book, which is good at once. One that it deletes is
+//!   gone, and no loop that was sent before brings it back. Of a definition the one sent last counts, whichever feed brought it.
+//!   A gap may have hidden changes, so the definition loop (where it is used) is wanted again: an instrument that it does not name
+//!   is taken out.
+//! * **An empty snapshot loop** says nothing, and from silence nothing is concluded: it may be the line that is dead. What was not
+//!   known before stays [`BookState::Undefined`], what a gap put in doubt [`BookState::Suspect`]. An instrument's entry with RptSeq
+//!   1 makes it good; and once anything has happened on the channel the loop speaks, and every instrument that it leaves out has
+//!   an empty book that is good.
+//!
+//! What cannot be seen: a channel reset that is lost in a gap, when an instrument's next RptSeq is by chance the one that was
+//! awaited before. Its book is wrong until another instrument's RptSeq goes back.
+//!
 //! ```
 //! use barewire_base::Instant;
 //! use barewire_feed::{BookView, Channel, Config, Feed, Line, LineSide, Listener};

@@ -99,6 +99,13 @@ impl Channel {
     fn join<L: Listener>(&mut self, now: Instant, packet: &PacketInfo<'_>, listener: &mut L) {
         self.synced = true;
         self.expected = packet.seq;
+        let (last_seq, sent_ns) = self.before_join;
+        if last_seq >= packet.seq && sent_ns < packet.sending_time_ns {
+            // What the snapshots knew of was of the numbering before: a week has begun since.
+            self.store.forget_all(None, listener);
+            (self.store.snap_max, self.reset_time_ns) = (0, packet.sending_time_ns);
+            self.snapshots_restart();
+        }
         self.start_at(packet.seq);
         if packet.seq > 1 {
             self.doubt_definitions(packet.sending_time_ns);

@@ -116,7 +116,7 @@ macro_rules! orders {
         });
         let chunk = (view.no_chunks(), view.current_chunk());
         let (id, last_seq) = (view.security_id(), view.last_msg_seq_num_processed());
-        $channel.order_snapshot(id, last_seq, chunk, orders, $listener);
+        $channel.order_snapshot($packet.sending_time_ns, id, last_seq, chunk, orders, $listener);
     }};
 }
 
@@ -143,6 +143,7 @@ impl Channel {
         }
         listener.on_packet(packet);
         let when = (now, packet.sending_time_ns);
+        self.store.sent_ns = packet.sending_time_ns;
         for message in self.messages(packet) {
             listener.on_message(packet, &message);
             self.store.counters.messages += 1;
@@ -248,12 +249,24 @@ impl Channel {
         }
     }
 
+    /// Whether a snapshot counts by another numbering than the packets: within one, whoever knows of later packets was sent
+    /// later.
+    fn is_of_other_numbering(&self, sent_ns: u64, last_seq: u32) -> bool {
+        self.synced && last_seq > self.last_seq && sent_ns < self.last_time_ns
+    }
+
     /// Whether a snapshot's number of packets is to be believed; notes those that know of packets we have not seen.
     fn believes(&mut self, now: Instant, sent_ns: u64, last_seq: u32) -> bool {
-        if !self.synced || last_seq < self.expected {
+        if !self.synced {
+            if last_seq >= self.before_join.0 {
+                self.before_join = (last_seq, sent_ns);
+            }
             return true;
         }
-        if last_seq - self.expected >= MAX_AHEAD {
+        if last_seq < self.expected {
+            return true;
+        }
+        if last_seq - self.expected >= MAX_AHEAD || self.is_of_other_numbering(sent_ns, last_seq) {
             self.store.counters.drop(Reason::OldSnapshot);
             return false;
         }
@@ -293,9 +306,10 @@ impl Channel {
         head
     }
 
-    /// Whether a snapshot may be of an instrument that has been deleted since: it must not bring it back.
+    /// Whether a snapshot may be of an instrument that has been deleted since, perhaps by a packet that is lost: it must not
+    /// bring it back.
     fn is_of_deleted(&self, id: i32, last_seq: u32) -> bool {
-        last_seq < self.store.deleted_seq && self.store.table.get(id).is_none()
+        last_seq < self.store.deleted_seq.max(self.store.lost_seq) && self.store.table.get(id).is_none()
     }
 
     fn replace<L: Listener>(
@@ -368,6 +382,7 @@ impl Channel {
 
     fn order_snapshot<L: Listener>(
         &mut self,
+        sent_ns: u64,
         id: i32,
         last_seq: u32,
         (chunks, chunk): (u32, u32),
@@ -377,7 +392,7 @@ impl Channel {
         if !self.store.keep_orders || (self.synced && last_seq.saturating_sub(self.expected) >= MAX_AHEAD) {
             return;
         }
-        if self.is_of_deleted(id, last_seq) {
+        if self.is_of_deleted(id, last_seq) || self.is_of_other_numbering(sent_ns, last_seq) {
             return;
         }
         let Some(at) = self.store.find(id) else { return };

@@ -74,6 +74,8 @@ pub(crate) struct Slot {
 pub(crate) struct Learned {
     /// SendingTime of the packet that had it last.
     pub(crate) sent_ns: u64,
+    /// SendingTime of the packet that first named it, where that was no definition.
+    pub(crate) seen_ns: u64,
     /// Round of the definition loop that named it last.
     pub(crate) mark: u16,
 }
@@ -132,6 +134,8 @@ pub(crate) struct Store {
     pub(crate) reset_seq: u32,
     /// The last packet that deleted an instrument.
     pub(crate) deleted_seq: u32,
+    /// SendingTime of the packet being processed, of whatever feed.
+    pub(crate) sent_ns: u64,
     /// The incremental packet being processed, or the last one that was.
     pub(crate) seq: u32,
     /// Highest LastMsgSeqNumProcessed that was applied.
@@ -170,6 +174,7 @@ impl Store {
             lost_seq: 0,
             reset_seq: 0,
             deleted_seq: 0,
+            sent_ns: 0,
             seq: 0,
             snap_max: 0,
             whole: false,
@@ -290,8 +295,9 @@ impl Store {
         let whole = std::mem::replace(&mut self.whole, false);
         let at = self.add(Instrument::undefined(id, self.depth, self.implied_depth));
         self.whole = whole;
-        if at.is_none() {
-            self.counters.drop(crate::Reason::InstrumentTableFull);
+        match at {
+            Some(at) => self.learned[at].seen_ns = self.sent_ns,
+            None => self.counters.drop(crate::Reason::InstrumentTableFull),
         }
         at
     }

@@ -79,7 +79,7 @@ fn run(seed: u64, setup: &Run, totals: &mut Totals) {
         }
         deliver(&mut net, &mut channel, &mut check, now, partial);
         if setup.weeks && i == events / 2 {
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 // Over the weekend nothing is sent. In odd seeds it is so short that the last of the old week is still
                 // under way when the new one begins.
                 now += 3_000_000;

@@ -117,7 +117,7 @@ fn a_snapshot_behind_a_reset_is_not_undone_by_it() {
     bed.send(A, 4, &[bid(7, 3, 102)]);
     bed.wait(200);
     // It holds packets up to 7; the reset was 6.
-    bed.send(SNAP, 1, &[snapshot(7, 7, 1, 1, &[50])]);
+    bed.send_at(SNAP, 1, 70, &[snapshot(7, 7, 1, 1, &[50])]);
     assert!(bed.state(7) == BookState::Stale || bed.bids(7) == [50]);
     let shown = bed.bids(7);
     bed.send(A, 5, &[bid(7, 4, 103)]);
@@ -167,7 +167,7 @@ fn a_late_join_takes_snapshots_and_goes_on_behind_them() {
     bed.send(SNAP, 1, &[snapshot(7, 500, 42, 2, &[104, 103])]);
     assert_eq!(bed.bids(7), [105, 104, 103]);
     // A snapshot ahead of the packets: what it holds is not applied twice.
-    bed.send(SNAP, 2, &[snapshot(8, 503, 11, 2, &[52, 51, 50])]);
+    bed.send_at(SNAP, 2, 5_030, &[snapshot(8, 503, 11, 2, &[52, 51, 50])]);
     bed.send(A, 502, &[bid(8, 10, 51)]);
     bed.send(A, 503, &[bid(8, 11, 52)]);
     bed.send(A, 504, &[bid(8, 12, 53)]);
@@ -194,11 +194,11 @@ fn packets_that_only_snapshots_know_of_are_lost_in_the_end() {
     let mut bed = Bed::started();
     bed.send(A, 2, &[bid(7, 1, 100)]);
     bed.log.take();
-    bed.send(SNAP, 1, &[snapshot(7, 3, 2, 1, &[101, 100])]);
+    bed.send_at(SNAP, 1, 31, &[snapshot(7, 3, 2, 1, &[101, 100])]);
     bed.wait(200);
     assert!(bed.log.take().is_empty(), "one snapshot may be wrong");
-    bed.send(SNAP, 2, &[snapshot(7, 3, 2, 1, &[101, 100])]);
-    bed.send_at(SNAP, 1, 30, &[snapshot(7, 3, 2, 1, &[101, 100])]);
+    bed.send_at(SNAP, 2, 32, &[snapshot(7, 3, 2, 1, &[101, 100])]);
+    bed.send_at(SNAP, 1, 33, &[snapshot(7, 3, 2, 1, &[101, 100])]);
     bed.wait(200);
     assert_eq!(bed.log.take(), ["gap 3..3 Snapshot cut 0"]);
     bed.send_at(SNAP, 2, 40, &[snapshot(7, 3, 2, 1, &[101, 100])]);

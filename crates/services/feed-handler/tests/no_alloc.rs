@@ -60,13 +60,16 @@ impl Listener for Look {
     }
 }
 
-/// An emulation with everything in it: losses, resets, recovery.
+/// An emulation with everything in it: losses, resets, weeks, instruments that come and go, recovery.
 fn busy() -> EmulatorConfig {
     let loss = LineFaults { loss: 0.05, ..LineFaults::default() };
     EmulatorConfig {
         faults_a: loss,
         faults_b: loss,
         resets: vec![Duration::from_millis(150)],
+        weekly_resets: vec![Duration::from_millis(200)],
+        weekend: Duration::from_millis(10),
+        definition_changes_per_s: 100,
         ..emulation(31)
     }
 }
