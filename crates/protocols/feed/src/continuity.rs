@@ -141,7 +141,9 @@ impl Store {
             if slot.state == State::Free || ahead {
                 continue;
             }
-            self.lose(at, true, listener);
+            if slot.state != State::Unseen {
+                self.lose(at, true, listener);
+            }
             if let Some(orders) = self.orders.get_mut(at) {
                 orders.clear();
             }
@@ -195,6 +197,9 @@ impl Store {
         self.whole = true;
         for at in 0..self.slots.len() {
             if self.slots[at].state == State::Unseen {
+                // Natural refresh would take the levels for unknown.
+                self.direct[at].clear();
+                self.implied[at].clear();
                 self.slots[at].state = State::Valid;
                 self.settled += usize::from(self.is_settled(at));
             }

@@ -105,6 +105,10 @@ impl Channel {
             self.store.forget_all(None, listener);
             (self.store.snap_max, self.reset_time_ns) = (0, packet.sending_time_ns);
             self.snapshots_restart();
+        } else if packet.seq > 1 {
+            // Between those that do not reach up to it and the packet lies a hole of any length, resets and all: a RptSeq that
+            // goes on over it shows nothing.
+            self.store.forget_all(Some(packet.seq - 1), listener);
         }
         self.start_at(packet.seq);
         if packet.seq > 1 {

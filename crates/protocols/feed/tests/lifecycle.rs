@@ -75,6 +75,12 @@ fn a_late_join_at_the_weekend_takes_nothing_of_the_old_week_along() {
     assert!(bed.channel.book(8).is_none_or(|book| book.bids().is_empty()));
     bed.send_at(A, 3, 20_010, &[bid(7, 2, 51)]);
     assert_eq!((bed.bids(7), bed.channel.counters().gaps), (vec![51, 50], 0));
+    // Nor over a hole in one week: RptSeq 31 may be that of behind a reset.
+    let mut bed = Bed::new(config());
+    bed.send_at(SNAP, 1, 9_000, &[snapshot(7, 900, 30, 2, &[100]), snapshot(8, 901, 3, 2, &[10])]);
+    bed.send_at(A, 902, 9_020, &[bid(7, 31, 99), bid(8, 4, 11)]);
+    assert_eq!((bed.state(7), bed.bids(7)), (BookState::Stale, vec![]));
+    assert_eq!((bed.state(8), bed.bids(8)), (BookState::Latest, vec![11, 10]));
     // Within one week a snapshot may well be ahead of the first packet.
     let mut bed = Bed::new(config());
     bed.send_at(SNAP, 1, 9_030, &[snapshot(7, 903, 30, 1, &[100])]);

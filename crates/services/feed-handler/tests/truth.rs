@@ -157,7 +157,7 @@ fn case(seed: u64) -> (EmulatorConfig, Ear) {
         faults_a: faults(loss, &mut prng),
         faults_b: faults(loss, &mut prng),
         conflation: Duration::from_millis([0, 2, 10, 50][seed as usize % 4]),
-        prefill: seed % 2 == 0,
+        prefill: seed.is_multiple_of(2),
         events_per_s: if quiet { prng.below(60) as u32 } else { 3_000 },
         chunk_entries: 1 + prng.below(20) as usize,
         resets: times(&mut prng, 2),
@@ -168,9 +168,13 @@ fn case(seed: u64) -> (EmulatorConfig, Ear) {
         ..emulation(seed)
     };
     let ear = Ear {
-        join: if seed % 5 == 0 { Duration::ZERO } else { Duration::from_micros(prng.below(200_000)) },
+        join: if seed.is_multiple_of(5) {
+            Duration::ZERO
+        } else {
+            Duration::from_micros(prng.below(200_000))
+        },
         // Natural refresh beside the snapshots may be first, and must not be wrong.
-        recovery: if seed % 7 == 0 { Recovery::Either } else { Recovery::Snapshot },
+        recovery: if seed.is_multiple_of(7) { Recovery::Either } else { Recovery::Snapshot },
         definitions: seed % 4 != 1,
     };
     (config, ear)
