@@ -88,7 +88,7 @@ impl Channel {
         }
         self.strays = self.strays.saturating_add(1);
         if self.strays > self.window.len() {
-            self.numbered_ns = 0;
+            (self.numbered_ns, self.last_time_ns) = (0, 0);
             return false;
         }
         self.drop(packet.line, Reason::OldNumbering, listener);
@@ -278,7 +278,9 @@ impl Channel {
                 std::cmp::Ordering::Equal => time == other_time && packet.line.side != c.held.side,
                 std::cmp::Ordering::Greater => time >= other_time,
             };
-            c.back == back && seq.abs_diff(other) < self.window.len() && in_step
+            // Once packets sent later have been processed, it is no part of what follows them.
+            let current = other_time >= self.last_time_ns;
+            c.back == back && current && seq.abs_diff(other) < self.window.len() && in_step
         });
         let Some(Candidate { held, .. }) = confirmed else {
             let same = self.candidate.is_some_and(|c| c.held.seq == seq && c.held.sending_time_ns == time);

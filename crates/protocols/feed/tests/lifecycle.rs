@@ -40,6 +40,25 @@ fn what_is_under_way_of_the_old_week_is_not_taken_for_the_new_one() {
     assert_eq!((bed.bids(7), bed.state(7)), (vec![51, 50], BookState::Latest));
 }
 
+/// One packet of another numbering, and then the old one goes on: when the week does begin, it is not a part of it.
+#[test]
+fn a_number_that_nobody_confirmed_in_time_is_forgotten() {
+    let mut bed = Bed::new(config());
+    bed.send_at(A, 900, 9_000, &[bid(7, 30, 100)]);
+    bed.send_at(A, 1, 9_500, &[bid(7, 1, 66)]);
+    bed.send_at(A, 901, 9_600, &[bid(7, 31, 101)]);
+    bed.log.take();
+    bed.send_at(A, 2, 20_000, &[bid(7, 1, 50)]);
+    assert_eq!((bed.log.take(), bed.channel.expected_seq()), (vec![], Some(902)));
+    bed.send_at(A, 3, 20_010, &[bid(7, 2, 51)]);
+    assert_eq!(bed.bids(7), [51, 50]);
+    // The same ahead.
+    bed.send_at(A, 5_000, 20_020, &[bid(7, 9, 66)]);
+    bed.send_at(A, 4, 20_030, &[heartbeat()]);
+    bed.send_at(A, 5_001, 20_040, &[heartbeat()]);
+    assert_eq!((bed.channel.expected_seq(), bed.channel.counters().gaps), (Some(5), 0));
+}
+
 #[test]
 fn a_week_whose_first_packets_are_lost_is_recovered_by_snapshots() {
     let mut bed = Bed::new(config());
