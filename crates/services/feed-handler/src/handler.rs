@@ -241,17 +241,31 @@ impl<C: Consumer> FeedHandler<C> {
         speed: Speed,
         stop: Option<&StopFlag>,
     ) -> Result<u64, SourceError> {
+        self.replay_while(replay, speed, &|| !stop.is_some_and(StopFlag::is_stopped))
+    }
+
+    /// As [`replay`](Self::replay), for as long as `go_on` says so; it is asked before each packet. Called again, it goes on
+    /// where it was.
+    ///
+    /// # Errors
+    /// As [`replay`](Self::replay).
+    pub fn replay_while(
+        &mut self,
+        replay: &mut Replay,
+        speed: Speed,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<u64, SourceError> {
         let before = replay.counts().packets.get();
         let mut origin: Option<(Instant, Instant)> = None;
         while let Some(at) = replay.next_at() {
-            if stop.is_some_and(StopFlag::is_stopped) {
+            if !go_on() {
                 break;
             }
             if let Speed::Times(times) = speed {
                 let (base, started) = *origin.get_or_insert_with(|| (at, barewire_engine::now()));
                 let after_ns = at.since(base).as_nanos() as f64 / times;
                 let due = started + barewire_base::Duration::from_nanos(after_ns as u64);
-                if !self.wait_until(due, stop) {
+                if !self.wait_until(due, go_on) {
                     break;
                 }
             }
@@ -261,13 +275,13 @@ impl<C: Consumer> FeedHandler<C> {
     }
 
     /// False when it was stopped.
-    fn wait_until(&self, due: Instant, stop: Option<&StopFlag>) -> bool {
+    fn wait_until(&self, due: Instant, go_on: &dyn Fn() -> bool) -> bool {
         loop {
             let left_ns = due.since(barewire_engine::now()).as_nanos();
             if left_ns == 0 {
                 return true;
             }
-            if stop.is_some_and(StopFlag::is_stopped) {
+            if !go_on() {
                 return false;
             }
             match self.idle {

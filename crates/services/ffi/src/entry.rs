@@ -1,11 +1,11 @@
 //! Entries: attaching, listening, connecting, events.
 
-use crate::error::{self, BW_ERR_INVALID, BW_ERR_PORT_TAKEN, BW_ERR_TOO_MANY, Failure, guard};
+use crate::boundary::{Failure, get, guard, last_text, put, text};
+use crate::error::{self, BW_ERR_INVALID, BW_ERR_PORT_TAKEN, BW_ERR_TOO_MANY};
 use crate::session::{OURS, Session};
 use crate::table::Table;
 use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
-use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -27,42 +27,6 @@ pub(crate) fn with<R>(
 ) -> Result<R, Failure> {
     // The pointer's bits are the ticket; it is never followed.
     CLIENTS.with(client.addr(), false, work)?
-}
-
-/// Copies a value out to C.
-///
-/// # Safety
-/// `to` is null or valid for a write.
-#[inline]
-pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Failure> {
-    if to.is_null() {
-        return Err(BW_ERR_INVALID.into());
-    }
-    // SAFETY: not null, and then valid for a write by this function's contract; aligned or not.
-    unsafe { to.write_unaligned(value) };
-    Ok(())
-}
-
-/// Copies a value in from C.
-///
-/// # Safety
-/// `from` is null or valid for a read of a `T`.
-#[inline]
-pub(crate) unsafe fn get<T: Copy>(from: *const T) -> Result<T, Failure> {
-    if from.is_null() {
-        return Err(BW_ERR_INVALID.into());
-    }
-    // SAFETY: not null, and then valid for a read by this function's contract; aligned or not.
-    Ok(unsafe { from.read_unaligned() })
-}
-
-/// A C string's text.
-///
-/// # Safety
-/// `text` is null, or ends with a zero byte and does not change while the result lives.
-unsafe fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
-    // SAFETY: not null, so a C string by this function's contract.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
 /// Negative: for ever.
@@ -96,7 +60,7 @@ pub extern "C" fn bw_strerror(code: c_int) -> *const c_char {
 /// More about this thread's last failure, with a hint where there is one. Never null; valid until the thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_last_error() -> *const c_char {
-    error::last_text()
+    last_text()
 }
 
 /// Attaches to a daemon.

@@ -1,9 +1,8 @@
-//! Codes, their texts, and the panic boundary.
+//! Codes, their texts, and which failure has which.
 
+use crate::boundary::Failure;
 use barewire_client::{AttachError, ConnectFailure, ConnectWaitError, SendError, WaitError};
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, c_int};
 
 /// It worked.
 pub const BW_OK: c_int = 0;
@@ -52,6 +51,9 @@ pub const BW_ERR_SYSTEM: c_int = -21;
 /// A bug in the library: the call was cut short. Free the client.
 pub const BW_ERR_PANIC: c_int = -22;
 
+// What the boundary calls them.
+pub(crate) use self::{BW_ERR_INVALID as INVALID, BW_ERR_PANIC as PANIC};
+
 /// The text of a code.
 pub(crate) fn text_of(code: c_int) -> &'static CStr {
     match code {
@@ -79,26 +81,6 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_SYSTEM => c"a system call failed",
         BW_ERR_PANIC => c"a bug in the library",
         _ => c"unknown code",
-    }
-}
-
-/// Why an entry fails: a code, and more about it where there is more to say.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub code: c_int,
-    more: Option<Box<str>>,
-}
-
-impl Failure {
-    pub(crate) fn new(code: c_int, more: impl Into<Box<str>>) -> Failure {
-        Failure { code, more: Some(more.into()) }
-    }
-}
-
-/// A bare code: nothing is allocated, for what is routine.
-impl From<c_int> for Failure {
-    fn from(code: c_int) -> Failure {
-        Failure { code, more: None }
     }
 }
 
@@ -171,67 +153,9 @@ impl From<AttachError> for Failure {
     }
 }
 
-enum Last {
-    Code(c_int),
-    Text(CString),
-}
-
-thread_local! {
-    static LAST: RefCell<Last> = const { RefCell::new(Last::Code(BW_OK)) };
-}
-
-fn remember(failure: Failure) -> c_int {
-    let last = match failure.more {
-        // A zero byte would end the text early in C: up to there, then.
-        Some(more) => Last::Text(CString::new(more.split('\0').next().unwrap_or("")).unwrap_or_default()),
-        None => Last::Code(failure.code),
-    };
-    // A thread that is ending has no last error any more.
-    let _ = LAST.try_with(|l| l.replace(last));
-    failure.code
-}
-
-/// The text of this thread's last failure, valid until its next.
-pub(crate) fn last_text() -> *const c_char {
-    LAST.try_with(|l| match &*l.borrow() {
-        Last::Code(code) => text_of(*code).as_ptr(),
-        Last::Text(text) => text.as_ptr(),
-    })
-    .unwrap_or(text_of(BW_OK).as_ptr())
-}
-
-/// The panic boundary: what C gets is a number, whatever happens inside.
-#[inline]
-pub(crate) fn guard(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    // A panic under a client's lock breaks that client, so nothing half done is seen afterwards.
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(failure)) => remember(failure),
-        Err(thrown) => {
-            let more = thrown.downcast_ref::<&str>().map(|s| (*s).to_owned());
-            let more = more.or_else(|| thrown.downcast_ref::<String>().cloned()).unwrap_or_default();
-            // What was thrown may throw again when it is dropped.
-            std::mem::forget(thrown);
-            remember(Failure::new(BW_ERR_PANIC, format!("a bug in the library: {more}")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_panic_leaves_and_its_text_stays() {
-        assert_eq!(guard(|| panic!("on {}", "purpose")), BW_ERR_PANIC);
-        // SAFETY: `last_text` gives a C string that lives until this thread's next failure.
-        let text = unsafe { CStr::from_ptr(last_text()) };
-        assert_eq!(text, c"a bug in the library: on purpose");
-        assert_eq!(guard(|| Ok(7)), 7);
-        assert_eq!(guard(|| Err(Failure::new(BW_ERR_SYSTEM, "one\0two"))), BW_ERR_SYSTEM);
-        // SAFETY: as above.
-        assert_eq!(unsafe { CStr::from_ptr(last_text()) }, c"one");
-    }
 
     #[test]
     fn every_code_has_its_own_text() {

@@ -1,7 +1,8 @@
 //! Entries: messages out and in.
 
-use crate::entry::{get, put, with};
-use crate::error::{BW_ERR_INVALID, BW_ERR_TOO_LARGE, Failure, guard};
+use crate::boundary::{Failure, get, guard, put};
+use crate::entry::with;
+use crate::error::{BW_ERR_INVALID, BW_ERR_TOO_LARGE};
 use crate::session::Session;
 use crate::types::{BwBuf, BwClient, BwFlow, BwIovec, BwMessage, NONE};
 use barewire_client::{FlowId, SendBuf};

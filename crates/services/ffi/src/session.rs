@@ -1,6 +1,7 @@
 //! A client and what C needs beside it.
 
-use crate::error::{BW_ERR_DAEMON_GONE, Failure};
+use crate::boundary::Failure;
+use crate::error::BW_ERR_DAEMON_GONE;
 use crate::types::{self, BwEvent, BwMessage};
 use barewire_client::{Client, ConnectOptions, ConnectWaitError, Event, FlowId, Inbound, SendError};
 use std::net::SocketAddr;

@@ -33,13 +33,19 @@ fn ticket_of(index: usize, tenants: usize) -> usize {
     (tenants * SLOTS + index) << 1 | 1
 }
 
+/// The slot that a ticket names, for what a library keeps beside its tables.
+#[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
+pub(crate) fn slot_of(ticket: usize) -> usize {
+    (ticket >> 1) % SLOTS
+}
+
 impl<T> Table<T> {
     pub(crate) const fn new() -> Table<T> {
         Table { slots: [const { Mutex::new(Slot { tenants: 0, value: None }) }; SLOTS] }
     }
 
     fn slot(&self, ticket: usize) -> Option<(&Mutex<Slot<T>>, usize)> {
-        (ticket & 1 == 1).then(|| (&self.slots[(ticket >> 1) % SLOTS], (ticket >> 1) / SLOTS))
+        (ticket & 1 == 1).then(|| (&self.slots[slot_of(ticket)], (ticket >> 1) / SLOTS))
     }
 
     /// Takes a value in. `None`: all slots are taken.
@@ -93,7 +99,7 @@ impl<T> Table<T> {
     }
 
     /// Tickets of all slots that are taken and that no other thread is working on.
-    #[allow(dead_code, reason = "one of the two libraries with a table has no use for it")]
+    #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
     pub(crate) fn tickets(&self) -> impl Iterator<Item = usize> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let slot = slot.try_lock().ok()?;

@@ -1,39 +1,13 @@
 //! Two daemons on one link, and C programs between them.
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+
+pub mod programs;
+
+pub use programs::{Dir, Program, bindings, compile, exported, have, library};
 
 use barewire_daemon::{Config, Daemon};
-use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-/// Longer than any program here takes, even with every core busy.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-pub struct Dir(PathBuf);
-
-impl Dir {
-    pub fn new(label: &str) -> Dir {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("bw-{label}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Dir(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use std::path::PathBuf;
 
 /// 10.9.0.1 and 10.9.0.2.
 pub struct Rig {
@@ -67,133 +41,4 @@ impl Rig {
     pub fn socket(&self, host: u8) -> PathBuf {
         self.dir.path().join(format!("{host}.sock"))
     }
-}
-
-/// The directory with the library under test.
-pub fn library(file: &str) -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let found = [deps.join(file), deps.parent().unwrap().join(file)].into_iter().find(|p| p.exists());
-    found.unwrap_or_else(|| panic!("{file} is not in {}", deps.display()))
-}
-
-pub fn bindings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../bindings/c").canonicalize().unwrap()
-}
-
-pub fn have(tool: &str) -> bool {
-    let found =
-        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("SKIPPED: {tool} is not installed; what C programs see is not tested");
-    }
-    found
-}
-
-/// Compiles a C program against a library in `dir` under the name that the linker wants. `None`: no compiler.
-pub fn compile(dir: &Dir, source: &Path, library: &str) -> Option<PathBuf> {
-    if !have("cc") {
-        return None;
-    }
-    let program = dir.path().join(source.file_stem().unwrap());
-    let out = Command::new("cc")
-        .args([
-            "-std=c11",
-            "-D_GNU_SOURCE",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-O1",
-            "-pthread",
-            "-I",
-        ])
-        .arg(bindings())
-        .arg(source)
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(dir.path())
-        .arg(format!("-l{library}"))
-        .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
-    Some(program)
-}
-
-/// A running program, killed when dropped.
-pub struct Program {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-    shown: String,
-}
-
-impl Program {
-    pub fn start(program: &Path, socket: &Path, args: &[&str]) -> Program {
-        let mut child = Command::new(program)
-            .args(args)
-            .env("BAREWIRE_SOCKET", socket)
-            // Beside the program, and not where cargo keeps another build of the library.
-            .env("LD_LIBRARY_PATH", program.parent().unwrap())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Program { child, lines, shown: format!("{} {args:?}", program.display()) }
-    }
-
-    /// Waits for the program's next line.
-    pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Waits for its end: exit code (`None`: a signal) and the rest of its output.
-    pub fn finish(mut self) -> (Option<i32>, String) {
-        let end = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < end, "{} hangs", self.shown);
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        (status.code(), rest)
-    }
-
-    pub fn succeed(self) -> String {
-        let shown = self.shown.clone();
-        let (code, output) = self.finish();
-        assert_eq!(code, Some(0), "{shown}: {output}");
-        output
-    }
-
-    pub fn signal(&mut self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Names of the symbols that a library defines for others. `None`: no nm.
-pub fn exported(library: &Path) -> Option<Vec<String>> {
-    if !have("nm") {
-        return None;
-    }
-    let out = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
-    assert!(out.status.success());
-    let text = String::from_utf8(out.stdout).unwrap();
-    let mut names: Vec<_> =
-        text.lines().filter_map(|l| Some(l.split_whitespace().nth(2)?.to_owned())).collect();
-    names.sort();
-    Some(names)
 }
