@@ -1,7 +1,5 @@
 //! C programs over captures of an emulated channel, beside the emulator's truth.
 
-#[path = "../../ffi/tests/rig/header.rs"]
-mod header;
 #[path = "../../ffi/tests/rig/programs.rs"]
 mod programs;
 
@@ -10,8 +8,7 @@ use barewire_feed_handler::emulator::{
     CaptureWriter, Emulator, EmulatorConfig, LineFaults, Truth, TruthBook, connections,
 };
 use barewire_sbe::Price9;
-use header::declared;
-use programs::{Dir, Program, bindings, compile, exported, library};
+use programs::{Dir, Program, bindings, compile, declared, exported, library};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -27,10 +27,37 @@ pub struct CsvExport<B: Write, T: Write> {
 
 /// Which packet is being processed.
 #[derive(Clone, Copy, Default)]
-struct Where {
-    seq_num: u32,
-    sending_time_ns: u64,
-    stamp: Stamp,
+pub(crate) struct Where {
+    pub(crate) seq_num: u32,
+    pub(crate) sending_time_ns: u64,
+    pub(crate) stamp: Stamp,
+}
+
+impl Where {
+    pub(crate) fn of(packet: &PacketInfo<'_>) -> Where {
+        let PacketInfo { seq, sending_time_ns, stamp, .. } = *packet;
+        Where { seq_num: seq, sending_time_ns, stamp }
+    }
+}
+
+/// Why a book is shown, as exports say it.
+pub(crate) fn cause_word(cause: BookCause) -> &'static str {
+    match cause {
+        BookCause::Event => "event",
+        BookCause::Snapshot => "snapshot",
+        BookCause::NaturalRefresh => "natural_refresh",
+        BookCause::Query => "query",
+    }
+}
+
+/// AggressorSide, as exports say it.
+pub(crate) fn aggressor_word(aggressor: u8) -> Option<&'static str> {
+    ["none", "buy", "sell"].get(usize::from(aggressor)).copied()
+}
+
+/// MDUpdateAction of a trade, as exports say it.
+pub(crate) fn action_word(action: u8) -> Option<&'static str> {
+    ["new", "change", "delete"].get(usize::from(action)).copied()
 }
 
 impl<B: Write, T: Write> CsvExport<B, T> {
@@ -101,12 +128,7 @@ impl<B: Write, T: Write> CsvExport<B, T> {
     fn book_row(&mut self, book: &BookView<'_>) -> io::Result<()> {
         self.begin(book.transact_time_ns, book.instrument)?;
         let state = book.state.as_str();
-        let cause = match book.cause {
-            BookCause::Event => "event",
-            BookCause::Snapshot => "snapshot",
-            BookCause::NaturalRefresh => "natural_refresh",
-            BookCause::Query => "query",
-        };
+        let cause = cause_word(book.cause);
         write!(self.row, ",{state},{cause},{}", book.rpt_seq)?;
         for side in [BookSide::Bid, BookSide::Offer] {
             let levels = book.levels(side);
@@ -120,18 +142,8 @@ impl<B: Write, T: Write> CsvExport<B, T> {
 
     fn trade_row(&mut self, instrument: &Instrument, trade: &Trade) -> io::Result<()> {
         self.begin(trade.transact_time_ns, instrument)?;
-        let aggressor = match trade.aggressor {
-            0 => "none",
-            1 => "buy",
-            2 => "sell",
-            _ => "",
-        };
-        let action = match trade.action {
-            0 => "new",
-            1 => "change",
-            2 => "delete",
-            _ => "",
-        };
+        let aggressor = aggressor_word(trade.aggressor).unwrap_or_default();
+        let action = action_word(trade.action).unwrap_or_default();
         let Trade { price, quantity, orders, .. } = trade;
         write!(self.row, ",{},{quantity},{orders},{aggressor},{action},", Price9(*price))?;
         if let Some(id) = trade.trade_id {
@@ -182,8 +194,7 @@ fn field(row: &mut Vec<u8>, text: &str) {
 
 impl<B: Write, T: Write> Listener for CsvExport<B, T> {
     fn on_packet(&mut self, packet: &PacketInfo<'_>) {
-        let PacketInfo { seq, sending_time_ns, stamp, .. } = *packet;
-        self.packet = Where { seq_num: seq, sending_time_ns, stamp };
+        self.packet = Where::of(packet);
     }
 
     fn on_book(&mut self, book: &BookView<'_>) {

@@ -74,6 +74,8 @@ mod config;
 pub mod emulator;
 mod error;
 mod export;
+#[cfg(feature = "parquet")]
+mod export_parquet;
 mod feed_channel;
 mod handler;
 mod line;
@@ -88,6 +90,8 @@ pub use channel_file::{CHANNEL_FILE_MAX, ChannelFile, Connection, FileChannel};
 pub use check::{CheckCounts, Found, check};
 pub use error::{ConfigError, SourceError};
 pub use export::{CsvExport, EXPORT_DEPTH_MAX};
+#[cfg(feature = "parquet")]
+pub use export_parquet::{PARQUET_GROUP_ROWS, ParquetExport};
 pub use feed_channel::FeedChannel;
 pub use handler::{FeedHandler, FeedHandlerBuilder};
 pub use line::{FeedType, LineId, Side};

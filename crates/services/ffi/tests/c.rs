@@ -1,11 +1,8 @@
 //! C programs over real daemons.
 
-#[path = "rig/header.rs"]
-mod header;
 mod rig;
 
-use header::declared;
-use rig::{Dir, Program, Rig, bindings, compile, exported, library};
+use rig::{Dir, Program, Rig, bindings, compile, declared, exported, library};
 use std::path::PathBuf;
 
 fn build(dir: &Dir, source: &str) -> Option<PathBuf> {

@@ -74,18 +74,3 @@ impl Header {
         assert_eq!(committed.len(), generated.len(), "BAREWIRE_BLESS=1 writes the header anew");
     }
 }
-
-/// Names of the functions that a header declares, sorted.
-#[allow(dead_code, reason = "each test file uses its part")]
-pub fn declared(header: &str) -> Vec<String> {
-    let mut names: Vec<String> = header
-        .lines()
-        .filter(|l| !l.starts_with([' ', '/', '#', '}', '*']) && !l.starts_with("typedef") && l.contains('('))
-        .map(|l| {
-            let before = l.split('(').next().unwrap();
-            before.rsplit([' ', '*']).next().unwrap().to_owned()
-        })
-        .collect();
-    names.sort();
-    names
-}

@@ -3,7 +3,7 @@
 
 pub mod programs;
 
-pub use programs::{Dir, Program, bindings, compile, exported, have, library};
+pub use programs::{Dir, Program, bindings, compile, declared, exported, have, library};
 
 use barewire_daemon::{Config, Daemon};
 use std::net::Ipv4Addr;

@@ -166,3 +166,17 @@ pub fn exported(library: &Path) -> Option<Vec<String>> {
     names.sort();
     Some(names)
 }
+
+/// Names of the functions that a header declares, sorted.
+pub fn declared(header: &str) -> Vec<String> {
+    let mut names: Vec<String> = header
+        .lines()
+        .filter(|l| !l.starts_with([' ', '/', '#', '}', '*']) && !l.starts_with("typedef") && l.contains('('))
+        .map(|l| {
+            let before = l.split('(').next().unwrap();
+            before.rsplit([' ', '*']).next().unwrap().to_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
