@@ -1,8 +1,9 @@
 //! What C is told: a listener that calls its functions.
 
 use crate::boundary::Failure;
+use crate::convert::{self, Measured};
 use crate::error::{BWF_ERR_INVALID, BWF_ERR_VERSION};
-use crate::types::{self, *};
+use crate::types::*;
 use barewire_feed::{
     BookEntry, BookSide, BookView, DefinitionAction, Gap, GapCause, Instrument, Limits, Line, LinePolicy,
     LineState, Listener, Order, PacketInfo, QuoteRequest, Reason, RecoveryInfo, Reset, SecurityStatus,
@@ -189,11 +190,11 @@ impl BwfBook {
             channel,
             security_id: book.instrument.security_id,
             rpt_seq: book.rpt_seq,
-            symbol: types::symbol(book.instrument),
+            symbol: convert::symbol(book.instrument),
             transact_time_ns: book.transact_time_ns,
-            state: types::book_state(book.state),
-            orders_state: types::book_state(book.orders_state),
-            cause: types::book_cause(book.cause),
+            state: convert::book_state(book.state),
+            orders_state: convert::book_state(book.orders_state),
+            cause: convert::book_cause(book.cause),
             is_good: book.state.is_good().into(),
             reserved: 0,
             direct: SIDES.map(|side| levels(book.levels(side))),
@@ -249,7 +250,7 @@ impl Listener for Calls {
                 channel: self.channel,
                 security_id: instrument.security_id,
                 rpt_seq,
-                symbol: types::symbol(instrument),
+                symbol: convert::symbol(instrument),
                 level: BwfLevel {
                     price: level.price,
                     quantity: level.quantity,
@@ -282,7 +283,7 @@ impl Listener for Calls {
                 channel: self.channel,
                 security_id: instrument.security_id,
                 rpt_seq,
-                symbol: types::symbol(instrument),
+                symbol: convert::symbol(instrument),
                 transact_time_ns,
                 price,
                 quantity,
@@ -322,7 +323,7 @@ impl Listener for Calls {
             status: status.status.0,
             halt_reason: status.halt_reason,
             event: status.event,
-            symbol: types::symbol(instrument),
+            symbol: convert::symbol(instrument),
             transact_time_ns: status.transact_time_ns,
         };
         call!(self.status(&status));
@@ -334,7 +335,7 @@ impl Listener for Calls {
             channel: self.channel,
             security_id: instrument.security_id,
             quantity: request.quantity.unwrap_or(BWF_NULL_I32),
-            symbol: types::symbol(instrument),
+            symbol: convert::symbol(instrument),
             transact_time_ns: request.transact_time_ns,
             quote_type: request.quote_type,
             side: request.side.unwrap_or(i8::MAX),
@@ -403,12 +404,12 @@ impl Listener for Calls {
     }
 
     fn on_line_state(&mut self, line: Line, state: LineState) {
-        let (feed, state) = (types::feed(line.feed), types::line_state(state));
+        let (feed, state) = (convert::feed(line.feed), convert::line_state(state));
         call!(self.line_state(self.channel, feed.into(), line.side as u32, state.into()));
     }
 
     fn on_channel_state(&mut self, state: LineState) {
-        call!(self.feed_state(self.channel, types::line_state(state).into()));
+        call!(self.feed_state(self.channel, convert::line_state(state).into()));
     }
 
     fn on_failover(&mut self, _: LinePolicy, line: Line) {
@@ -417,7 +418,7 @@ impl Listener for Calls {
 
     #[inline]
     fn on_drop(&mut self, line: Line, reason: Reason) {
-        let feed = types::feed(line.feed);
+        let feed = convert::feed(line.feed);
         call!(self.drop(self.channel, feed.into(), line.side as u32, reason as u32));
     }
 }

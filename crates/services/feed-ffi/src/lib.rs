@@ -5,7 +5,7 @@
 //! callbacks       what C is told: a listener that calls its functions                 unsafe
 //! session         a handler, bound to its thread; stopping it from others             unsafe
 //! table           handlers by ticket: what C holds is no address
-//! types, error    what crosses the border, with numbers that are never given another meaning
+//! types, error    what crosses the border, with numbers that are never given another meaning; `convert` fills it in
 //! ```
 //! Every entry runs inside the panic boundary that the message service's library has, too. A `bwf_feed *` is a ticket into a
 //! table, so that a stale, freed or invented one is an error code and nothing else. While a callback runs, its handler is
@@ -19,6 +19,7 @@
 #[path = "../../ffi/src/boundary.rs"]
 mod boundary;
 pub mod callbacks;
+mod convert;
 pub mod entry;
 pub mod error;
 pub mod query;

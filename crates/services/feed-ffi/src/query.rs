@@ -1,11 +1,12 @@
 //! Entries: books, instruments, statistics and counters, asked for between two packets.
 
 use crate::boundary::{Failure, get, guard, put, text};
+use crate::convert::{self, Measured, chars};
 use crate::error::{BWF_ERR_INVALID, BWF_ERR_NO_INSTRUMENT, BWF_ERR_VERSION};
 use crate::session::{Session, with};
 use crate::types::{
-    self, BWF_BID, BWF_DEPTH_MAX, BWF_NULL_U32, BWF_OFFER, BwfBook, BwfBookRoom, BwfChannel, BwfEachCount,
-    BwfFeed, BwfInstrument, BwfLevel, BwfLevels, BwfLimits, BwfLine, BwfOrder, BwfStatistic, Measured, chars,
+    BWF_BID, BWF_DEPTH_MAX, BWF_NULL_U32, BWF_OFFER, BwfBook, BwfBookRoom, BwfChannel, BwfEachCount, BwfFeed,
+    BwfInstrument, BwfLevel, BwfLevels, BwfLimits, BwfLine, BwfOrder, BwfStatistic,
 };
 use barewire_feed::{BookSide, Channel, Consolidated, Feed, Instrument, Level, Line, LineSide, Reason};
 use barewire_sbe::Price9;
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn bwf_channel_get(feed: *mut BwfFeed, channel: u32, out: 
                 label,
                 instruments: info.instruments as u32,
                 unsettled: info.unsettled as u32,
-                state: types::line_state(core.state()),
+                state: convert::line_state(core.state()),
                 recovering: core.is_recovering().into(),
                 definitions_complete: core.definitions_complete().into(),
                 reserved: [0; 5],
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn bwf_line_get(
 ) -> c_int {
     let find = || {
         const FEEDS: [Feed; 3] = [Feed::Incremental, Feed::Snapshot, Feed::Instrument];
-        let feed = FEEDS.into_iter().find(|feed| u32::from(types::feed(*feed)) == feed_type);
+        let feed = FEEDS.into_iter().find(|feed| u32::from(convert::feed(*feed)) == feed_type);
         let side = [LineSide::A, LineSide::B].get(side as usize).copied();
         let (feed, side) = feed.zip(side).ok_or(BWF_ERR_INVALID)?;
         Ok::<_, Failure>(Line::new(feed, side))
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn bwf_line_get(
                 let of = core.line_stats(line);
                 Ok(BwfLine {
                     size: BwfLine::SIZE,
-                    state: types::line_state(of.state),
+                    state: convert::line_state(of.state),
                     reserved: [0; 3],
                     packets: of.packets,
                     bytes: of.bytes,
@@ -393,7 +394,7 @@ pub unsafe extern "C" fn bwf_statistic_get(
     out: *mut BwfStatistic,
 ) -> c_int {
     guard(|| {
-        let known = types::STATISTICS.iter().find(|(_, number)| u32::from(*number) == kind);
+        let known = convert::STATISTICS.iter().find(|(_, number)| u32::from(*number) == kind);
         let (kind, _) = *known.ok_or(BWF_ERR_INVALID)?;
         let found = with(feed, |session, _| {
             session.look(channel, |core| {
