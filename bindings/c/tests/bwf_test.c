@@ -255,7 +255,7 @@ static void callbacks(const char *toml, const char *capture) {
   CHECK(seen.gaps == counter(feed, "gaps") && seen.gaps > 0 && seen.begins == seen.ends && seen.begins > 1);
   CHECK(seen.resets == counter(feed, "resets") && seen.resets > 0);
   CHECK(seen.books > 20 && seen.trades > 5 && seen.entries > 50 && seen.statistics > 5 && seen.definitions >= 20);
-  CHECK(seen.loops == 1 && seen.lines >= 6 && seen.feeds == 1 && seen.stale > 0 && seen.statuses > 0 && seen.limits > 0);
+  CHECK(seen.loops >= 1 && seen.lines >= 6 && seen.feeds == 1 && seen.stale > 0 && seen.statuses > 0 && seen.limits > 0);
   CHECK(seen.drops >= counter(feed, "drop.duplicate") && counter(feed, "drop.duplicate") > 0);
 
   /* Again, from empty books, stopped every 50 packets: the same. */

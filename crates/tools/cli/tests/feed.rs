@@ -66,6 +66,24 @@ fn an_emulated_market_becomes_the_books_it_was() {
 }
 
 #[test]
+fn weeks_and_definitions_change_and_books_go_into_columns() {
+    let folder = Folder::new("weeks");
+    let changes = ["--week", "1.2", "--definition-changes-per-s", "20", "--loss", "0.01"];
+    let (capture, truth) = emulate(&folder, &changes);
+    let (books, trades) = (folder.file("books.parquet"), folder.file("trades.parquet"));
+    let args =
+        ["feed", "replay", "--from", &capture, "--truth", &truth, "--books", &books, "--trades", &trades];
+    let replay = run(&args);
+    assert_eq!(replay.code, Some(0), "{}", replay.err);
+    for path in [&books, &trades] {
+        let bytes = std::fs::read(path).expect("it was written");
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{path}: {} bytes", bytes.len());
+    }
+    let mixed = run(&["feed", "replay", "--from", &capture, "--books", &books, "--trades", "trades.csv"]);
+    assert_eq!(mixed.code, Some(2), "{}", mixed.err);
+}
+
+#[test]
 fn the_same_seed_is_the_same_market() {
     let folders = [Folder::new("one"), Folder::new("two")];
     let [one, two] = folders.each_ref().map(|folder| {

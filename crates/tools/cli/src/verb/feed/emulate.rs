@@ -53,6 +53,12 @@ pub struct Args {
     /// Channel resets, at so many seconds after the start; several with commas
     #[arg(long, value_name = "SECONDS", value_parser = seconds, value_delimiter = ',')]
     reset: Vec<Duration>,
+    /// Weekly restarts of all numbers, at so many seconds after the start; several with commas
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, value_delimiter = ',')]
+    week: Vec<Duration>,
+    /// Instruments added, changed and deleted a second
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    definition_changes_per_s: u32,
     /// Begin with empty books and MsgSeqNum 1, as a week does
     #[arg(long)]
     from_scratch: bool,
@@ -96,6 +102,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         active: args.seconds,
         conflation: Duration::from_millis(args.conflation_ms.into()),
         resets: args.reset.clone(),
+        weekly_resets: args.week.clone(),
+        definition_changes_per_s: args.definition_changes_per_s,
         prefill: !args.from_scratch,
         faults_a: faults,
         faults_b: faults,
@@ -154,6 +162,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         truth.write(&mut out).and_then(|()| out.flush()).with_context(writing)?;
     }
     let [a, b] = emulator.line_counts();
+    let counts = emulator.counts();
     let header = &truth.header;
     if args.json {
         print(
@@ -161,16 +170,21 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
                 "schema": 1, "channel": header.channel_id, "seed": header.seed, "packets": header.packets,
                 "last_seq_num": header.last_seq_num, "resets": header.resets, "books": truth.books.len(),
                 "lost_a": a.lost, "lost_b": b.lost,
+                "weeks": counts.weeks, "listed": counts.listed, "delisted": counts.delisted,
             })
             .to_string(),
         )?;
     } else {
         print(&format!(
-            "{} incremental packets, the last with MsgSeqNum {}; {} instruments, {} resets; lost on the way: {} on A, {} on B",
+            "{} incremental packets, the last with MsgSeqNum {}; {} instruments ({} listed, {} delisted meanwhile), {} resets, {} weekly \
+             restarts; lost on the way: {} on A, {} on B",
             header.packets,
             header.last_seq_num,
             truth.books.len(),
+            counts.listed,
+            counts.delisted,
             header.resets,
+            counts.weeks,
             a.lost,
             b.lost
         ))?;

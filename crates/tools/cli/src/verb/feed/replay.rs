@@ -1,11 +1,13 @@
 //! `barewire feed replay`: captures to books.
 
 use super::Channels;
-use super::show::{self, Printer, Show};
+use super::show::{self, Export, Printer, Show};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
+use crate::signals;
 use anyhow::Context as _;
-use barewire_feed_handler::{CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Replay};
+use barewire_bench::interrupted;
+use barewire_feed_handler::{CsvExport, EXPORT_DEPTH_MAX, FeedHandler, ParquetExport, Replay};
 use barewire_port::Speed;
 use std::fs::File;
 use std::io::BufWriter;
@@ -28,10 +30,10 @@ pub struct Args {
     /// Print every book at the end of each event that changed it, and every trade
     #[arg(long)]
     each: bool,
-    /// Write books into a CSV file (with --trades)
+    /// Write books into a file (with --trades): Parquet where both names end in .parquet, else CSV
     #[arg(long, value_name = "FILE", requires = "trades")]
     books: Option<PathBuf>,
-    /// Write trades into a CSV file (with --books)
+    /// Write trades into a file (with --books)
     #[arg(long, value_name = "FILE", requires = "books")]
     trades: Option<PathBuf>,
     /// The emulator's truth, to hold the books against at the end
@@ -49,7 +51,8 @@ pub struct Args {
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let plan = args.channels.plan()?;
     let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() };
-    let mut csv = match (&args.books, &args.trades) {
+    signals::catch()?;
+    let mut files = match (&args.books, &args.trades) {
         (Some(_), Some(_)) if plan.channels.len() > 1 => {
             let why =
                 format!("the configuration has {} channels; books are exported of one", plan.channels.len());
@@ -57,9 +60,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
                 .hint("make a configuration of the one you want")
                 .into());
         }
-        (Some(books), Some(trades)) => {
-            Some(CsvExport::new(create(books)?, create(trades)?, EXPORT_DEPTH_MAX)?)
-        }
+        (Some(books), Some(trades)) => Some(export(books, trades)?),
         _ => None,
     };
     let mut replay = Replay::open(&args.captures, &plan.channels, true)?;
@@ -69,30 +70,47 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut handler =
         FeedHandler::builder(plan.clone()).sources(vec![]).start(start).listen(|_, channel| {
             let mut printer = Printer::new(show, channel.id);
-            printer.csv = csv.take();
+            printer.export = files.take();
             printer
         })?;
-    let packets = handler.replay(&mut replay, args.speed, None)?;
+    let packets = handler.replay_while(&mut replay, args.speed, &|| !interrupted())?;
     if packets == 0 {
         let why = "no packet of the captures is of these channels";
         let hint = "the configuration names groups and UDP ports; `feed check` shows what there is";
         return Err(Failure::new(Code::Failed, why).hint(hint).into());
     }
     for channel in handler.channels_mut() {
-        if let Some(csv) = &mut channel.listener_mut().csv {
-            csv.finish().context("writing books and trades")?;
-            let (books, trades) = csv.rows();
+        if let Some(export) = &mut channel.listener_mut().export {
+            let (books, trades) = export.finish().context("writing books and trades")?;
             console.tell(&format!("{books} rows of books, {trades} of trades"));
         }
     }
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
+    if interrupted() {
+        return Ok(Code::Interrupted);
+    }
     match &args.truth {
         Some(path) => show::confirm(path, &channels, console),
         None => Ok(Code::Done),
     }
 }
 
-fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    File::create(path).map(BufWriter::new).with_context(|| format!("writing {}", path.display()))
+/// Books and trades as the names of the files ask for.
+fn export(books: &Path, trades: &Path) -> anyhow::Result<Export> {
+    let create = |path: &Path| File::create(path).with_context(|| format!("writing {}", path.display()));
+    let columns = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
+    Ok(match (columns(books), columns(trades)) {
+        (true, true) => {
+            Export::Parquet(Box::new(ParquetExport::new(create(books)?, create(trades)?, EXPORT_DEPTH_MAX)?))
+        }
+        (false, false) => {
+            let (books, trades) = (BufWriter::new(create(books)?), BufWriter::new(create(trades)?));
+            Export::Csv(CsvExport::new(books, trades, EXPORT_DEPTH_MAX)?)
+        }
+        _ => {
+            let why = "books and trades are written in one format: end both names in .parquet, or neither";
+            return Err(Failure::new(Code::Usage, why).into());
+        }
+    })
 }

@@ -7,7 +7,7 @@ use barewire_feed::{
     BookView, Channel, Gap, Instrument, Level, Line, LineState, Listener, PacketInfo, RecoveryInfo, Reset,
     Trade,
 };
-use barewire_feed_handler::{CsvExport, FeedChannel};
+use barewire_feed_handler::{CsvExport, FeedChannel, ParquetExport};
 use barewire_sbe::Price9;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -26,7 +26,48 @@ pub struct Show {
 }
 
 /// Books and trades into files.
-pub type Csv = CsvExport<BufWriter<File>, BufWriter<File>>;
+pub enum Export {
+    /// As text.
+    Csv(CsvExport<BufWriter<File>, BufWriter<File>>),
+    /// In columns.
+    Parquet(Box<ParquetExport<File, File>>),
+}
+
+impl Export {
+    /// Ends the files, and says how many rows of books and of trades they have.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub fn finish(&mut self) -> std::io::Result<(u64, u64)> {
+        match self {
+            Export::Csv(export) => export.finish().map(|()| export.rows()),
+            Export::Parquet(export) => export.finish().map(|()| export.rows()),
+        }
+    }
+}
+
+impl Listener for Export {
+    fn on_packet(&mut self, packet: &PacketInfo<'_>) {
+        match self {
+            Export::Csv(export) => export.on_packet(packet),
+            Export::Parquet(export) => export.on_packet(packet),
+        }
+    }
+
+    fn on_book(&mut self, book: &BookView<'_>) {
+        match self {
+            Export::Csv(export) => export.on_book(book),
+            Export::Parquet(export) => export.on_book(book),
+        }
+    }
+
+    fn on_trade(&mut self, instrument: &Instrument, trade: &Trade) {
+        match self {
+            Export::Csv(export) => export.on_trade(instrument, trade),
+            Export::Parquet(export) => export.on_trade(instrument, trade),
+        }
+    }
+}
 
 /// Prints as it listens.
 #[derive(Default)]
@@ -36,7 +77,7 @@ pub struct Printer {
     books: u64,
     trades: u64,
     /// Is told what it needs, too.
-    pub csv: Option<Csv>,
+    pub export: Option<Export>,
     /// Is told everything, too, to draw it.
     pub live: Option<Watched>,
 }
@@ -61,8 +102,8 @@ impl Printer {
 
 impl Listener for Printer {
     fn on_packet(&mut self, packet: &PacketInfo<'_>) {
-        if let Some(csv) = &mut self.csv {
-            csv.on_packet(packet);
+        if let Some(export) = &mut self.export {
+            export.on_packet(packet);
         }
         if let Some(live) = &mut self.live {
             live.on_packet(packet);
@@ -71,8 +112,8 @@ impl Listener for Printer {
 
     fn on_book(&mut self, book: &BookView<'_>) {
         self.books += 1;
-        if let Some(csv) = &mut self.csv {
-            csv.on_book(book);
+        if let Some(export) = &mut self.export {
+            export.on_book(book);
         }
         if let Some(live) = &mut self.live {
             live.on_book(book);
@@ -88,8 +129,8 @@ impl Listener for Printer {
 
     fn on_trade(&mut self, instrument: &Instrument, trade: &Trade) {
         self.trades += 1;
-        if let Some(csv) = &mut self.csv {
-            csv.on_trade(instrument, trade);
+        if let Some(export) = &mut self.export {
+            export.on_trade(instrument, trade);
         }
         if let Some(live) = &mut self.live {
             live.on_trade(instrument, trade);
