@@ -274,12 +274,11 @@ fn picture(frame: &mut Frame<'_>, state: &State, first: usize) {
             .style(style)
         });
     let widths = [9, 14, 24, 24, 20, 9, 7, 24].map(Constraint::Length);
-    let title = format!(
-        " books {} to {} of {} ",
-        first + 1,
-        state.instruments.len().min(first + usize::from(middle.height)),
-        state.instruments.len()
-    );
+    let last = state.instruments.len().min(first + usize::from(middle.height));
+    let title = match state.instruments.len() {
+        0 => " books: none yet ".to_owned(),
+        all => format!(" books {} to {last} of {all} ", first + 1),
+    };
     let block = Block::bordered().title(title);
     frame.render_widget(Table::new(rows, widths).header(Row::new(titles).style(head)).block(block), middle);
 
