@@ -15,6 +15,7 @@
 
 pub mod arp;
 pub mod checksum;
+mod ecn;
 mod error;
 pub mod eth;
 mod field;
@@ -32,6 +33,7 @@ pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
+pub use ecn::mark_ce;
 pub use error::Error;
 pub use eth::EtherType;
 pub use ip::{Protocol, is_source_v4, is_source_v6, solicited_node};

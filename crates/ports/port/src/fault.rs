@@ -4,6 +4,7 @@ use crate::fault_plan::{Decision, FaultPlan, FaultSettings, FaultStats, GilbertE
 use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_base::{DropReason, Duration, Instant, Prng};
 use barewire_frame::{BURST_MAX, Burst, Frame, Stamp};
+use barewire_wire::mark_ce;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
@@ -40,8 +41,8 @@ impl Default for FaultConfig {
 
 impl FaultConfig {
     /// Takes this wrapper's options out of `uri`: `seed dir loss burst_p burst_r burst_good_loss burst_bad_loss reorder
-    /// reorder_gap reorder_us duplicate corrupt delay_us jitter_us rate_bps rate_burst_bytes limit_frames outage_start_ms
-    /// outage_ms outage_every_ms`.
+    /// reorder_gap reorder_us duplicate corrupt delay_us jitter_us rate_bps rate_burst_bytes limit_frames flight_frames ecn
+    /// ecn_frames outage_start_ms outage_ms outage_every_ms`.
     ///
     /// # Errors
     /// [`OpenError::BadUri`] for a value that does not parse or is out of bounds.
@@ -78,12 +79,32 @@ impl FaultConfig {
             rate_bps: uri.take_or("rate_bps", 0)?,
             rate_burst_bytes: uri.take_or("rate_burst_bytes", d.rate_burst_bytes)?,
             limit_frames: uri.take_or("limit_frames", d.limit_frames)?,
+            flight_frames: uri.take_or("flight_frames", d.flight_frames)?,
+            ecn: uri.take_or("ecn", 0.0)?,
+            ecn_frames: uri.take_or("ecn_frames", d.ecn_frames)?,
             outage: (outage_ms > 0).then_some(outage),
         };
         settings.check().map_err(|why| uri.bad(why))?;
         Ok(FaultConfig { settings, seed, direction })
     }
 }
+
+/// A frame and what was decided about it, for an observer.
+pub struct Judged<'a> {
+    /// The time of the call.
+    pub now: Instant,
+    /// Its place among the frames of its direction, from one.
+    pub number: u64,
+    /// The frame as it came.
+    pub frame: &'a Frame,
+    /// What the plan says.
+    pub decision: Decision,
+    /// False: it is dropped whatever the plan says, since too many are under way.
+    pub has_room: bool,
+}
+
+/// Sees each frame before anything is done to it.
+pub type FaultObserver = Box<dyn FnMut(&Judged<'_>)>;
 
 /// A port with faults. Deterministic: the seed, the frames and the times of the calls decide everything.
 ///
@@ -137,12 +158,20 @@ impl<P: Port> Fault<P> {
 
     /// What was done to received frames.
     pub fn rx_stats(&self) -> FaultStats {
-        self.rx.as_ref().map(|w| w.plan.stats()).unwrap_or_default()
+        self.rx.as_ref().map(Way::stats).unwrap_or_default()
     }
 
     /// What was done to sent frames.
     pub fn tx_stats(&self) -> FaultStats {
-        self.tx.as_ref().map(|w| w.plan.stats()).unwrap_or_default()
+        self.tx.as_ref().map(Way::stats).unwrap_or_default()
+    }
+
+    /// Shows every frame that is sent, before anything is done to it, with what is decided about it. An unfaulted direction
+    /// decides nothing and shows nothing.
+    pub fn observe_tx(&mut self, observer: FaultObserver) {
+        if let Some(way) = &mut self.tx {
+            way.observer = Some(observer);
+        }
     }
 
     /// The port inside.
@@ -262,14 +291,30 @@ struct Way {
     held: Vec<Held>,
     limit: usize,
     entered: u64,
+    marked: u64,
+    flight_full: u64,
+    observer: Option<FaultObserver>,
 }
 
 impl Way {
     fn new(plan: FaultPlan) -> Way {
-        let limit = plan.settings().limit_frames as usize;
+        let limit = plan.settings().flight_limit() as usize;
         // Beyond the limit: a burst that goes on in the same call, and a copy of each of its frames.
         let queue = VecDeque::with_capacity(limit + 2 * BURST_MAX);
-        Way { queue, held: Vec::with_capacity(HELD_MAX), limit, entered: 0, plan }
+        Way {
+            queue,
+            held: Vec::with_capacity(HELD_MAX),
+            limit,
+            entered: 0,
+            marked: 0,
+            flight_full: 0,
+            observer: None,
+            plan,
+        }
+    }
+
+    fn stats(&self) -> FaultStats {
+        FaultStats { marked: self.marked, flight_full: self.flight_full, ..self.plan.stats() }
     }
 
     fn is_empty(&self) -> bool {
@@ -283,11 +328,25 @@ impl Way {
     }
 
     fn enter(&mut self, now: Instant, mut frame: Frame, counters: &PortCounters) {
-        let delivery = match self.plan.decide(now, frame.len()) {
-            Decision::Deliver(delivery) if self.has_room(now) => delivery,
+        let decision = self.plan.decide(now, frame.len());
+        let has_room = !matches!(decision, Decision::Deliver(_)) || self.has_room(now);
+        if let Some(observer) = &mut self.observer {
+            let number = self.plan.stats().seen;
+            observer(&Judged { now, number, frame: &frame, decision, has_room });
+        }
+        let delivery = match decision {
+            Decision::Deliver(delivery) if has_room => delivery,
             Decision::Lost => return counters.drops.count(DropReason::Injected),
-            _ => return counters.drops.count(DropReason::RingFull),
+            Decision::QueueFull => return counters.drops.count(DropReason::RingFull),
+            Decision::Deliver(_) => {
+                self.flight_full += 1;
+                return counters.drops.count(DropReason::RingFull);
+            }
         };
+        // Marked before it is damaged: a router does the one, the wire after it the other.
+        if delivery.mark && mark_ce(frame.data_mut()) {
+            self.marked += 1;
+        }
         if let Some(corruption) = delivery.corruption {
             corruption.apply(frame.data_mut());
         }

@@ -63,8 +63,16 @@ pub struct FaultSettings {
     pub rate_bps: u64,
     /// Bytes that may pass at once after a pause: the depth of the token bucket.
     pub rate_burst_bytes: u32,
-    /// Frames that may wait: for the rate here, and under way in a port that carries the decisions out. More are lost.
+    /// Frames that may wait for the rate, and, unless `flight_frames` says another number, be under way in a port that
+    /// carries the decisions out. More are lost.
     pub limit_frames: u32,
+    /// Frames that may be under way in a port that carries the decisions out, those that wait included; zero: as many as
+    /// `limit_frames`. A long delay with a short queue needs it.
+    pub flight_frames: u32,
+    /// Probability that an ECN-capable packet is marked Congestion Experienced.
+    pub ecn: f64,
+    /// An ECN-capable packet is marked when at least this many frames wait for the rate before it; zero: never.
+    pub ecn_frames: u32,
     /// A window in which everything is lost.
     pub outage: Option<Outage>,
 }
@@ -84,6 +92,9 @@ impl Default for FaultSettings {
             rate_bps: 0,
             rate_burst_bytes: 16 * 1024,
             limit_frames: 1024,
+            flight_frames: 0,
+            ecn: 0.0,
+            ecn_frames: 0,
             outage: None,
         }
     }
@@ -100,7 +111,13 @@ impl FaultSettings {
             && self.delay == Duration::ZERO
             && self.jitter == Duration::ZERO
             && self.rate_bps == 0
+            && self.ecn <= 0.0
             && self.outage.is_none()
+    }
+
+    /// Frames that may be under way in a port that carries the decisions out.
+    pub fn flight_limit(&self) -> u32 {
+        if self.flight_frames == 0 { self.limit_frames } else { self.flight_frames }
     }
 
     /// Checks every bound.
@@ -114,6 +131,7 @@ impl FaultSettings {
             () if !chance(self.loss) => Err("loss must be from 0 to 1"),
             () if !chance(self.reorder) => Err("reorder must be from 0 to 1"),
             () if !chance(self.duplicate) => Err("duplicate must be from 0 to 1"),
+            () if !chance(self.ecn) => Err("ecn must be from 0 to 1"),
             () if !chance(self.corrupt) => Err("corrupt must be from 0 to 1"),
             () if ![ge.p, ge.r, ge.good_loss, ge.bad_loss].into_iter().all(chance) => {
                 Err("burst_p, burst_r, burst_good_loss and burst_bad_loss must be from 0 to 1")
@@ -122,6 +140,7 @@ impl FaultSettings {
             () if !(1..=LIMIT_FRAMES_MAX).contains(&self.limit_frames) => {
                 Err("limit_frames must be from 1 to 1048576")
             }
+            () if self.flight_frames > LIMIT_FRAMES_MAX => Err("flight_frames must be at most 1048576"),
             () => Ok(()),
         }
     }
@@ -168,6 +187,8 @@ pub struct Delivery {
     pub copy_at: Option<Instant>,
     /// Bits that arrive flipped, in both copies.
     pub corruption: Option<Corruption>,
+    /// To be marked Congestion Experienced, if its packet is ECN-capable.
+    pub mark: bool,
 }
 
 /// What happens to one frame.
@@ -198,6 +219,10 @@ pub struct FaultStats {
     pub duplicated: u64,
     /// Held back.
     pub reordered: u64,
+    /// Marked Congestion Experienced. Counted by who carries the decisions out: a plan does not know what is ECN-capable.
+    pub marked: u64,
+    /// Lost because too many were under way. Counted by who carries the decisions out.
+    pub flight_full: u64,
 }
 
 /// The decisions for one direction of a link.
@@ -211,6 +236,7 @@ pub struct FaultPlan {
     duplicate: Prng,
     corrupt: Prng,
     jitter: Prng,
+    ecn: Prng,
     in_bad_state: bool,
     origin: Option<Instant>,
     /// When the frame decided last arrives: none may overtake it unless reordered.
@@ -239,6 +265,7 @@ impl FaultPlan {
             duplicate: root.fork(),
             corrupt: root.fork(),
             jitter: root.fork(),
+            ecn: root.fork(),
             in_bad_state: false,
             origin: None,
             last_at: Instant::ZERO,
@@ -279,10 +306,12 @@ impl FaultPlan {
             self.stats.lost += 1;
             return Decision::Lost;
         }
-        let Some(left) = self.pass_rate(now, len) else {
+        let Some((left, waiting)) = self.pass_rate(now, len) else {
             self.stats.queue_full += 1;
             return Decision::QueueFull;
         };
+        let drawn = self.ecn.chance(self.settings.ecn);
+        let mark = drawn || (self.settings.ecn_frames > 0 && waiting >= self.settings.ecn_frames as usize);
         let mut jitter = || match self.settings.jitter.as_nanos() {
             0 => Duration::ZERO,
             ns => Duration::from_nanos(self.jitter.below(ns.saturating_add(1))),
@@ -309,6 +338,7 @@ impl FaultPlan {
             held_for: held.then_some(self.settings.reorder_gap),
             copy_at,
             corruption,
+            mark,
         })
     }
 
@@ -337,11 +367,11 @@ impl FaultPlan {
         loss < if self.in_bad_state { ge.bad_loss } else { ge.good_loss }
     }
 
-    /// When a frame leaves the rate limit; `None` when too many wait already.
-    fn pass_rate(&mut self, now: Instant, len: usize) -> Option<Instant> {
+    /// When a frame leaves the rate limit, and how many wait before it; `None` when too many do.
+    fn pass_rate(&mut self, now: Instant, len: usize) -> Option<(Instant, usize)> {
         let rate = self.settings.rate_bps;
         if rate == 0 {
-            return Some(now);
+            return Some((now, 0));
         }
         while self.waiting.front().is_some_and(|&leaves| leaves <= now) {
             self.waiting.pop_front();
@@ -354,6 +384,7 @@ impl FaultPlan {
         let depth = time_of(u64::from(self.settings.rate_burst_bytes));
         let busy_until = self.busy_until.max(now.as_nanos()).saturating_add(time_of(len as u64));
         let leaves = Instant::from_nanos(busy_until.saturating_sub(depth)).max(now);
+        let waiting = self.waiting.len();
         if leaves > now {
             if self.waiting.len() >= self.settings.limit_frames as usize {
                 return None;
@@ -361,7 +392,7 @@ impl FaultPlan {
             self.waiting.push_back(leaves);
         }
         self.busy_until = busy_until;
-        Some(leaves)
+        Some((leaves, waiting))
     }
 }
 
@@ -395,7 +426,7 @@ mod tests {
         assert!(p.is_none());
         for (i, d) in run(&mut p, 100, 10, 60).into_iter().enumerate() {
             let at = Instant::from_nanos(i as u64 * 10);
-            let expected = Delivery { at, held_for: None, copy_at: None, corruption: None };
+            let expected = Delivery { at, held_for: None, copy_at: None, corruption: None, mark: false };
             assert_eq!(d, Decision::Deliver(expected));
         }
         assert_eq!(p.stats(), FaultStats { seen: 100, ..FaultStats::default() });
@@ -423,6 +454,7 @@ mod tests {
             corrupt: 0.5,
             reorder: 0.5,
             jitter: Duration::from_micros(1),
+            ecn: 0.5,
             ..loss.clone()
         };
         let which = |s| run(&mut plan(s, 3), 1000, 10, 60).iter().map(lost).collect::<Vec<_>>();
@@ -505,6 +537,27 @@ mod tests {
     }
 
     #[test]
+    fn a_filling_queue_marks() {
+        // One byte per microsecond, no burst: the first frame waits for nobody, each further one for one more.
+        let settings = FaultSettings {
+            rate_bps: 8_000_000,
+            rate_burst_bytes: 0,
+            limit_frames: 10,
+            ecn_frames: 3,
+            ..FaultSettings::default()
+        };
+        let mut p = plan(settings, 1);
+        let marks = |all: Vec<Decision>| {
+            let of = |d: &Decision| matches!(d, Decision::Deliver(Delivery { mark: true, .. }));
+            all.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(marks(run(&mut p, 5, 0, 100)), [false, false, false, true, true]);
+        let mut p = plan(FaultSettings { ecn: 0.25, ..FaultSettings::default() }, 2);
+        let marked = marks(run(&mut p, 10_000, 10, 60)).iter().filter(|m| **m).count();
+        assert!((2300..2700).contains(&marked), "{marked}");
+    }
+
+    #[test]
     fn delay_and_jitter_keep_the_order() {
         let settings = FaultSettings {
             delay: Duration::from_micros(50),
@@ -540,6 +593,8 @@ mod tests {
         assert!(FaultPlan::new(FaultSettings { loss: 1.5, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { corrupt: f64::NAN, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { limit_frames: 0, ..ok() }, 1).is_err());
+        assert!(FaultPlan::new(FaultSettings { flight_frames: u32::MAX, ..ok() }, 1).is_err());
+        assert!(FaultPlan::new(FaultSettings { ecn: 1.1, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { limit_frames: u32::MAX, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { rate_bps: u64::MAX, ..ok() }, 1).is_err());
         let ge = GilbertElliott { p: -0.1, r: 0.5, good_loss: 0.0, bad_loss: 1.0 };

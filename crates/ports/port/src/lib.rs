@@ -24,7 +24,7 @@ mod uri;
 
 pub use caps::{MacAddr, PortCaps, PortCounters};
 pub use error::{OpenError, PortError};
-pub use fault::{Direction, Fault, FaultConfig, HELD_MAX};
+pub use fault::{Direction, Fault, FaultConfig, FaultObserver, HELD_MAX, Judged};
 pub use fault_plan::{
     Corruption, Decision, Delivery, FaultPlan, FaultSettings, FaultStats, GilbertElliott, LIMIT_FRAMES_MAX,
     Outage, RATE_BPS_MAX,

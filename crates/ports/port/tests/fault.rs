@@ -307,3 +307,51 @@ fn the_conformance_suite_catches_faults() {
     is("other bytes", FaultSettings { corrupt: 0.2, ..settings() });
     is("out of order", FaultSettings { reorder: 0.1, ..settings() });
 }
+
+/// An Ethernet frame with an ECN-capable (ECT(0)) IPv4 header, 192.0.2.1 to 192.0.2.2; its checksum added up by hand.
+const ECT: [u8; 34] = [
+    0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45, 0x02, 0x00, 0x14, 0x00, 0x00, 0x40, 0x00,
+    0x40, 0x11, 0xb6, 0xd3, 0xc0, 0x00, 0x02, 0x01, 0xc0, 0x00, 0x02, 0x02,
+];
+
+#[test]
+fn marks_reach_the_frame_and_an_observer_sees_it_as_it_came() {
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(FaultSettings { ecn: 1.0, ..settings() }, Direction::Tx), &pool);
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let log = std::rc::Rc::clone(&seen);
+    a.observe_tx(Box::new(move |judged| {
+        log.borrow_mut().push((judged.number, judged.frame.data().to_vec(), judged.has_room));
+    }));
+    let mut burst = Burst::new();
+    assert!(burst.push(pool.alloc_from(&ECT).unwrap()).is_ok());
+    let mut not_capable = ECT;
+    not_capable[15] = 0;
+    assert!(burst.push(pool.alloc_from(&not_capable).unwrap()).is_ok());
+    assert_eq!(a.tx_burst(Instant::from_nanos(1), &mut burst).unwrap(), 2);
+    assert_eq!(b.rx_burst(Instant::from_nanos(2), &mut burst).unwrap(), 2);
+    let got: Vec<Vec<u8>> = burst.iter().map(|frame| frame.data().to_vec()).collect();
+    let mut marked = ECT;
+    marked[15] = 0x03;
+    // The checksum goes down by what the mark added.
+    marked[25] = 0xd2;
+    assert_eq!(got, [marked.to_vec(), not_capable.to_vec()]);
+    assert_eq!(a.tx_stats().marked, 1);
+    assert_eq!(*seen.borrow(), [(1, ECT.to_vec(), true), (2, not_capable.to_vec(), true)]);
+}
+
+#[test]
+fn a_long_wire_holds_more_than_its_queue() {
+    let pool = pool(200);
+    let long =
+        FaultSettings { delay: Duration::from_millis(10), limit_frames: 2, flight_frames: 40, ..settings() };
+    let (mut a, _b) = link(&config(long, Direction::Tx), &pool);
+    let mut burst = Burst::new();
+    for i in 0..50u8 {
+        assert!(burst.push(pool.alloc_from(&[i; 60]).unwrap()).is_ok());
+        assert_eq!(a.tx_burst(Instant::from_nanos(1), &mut burst).unwrap(), 1);
+    }
+    let stats = a.tx_stats();
+    assert_eq!((stats.seen, stats.queue_full, stats.flight_full), (50, 0, 10));
+    assert_eq!(a.counters().drops.get(DropReason::RingFull), 10);
+}

@@ -17,7 +17,6 @@
 
 mod check;
 mod damage;
-mod ecn;
 mod event;
 mod hash;
 mod hub;
@@ -26,9 +25,9 @@ mod node;
 mod runner;
 mod world;
 
+pub use barewire_wire::mark_ce;
 pub use check::{ExactlyOnce, Leak, NoLeak, Order, Violation};
 pub use damage::{Corrupt, Damage};
-pub use ecn::mark_ce;
 pub use hash::content_hash;
 pub use hub::{Hub, HubStats};
 pub use link::{GilbertElliott, LinkConfig, LinkFilter, LinkStats, Reorder};

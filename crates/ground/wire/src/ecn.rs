@@ -51,8 +51,12 @@ fn mark_ipv6(packet: &mut [u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
     use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
 
     fn sum(header: &[u8]) -> u16 {
         let mut sum: u32 =
