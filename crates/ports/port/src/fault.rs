@@ -1,7 +1,7 @@
 //! The fault port: another port with seeded loss, reordering, duplication, corruption, delay and a rate limit.
 
 use crate::fault_plan::{Decision, FaultPlan, FaultSettings, FaultStats, GilbertElliott, Outage};
-use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri, Wrapper};
 use barewire_base::{DropReason, Duration, Instant, Prng};
 use barewire_frame::{BURST_MAX, Burst, Frame, Stamp};
 use barewire_wire::mark_ce;
@@ -86,6 +86,59 @@ impl FaultConfig {
         };
         settings.check().map_err(|why| uri.bad(why))?;
         Ok(FaultConfig { settings, seed, direction })
+    }
+}
+
+impl FaultConfig {
+    /// Writes this wrapper and its options in front of a URI: the inverse of [`take`](Self::take), but for times below a
+    /// microsecond, which a URI does not tell.
+    pub fn wrap(&self, mut uri: PortUri) -> PortUri {
+        let d = FaultSettings::default();
+        let s = &self.settings;
+        uri.wrappers.insert(0, Wrapper { name: "fault".into() });
+        let direction = match self.direction {
+            Direction::Rx => "rx",
+            Direction::Tx => "tx",
+            Direction::Both => "both",
+        };
+        let mut uri = uri.with("seed", self.seed).with("dir", direction);
+        let us = |d: Duration| d.as_nanos() / 1000;
+        for (key, value) in [
+            ("loss", s.loss),
+            ("reorder", s.reorder),
+            ("duplicate", s.duplicate),
+            ("corrupt", s.corrupt),
+            ("ecn", s.ecn),
+        ] {
+            if value > 0.0 {
+                uri = uri.with(key, value);
+            }
+        }
+        for (key, value, default) in [
+            ("reorder_gap", s.reorder_gap.into(), d.reorder_gap.into()),
+            ("reorder_us", us(s.reorder_hold), us(d.reorder_hold)),
+            ("delay_us", us(s.delay), 0),
+            ("jitter_us", us(s.jitter), 0),
+            ("rate_bps", s.rate_bps, 0),
+            ("rate_burst_bytes", s.rate_burst_bytes.into(), d.rate_burst_bytes.into()),
+            ("limit_frames", s.limit_frames.into(), d.limit_frames.into()),
+            ("flight_frames", s.flight_frames.into(), d.flight_frames.into()),
+            ("ecn_frames", s.ecn_frames.into(), d.ecn_frames.into()),
+        ] {
+            if value != default {
+                uri = uri.with(key, value);
+            }
+        }
+        if let Some(b) = s.burst_loss {
+            uri = uri.with("burst_p", b.p).with("burst_r", b.r);
+            uri = uri.with("burst_good_loss", b.good_loss).with("burst_bad_loss", b.bad_loss);
+        }
+        if let Some(o) = s.outage {
+            let ms = |d: Duration| d.as_nanos() / 1_000_000;
+            uri = uri.with("outage_start_ms", ms(o.start)).with("outage_ms", ms(o.length));
+            uri = uri.with("outage_every_ms", ms(o.every));
+        }
+        uri
     }
 }
 

@@ -355,3 +355,40 @@ fn a_long_wire_holds_more_than_its_queue() {
     assert_eq!((stats.seen, stats.queue_full, stats.flight_full), (50, 0, 10));
     assert_eq!(a.counters().drops.get(DropReason::RingFull), 10);
 }
+
+#[test]
+fn what_is_written_into_a_uri_is_read_out_of_it() {
+    use barewire_port::{GilbertElliott, Outage};
+    let all = FaultSettings {
+        loss: 0.01,
+        burst_loss: Some(GilbertElliott { p: 1e-3, r: 0.25, good_loss: 0.0, bad_loss: 0.75 }),
+        reorder: 0.02,
+        reorder_gap: 5,
+        reorder_hold: Duration::from_micros(77),
+        duplicate: 0.03,
+        corrupt: 1e-7,
+        delay: Duration::from_micros(1500),
+        jitter: Duration::from_micros(3),
+        rate_bps: 1_000_000_007,
+        rate_burst_bytes: 0,
+        limit_frames: 9,
+        flight_frames: 99,
+        ecn: 0.04,
+        ecn_frames: 4,
+        outage: Some(Outage {
+            start: Duration::from_millis(1),
+            length: Duration::from_millis(2),
+            every: Duration::from_millis(3),
+        }),
+    };
+    for settings in [all, settings()] {
+        for direction in [Direction::Rx, Direction::Tx, Direction::Both] {
+            let config = FaultConfig { settings: settings.clone(), seed: u64::MAX, direction };
+            let text = config.wrap("packet:eth0?tx=0".parse().unwrap()).to_string();
+            let mut uri: PortUri = text.parse().unwrap();
+            assert_eq!((uri.wrappers[0].name.as_str(), uri.target.as_str()), ("fault", "eth0"), "{text}");
+            assert_eq!(FaultConfig::take(&mut uri).unwrap(), config, "{text}");
+            assert_eq!(uri.take_text("tx").as_deref(), Some("0"));
+        }
+    }
+}

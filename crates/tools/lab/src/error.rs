@@ -24,6 +24,48 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// A lab of this name is there already.
+    #[error("lab {name} is there already{how}")]
+    Exists {
+        /// Its name.
+        name: String,
+        /// In which state, or empty.
+        how: &'static str,
+    },
+    /// There is no such lab, host, switch or link.
+    #[error("no {what} `{name}`; {near}")]
+    NoSuch {
+        /// What was looked for.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The nearest right word, and those that are known.
+        near: String,
+    },
+    /// A file that tells what a lab consists of cannot be used.
+    #[error("{path}: {why}")]
+    State {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A program of the lab did not start, or ended at once.
+    #[error("{what}: {why}")]
+    Program {
+        /// Which.
+        what: String,
+        /// What it said last.
+        why: String,
+    },
+    /// Frames cannot be captured.
+    #[error("capture at {place}: {why}")]
+    Capture {
+        /// Where.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The link exists and did not come up in time.
     #[error("link {name} did not come up within {waited_ms} ms")]
     NotRunning {
@@ -43,6 +85,8 @@ impl LabError {
     /// What the user can do about it, for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            LabError::Exists { .. } => Some("`barewire lab down NAME` removes it, whatever state it is in"),
+            LabError::State { .. } => Some("`barewire lab down NAME` removes the lab without that file, too"),
             LabError::System { source, .. } => match source.raw_os_error()? {
                 libc::EPERM | libc::EACCES => Some("run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN"),
                 libc::ENOSPC => Some("raise user.max_net_namespaces (sysctl)"),

@@ -1,5 +1,13 @@
-//! Hosts and links on one machine: network namespaces and veth pairs, made by system calls and rtnetlink, gone on drop.
+//! Hosts and links on one machine: network namespaces, veth pairs and bridges, made by system calls and rtnetlink.
 //!
+//! # Labs
+//! A [`Topology`] is a TOML file, checked into a plan. [`Lab::up`] makes its hosts, switches and links, starts a
+//! [link node](run_link_node) for each link on which frames suffer something, and writes down what it made, before it makes
+//! it; [`Lab::down`] removes all of it, also half of it, also after the maker was killed. Between them [`Lab::exec`] runs
+//! programs in hosts, [`Lab::pcap`] captures, [`Lab::status`] shows counters. [`graph()`] draws the plan,
+//! [`export_containerlab`] and [`export_mininet`] hand it to others.
+//!
+//! # Hosts of one program
 //! [`Namespace`] is a host, [`VethPair`] a wire between two; [`TwoHosts`] is the pair that demo, tests and baselines run
 //! on. What a process leaves behind when it is killed, [`sweep_stale`] removes at the next start.
 //!
@@ -14,17 +22,37 @@
 #![warn(missing_docs)]
 
 mod capable;
+mod capture;
 mod error;
+mod exec;
+mod export;
+mod graph;
+mod lab;
 mod link;
+mod link_node;
 mod namespace;
+mod process;
 mod rtnl;
 mod stale;
+mod state;
 mod sys;
+mod topology;
 mod two_hosts;
 
 pub use capable::{WhyNot, is_root_capable};
+pub use capture::{CaptureLimits, Captured};
 pub use error::LabError;
+pub use exec::Running;
+pub use export::{ExportFile, export_containerlab, export_mininet};
+pub use graph::{GraphStyle, graph};
+pub use lab::{Lab, LinkStatus, ProcessStatus, Programs, Removed, Status};
 pub use link::{Link, LinkConfig, Offloads, VethPair};
+pub use link_node::{DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node};
 pub use namespace::Namespace;
 pub use stale::sweep_stale;
+pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
+pub use topology::{
+    End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, Place, RoutePlan,
+    SwitchKind, SwitchPlan, Topology, TopologyError,
+};
 pub use two_hosts::{Interface, TwoHosts, TwoHostsConfig};

@@ -4,7 +4,7 @@ use crate::{LabError, Namespace, sys};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -29,6 +29,8 @@ pub struct LinkConfig {
     /// Checksums, segmentation and aggregation are left to the other side. Default off: frames then look as they would
     /// on a wire, with finished checksums and no longer than the MTU.
     pub offloads: bool,
+    /// Frames that the kernel lets wait for each end; `None`: the kernel's choice. Default none.
+    pub tx_queue_len: Option<u32>,
     /// Address of the first end. Default: the kernel's choice.
     pub mac_a: Option<[u8; 6]>,
     /// Address of the second end. Default: the kernel's choice.
@@ -37,7 +39,7 @@ pub struct LinkConfig {
 
 impl Default for LinkConfig {
     fn default() -> Self {
-        LinkConfig { mtu: 1500, queues: 1, offloads: false, mac_a: None, mac_b: None }
+        LinkConfig { mtu: 1500, queues: 1, offloads: false, tx_queue_len: None, mac_a: None, mac_b: None }
     }
 }
 
@@ -130,6 +132,7 @@ impl VethPair {
                 LinkAttribute::NumTxQueues(config.queues),
                 LinkAttribute::NumRxQueues(config.queues),
             ];
+            link.attributes.extend(config.tx_queue_len.map(LinkAttribute::TxQueueLen));
             link.attributes.extend(mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
             link
         };
@@ -172,6 +175,37 @@ impl Namespace {
             tx_queues: reply.tx_queues,
             rx_queues: reply.rx_queues,
         })
+    }
+
+    /// Makes a bridge that learns, without spanning tree and multicast snooping: down, and without ports.
+    ///
+    /// # Errors
+    /// [`LabError::BadName`], or [`LabError::System`] when the name is taken or the kernel has no bridges.
+    pub fn create_bridge(&self, name: &str, mtu: u32) -> Result<(), LabError> {
+        check_interface(name)?;
+        let mut link = LinkMessage::default();
+        link.attributes = vec![
+            LinkAttribute::IfName(name.to_string()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Bridge),
+                LinkInfo::Data(InfoData::Bridge(vec![InfoBridge::MulticastSnooping(false)])),
+            ]),
+        ];
+        let message = RouteNetlinkMessage::NewLink(link);
+        self.change(format!("make bridge {name}"), message, NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Makes the link a port of a bridge.
+    ///
+    /// # Errors
+    /// [`LabError::System`] when either is not there.
+    pub fn join_bridge(&self, name: &str, bridge: &str) -> Result<(), LabError> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.link(name)?.index;
+        message.attributes = vec![LinkAttribute::Controller(self.link(bridge)?.index)];
+        let what = format!("make {name} a port of {bridge}");
+        self.change(what, RouteNetlinkMessage::SetLink(message), 0)
     }
 
     /// Sets the link up. `lo` needs it too.
@@ -303,6 +337,32 @@ impl Namespace {
         self.offloads(name)
     }
 
+    /// Sets each offload as given and says which are on then: some need others.
+    ///
+    /// # Errors
+    /// As [`set_offloads`](Namespace::set_offloads).
+    pub fn set_each_offload(&self, name: &str, wanted: &Offloads) -> Result<Offloads, LabError> {
+        self.set_offloads(name, false)?;
+        // Bottom up, because the later ones need the earlier ones.
+        for (command, on) in [
+            (ETHTOOL_RXCSUM, wanted.rx_checksum),
+            (ETHTOOL_TXCSUM, wanted.tx_checksum),
+            (ETHTOOL_SG, wanted.scatter_gather),
+            (ETHTOOL_TSO, wanted.tso),
+            (ETHTOOL_GSO, wanted.gso),
+            (ETHTOOL_GRO, wanted.gro),
+        ] {
+            if on {
+                self.ethtool(name, command + SET, 1)?;
+            }
+        }
+        if wanted.vlan {
+            let flags = self.ethtool(name, ETHTOOL_FLAGS, 0)?;
+            self.ethtool(name, ETHTOOL_FLAGS + SET, flags | ETH_FLAG_VLAN)?;
+        }
+        self.offloads(name)
+    }
+
     fn ethtool(&self, name: &str, command: u32, value: u32) -> Result<u32, LabError> {
         check_interface(name)?;
         sys::ethtool_value(self.control(), name, command, value)
@@ -320,7 +380,7 @@ fn family(address: IpAddr) -> AddressFamily {
 }
 
 /// The kernel's own rule (`dev_valid_name`), told better.
-fn check_interface(name: &str) -> Result<(), LabError> {
+pub(crate) fn check_interface(name: &str) -> Result<(), LabError> {
     let bad = |why| Err(LabError::BadName { what: "interface", name: name.to_string(), why });
     if name.is_empty() || name.len() > 15 {
         return bad("must have 1 to 15 bytes");

@@ -16,8 +16,8 @@ use std::thread;
 /// The namespace of the thread that opens it; `/proc/self` would be that of the first thread.
 const THIS_NET: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace. Dropping it removes its name; the kernel removes the rest (its ends of links, and with them the
-/// other ends) once no process or socket inside is left.
+/// A network namespace. Dropping it removes its name (unless it is one that is kept); the kernel removes the rest (its ends
+/// of links, and with them the other ends) once no process or socket inside is left.
 ///
 /// A process that is ended by a signal drops nothing: catch SIGINT and SIGTERM and let `main` return, and call
 /// [`sweep_stale`](crate::sweep_stale) at the next start for the case that it was killed.
@@ -25,6 +25,8 @@ const THIS_NET: &str = "/proc/thread-self/ns/net";
 pub struct Namespace {
     /// The file under `/run/netns` of a named one.
     path: Option<PathBuf>,
+    /// It outlives this value and this process.
+    kept: bool,
     label: String,
     fd: Arc<OwnedFd>,
     rtnl: Mutex<Rtnl>,
@@ -49,6 +51,36 @@ impl Namespace {
     pub fn create(label: &str) -> Result<Namespace, LabError> {
         stale::check_label(label)?;
         let path = stale::prepare_dir()?.join(stale::name_of(Owner::this_process()?, label));
+        Self::create_at(path, label, false)
+    }
+
+    /// A namespace that stays when this value is dropped and this process ends, until [`Namespace::remove_kept`]. `name` is
+    /// its whole name and must be one that [`Namespace::create`] does not give.
+    pub(crate) fn create_kept(name: &str) -> Result<Namespace, LabError> {
+        let path = stale::prepare_dir()?.join(name);
+        Self::create_at(path, name, true)
+    }
+
+    /// Opens a namespace that has a name.
+    pub(crate) fn open_kept(name: &str) -> Result<Namespace, LabError> {
+        let path = Path::new(stale::NETNS_DIR).join(name);
+        let opening = || LabError::system(format!("open namespace {}", path.display()));
+        let fd: OwnedFd = File::open(&path).map_err(opening())?.into();
+        let inside = on_thread(|| {
+            sys::set_net(fd.as_fd())?;
+            Ok((Rtnl::open()?, UdpSocket::bind("0.0.0.0:0")?))
+        });
+        let (rtnl, control) = inside.map_err(opening())?;
+        let inside = Inside { fd, rtnl, control };
+        Ok(Self::from_inside(inside, Some(path), name, true))
+    }
+
+    /// Takes the name of a kept namespace away. That it is gone already is no error.
+    pub(crate) fn remove_kept(name: &str) -> Result<(), LabError> {
+        stale::remove(&Path::new(stale::NETNS_DIR).join(name))
+    }
+
+    fn create_at(path: PathBuf, label: &str, kept: bool) -> Result<Namespace, LabError> {
         let making = || LabError::system(format!("make namespace {}", path.display()));
         // Exclusive: an existing file is another namespace of ours, which must not be covered.
         OpenOptions::new()
@@ -59,7 +91,7 @@ impl Namespace {
             .open(&path)
             .map_err(making())?;
         match Self::new_inside(Some(&path)) {
-            Ok(inside) => Ok(Self::from_inside(inside, Some(path), label)),
+            Ok(inside) => Ok(Self::from_inside(inside, Some(path), label, kept)),
             Err(e) => {
                 // The first error is the one to tell.
                 let _ = stale::remove(&path);
@@ -74,12 +106,12 @@ impl Namespace {
     /// [`LabError::System`] when the process may not.
     pub fn anonymous() -> Result<Namespace, LabError> {
         let inside = Self::new_inside(None).map_err(LabError::system("make a namespace"))?;
-        Ok(Self::from_inside(inside, None, "anonymous"))
+        Ok(Self::from_inside(inside, None, "anonymous", false))
     }
 
-    fn from_inside(inside: Inside, path: Option<PathBuf>, label: &str) -> Namespace {
+    fn from_inside(inside: Inside, path: Option<PathBuf>, label: &str, kept: bool) -> Namespace {
         let Inside { fd, rtnl, control } = inside;
-        Namespace { path, label: label.to_string(), fd: Arc::new(fd), rtnl: Mutex::new(rtnl), control }
+        Namespace { path, kept, label: label.to_string(), fd: Arc::new(fd), rtnl: Mutex::new(rtnl), control }
     }
 
     /// Makes the namespace on a thread that ends inside it, so that no thread of the caller moves.
@@ -132,6 +164,23 @@ impl Namespace {
         command.spawn()
     }
 
+    /// As [`spawn_in`](Namespace::spawn_in), and the program goes on when we end: it gets a session of its own, so that no
+    /// terminal's signals reach it.
+    pub(crate) fn spawn_apart(&self, command: &mut Command) -> io::Result<Child> {
+        sys::start_apart(command);
+        self.spawn_in(command)
+    }
+
+    /// Writes a setting below `/proc/sys/net` of this namespace. False when the kernel does not have it.
+    pub(crate) fn set_sysctl(&self, name: &str, value: &str) -> Result<bool, LabError> {
+        let path = format!("/proc/sys/net/{name}");
+        match self.enter(|| std::fs::write(&path, value))? {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(LabError::system(format!("write {value} to {path} in {}", self.label))(e)),
+        }
+    }
+
     /// Removes the name, as dropping does, and says whether that went well.
     ///
     /// # Errors
@@ -152,7 +201,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
+        if let Some(path) = self.path.take().filter(|_| !self.kept) {
             // Nobody to tell: the next sweep tries again and has somebody.
             let _ = stale::remove(&path);
         }

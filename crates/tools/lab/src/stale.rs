@@ -1,6 +1,7 @@
 //! Names that tell their owner, and the removal of what dead owners left.
 
 use crate::{LabError, sys};
+use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -13,8 +14,8 @@ pub(crate) const NETNS_DIR: &str = "/run/netns";
 /// Longest label of a namespace.
 const LABEL_MAX: usize = 32;
 
-/// Who made a namespace. The start time tells a process from a later one with the same id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A process: who made a namespace, or runs in one. The start time tells it from a later one with the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(crate) pid: u32,
     /// Clock ticks after the start of the machine.
@@ -30,8 +31,14 @@ impl Owner {
         Ok(Owner { pid: std::process::id(), started: stat.started })
     }
 
+    /// The process that has this id now; `None` when there is none, or it is dead and not yet waited for.
+    pub(crate) fn of(pid: u32) -> Option<Owner> {
+        let stat = Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+        (!stat.is_dead()).then_some(Owner { pid, started: stat.started })
+    }
+
     /// Whether the owner still runs. In doubt it does.
-    fn is_alive(self) -> bool {
+    pub(crate) fn is_alive(self) -> bool {
         if !sys::process_exists(self.pid) {
             return false;
         }

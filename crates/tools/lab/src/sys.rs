@@ -61,6 +61,39 @@ pub(crate) fn start_in(command: &mut Command, namespace: Arc<OwnedFd>) {
     unsafe { command.pre_exec(move || set_net(namespace.as_fd())) };
 }
 
+/// Makes the command lead a session of its own: no terminal, and a process group of its own.
+pub(crate) fn start_apart(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from)) };
+}
+
+/// Makes the command lead a process group of its own, in the foreground of the terminal at its standard input if that is
+/// one, as a shell does with its jobs.
+pub(crate) fn start_as_job(command: &mut Command, terminal: bool) {
+    let become_job = move || {
+        // SAFETY: takes no pointer; a child that has not called exec yet may always lead a group of its own.
+        check(unsafe { libc::setpgid(0, 0) })?;
+        if terminal {
+            foreground_us()?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls only, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(become_job) };
+}
+
+/// Puts the calling process's group into the foreground of the terminal at its standard input.
+pub(crate) fn foreground_us() -> io::Result<()> {
+    // The kernel stops a background process that asks for this, unless it ignores that signal.
+    // SAFETY: SIG_IGN is no function, so nothing of ours can run on the signal.
+    let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+    // SAFETY: take no pointer.
+    let done = check(unsafe { libc::tcsetpgrp(0, libc::getpgrp()) });
+    // SAFETY: puts back what was there.
+    unsafe { libc::signal(libc::SIGTTOU, before) };
+    done
+}
+
 /// Gets or sets one number of an interface by the ioctl `SIOCETHTOOL` (`struct ethtool_value`, linux/ethtool.h), in the
 /// network namespace that `socket` was made in. `name` must be shorter than 16 bytes.
 pub(crate) fn ethtool_value(socket: BorrowedFd<'_>, name: &str, command: u32, value: u32) -> io::Result<u32> {

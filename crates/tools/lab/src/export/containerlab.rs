@@ -1,0 +1,142 @@
+//! For containerlab: a topology file, and a configuration for each link node.
+//!
+//! A link on which frames suffer something becomes two links with a container between them that runs our link node; a
+//! bridge becomes a container with a bridge in it, so that nothing has to be there beforehand. No node has a management
+//! network: its links are those of the topology.
+
+use super::{ExportFile, host_commands, literal};
+use crate::LabError;
+use crate::lab::{node_config, switch_port};
+use crate::topology::{Node, SwitchKind, Topology};
+use std::fmt::Write as _;
+
+/// Where files are inside a container.
+const FOLDER: &str = "/barewire";
+
+/// Writes `NAME.clab.yml` and what it needs. `image` is the container image of all nodes: it has the `barewire` binary,
+/// iproute2 and a shell.
+///
+/// # Errors
+/// [`LabError::BadName`] when a link node's name is that of another node.
+pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Vec<ExportFile>, LabError> {
+    let mut out = Out { yaml: String::new(), files: Vec::new() };
+    let head = format!("# Written by barewire from {}.\n", topology.file.replace(char::is_control, "_"));
+    out.yaml.push_str(&head);
+    out.line(0, &format!("name: {}", literal(&topology.name)));
+    out.line(0, "topology:");
+    out.line(1, "defaults:");
+    out.line(2, "kind: linux");
+    out.line(2, &format!("image: {}", literal(image)));
+    out.line(2, "network-mode: none");
+    out.line(1, "nodes:");
+    for host in &topology.hosts {
+        let commands = host_commands(host, |i| host.interfaces[i].name.clone());
+        out.node(&host.name, &[], &commands);
+    }
+    for (i, switch) in topology.switches.iter().enumerate() {
+        let ends: Vec<_> = topology.ends_of(Node::Switch(i)).map(|(_, end)| end).collect();
+        let silent =
+            ends.iter().map(|end| format!("sysctl -q -w net.ipv6.conf.{}.disable_ipv6=1", end.interface));
+        let mut commands: Vec<String> = silent.collect();
+        let mut binds = Vec::new();
+        match &switch.kind {
+            SwitchKind::Bridge => {
+                commands.push("ip link add br0 type bridge mcast_snooping 0".into());
+                commands
+                    .extend(ends.iter().map(|end| format!("ip link set dev {} master br0", end.interface)));
+                commands.push("ip link set dev br0 up".into());
+            }
+            SwitchKind::Barewire { program, entries, port, arguments } => {
+                binds.push(format!("{}:{FOLDER}/program.json:ro", program.display()));
+                let mut run = format!("barewire switch run {FOLDER}/program.json");
+                for end in &ends {
+                    let port = format!("{}@{}", end.port, switch_port(*port, &end.interface));
+                    let _ = write!(run, " -i {}", shell_quoted(&port));
+                }
+                for argument in arguments {
+                    let _ = write!(run, " {}", shell_quoted(argument));
+                }
+                commands.push(background(&run));
+                if let Some(entries) = entries {
+                    binds.push(format!("{}:{FOLDER}/entries.txt:ro", entries.display()));
+                    // The switch compiles its program first.
+                    let fill = format!("barewire switch cli --stop-at-failure {FOLDER}/entries.txt");
+                    let wait = "for i in $(seq 300); do barewire switch cli </dev/null >/dev/null 2>&1 && break; sleep 0.1; done";
+                    commands.push(format!("sh -c {}", shell_quoted(&format!("{wait}; {fill}"))));
+                }
+            }
+        }
+        out.node(&switch.name, &binds, &commands);
+    }
+    let mut links = String::new();
+    for link in &topology.links {
+        let [a, b] =
+            link.ends.each_ref().map(|end| format!("{}:{}", topology.node_name(end.node), end.interface));
+        let mut wire = |a: &str, b: &str| {
+            let _ = writeln!(links, "    - endpoints: [{}, {}]", literal(a), literal(b));
+            let _ = writeln!(links, "      mtu: {}", link.mtu);
+        };
+        if !link.is_impaired() {
+            wire(&a, &b);
+            continue;
+        }
+        let node = format!("link-{}", link.name);
+        if topology.nodes_named(&node) {
+            return Err(LabError::BadName {
+                what: "link node",
+                name: node,
+                why: "is the name of a host or switch, too; give the link another name",
+            });
+        }
+        let file = format!("{node}.json");
+        let mut config = node_config(link, None);
+        // A path of this machine is none of the container's.
+        config.trace = link.trace.as_ref().map(|_| "/tmp/trace".into());
+        config.wait_ms = 10_000;
+        out.files.push(ExportFile { name: file.clone(), text: config.to_json() + "\n" });
+        let silent = ["a", "b"].map(|name| format!("sysctl -q -w net.ipv6.conf.{name}.disable_ipv6=1"));
+        let run = background(&format!("barewire lab link-node <{FOLDER}/link.json"));
+        out.node(&node, &[format!("{file}:{FOLDER}/link.json:ro")], &[&silent[..], &[run]].concat());
+        wire(&a, &format!("{node}:a"));
+        wire(&format!("{node}:b"), &b);
+    }
+    if !links.is_empty() {
+        out.line(1, "links:");
+        out.yaml.push_str(&links);
+    }
+    out.files.insert(0, ExportFile { name: format!("{}.clab.yml", topology.name), text: out.yaml });
+    Ok(out.files)
+}
+
+/// A command that goes on when its shell has ended.
+fn background(command: &str) -> String {
+    format!("sh -c {}", shell_quoted(&format!("{command} >/tmp/barewire.log 2>&1 &")))
+}
+
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+struct Out {
+    yaml: String,
+    files: Vec<ExportFile>,
+}
+
+impl Out {
+    fn line(&mut self, depth: usize, text: &str) {
+        let _ = writeln!(self.yaml, "{:width$}{text}", "", width = 2 * depth);
+    }
+
+    fn node(&mut self, name: &str, binds: &[String], commands: &[String]) {
+        self.line(2, &format!("{}:", literal(name)));
+        self.line(3, "cmd: \"sleep infinity\"");
+        for (key, values) in [("binds", binds), ("exec", commands)] {
+            if !values.is_empty() {
+                self.line(3, &format!("{key}:"));
+                for value in values {
+                    self.line(4, &format!("- {}", literal(value)));
+                }
+            }
+        }
+    }
+}

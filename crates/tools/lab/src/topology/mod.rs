@@ -1,0 +1,97 @@
+//! What a lab consists of: a TOML file, checked into a plan.
+//!
+//! ```toml
+//! name = "pair"
+//! seed = 7                         # what impairments replay from
+//!
+//! [[host]]
+//! name = "h1"
+//! addresses = ["10.0.0.1/24"]      # of eth0; more interfaces as [[host.interface]]
+//!
+//! [[host]]
+//! name = "h2"
+//! addresses = ["10.0.0.2/24"]
+//!
+//! [[link]]
+//! ends = ["h1", "h2"]              # NODE, or NODE:INTERFACE, or SWITCH:NUMBER
+//! mtu_bytes = 1500
+//!
+//! [link.both]                      # or [link.forward] and [link.reverse]; a link without them is a plain veth
+//! delay_us = 1000
+//! loss = 0.01
+//! ```
+//! A switch is `[[switch]]` with `kind = "bridge"`, or `kind = "barewire"` with a `program`; `[[group]]` makes `count` hosts
+//! with a link each to one switch. Paths are relative to the file's folder.
+
+mod addresses;
+mod file;
+mod impairment;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod wiring;
+
+pub use plan::{
+    End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, RoutePlan, SwitchKind,
+    SwitchPlan, Topology,
+};
+
+use std::fmt;
+
+/// Line and column, both from one, columns in characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Line, from one.
+    pub line: u32,
+    /// Column in characters, from one.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of byte `at` of `text`; of its end when `at` is beyond it.
+    pub(crate) fn of(text: &str, at: usize) -> Place {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Why a topology was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// The file could not be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not TOML, an unknown key, or a value of the wrong kind. The parser shows line and column.
+    #[error("{path}: {message}")]
+    Syntax {
+        /// Which file.
+        path: String,
+        /// Line, column and complaint.
+        message: String,
+    },
+    /// A value that cannot be.
+    #[error("{path}:{place}: {what}: {why}")]
+    At {
+        /// Which file.
+        path: String,
+        /// Where in it.
+        place: Place,
+        /// Key and value.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}

@@ -1,0 +1,526 @@
+//! Whole labs over real namespaces. These tests need root; without it they say so and prove nothing.
+
+use barewire_engine::{StopFlag, now};
+use barewire_lab::{
+    CaptureLimits, Lab, LabError, LinkNodeConfig, Phase, Programs, READY_LINE, Topology, run_link_node,
+};
+use barewire_port::PcapReader;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// False, and loudly so, when this process is not root.
+fn root(test: &str) -> bool {
+    let uid = fs::metadata("/proc/self").expect("/proc is mounted").uid();
+    if uid != 0 {
+        eprintln!("SKIPPED: {test}: making network namespaces needs root");
+    }
+    uid == 0
+}
+
+/// A test of this binary that plays the link node's process.
+fn programs() -> Programs {
+    let exe = std::env::current_exe().unwrap().into_os_string();
+    let words = ["--exact", "link_node", "--ignored", "--nocapture"].map(OsString::from);
+    Programs {
+        link_node: std::iter::once(exe).chain(words).collect(),
+        switch: Vec::new(),
+        switch_commands: Vec::new(),
+        environment: vec![(CHILD.into(), "1".into())],
+    }
+}
+
+/// Set for processes that tests start.
+const CHILD: &str = "BAREWIRE_LAB_TEST_CHILD";
+
+#[test]
+#[ignore = "the process that labs of other tests start"]
+fn link_node() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).unwrap();
+    let config = LinkNodeConfig::from_json(&text).unwrap();
+    // Ended by a signal: the flag is never raised.
+    let stop = StopFlag::new().unwrap();
+    run_link_node(&config, &stop, || {
+        println!("\n{READY_LINE}");
+        std::io::stdout().flush().unwrap();
+    })
+    .unwrap();
+}
+
+/// A lab of one test: its own name, its own folder, and removed when the test ends, however.
+struct Bench {
+    lab: Lab,
+    name: String,
+    folder: PathBuf,
+    interfaces: BTreeSet<String>,
+}
+
+fn interfaces_here() -> BTreeSet<String> {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
+}
+
+fn namespaces(lab: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/run/netns") else { return Vec::new() };
+    let names = entries.flatten().map(|e| e.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(&format!("bw.{lab}."))).collect()
+}
+
+impl Bench {
+    fn new(test: &str) -> Bench {
+        let name = format!("{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(format!("barewire-lab-test-{name}"));
+        Bench { lab: Lab::new(&folder, programs()), name, folder, interfaces: interfaces_here() }
+    }
+
+    fn topology(&self, rest: &str) -> Topology {
+        let text = format!("name = \"{}\"\n{rest}", self.name);
+        Topology::parse(&text, "test.toml", &self.folder).unwrap()
+    }
+
+    fn nothing_is_left(&self) {
+        assert_eq!(namespaces(&self.name), Vec::<String>::new());
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&format!("bw.{}.", self.name)));
+        assert_eq!(interfaces_here(), self.interfaces);
+        let files = fs::read_dir(&self.folder).map_or(0, Iterator::count);
+        assert_eq!(files, 0, "files in {}", self.folder.display());
+        for dir in ["/run/barewire", "/dev/shm"] {
+            let Ok(entries) = fs::read_dir(dir) else { continue };
+            let ours = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains(&self.name);
+            assert_eq!(entries.flatten().filter(ours).count(), 0, "pages in {dir}");
+        }
+        assert_eq!(processes_of(&self.name), Vec::<String>::new());
+    }
+
+    fn socket(&self, host: &str, address: &str) -> UdpSocket {
+        let address: SocketAddr = format!("{address}:0").parse().unwrap();
+        let namespace = self.lab.namespace(&self.name, host).unwrap();
+        let socket = namespace.enter(|| UdpSocket::bind(address)).unwrap().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.lab.down(&self.name);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Processes that have the lab's name in what they were given.
+fn processes_of(lab: &str) -> Vec<String> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|e| e.file_name().into_string().ok()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id())
+        .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/environ")).ok())
+        .filter(|env| env.contains(&format!("BAREWIRE_LAB_TEST_NAME={lab}")))
+        .collect()
+}
+
+const PAIR: &str = r#"
+seed = 7
+static_neighbours = true
+[[host]]
+name = "h1"
+addresses = ["10.0.0.1/24"]
+[[host]]
+name = "h2"
+addresses = ["10.0.0.2/24"]
+[[link]]
+ends = ["h1", "h2"]
+name = "wire"
+"#;
+
+#[test]
+fn delay_is_seen_as_declared_and_down_leaves_nothing() {
+    if !root("delay_is_seen_as_declared_and_down_leaves_nothing") {
+        return;
+    }
+    let bench = Bench::new("delay");
+    let topology =
+        bench.topology(&format!("{PAIR}forward = {{ delay_us = 8000 }}\nreverse = {{ delay_us = 2000 }}\n"));
+    let state = bench.lab.up(&topology).unwrap();
+    assert_eq!((state.phase, state.nodes.len(), state.processes.len()), (Phase::Up, 2, 1));
+    assert_eq!(bench.lab.list(), [bench.name.clone()]);
+
+    let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
+    let to = b.local_addr().unwrap();
+    let mut ways = [Vec::new(), Vec::new()];
+    let mut buffer = [0xa5; 64];
+    for _ in 0..20 {
+        let sent = now();
+        a.send_to(b"ping", to).unwrap();
+        let (_, from) = b.recv_from(&mut buffer).unwrap();
+        let turned = now();
+        b.send_to(b"pong", from).unwrap();
+        a.recv(&mut buffer).unwrap();
+        ways[0].push(turned.since(sent).as_nanos());
+        ways[1].push(now().since(turned).as_nanos());
+    }
+    for (way, declared) in ways.iter_mut().zip([8_000_000, 2_000_000]) {
+        way.sort_unstable();
+        // Never early; late by what a busy machine takes.
+        assert!(way[0] >= declared, "{way:?}");
+        assert!(way[10] < declared + 40_000_000, "{way:?}");
+    }
+    let status = bench.lab.status(&bench.name).unwrap();
+    assert!(status.is_whole(), "{status:?}");
+    let counter = |name: &str| {
+        let all = &status.links[0].counters;
+        all.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v)
+    };
+    // Published at least each time before the node slept.
+    assert_eq!((counter("forward.received"), counter("reverse.received")), (20, 20), "{status:?}");
+
+    let removed = bench.lab.down(&bench.name).unwrap();
+    assert_eq!((removed.namespaces.len(), removed.processes, removed.left.len()), (3, 1, 0), "{removed:?}");
+    bench.nothing_is_left();
+    assert!(!state.processes[0].is_alive());
+    // And again, and of one that never was.
+    assert!(!bench.lab.down(&bench.name).unwrap().was_there());
+    bench.nothing_is_left();
+}
+
+/// Sends numbered datagrams from h1 to h2 and says which arrive.
+fn which_arrive(bench: &Bench, count: u32) -> Vec<u32> {
+    let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
+    let to = b.local_addr().unwrap();
+    b.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut got = Vec::new();
+    let mut buffer = [0; 64];
+    let mut read = |got: &mut Vec<u32>| {
+        let n = b.recv(&mut buffer).ok()?;
+        got.push(u32::from_be_bytes(buffer[..n].try_into().unwrap()));
+        Some(())
+    };
+    for i in 0..count {
+        a.send_to(&i.to_be_bytes(), to).unwrap();
+        // Not so many at once that a socket or a ring overflows.
+        if i % 16 == 15 {
+            std::thread::sleep(Duration::from_millis(1));
+            b.set_nonblocking(true).unwrap();
+            while read(&mut got).is_some() {}
+            b.set_nonblocking(false).unwrap();
+        }
+    }
+    while read(&mut got).is_some() {}
+    got
+}
+
+#[test]
+fn loss_is_as_declared_and_a_seed_replays() {
+    if !root("loss_is_as_declared_and_a_seed_replays") {
+        return;
+    }
+    let bench = Bench::new("loss");
+    let lossy = |seed: u64| {
+        bench.topology(&format!(
+            "{}forward = {{ loss = 0.1, duplicate = 0.05 }}\n",
+            PAIR.replace("seed = 7", &format!("seed = {seed}"))
+        ))
+    };
+    let run = |topology: &Topology| {
+        bench.lab.up(topology).unwrap();
+        let got = which_arrive(&bench, 1000);
+        bench.lab.down(&bench.name).unwrap();
+        bench.nothing_is_left();
+        got
+    };
+    let first = run(&lossy(7));
+    let lost = 1000 - first.iter().collect::<BTreeSet<_>>().len();
+    // 100 expected, deviation 9.5: six of them.
+    assert!((43..=157).contains(&lost), "{lost} of 1000 lost");
+    let copies = first.len() - (1000 - lost);
+    assert!((10..=90).contains(&copies), "{copies} copies");
+    assert_eq!(first, run(&lossy(7)), "the same seed and the same frames");
+    assert_ne!(first, run(&lossy(8)));
+}
+
+#[test]
+fn a_bridge_joins_and_routes_lead_through_a_router() {
+    if !root("a_bridge_joins_and_routes_lead_through_a_router") {
+        return;
+    }
+    let bench = Bench::new("bridge");
+    let topology = bench.topology(
+        r#"
+[[switch]]
+name = "s1"
+kind = "bridge"
+[[group]]
+prefix = "c"
+count = 3
+subnet = "10.1.0.0/24"
+switch = "s1"
+[[host]]
+name = "r"
+forwarding = true
+interface = [{ name = "lan", addresses = ["10.1.0.254/24", "fd01::fe/64"] }, { name = "wan", addresses = ["10.2.0.254/24"] }]
+[[host]]
+name = "far"
+addresses = ["10.2.0.1/24"]
+route = [{ to = "default", via = "10.2.0.254" }]
+[[link]]
+ends = ["r:lan", "s1:9"]
+mtu_bytes = 1400
+[[link]]
+ends = ["far", "r:wan"]
+queues = 2
+tx_queue_frames = 77
+offloads = { rx = true, tx = true, gro = true }
+[[host]]
+name = "six"
+addresses = ["10.1.0.6/24", "fd01::6/64"]
+route = [{ to = "10.2.0.0/16", via = "10.1.0.254" }]
+[[link]]
+ends = ["six", "s1"]
+"#,
+    );
+    let state = bench.lab.up(&topology).unwrap();
+    assert_eq!(state.processes.len(), 0, "a lab without impairments needs none");
+    let talk = |from: (&str, &str), to: (&str, &str)| {
+        let (a, b) = (bench.socket(from.0, from.1), bench.socket(to.0, to.1));
+        a.send_to(b"over", b.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 16];
+        let (n, peer) = b.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..n], peer), (&b"over"[..], a.local_addr().unwrap()));
+    };
+    talk(("c1", "10.1.0.1"), ("c2", "10.1.0.2"));
+    talk(("c3", "10.1.0.3"), ("c1", "10.1.0.1"));
+    talk(("six", "10.1.0.6"), ("far", "10.2.0.1"));
+    talk(("six", "[fd01::6]"), ("r", "[fd01::fe]"));
+    let far = bench.lab.namespace(&bench.name, "far").unwrap();
+    let link = far.link("eth0").unwrap();
+    assert_eq!((link.mtu, link.tx_queues, link.rx_queues), (1500, 2, 2));
+    let offloads = far.offloads("eth0").unwrap();
+    assert!(offloads.rx_checksum && offloads.tx_checksum && offloads.gro && !offloads.tso && !offloads.vlan);
+    let router = bench.lab.namespace(&bench.name, "r").unwrap();
+    assert_eq!(router.link("lan").unwrap().mtu, 1400);
+    // Who has no IPv6 address speaks none.
+    let silent =
+        far.enter(|| fs::read_to_string("/proc/thread-self/net/if_inet6")).unwrap().unwrap_or_default();
+    assert_eq!(silent, "");
+    drop((far, router));
+    bench.lab.down(&bench.name).unwrap();
+    bench.nothing_is_left();
+}
+
+#[test]
+fn exec_has_the_code_the_group_and_the_signals() {
+    if !root("exec_has_the_code_the_group_and_the_signals") {
+        return;
+    }
+    let bench = Bench::new("exec");
+    bench.lab.up(&bench.topology(PAIR)).unwrap();
+    let sh = |script: &str| -> [OsString; 3] { ["sh".into(), "-c".into(), script.into()] };
+    let code = |script: &str| {
+        let running = bench.lab.exec(&bench.name, "h1", &sh(script)).unwrap();
+        running.wait(|| None).unwrap()
+    };
+    assert_eq!(code("exit 7"), 7);
+    assert_eq!(code("grep -q eth0 /proc/net/dev && ! grep -q s1 /proc/net/dev"), 0);
+    assert_eq!(code("kill -TERM $$"), 128 + 15);
+    // A job of its own: its group is itself. And a signal reaches all of it.
+    assert_eq!(code("test $(ps -o pgid= -p $$ 2>/dev/null || cut -d' ' -f5 /proc/$$/stat) -eq $$"), 0);
+    let flag = bench.folder.join("started");
+    let script = format!("trap 'exit 9' INT; touch {}; while :; do sleep 0.01; done", flag.display());
+    let running = bench.lab.exec(&bench.name, "h1", &sh(&script)).unwrap();
+    let mut sent = false;
+    let code = running.wait(|| {
+        if sent || !flag.exists() {
+            return None;
+        }
+        sent = true;
+        Some(2)
+    });
+    assert_eq!(code.unwrap(), 9);
+
+    let error = bench.lab.exec(&bench.name, "h3", &sh("true")).unwrap_err();
+    assert!(
+        error.to_string().contains("did you mean `h1`?") || error.to_string().contains("known: h1, h2"),
+        "{error}"
+    );
+    let error = bench.lab.exec("exce", "h1", &sh("true")).unwrap_err();
+    assert!(matches!(error, LabError::NoSuch { what: "lab", .. }), "{error}");
+    let error = bench.lab.exec(&bench.name, "h1", &["no-such-program".into()]).unwrap_err();
+    assert!(matches!(error, LabError::Program { .. }), "{error}");
+
+    // What was left running inside goes with the lab.
+    let left = bench.lab.exec(&bench.name, "h2", &sh("sleep 60 & wait")).unwrap();
+    let pid = left.pid();
+    let removed = bench.lab.down(&bench.name).unwrap();
+    assert!(removed.processes >= 1, "{removed:?}");
+    assert!(!Path::new(&format!("/proc/{pid}/ns/net")).exists());
+    fs::remove_file(&flag).unwrap();
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
+    if !root("a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing") {
+        return;
+    }
+    let bench = Bench::new("twice");
+    let impaired = bench.topology(&format!("{PAIR}both = {{ delay_us = 10 }}\n"));
+    bench.lab.up(&impaired).unwrap();
+    let error = bench.lab.up(&impaired).unwrap_err();
+    assert!(matches!(error, LabError::Exists { .. }) && error.hint().unwrap().contains("down"), "{error}");
+    assert_eq!(namespaces(&bench.name).len(), 3, "the first one is untouched");
+    // A damaged file hides nothing from `down`.
+    fs::write(bench.folder.join(format!("{}.json", bench.name)), "{").unwrap();
+    assert!(matches!(bench.lab.up(&impaired), Err(LabError::Exists { .. })));
+    assert!(matches!(bench.lab.status(&bench.name), Err(LabError::State { .. })));
+    let removed = bench.lab.down(&bench.name).unwrap();
+    assert!(removed.had_state && removed.namespaces.len() == 3 && removed.processes == 1, "{removed:?}");
+    // Only the node's page is not known any more; its dead owner lets the next one take it.
+    let _ = fs::remove_file(format!("/run/barewire/barewire-lab-{}-wire.counters", bench.name));
+    bench.nothing_is_left();
+
+    // A node that ends at once, and one that is not there.
+    for (program, said) in [("false", "exit status: 1"), ("no-such-program", "No such file")] {
+        let broken = Programs { link_node: vec![program.into()], ..programs() };
+        let error = Lab::new(&bench.folder, broken).up(&impaired).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("link node of wire") && text.contains(said), "{text}");
+        bench.nothing_is_left();
+    }
+    // What the kernel refuses, half way through.
+    let mut refused = impaired.clone();
+    let addresses = &mut refused.hosts[1].interfaces[0].addresses;
+    addresses.push(addresses[0]);
+    assert!(matches!(bench.lab.up(&refused), Err(LabError::System { .. })));
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_capture_has_what_passed() {
+    if !root("a_capture_has_what_passed") {
+        return;
+    }
+    let bench = Bench::new("pcap");
+    bench.lab.up(&bench.topology(&format!("{PAIR}forward = {{ loss = 1.0 }}\n"))).unwrap();
+    let count = |place: &str, frames: u64| {
+        let file = bench.folder.join(format!("{}.pcap", place.replace(':', "-")));
+        let (tell, told) = std::sync::mpsc::channel();
+        let stop = StopFlag::new().unwrap();
+        let captured = std::thread::scope(|scope| {
+            let (file, stop_there) = (file.clone(), stop.clone());
+            let bench = &bench;
+            let thread = scope.spawn(move || {
+                let limits = CaptureLimits { frames: Some(frames), bytes: None };
+                bench.lab.pcap(&bench.name, place, &file, limits, &stop_there, move || tell.send(()).unwrap())
+            });
+            told.recv_timeout(Duration::from_secs(10)).unwrap();
+            let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
+            for _ in 0..5 {
+                a.send_to(b"there", b.local_addr().unwrap()).unwrap();
+                b.send_to(b"and back", a.local_addr().unwrap()).unwrap();
+                a.recv(&mut [0; 16]).unwrap();
+            }
+            // The limit, or this.
+            std::thread::sleep(Duration::from_millis(50));
+            stop.stop();
+            thread.join().unwrap().unwrap()
+        });
+        let mut reader = PcapReader::open(&file).unwrap();
+        let mut seen = Vec::new();
+        while let Some(packet) = reader.next_packet().unwrap() {
+            assert!(packet.ns > 1_600_000_000_000_000_000, "the kernel's stamps are since 1970");
+            seen.push(packet.data[42..].starts_with(b"there"));
+        }
+        assert_eq!((captured.frames as usize, captured.missed), (seen.len(), 0));
+        assert_eq!(captured.bytes, fs::metadata(&file).unwrap().len());
+        fs::remove_file(&file).unwrap();
+        seen
+    };
+    // At the first end everything that is sent, and what comes back; at the second nothing of what is lost.
+    assert_eq!(count("wire", 1000).iter().filter(|there| **there).count(), 5);
+    assert_eq!(count("h2:eth0", 1000), [false; 5]);
+    assert_eq!(count("h1", 3).len(), 3);
+    let stop = StopFlag::new().unwrap();
+    let error = bench.lab.pcap(&bench.name, "wier", Path::new("x"), CaptureLimits::default(), &stop, || {});
+    assert!(error.unwrap_err().to_string().contains("did you mean `wire`?"));
+    bench.lab.down(&bench.name).unwrap();
+    bench.nothing_is_left();
+}
+
+/// The environment of the process that makes a lab and is killed: name and folder.
+const VICTIM_NAME: &str = "BAREWIRE_LAB_TEST_NAME";
+const VICTIM_FOLDER: &str = "BAREWIRE_LAB_TEST_FOLDER";
+
+fn victim_topology(name: &str) -> Topology {
+    let text = format!(
+        "name = \"{name}\"\n{PAIR}both = {{ delay_us = 100 }}\n[[switch]]\nname = \"s\"\nkind = \"bridge\"\n[[group]]\nprefix = \"g\"\ncount = 4\nsubnet = \"10.9.0.0/24\"\nswitch = \"s\"\n"
+    );
+    Topology::parse(&text, "victim.toml", Path::new("")).unwrap()
+}
+
+#[test]
+#[ignore = "the process that `whoever_made_it_may_be_killed` starts and kills"]
+fn victim() {
+    let (Ok(name), Ok(folder)) = (std::env::var(VICTIM_NAME), std::env::var(VICTIM_FOLDER)) else { return };
+    println!("\nBEGIN");
+    std::io::stdout().flush().unwrap();
+    Lab::new(Path::new(&folder), programs()).up(&victim_topology(&name)).unwrap();
+    println!("\nUP");
+    std::io::stdout().flush().unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// The process, when it has said that. Whoever drops the reader ends it: it has more to say.
+fn start_victim(bench: &Bench, until: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--ignored", "--nocapture"])
+        .env(VICTIM_NAME, &bench.name)
+        .env(VICTIM_FOLDER, &bench.folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(victim.stdout.take().unwrap());
+    assert!(stdout.by_ref().lines().map_while(Result::ok).any(|line| line == until), "it said nothing");
+    (victim, stdout)
+}
+
+#[test]
+fn whoever_made_it_may_be_killed() {
+    if !root("whoever_made_it_may_be_killed") {
+        return;
+    }
+    let bench = Bench::new("killed");
+    // When it was done.
+    let (mut victim, _stdout) = start_victim(&bench, "UP");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let status = bench.lab.status(&bench.name).unwrap();
+    assert!(status.is_whole(), "a lab outlives its maker: {status:?}");
+    assert_eq!(which_arrive(&bench, 10).len(), 10);
+    let removed = bench.lab.down(&bench.name).unwrap();
+    assert_eq!((removed.namespaces.len(), removed.processes), (8, 1), "{removed:?}");
+    bench.nothing_is_left();
+
+    // In the middle, at ten places. A namespace takes a millisecond or so, the whole some hundred.
+    let mut half = 0;
+    for step in 0..10u64 {
+        let (mut victim, _stdout) = start_victim(&bench, "BEGIN");
+        std::thread::sleep(Duration::from_millis(step * 6));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let state = bench.lab.state(&bench.name).ok();
+        half += u32::from(state.is_some_and(|s| s.phase == Phase::Making));
+        bench.lab.down(&bench.name).unwrap();
+        bench.nothing_is_left();
+    }
+    assert!(half > 0, "none was killed in the middle");
+}
