@@ -5,7 +5,7 @@
 //! [link node](run_link_node) for each link on which frames suffer something, and writes down what it made, before it makes
 //! it; [`Lab::down`] removes all of it, also half of it, also after the maker was killed. Between them [`Lab::exec`] runs
 //! programs in hosts, [`Lab::pcap`] captures, [`Lab::status`] shows counters. [`graph()`] draws the plan,
-//! [`export_containerlab`] and [`export_mininet`] hand it to others.
+//! [`simulate`](simulate()) runs it in virtual time, [`export_containerlab`] and [`export_mininet`] hand it to others.
 //!
 //! # Hosts of one program
 //! [`Namespace`] is a host, [`VethPair`] a wire between two; [`TwoHosts`] is the pair that demo, tests and baselines run
@@ -33,6 +33,7 @@ mod link_node;
 mod namespace;
 mod process;
 mod rtnl;
+mod simulate;
 mod stale;
 mod state;
 mod sys;
@@ -49,6 +50,7 @@ pub use lab::{Lab, LinkStatus, ProcessStatus, Programs, Removed, Status};
 pub use link::{Link, LinkConfig, Offloads, VethPair};
 pub use link_node::{DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node};
 pub use namespace::Namespace;
+pub use simulate::{Pattern, Simulated, WIRE_DELAY, Workload, simulate};
 pub use stale::sweep_stale;
 pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
 pub use topology::{

@@ -2,14 +2,15 @@
 
 use barewire_engine::{StopFlag, now};
 use barewire_lab::{
-    CaptureLimits, Lab, LabError, LinkNodeConfig, Phase, Programs, READY_LINE, Topology, run_link_node,
+    CaptureLimits, Lab, LabError, LinkNodeConfig, Phase, Programs, READY_LINE, SwitchKind, Topology,
+    run_link_node,
 };
 use barewire_port::PcapReader;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -153,7 +154,7 @@ fn delay_is_seen_as_declared_and_down_leaves_nothing() {
         bench.topology(&format!("{PAIR}forward = {{ delay_us = 8000 }}\nreverse = {{ delay_us = 2000 }}\n"));
     let state = bench.lab.up(&topology).unwrap();
     assert_eq!((state.phase, state.nodes.len(), state.processes.len()), (Phase::Up, 2, 1));
-    assert_eq!(bench.lab.list(), [bench.name.clone()]);
+    assert_eq!(bench.lab.list(), std::slice::from_ref(&bench.name));
 
     let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
     let to = b.local_addr().unwrap();
@@ -171,7 +172,7 @@ fn delay_is_seen_as_declared_and_down_leaves_nothing() {
     }
     for (way, declared) in ways.iter_mut().zip([8_000_000, 2_000_000]) {
         way.sort_unstable();
-        // Never early; late by what a busy machine takes.
+        // Never early, however often the machine stopped the node; late by what a busy machine takes.
         assert!(way[0] >= declared, "{way:?}");
         assert!(way[10] < declared + 40_000_000, "{way:?}");
     }
@@ -246,6 +247,50 @@ fn loss_is_as_declared_and_a_seed_replays() {
     assert!((10..=90).contains(&copies), "{copies} copies");
     assert_eq!(first, run(&lossy(7)), "the same seed and the same frames");
     assert_ne!(first, run(&lossy(8)));
+}
+
+#[test]
+fn tcp_and_large_frames_pass_a_link_node_of_either_kind() {
+    if !root("tcp_and_large_frames_pass_a_link_node_of_either_kind") {
+        return;
+    }
+    for (kind, mtu) in [("packet", 9000), ("xdp", 3000)] {
+        let bench = Bench::new(&format!("tcp-{kind}"));
+        // A rate that the queue has to smooth, a little loss, frames out of order: TCP copes, if frames are whole.
+        let link = format!(
+            "mtu_bytes = {mtu}\nport = \"{kind}\"\nboth = {{ delay_us = 50, loss = 0.002, reorder = 0.002, rate_bps = \
+             400_000_000, ecn_frames = 50 }}\n"
+        );
+        bench.lab.up(&bench.topology(&format!("{PAIR}{link}"))).unwrap();
+        let inside = |host: &str| bench.lab.namespace(&bench.name, host).unwrap();
+        let (h1, h2) = (inside("h1"), inside("h2"));
+        let listener = h2.enter(|| TcpListener::bind("10.0.0.2:7")).unwrap().unwrap();
+        let sent: Vec<u8> = (0..2_000_000u32).map(|i| (i ^ (i >> 8)) as u8).collect();
+        let received = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                let mut received = Vec::new();
+                stream.read_to_end(&mut received).unwrap();
+                received
+            });
+            let mut stream = h1.enter(|| TcpStream::connect("10.0.0.2:7")).unwrap().unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.write_all(&sent).unwrap();
+            drop(stream);
+            reader.join().unwrap()
+        });
+        assert!(received == sent, "{kind}: {} of {} bytes, or others", received.len(), sent.len());
+        let status = bench.lab.status(&bench.name).unwrap();
+        let counters = &status.links[0].counters;
+        let bytes = counters.iter().find(|(name, _)| name == "forward.sent_bytes").map_or(0, |(_, v)| *v);
+        let frames = counters.iter().find(|(name, _)| name == "forward.sent").map_or(1, |(_, v)| *v);
+        // Frames longer than an ordinary Ethernet's, so no segmentation was left to anybody.
+        assert!(bytes > 2_000_000 && bytes / frames > 1500, "{kind}: {counters:?}");
+        drop((h1, h2, listener));
+        bench.lab.down(&bench.name).unwrap();
+        bench.nothing_is_left();
+    }
 }
 
 #[test]
@@ -453,6 +498,59 @@ fn a_capture_has_what_passed() {
     let error = bench.lab.pcap(&bench.name, "wier", Path::new("x"), CaptureLimits::default(), &stop, || {});
     assert!(error.unwrap_err().to_string().contains("did you mean `wire`?"));
     bench.lab.down(&bench.name).unwrap();
+    bench.nothing_is_left();
+}
+
+/// The binary beside this test's folder, if somebody has built it.
+fn barewire() -> Option<PathBuf> {
+    let exe = std::env::current_exe().unwrap();
+    let binary = exe.parent()?.parent()?.join("barewire");
+    binary.is_file().then_some(binary)
+}
+
+#[test]
+fn a_switch_of_ours_joins_eight_hosts() {
+    if !root("a_switch_of_ours_joins_eight_hosts") {
+        return;
+    }
+    let Some(binary) = barewire() else {
+        eprintln!("SKIPPED: a_switch_of_ours_joins_eight_hosts: needs the `barewire` binary (cargo build)");
+        return;
+    };
+    let bench = Bench::new("eight");
+    let lab =
+        Lab::new(&bench.folder, Programs { link_node: programs().link_node, ..Programs::of_binary(&binary) });
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs/eight-hosts-switch.toml");
+    let mut topology = Topology::read(&sample).unwrap();
+    topology.name = bench.name.clone();
+    let state = lab.up(&topology).unwrap();
+    assert_eq!(state.processes.len(), 1);
+    for (from, to) in [(1, 2), (2, 1), (3, 8), (8, 5)] {
+        let (a, b) = (
+            bench.socket(&format!("h{from}"), &format!("10.0.8.{from}")),
+            bench.socket(&format!("h{to}"), &format!("10.0.8.{to}")),
+        );
+        // The kernel's own ARP is flooded, what follows is not.
+        a.send_to(b"over the switch", b.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 64];
+        let (n, peer) = b.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..n], peer), (&b"over the switch"[..], a.local_addr().unwrap()));
+    }
+    assert!(lab.status(&bench.name).unwrap().is_whole());
+    // What its entries file may not say is told, and nothing is left.
+    let mut wrong = topology.clone();
+    wrong.name = format!("{}-w", bench.name);
+    if let SwitchKind::Barewire { entries, .. } = &mut wrong.switches[0].kind {
+        let file = bench.folder.join("wrong.txt");
+        fs::write(&file, "table_add destinatoins forward 02:00:00:00:00:01 => 1\n").unwrap();
+        *entries = Some(file);
+    }
+    let error = lab.up(&wrong).unwrap_err().to_string();
+    assert!(error.contains("entries") && error.contains("destinatoins"), "{error}");
+    assert_eq!(namespaces(&wrong.name), Vec::<String>::new());
+    fs::remove_file(bench.folder.join("wrong.txt")).unwrap();
+    let removed = lab.down(&bench.name).unwrap();
+    assert_eq!((removed.namespaces.len(), removed.processes), (9, 1), "{removed:?}");
     bench.nothing_is_left();
 }
 

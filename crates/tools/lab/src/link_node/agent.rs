@@ -62,9 +62,11 @@ impl Side {
 }
 
 /// Passes frames between two ports. The faults are the ports' own.
-pub(super) struct LinkAgent {
+pub(crate) struct LinkAgent {
     name: String,
     sides: [Side; 2],
+    /// Times what is received; `None`: the duty cycle's reading does, as in virtual time.
+    clock: Option<fn() -> Instant>,
     /// Grows when a port begins or ends to rest, since a resting port's descriptor must not wake the engine.
     generation: u64,
     report: Rc<Cell<LinkReport>>,
@@ -72,9 +74,10 @@ pub(super) struct LinkAgent {
 }
 
 impl LinkAgent {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         ports: [Fault<Box<dyn Port>>; 2],
+        clock: Option<fn() -> Instant>,
         report: Rc<Cell<LinkReport>>,
     ) -> LinkAgent {
         let sides = ports.map(|port| Side {
@@ -84,7 +87,7 @@ impl LinkAgent {
             lost_down: 0,
             trace: None,
         });
-        LinkAgent { name: name.to_owned(), sides, generation: 0, report, page: None }
+        LinkAgent { name: name.to_owned(), sides, clock, generation: 0, report, page: None }
     }
 
     /// Writes down what is done to each frame: `PREFIX.forward` and `PREFIX.reverse`.
@@ -168,14 +171,19 @@ impl LinkAgent {
     }
 
     /// One direction: in at side `from`, out at the other.
-    fn pass(&mut self, now: Instant, from: usize) -> usize {
+    fn pass(&mut self, mut now: Instant, from: usize) -> usize {
+        let clock = self.clock;
         let [a, b] = &mut self.sides;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         let mut work = 0;
         let rested = (from.rests_until, to.rests_until);
         if from.may_work(now) && to.pending.is_empty() {
             match from.port.rx_burst(now, &mut to.pending) {
-                Ok(n) => work += n,
+                Ok(0) => {}
+                Ok(n) => {
+                    work += n;
+                    now = clock.map_or(now, |clock| clock());
+                }
                 Err(_) => from.rests_until = Some(now + REST),
             }
         }

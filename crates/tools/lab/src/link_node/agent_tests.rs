@@ -24,7 +24,7 @@ fn bench(forward: FaultSettings, reverse: FaultSettings, seed: u64) -> Bench {
     // What goes forward suffers at the second port.
     let ports = [port(reverse, seed + 1), port(forward, seed)];
     let report = Rc::new(Cell::new(LinkReport::default()));
-    let agent = LinkAgent::new("test", ports, Rc::clone(&report));
+    let agent = LinkAgent::new("test", ports, None, Rc::clone(&report));
     let far: [MemoryPort; 2] = far.try_into().ok().unwrap();
     Bench { agent, far, pool, report }
 }

@@ -5,6 +5,10 @@
 //! from `a` to `b`, those of port `a` what happens in reverse. So a link node is two URIs:
 //! `fault+packet:a?dir=tx&seed=7&loss=0.01` and `fault+packet:b?dir=tx&seed=8&delay_us=1000`.
 //!
+//! What is received is timed by a reading of the clock made after it, not by that of the duty cycle: a frame that came in
+//! the middle of one, perhaps a long one on a busy machine, would else leave early. So delays are never shorter than asked
+//! for, and longer by what it takes to look and to wake.
+//!
 //! ```text
 //! a.rx -> [trace, faults, queue of b] -> b.tx      b.rx -> [trace, faults, queue of a] -> a.tx
 //! ```
@@ -12,10 +16,10 @@
 mod agent;
 mod trace;
 
+pub(crate) use agent::LinkAgent;
 pub use agent::{DirectionReport, LinkReport};
 
 use crate::NodePort;
-use agent::LinkAgent;
 use barewire_engine::{
     CountersPage, Engine, EngineConfig, EngineError, IdleStrategy, PageError, RegisterError, StopFlag,
     counters_path, open_port,
@@ -224,7 +228,7 @@ pub fn run_link_node(
     let wait = Duration::from_millis(config.wait_ms);
     let ports = [plans[0].open(&pool, wait)?, plans[1].open(&pool, wait)?];
     let report = Rc::new(Cell::new(LinkReport::default()));
-    let mut agent = LinkAgent::new(&config.name, ports, Rc::clone(&report));
+    let mut agent = LinkAgent::new(&config.name, ports, Some(barewire_engine::now), Rc::clone(&report));
     if let Some(prefix) = &config.trace {
         agent.trace_to(prefix)?;
     }

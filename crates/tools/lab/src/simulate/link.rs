@@ -1,0 +1,139 @@
+//! A link node in virtual time: the agent of the real one, between two ports of this world.
+
+use crate::link_node::{LinkAgent, LinkReport};
+use crate::topology::LinkPlan;
+use barewire_base::Instant;
+use barewire_engine::Agent;
+use barewire_frame::{Burst, Frame, StampSource};
+use barewire_port::{Direction, Fault, FaultConfig, Port, PortCaps, PortCounters, PortError};
+use barewire_sim::Node;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Frames between the world and a port.
+#[derive(Default)]
+struct Queues {
+    arrived: VecDeque<Frame>,
+    leaving: VecDeque<Frame>,
+}
+
+/// A port whose wire is the world.
+struct WorldPort {
+    caps: PortCaps,
+    counters: PortCounters,
+    queues: Rc<RefCell<Queues>>,
+}
+
+impl Port for WorldPort {
+    fn caps(&self) -> &PortCaps {
+        &self.caps
+    }
+
+    fn rx_burst(&mut self, _now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        let mut queues = self.queues.borrow_mut();
+        let mut n = 0;
+        while burst.room() > 0 {
+            let Some(frame) = queues.arrived.pop_front() else { break };
+            self.counters.rx_frames.add(1);
+            self.counters.rx_bytes.add(frame.len() as u64);
+            // There is room: it was asked.
+            let _ = burst.push(frame);
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn tx_burst(&mut self, _now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        let mut queues = self.queues.borrow_mut();
+        let mut n = 0;
+        while let Some(frame) = burst.pop() {
+            self.counters.tx_frames.add(1);
+            self.counters.tx_bytes.add(frame.len() as u64);
+            queues.leaving.push_back(frame);
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+/// The node.
+pub(super) struct LinkStation {
+    agent: LinkAgent,
+    queues: [Rc<RefCell<Queues>>; 2],
+    report: Rc<Cell<LinkReport>>,
+}
+
+impl LinkStation {
+    pub(super) fn new(link: &LinkPlan) -> LinkStation {
+        let queues = [(); 2].map(|()| Rc::new(RefCell::new(Queues::default())));
+        let port = |end: usize, direction: usize| {
+            let caps = PortCaps {
+                mtu: link.mtu,
+                frame_max: link.mtu + 22,
+                mac: None,
+                rx_stamp: StampSource::Engine,
+                queues: 1,
+                in_place: true,
+                zero_copy: false,
+                tx_checksum: false,
+                lossless_bits: true,
+                description: "simulated".into(),
+            };
+            let port = WorldPort { caps, counters: PortCounters::default(), queues: Rc::clone(&queues[end]) };
+            let config = FaultConfig {
+                settings: link.faults[direction].clone(),
+                seed: link.seeds[direction],
+                direction: Direction::Tx,
+            };
+            // A topology's settings have been checked.
+            Fault::new(Box::new(port) as Box<dyn Port>, &config).unwrap_or_else(|why| unreachable!("{why}"))
+        };
+        let report = Rc::new(Cell::new(LinkReport::default()));
+        // What goes forward is sent by the second port.
+        let agent = LinkAgent::new(&link.name, [port(0, 1), port(1, 0)], None, Rc::clone(&report));
+        LinkStation { agent, queues, report }
+    }
+
+    /// What it has done.
+    pub(super) fn report(&mut self) -> LinkReport {
+        self.agent.publish(Instant::ZERO);
+        self.report.get()
+    }
+
+    fn work(&mut self, now: Instant) {
+        while self.agent.do_work(now) > 0 {}
+    }
+}
+
+impl Node for LinkStation {
+    fn handle_frame(&mut self, now: Instant, frame: Frame) {
+        let port = usize::from(frame.port());
+        if let Some(queues) = self.queues.get(port) {
+            queues.borrow_mut().arrived.push_back(frame);
+        }
+        self.work(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.work(now);
+    }
+
+    fn poll_transmit(&mut self, _now: Instant) -> Option<Frame> {
+        for (port, queues) in self.queues.iter().enumerate() {
+            if let Some(mut frame) = queues.borrow_mut().leaving.pop_front() {
+                frame.set_port(port as u16);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.agent.next_deadline()
+    }
+}

@@ -1,0 +1,426 @@
+//! A lab in virtual time: the same topology file, the same transport, the same link nodes, and a clock that jumps from event
+//! to event. No privilege, no namespace, no noise: a seed gives the same result to the nanosecond on every machine. What it
+//! does not have is what machines add, so a result says that it is simulated.
+//!
+//! ```text
+//! host: barewire-host + transport endpoint + a client or a server     link node: the real one, between ports of this world
+//! switch: forwards by Ethernet address, learns nothing, takes no time
+//! ```
+
+mod link;
+mod station;
+
+use crate::topology::{LinkPlan, Node, SwitchKind, Topology};
+use crate::{LabError, LinkReport};
+use barewire_base::Duration;
+use barewire_frame::PoolConfig;
+use barewire_measure::Histogram;
+use barewire_sim::{Hub, LinkConfig, NodeId, Outcome, World};
+use link::LinkStation;
+use station::{Role, Station, StationConfig};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+/// How long a frame is on a plain wire. Not zero, so that no time stands still; what a short cable takes.
+pub const WIRE_DELAY: Duration = Duration::from_micros(1);
+/// Between the starts of two clients, so that not all ask for addresses at one instant.
+const START_GAP: Duration = Duration::from_micros(50);
+/// The UDP port of the servers.
+const UDP_PORT: u16 = 888;
+/// Messages that a client keeps under way, at most.
+const WINDOW_MAX: u32 = 1024;
+/// Largest message.
+const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+/// Frames of the world's pool, at most.
+const POOL_FRAMES_MAX: u32 = 1 << 19;
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pattern {
+    /// The first to the second, the third to the fourth.
+    #[default]
+    Pairs,
+    /// Each to the next, the last to the first.
+    Ring,
+    /// All to the first.
+    Incast,
+}
+
+impl Pattern {
+    /// Each with its word.
+    pub const WORDS: &'static [(&'static str, Pattern)] =
+        &[("pairs", Pattern::Pairs), ("ring", Pattern::Ring), ("incast", Pattern::Incast)];
+
+    /// The server of client `i` among `n`; `None`: it is no client.
+    fn server_of(self, i: usize, n: usize) -> Option<usize> {
+        match self {
+            Pattern::Pairs => (i.is_multiple_of(2) && i + 1 < n).then_some(i + 1),
+            Pattern::Ring => (n > 1).then_some((i + 1) % n),
+            Pattern::Incast => (i > 0).then_some(0),
+        }
+    }
+}
+
+/// What the hosts do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Who talks to whom.
+    pub pattern: Pattern,
+    /// Bytes of each message; the server sends it back.
+    pub message_bytes: u32,
+    /// Messages that each client keeps under way.
+    pub window: u32,
+    /// For how much virtual time clients send.
+    pub duration: Duration,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Workload { pattern: Pattern::Pairs, message_bytes: 64, window: 1, duration: Duration::from_secs(1) }
+    }
+}
+
+/// What came of it. Everything in it is simulated.
+#[derive(Debug)]
+pub struct Simulated {
+    /// The lab.
+    pub lab: String,
+    /// What it replays from.
+    pub seed: u64,
+    /// Hosts in the world.
+    pub hosts: usize,
+    /// What they did.
+    pub workload: Workload,
+    /// Flows that opened.
+    pub flows: u64,
+    /// Flows that did not open, or ended before their time.
+    pub flows_failed: u64,
+    /// Messages that came back whole.
+    pub messages: u64,
+    /// Round trips of messages, in virtual time.
+    pub round_trips: Histogram,
+    /// What link nodes did, by link.
+    pub links: Vec<(String, LinkReport)>,
+    /// Hash over every delivered frame: two runs that have the same are the same.
+    pub trace_hash: u64,
+    /// Events handled.
+    pub events: u64,
+    /// How the world differs from what the file says.
+    pub notes: Vec<String>,
+}
+
+impl Simulated {
+    /// For people; the first word says what it is.
+    pub fn to_text(&self) -> String {
+        let w = &self.workload;
+        let us = |q: f64| match self.round_trips.quantile(q).value() {
+            Some(ns) => format!("{:.1}", ns as f64 / 1000.0),
+            None => self.round_trips.quantile(q).to_string(),
+        };
+        let bytes = self.messages as f64 * f64::from(w.message_bytes);
+        let mut out = format!(
+            "simulated: lab {}, seed {}, {} hosts, {} of virtual time\n  {} flows, {} failed; {} messages of {} bytes there and \
+             back, window {}; {:.1} Mbit/s each way\n  round trip us: p50 {} p99 {} p99.9 {} (simulated)\n",
+            self.lab,
+            self.seed,
+            self.hosts,
+            w.duration,
+            self.flows,
+            self.flows_failed,
+            self.messages,
+            w.message_bytes,
+            w.window,
+            bytes * 8.0 / w.duration.as_secs_f64() / 1e6,
+            us(0.5),
+            us(0.99),
+            us(0.999),
+        );
+        for (name, report) in &self.links {
+            for (direction, d) in [("forward", &report.forward), ("reverse", &report.reverse)] {
+                let f = &d.faults;
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    out,
+                    "  {name} {direction}: {} in, {} out; lost {}, outage {}, queue full {}, corrupted {}, duplicated {}, \
+                     reordered {}, marked {}",
+                    d.received,
+                    d.sent,
+                    f.lost,
+                    f.outage,
+                    f.queue_full,
+                    f.corrupted,
+                    f.duplicated,
+                    f.reordered,
+                    f.marked
+                );
+            }
+        }
+        self.notes.iter().for_each(|note| {
+            let _ = writeln!(out, "  note: {note}");
+        });
+        let _ = writeln!(out, "  {} events, trace {:016x}", self.events, self.trace_hash);
+        out
+    }
+}
+
+/// How long the client with this number waits before it starts.
+fn gaps(place: usize) -> Duration {
+    Duration::from_nanos(START_GAP.as_nanos() * place as u64)
+}
+
+/// The root of a tree that is written as each member's parent.
+fn root(tree: &[usize], mut i: usize) -> usize {
+    while tree[i] != i {
+        i = tree[i];
+    }
+    i
+}
+
+fn refused(what: &str, why: impl Into<String>) -> LabError {
+    LabError::Program { what: format!("simulate: {what}"), why: why.into() }
+}
+
+/// Runs a workload over the topology in virtual time.
+///
+/// # Errors
+/// [`LabError::Program`] for a topology or workload that cannot be simulated.
+pub fn simulate(topology: &Topology, workload: &Workload) -> Result<Simulated, LabError> {
+    check(workload)?;
+    let mut notes = Vec::new();
+    let mut world = Worldly::new(topology, workload)?;
+    world.hosts(&mut notes)?;
+    world.switches(&mut notes)?;
+    world.links();
+    world.tables()?;
+    world.run(notes)
+}
+
+fn check(workload: &Workload) -> Result<(), LabError> {
+    if !(station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX).contains(&workload.message_bytes) {
+        return Err(refused(
+            &format!("message_bytes = {}", workload.message_bytes),
+            format!("from {} to {MESSAGE_BYTES_MAX}", station::STAMP_BYTES),
+        ));
+    }
+    if !(1..=WINDOW_MAX).contains(&workload.window) {
+        return Err(refused(&format!("window = {}", workload.window), format!("from 1 to {WINDOW_MAX}")));
+    }
+    if workload.duration == Duration::ZERO {
+        return Err(refused("duration", "is zero"));
+    }
+    Ok(())
+}
+
+/// A world being made of a topology.
+struct Worldly<'a> {
+    topology: &'a Topology,
+    workload: &'a Workload,
+    world: World,
+    /// Hosts that take part, by their place in the topology: node and address.
+    hosts: HashMap<usize, (NodeId, IpAddr)>,
+    switches: Vec<NodeId>,
+    links: Vec<(String, NodeId)>,
+}
+
+impl<'a> Worldly<'a> {
+    fn new(topology: &'a Topology, workload: &'a Workload) -> Result<Worldly<'a>, LabError> {
+        let mtu = topology.links.iter().map(|link| link.mtu).max().unwrap_or(1500);
+        let ways = topology.links.iter().filter(|link| link.is_impaired()).flat_map(|link| &link.faults);
+        let under_way: u64 = ways.map(|faults| u64::from(faults.flight_limit()).min(4096)).sum();
+        // For each host what its window may have in flight, and a flood to all of them now and then.
+        let wanted = 16_384 + under_way + topology.hosts.len() as u64 * 128;
+        let pool = PoolConfig {
+            frames: wanted.min(POOL_FRAMES_MAX.into()) as u32,
+            chunk_len: (mtu + 256).next_power_of_two().clamp(2048, 1 << 17),
+            ..PoolConfig::default()
+        };
+        let mut world =
+            World::with_pool(topology.seed, pool).map_err(|e| refused("frames", e.to_string()))?;
+        world.set_step_limit(u64::MAX);
+        let (hosts, switches, links) = (HashMap::new(), Vec::new(), Vec::new());
+        Ok(Worldly { topology, workload, world, hosts, switches, links })
+    }
+
+    /// The places of the hosts that take part: those with an address.
+    fn members(&self) -> Vec<usize> {
+        let has = |i: &usize| {
+            let first = self.topology.hosts[*i].interfaces.first();
+            first.is_some_and(|interface| !interface.addresses.is_empty())
+        };
+        (0..self.topology.hosts.len()).filter(has).collect()
+    }
+
+    fn hosts(&mut self, notes: &mut Vec<String>) -> Result<(), LabError> {
+        let members = self.members();
+        if members.len() < 2 {
+            return Err(refused(&self.topology.name, "fewer than two hosts have a link and an address"));
+        }
+        let silent = self.topology.hosts.len() - members.len();
+        if silent > 0 {
+            notes.push(format!("{silent} hosts without a link or an address take no part"));
+        }
+        let n = members.len();
+        let address = |place: usize| {
+            let interface = &self.topology.hosts[members[place]].interfaces[0];
+            // IPv4 where there is any: both ends of a flow must choose alike.
+            let v4 = interface.addresses.iter().find(|(a, _)| a.is_ipv4());
+            v4.or(interface.addresses.first()).map(|(a, _)| *a)
+        };
+        for (place, &i) in members.iter().enumerate() {
+            let host = &self.topology.hosts[i];
+            if host.interfaces.len() > 1 || host.forwarding {
+                notes.push(format!("{} has its first interface only, and forwards nothing", host.name));
+            }
+            let clients = (0..n).filter(|&c| self.workload.pattern.server_of(c, n) == Some(place)).count();
+            let role = Role {
+                server: clients as u32,
+                client: self.workload.pattern.server_of(place, n).and_then(address).map(|a| {
+                    let start = self.world.now() + gaps(place);
+                    (SocketAddr::new(a, UDP_PORT), start, start + self.workload.duration)
+                }),
+            };
+            let link = self.topology.ends_of(Node::Host(i)).next().map(|(link, _)| link.mtu);
+            let secret_seed = self.world.fork_prng().next_u64();
+            let config = StationConfig {
+                host,
+                mtu: link.unwrap_or(1500).min(u16::MAX.into()) as u16,
+                neighbours: n,
+                udp_port: UDP_PORT,
+                workload: self.workload,
+                role,
+                secret_seed,
+            };
+            let station =
+                Station::new(config, self.world.pool().clone()).map_err(|why| refused(&host.name, why))?;
+            let id = self.world.add_node(Box::new(station));
+            if let Some(address) = address(place) {
+                self.hosts.insert(i, (id, address));
+            }
+        }
+        Ok(())
+    }
+
+    fn switches(&mut self, notes: &mut Vec<String>) -> Result<(), LabError> {
+        for switch in &self.topology.switches {
+            if matches!(switch.kind, SwitchKind::Barewire { .. }) {
+                notes.push(format!("{} forwards by Ethernet address; its program is not run", switch.name));
+            }
+            self.switches.push(self.world.add_node(Box::new(Hub::new())));
+        }
+        Ok(())
+    }
+
+    fn id(&self, node: Node) -> Option<NodeId> {
+        match node {
+            Node::Host(i) => self.hosts.get(&i).map(|(id, _)| *id),
+            Node::Switch(i) => self.switches.get(i).copied(),
+        }
+    }
+
+    /// Whether the link is in the world: further links of a host are not.
+    fn is_there(&self, link: &LinkPlan) -> bool {
+        link.ends.iter().all(|end| match end.node {
+            Node::Host(i) => {
+                let host = &self.topology.hosts[i];
+                self.hosts.contains_key(&i)
+                    && host.interfaces.first().is_some_and(|first| first.name == end.interface)
+            }
+            Node::Switch(_) => true,
+        })
+    }
+
+    fn links(&mut self) {
+        let wire = LinkConfig::perfect(WIRE_DELAY);
+        for link in &self.topology.links {
+            let [Some(a), Some(b)] = link.ends.each_ref().map(|end| self.id(end.node)) else { continue };
+            if !self.is_there(link) {
+                continue;
+            }
+            if link.is_impaired() {
+                let node = self.world.add_node(Box::new(LinkStation::new(link)));
+                self.world.connect(a, node, wire.clone());
+                self.world.connect(node, b, wire.clone());
+                self.links.push((link.name.clone(), node));
+            } else {
+                self.world.connect(a, b, wire.clone());
+            }
+        }
+    }
+
+    /// Tells every switch where every host is: by which of its links, in the order in which they were connected.
+    fn tables(&mut self) -> Result<(), LabError> {
+        // The links of each switch: which, and what is at its other end.
+        let mut ports: Vec<Vec<(usize, Node)>> = vec![Vec::new(); self.switches.len()];
+        let mut tree: Vec<usize> = (0..self.switches.len()).collect();
+        for (at, link) in self.topology.links.iter().enumerate().filter(|(_, link)| self.is_there(link)) {
+            let [a, b] = link.ends.each_ref().map(|end| end.node);
+            for (here, there) in [(a, b), (b, a)] {
+                if let Node::Switch(i) = here {
+                    ports[i].push((at, there));
+                }
+            }
+            if let (Node::Switch(a), Node::Switch(b)) = (a, b) {
+                let (a, b) = (root(&tree, a), root(&tree, b));
+                if a == b {
+                    return Err(refused(&link.name, "closes a ring of switches, in which floods never end"));
+                }
+                tree[a] = b;
+            }
+        }
+        for (i, id) in self.switches.clone().into_iter().enumerate() {
+            for (port, &first) in ports[i].iter().enumerate() {
+                // A tree: whoever does not go back by the link he came by meets everything once.
+                let mut open = vec![first];
+                while let Some((came_by, node)) = open.pop() {
+                    match node {
+                        Node::Host(host) => {
+                            let mac = self.topology.hosts[host].interfaces[0].mac.0;
+                            self.world.node_mut::<Hub>(id).attach(mac, port as u16);
+                        }
+                        Node::Switch(next) => {
+                            open.extend(ports[next].iter().filter(|(link, _)| *link != came_by));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(mut self, notes: Vec<String>) -> Result<Simulated, LabError> {
+        // Time to open, to send, and for what is under way at the end.
+        let whole = gaps(self.hosts.len()) + self.workload.duration + Duration::from_millis(100);
+        if self.world.run_for(whole) == Outcome::StepLimit {
+            return Err(refused(&self.topology.name, "time stands still: too much happens at one instant"));
+        }
+        let mut result = Simulated {
+            lab: self.topology.name.clone(),
+            seed: self.topology.seed,
+            hosts: self.hosts.len(),
+            workload: *self.workload,
+            flows: 0,
+            flows_failed: 0,
+            messages: 0,
+            round_trips: Histogram::new(),
+            links: Vec::new(),
+            trace_hash: self.world.trace_hash(),
+            events: self.world.steps(),
+            notes,
+        };
+        for (id, _) in self.hosts.values() {
+            let station = self.world.node::<Station>(*id);
+            result.flows += u64::from(station.opened());
+            result.flows_failed += u64::from(station.failed());
+            result.messages += station.round_trips().samples();
+            result.round_trips.merge(station.round_trips());
+        }
+        for (name, id) in self.links {
+            result.links.push((name, self.world.node_mut::<LinkStation>(id).report()));
+        }
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Labs in virtual time. Nothing here needs a privilege or a clock.
+
+use super::*;
+use std::path::Path;
+
+fn pair(link: &str) -> Topology {
+    let text = format!(
+        "name = \"pair\"\nseed = 5\n[[host]]\nname = \"h1\"\naddresses = [\"10.0.0.1/24\"]\n[[host]]\nname = \
+         \"h2\"\naddresses = [\"10.0.0.2/24\"]\n[[link]]\nname = \"wire\"\nends = [\"h1\", \"h2\"]\n{link}"
+    );
+    Topology::parse(&text, "t.toml", Path::new("")).unwrap()
+}
+
+fn many(count: u32, link: &str) -> Topology {
+    let text = format!(
+        "name = \"many\"\n[[switch]]\nname = \"s1\"\nkind = \"bridge\"\n[[switch]]\nname = \"s2\"\nkind = \
+         \"bridge\"\n[[link]]\nends = [\"s1\", \"s2\"]\n{link}[[group]]\nprefix = \"a\"\ncount = {count}\nsubnet = \
+         \"10.1.0.0/16\"\nswitch = \"s1\"\n[[host]]\nname = \"b\"\naddresses = [\"10.1.255.1/16\"]\n[[link]]\nends = \
+         [\"b\", \"s2\"]\n"
+    );
+    Topology::parse(&text, "t.toml", Path::new("")).unwrap()
+}
+
+#[test]
+fn the_round_trip_is_what_the_links_say() {
+    let plain = simulate(&pair(""), &Workload::default()).unwrap();
+    assert_eq!((plain.hosts, plain.flows, plain.flows_failed), (2, 1, 0));
+    // Two wires, no time in hosts: to the nanosecond.
+    assert_eq!(plain.round_trips.quantile(0.5).value(), Some(2_000));
+    assert_eq!(plain.links, []);
+    let text = plain.to_text();
+    assert!(
+        text.starts_with("simulated: lab pair, seed 5, 2 hosts") && text.contains("(simulated)"),
+        "{text}"
+    );
+
+    let late = simulate(&pair("both = { delay_us = 500 }\n"), &Workload::default()).unwrap();
+    // The delay, and a wire on either side of the link node.
+    assert_eq!(late.round_trips.min(), Some(2 * (500_000 + 2_000)));
+    assert!((950..1000).contains(&late.messages), "{}", late.messages);
+    assert_eq!(late.round_trips.min(), late.round_trips.max());
+    assert!(late.links[0].1.forward.received >= late.messages);
+}
+
+#[test]
+fn a_seed_replays_and_loss_costs_time_and_no_message() {
+    let lossy = |seed: u64| {
+        let mut topology = pair("both = { delay_us = 100, loss = 0.02, duplicate = 0.01, jitter_us = 20 }\n");
+        if seed != 5 {
+            topology.links[0].seeds = [seed, seed + 1];
+        }
+        simulate(&topology, &Workload { window: 4, message_bytes: 3000, ..Workload::default() }).unwrap()
+    };
+    let (one, two, other) = (lossy(5), lossy(5), lossy(6));
+    assert_eq!((one.trace_hash, one.events, one.to_text()), (two.trace_hash, two.events, two.to_text()));
+    assert_ne!(one.trace_hash, other.trace_hash);
+    let forward = one.links[0].1.forward;
+    assert_eq!(forward.received + forward.faults.duplicated, forward.sent + forward.faults.lost);
+    let share = forward.faults.lost as f64 / forward.received as f64;
+    assert!((0.01..0.03).contains(&share), "{share} of {}", forward.received);
+    assert!(one.messages > 1000 && one.flows_failed == 0, "{}", one.to_text());
+    assert!(one.round_trips.max() > Some(2 * one.round_trips.min().unwrap()), "{}", one.to_text());
+}
+
+#[test]
+fn hosts_meet_over_switches() {
+    for (pattern, flows) in [(Pattern::Pairs, 4), (Pattern::Ring, 9), (Pattern::Incast, 8)] {
+        let workload = Workload { pattern, duration: Duration::from_millis(20), ..Workload::default() };
+        let done =
+            simulate(&many(8, "both = { rate_bps = 1_000_000_000, delay_us = 10 }\n"), &workload).unwrap();
+        assert_eq!((done.flows, done.flows_failed), (flows, 0), "{pattern:?}: {}", done.to_text());
+        assert!(done.messages > 100 * flows, "{pattern:?}: {}", done.to_text());
+    }
+}
+
+#[test]
+fn a_thousand_hosts_fit() {
+    let workload = Workload { duration: Duration::from_millis(2), ..Workload::default() };
+    let done = simulate(&many(1000, ""), &workload).unwrap();
+    assert_eq!((done.hosts, done.flows, done.flows_failed), (1001, 500, 0), "{}", done.to_text());
+    assert!(done.messages > 10_000, "{}", done.to_text());
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said() {
+    let error =
+        |topology: &Topology, workload: Workload| simulate(topology, &workload).unwrap_err().to_string();
+    let default = Workload::default;
+    assert!(error(&pair(""), Workload { message_bytes: 7, ..default() }).contains("from 8"));
+    assert!(error(&pair(""), Workload { window: 0, ..default() }).contains("from 1 to 1024"));
+    assert!(error(&pair(""), Workload { duration: Duration::ZERO, ..default() }).contains("zero"));
+    let mut silent = pair("");
+    silent.hosts[0].interfaces[0].addresses.clear();
+    assert!(error(&silent, default()).contains("fewer than two hosts"));
+    let mut ring = many(2, "");
+    let again = ring.links[0].clone();
+    ring.links.push(again);
+    assert!(error(&ring, default()).contains("ring of switches"));
+    // Hosts in different subnets, and nobody who forwards: told, not hung.
+    let mut apart = pair("");
+    apart.hosts[1].interfaces[0].addresses = vec![("10.9.0.1".parse().unwrap(), 24)];
+    let done = simulate(&apart, &default()).unwrap();
+    assert_eq!((done.flows, done.flows_failed, done.messages), (0, 1, 0));
+}

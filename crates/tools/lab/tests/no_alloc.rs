@@ -1,0 +1,118 @@
+//! A link node that passes frames allocates nothing, by an allocator that counts.
+
+use barewire_engine::StopFlag;
+use barewire_lab::{LinkNodeConfig, NodePort, run_link_node};
+use barewire_port::{FaultSettings, PortUri};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+thread_local! {
+    /// Allocations of this thread: the test harness has others.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local without destructor, so
+// touching it neither allocates nor fails.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(place, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs a node between two pairs of Unix sockets while another thread sends `frames` through it, and says how often the
+/// node's thread has allocated, from before it opened its ports to its end, and how many frames came out.
+fn run(frames: u32, trace: bool) -> (u64, usize) {
+    let folder =
+        std::env::temp_dir().join(format!("barewire-lab-alloc-{}-{frames}-{trace}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name);
+    let uri = |end: &str| {
+        let target = format!("{},{}", path(end).display(), path(&format!("{end}-far")).display());
+        PortUri::new("unix", &target)
+    };
+    let settings = FaultSettings {
+        loss: 0.1,
+        duplicate: 0.1,
+        corrupt: 0.1,
+        reorder: 0.1,
+        delay: barewire_base::Duration::from_micros(200),
+        ..FaultSettings::default()
+    };
+    let mut config =
+        LinkNodeConfig::new("test", ["a", "b"], NodePort::Packet, &[settings.clone(), settings], [1, 2]);
+    for (end, text) in [("a", &mut config.a), ("b", &mut config.b)] {
+        let mut old: PortUri = text.parse().unwrap();
+        let mut new = uri(end);
+        new.wrappers = std::mem::take(&mut old.wrappers);
+        for (key, value) in old.options {
+            if !["promiscuous", "tx", "stamp"].contains(&key.as_str()) {
+                new = new.with(&key, value);
+            }
+        }
+        *text = new.to_string();
+    }
+    config.trace = trace.then(|| path("trace"));
+    let far = ["a-far", "b-far"].map(|name| UnixDatagram::bind(path(name)).unwrap());
+    far[1].set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let stop = StopFlag::new().unwrap();
+    let (tell, ready) = std::sync::mpsc::sync_channel(1);
+    let node_path = path("a");
+    let (allocated, received) = std::thread::scope(|scope| {
+        let node = scope.spawn(|| {
+            let before = ALLOCATIONS.with(Cell::get);
+            run_link_node(&config, &stop, || tell.send(()).unwrap()).unwrap();
+            ALLOCATIONS.with(Cell::get) - before
+        });
+        ready.recv().unwrap();
+        let mut received = 0;
+        let mut buffer = [0; 256];
+        for i in 0..frames {
+            let mut frame = [0xa5; 64];
+            frame[..4].copy_from_slice(&i.to_be_bytes());
+            far[0].send_to(&frame, &node_path).unwrap();
+            if i % 8 == 7 {
+                std::thread::sleep(Duration::from_millis(1));
+                far[1].set_nonblocking(true).unwrap();
+                while far[1].recv(&mut buffer).is_ok() {
+                    received += 1;
+                }
+                far[1].set_nonblocking(false).unwrap();
+            }
+        }
+        while far[1].recv(&mut buffer).is_ok() {
+            received += 1;
+        }
+        stop.stop();
+        (node.join().unwrap(), received)
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    (allocated, received)
+}
+
+#[test]
+fn frames_cost_no_allocation() {
+    for trace in [false, true] {
+        let ((few, _), (many, received)) = (run(8, trace), run(2_000, trace));
+        assert!((1_700..2_300).contains(&received), "{received} came out");
+        // Start and end allocate alike; two thousand frames add nothing.
+        assert_eq!(few, many, "trace: {trace}");
+    }
+}
