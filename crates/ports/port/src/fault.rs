@@ -219,9 +219,14 @@ impl<P: Port> Fault<P> {
         self.tx.as_ref().map(Way::stats).unwrap_or_default()
     }
 
-    /// Shows every frame that is sent, before anything is done to it, with what is decided about it. An unfaulted direction
-    /// decides nothing and shows nothing.
+    /// Shows every frame that is sent, before anything is done to it, with what is decided about it; without faults, that it
+    /// is delivered at once. Allocates: call it before the port is used.
     pub fn observe_tx(&mut self, observer: FaultObserver) {
+        if self.tx.is_none()
+            && let Ok(plan) = FaultPlan::new(FaultSettings::default(), 0)
+        {
+            self.tx = Some(Way::new(plan));
+        }
         if let Some(way) = &mut self.tx {
             way.observer = Some(observer);
         }

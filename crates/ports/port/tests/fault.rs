@@ -392,3 +392,22 @@ fn what_is_written_into_a_uri_is_read_out_of_it() {
         }
     }
 }
+
+#[test]
+fn a_port_without_faults_is_watched_too() {
+    let pool = pool(64);
+    let (mut a, mut b) = link(&config(settings(), Direction::Tx), &pool);
+    let seen = std::rc::Rc::new(std::cell::Cell::new(0));
+    let count = std::rc::Rc::clone(&seen);
+    a.observe_tx(Box::new(move |judged| {
+        assert!(judged.has_room && judged.number == count.get() + 1);
+        count.set(judged.number);
+    }));
+    let mut burst = Burst::new();
+    for i in 0..3 {
+        assert!(burst.push(pool.alloc_from(&[i; 60]).unwrap()).is_ok());
+    }
+    let now = Instant::from_nanos(1);
+    assert_eq!(a.tx_burst(now, &mut burst).unwrap(), 3);
+    assert_eq!((b.rx_burst(now, &mut burst).unwrap(), seen.get()), (3, 3));
+}

@@ -228,7 +228,7 @@ fn loss_is_as_declared_and_a_seed_replays() {
     let bench = Bench::new("loss");
     let lossy = |seed: u64| {
         bench.topology(&format!(
-            "{}forward = {{ loss = 0.1, duplicate = 0.05 }}\n",
+            "{}trace = \"trace\"\nforward = {{ loss = 0.1, duplicate = 0.05 }}\n",
             PAIR.replace("seed = 7", &format!("seed = {seed}"))
         ))
     };
@@ -236,6 +236,14 @@ fn loss_is_as_declared_and_a_seed_replays() {
         bench.lab.up(topology).unwrap();
         let got = which_arrive(&bench, 1000);
         bench.lab.down(&bench.name).unwrap();
+        // What the node wrote down stays, and says what happened.
+        let traces = ["forward", "reverse"].map(|way| bench.folder.join(format!("trace.{way}")));
+        let [forward, reverse] = traces.each_ref().map(|path| fs::read_to_string(path).unwrap());
+        traces.iter().for_each(|path| fs::remove_file(path).unwrap());
+        assert_eq!(reverse.lines().count(), 1, "nobody answered: {reverse}");
+        let lines: Vec<&str> = forward.lines().skip(1).collect();
+        let told = (0..1000).filter(|i| !lines[*i as usize].contains(" lost ")).collect::<BTreeSet<u32>>();
+        assert_eq!((lines.len(), told), (1000, got.iter().copied().collect()));
         bench.nothing_is_left();
         got
     };

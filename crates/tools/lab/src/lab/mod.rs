@@ -124,12 +124,10 @@ impl Lab {
         }
         let mut state = State::planned(topology);
         self.store.write(&state)?;
-        match build::build(topology, &mut state, &self.store, &self.programs) {
-            Ok(()) => {
-                state.phase = Phase::Up;
-                self.store.write(&state)?;
-                Ok(state)
-            }
+        let built = build::build(topology, &mut state, &self.store, &self.programs);
+        state.phase = Phase::Up;
+        match built.and_then(|()| self.store.write(&state)) {
+            Ok(()) => Ok(state),
             Err(e) => {
                 // The first error is the one to tell; what cannot be removed now is still in the file.
                 let _ = self.remove(name, locked);

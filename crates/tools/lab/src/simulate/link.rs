@@ -69,7 +69,7 @@ pub(super) struct LinkStation {
 }
 
 impl LinkStation {
-    pub(super) fn new(link: &LinkPlan) -> LinkStation {
+    pub(super) fn new(link: &LinkPlan) -> Result<LinkStation, &'static str> {
         let queues = [(); 2].map(|()| Rc::new(RefCell::new(Queues::default())));
         let port = |end: usize, direction: usize| {
             let caps = PortCaps {
@@ -90,13 +90,12 @@ impl LinkStation {
                 seed: link.seeds[direction],
                 direction: Direction::Tx,
             };
-            // A topology's settings have been checked.
-            Fault::new(Box::new(port) as Box<dyn Port>, &config).unwrap_or_else(|why| unreachable!("{why}"))
+            Fault::new(Box::new(port) as Box<dyn Port>, &config)
         };
         let report = Rc::new(Cell::new(LinkReport::default()));
         // What goes forward is sent by the second port.
-        let agent = LinkAgent::new(&link.name, [port(0, 1), port(1, 0)], None, Rc::clone(&report));
-        LinkStation { agent, queues, report }
+        let agent = LinkAgent::new(&link.name, [port(0, 1)?, port(1, 0)?], None, Rc::clone(&report));
+        Ok(LinkStation { agent, queues, report })
     }
 
     /// What it has done.

@@ -191,7 +191,7 @@ pub fn simulate(topology: &Topology, workload: &Workload) -> Result<Simulated, L
     let mut world = Worldly::new(topology, workload)?;
     world.hosts(&mut notes)?;
     world.switches(&mut notes)?;
-    world.links();
+    world.links()?;
     world.tables()?;
     world.run(notes)
 }
@@ -330,7 +330,7 @@ impl<'a> Worldly<'a> {
         })
     }
 
-    fn links(&mut self) {
+    fn links(&mut self) -> Result<(), LabError> {
         let wire = LinkConfig::perfect(WIRE_DELAY);
         for link in &self.topology.links {
             let [Some(a), Some(b)] = link.ends.each_ref().map(|end| self.id(end.node)) else { continue };
@@ -338,7 +338,8 @@ impl<'a> Worldly<'a> {
                 continue;
             }
             if link.is_impaired() {
-                let node = self.world.add_node(Box::new(LinkStation::new(link)));
+                let station = LinkStation::new(link).map_err(|why| refused(&link.name, why))?;
+                let node = self.world.add_node(Box::new(station));
                 self.world.connect(a, node, wire.clone());
                 self.world.connect(node, b, wire.clone());
                 self.links.push((link.name.clone(), node));
@@ -346,6 +347,7 @@ impl<'a> Worldly<'a> {
                 self.world.connect(a, b, wire.clone());
             }
         }
+        Ok(())
     }
 
     /// Tells every switch where every host is: by which of its links, in the order in which they were connected.
