@@ -154,11 +154,12 @@ class BarewireLinkNode(Switch):
                                       stdout=subprocess.PIPE, stderr=log)
         self.process.stdin.write(json.dumps(self.configuration()).encode())
         self.process.stdin.close()
-        line = self.process.stdout.readline().decode("utf-8", "replace").strip()
-        if line != READY_LINE:
-            with open(self.log_file, "rb") as log:
-                said = log.read()[-2000:].decode("utf-8", "replace")
-            raise BarewireError("%s did not start: %s" % (self.name, said))
+        for line in self.process.stdout:
+            if line.decode("utf-8", "replace").strip() == READY_LINE:
+                return
+        with open(self.log_file, "rb") as log:
+            said = log.read()[-2000:].decode("utf-8", "replace")
+        raise BarewireError("%s did not start: %s" % (self.name, said))
 
     def stop(self, deleteIntfs=True):
         """End the node."""

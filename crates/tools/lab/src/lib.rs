@@ -48,7 +48,9 @@ pub use export::{ExportFile, export_containerlab, export_mininet};
 pub use graph::{GraphStyle, graph};
 pub use lab::{Lab, LinkStatus, ProcessStatus, Programs, Removed, Status};
 pub use link::{Link, LinkConfig, Offloads, VethPair};
-pub use link_node::{DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node};
+pub use link_node::{
+    DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node, serve_link_node,
+};
 pub use namespace::Namespace;
 pub use simulate::{Pattern, Simulated, WIRE_DELAY, Workload, simulate};
 pub use stale::sweep_stale;

@@ -1,10 +1,7 @@
 //! Whole labs over real namespaces. These tests need root; without it they say so and prove nothing.
 
 use barewire_engine::{StopFlag, now};
-use barewire_lab::{
-    CaptureLimits, Lab, LabError, LinkNodeConfig, Phase, Programs, READY_LINE, SwitchKind, Topology,
-    run_link_node,
-};
+use barewire_lab::{CaptureLimits, Lab, LabError, Phase, Programs, SwitchKind, Topology, serve_link_node};
 use barewire_port::PcapReader;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -46,16 +43,9 @@ fn link_node() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).unwrap();
-    let config = LinkNodeConfig::from_json(&text).unwrap();
     // Ended by a signal: the flag is never raised.
     let stop = StopFlag::new().unwrap();
-    run_link_node(&config, &stop, || {
-        println!("\n{READY_LINE}");
-        std::io::stdout().flush().unwrap();
-    })
-    .unwrap();
+    serve_link_node(std::io::stdin(), std::io::stdout(), &stop).unwrap();
 }
 
 /// A lab of one test: its own name, its own folder, and removed when the test ends, however.

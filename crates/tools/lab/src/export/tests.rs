@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{GraphStyle, Topology, graph};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -123,9 +124,24 @@ const FAKE_MININET: &[(&str, &str)] = &[
     ("nodelib.py", "class LinuxBridge: pass\n"),
     (
         "node.py",
-        "class Node:\n    def __init__(self, name, **kw):\n        self.name, self.kw, self.intfs, self.said = name, kw, {}, \
-         []\n    def cmd(self, text):\n        self.said.append(text)\n        return ''\n    def config(self, **kw):\n        \
-         return kw\nclass Host(Node): pass\nclass Switch(Node): pass\n",
+        r#"
+import subprocess
+class Node:
+    def __init__(self, name, **kw):
+        self.name, self.kw, self.intfs, self.said = name, kw, {}, []
+    def cmd(self, text):
+        self.said.append(text)
+        return ""
+    def config(self, **kw):
+        return kw
+    def intfNames(self):
+        return [intf.name for intf in self.intfs.values()]
+    def popen(self, argv, **kw):
+        return subprocess.Popen(argv, **kw)
+class Host(Node): pass
+class Switch(Node):
+    def stop(self, deleteIntfs=True): pass
+"#,
     ),
     (
         "topo.py",
@@ -147,6 +163,20 @@ made["s2"].intfs = {0: Intf("lo"), 5: Intf("s2-eth5")}
 made["lk3"].intfs = {0: Intf("lo"), 1: Intf("lk3-eth1"), 2: Intf("lk3-eth2")}
 host = bw.BarewireHost("r")
 host.config(commands=lab.nodes["r"][1]["commands"])
+node = made["lk3"]
+node.log_file = "lk3.log"
+node.path = "./node.sh"
+node.start([])
+assert node.process.poll() is None
+process = node.process
+node.stop()
+assert process.poll() is not None and node.process is None
+node.path = "./bad.sh"
+try:
+    node.start([])
+    raise SystemExit("a node that ends at once was taken for a good one")
+except bw.BarewireError as error:
+    assert "no such verb" in str(error), error
 print(json.dumps({"links": lab.links, "argv": made["s2"].command_line(), "config": made["lk3"].configuration(),
                   "classes": {n: c.__name__ for n, (c, _) in lab.nodes.items()}, "said": host.said}))
 "#;
@@ -177,6 +207,17 @@ fn mininet_gets_a_script_that_python_runs() {
     }
     for (name, text) in FAKE_MININET {
         std::fs::write(folder.join("mininet").join(name), text).unwrap();
+    }
+    // Programs in the place of `barewire`: one that is ready, when it has its configuration, and one that is not.
+    let ready = format!(
+        "#!/bin/sh\ntest \"$1 $2\" = 'lab link-node' || exit 1\ncat >config.json\necho\necho '{}'\nexec sleep 30\n",
+        crate::READY_LINE
+    );
+    for (name, text) in
+        [("node.sh", ready.as_str()), ("bad.sh", "#!/bin/sh\ncat >config.json\necho no such verb >&2\n")]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     if let Some(said) = python(&folder, &["-c", CHECK]) {
         let said: serde_json::Value = serde_json::from_str(&said).unwrap();

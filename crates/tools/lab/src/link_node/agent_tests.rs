@@ -153,3 +153,24 @@ fn a_rate_queues_and_drops_what_finds_no_room() {
     assert!((14..=16).contains(&at_b.len()), "{}", at_b.len());
     assert!(at_b.windows(2).all(|w| w[1].0 - w[0].0 >= 99_000), "{at_b:?}");
 }
+
+#[test]
+fn a_configuration_that_cannot_be_is_said() {
+    use crate::{LinkNodeConfig, LinkNodeError, serve_link_node};
+    let stop = barewire_engine::StopFlag::new().unwrap();
+    let error = |text: &str| serve_link_node(text.as_bytes(), Vec::new(), &stop).unwrap_err().to_string();
+    assert!(error("").contains("EOF"));
+    assert!(
+        error("{\"name\": \"x\", \"a\": \"mem:a\", \"b\": \"mem:b\", \"mut\": 1}")
+            .contains("unknown field `mut`")
+    );
+    let of = |a: &str| format!("{{\"name\": \"x\", \"a\": \"{a}\", \"b\": \"mem:b\"}}");
+    assert!(error(&of("pakcet:a")).contains("did you mean `packet`?"));
+    assert!(error(&of("fault+mem:a?dir=both")).contains("dir=tx"));
+    assert!(error(&of("fault+mem:a?lsos=1")).contains("lsos"));
+    assert!(error(&of("fault+mem:a?loss=2")).contains("from 0 to 1"));
+    let idle =
+        LinkNodeConfig { idle: Some("sleep".into()), ..LinkNodeConfig::from_json(&of("mem:a")).unwrap() };
+    let refused = serve_link_node(idle.to_json().as_bytes(), Vec::new(), &stop);
+    assert!(matches!(refused, Err(LinkNodeError::Config(why)) if why.contains("idle")));
+}

@@ -28,6 +28,7 @@ use barewire_frame::{BURST_MAX, HEADROOM_DEFAULT, Pool, PoolConfig, PoolError};
 use barewire_port::{Direction, Fault, FaultConfig, FaultSettings, HELD_MAX, OpenError, Port, PortUri};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ const XDP_HEADROOM: u32 = 256;
 const XDP_FILL_FRAMES: u32 = 1024;
 /// Frames that an `xdp:` port may have handed to the kernel.
 const XDP_TX_FRAMES: u32 = 2048;
+/// Longest configuration that is read.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// How long a node sleeps between two looks for an interface that is not there yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -242,4 +245,23 @@ pub fn run_link_node(
     ready();
     engine.run(stop);
     Ok(report.get())
+}
+
+/// The whole of a link node's process: reads its configuration as JSON from `input`, runs it, and prints [`READY_LINE`] to
+/// `output` when frames pass. The caller raises `stop` on SIGTERM.
+///
+/// # Errors
+/// As [`run_link_node`], and [`LinkNodeError::Config`] for an input that cannot be read.
+pub fn serve_link_node(
+    input: impl Read,
+    mut output: impl Write,
+    stop: &StopFlag,
+) -> Result<LinkReport, LinkNodeError> {
+    let mut text = String::new();
+    let read = input.take(CONFIG_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|e| LinkNodeError::Config(e.to_string()))?;
+    run_link_node(&LinkNodeConfig::from_json(&text)?, stop, || {
+        // A line of its own, whatever was printed before. Whoever asked may be gone: the link works without.
+        let _ = writeln!(output, "\n{READY_LINE}").and_then(|()| output.flush());
+    })
 }
