@@ -63,6 +63,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// The node that will be taken next.
+    pub(crate) fn next(&self) -> Option<&Node> {
+        self.nodes.get(self.free as usize)
+    }
+
     pub(crate) fn new(capacity: usize) -> Self {
         let mut nodes = vec![Node::default(); capacity].into_boxed_slice();
         let len = nodes.len();

@@ -100,21 +100,39 @@ impl Channel {
 
     /// Reads `count` instruments from place `from` on, and what every packet needs. Says where to go on.
     fn read_through(&self, from: usize, count: usize) -> usize {
-        black_box((self.expected, self.store.seq, self.last_seq, self.is_recovering(), self.hold_deadline));
-        let len = self.store.slots.len();
+        let store = &self.store;
+        black_box((
+            self.expected,
+            self.last_seq,
+            self.last_time_ns,
+            self.hold_deadline,
+            self.is_recovering(),
+        ));
+        black_box((
+            store.seq,
+            store.settled,
+            store.lost_seq,
+            store.snap_max,
+            store.open_since,
+            store.keep_orders,
+        ));
+        black_box((self.config.line_policy, self.config.lines, self.lines[Feed::Incremental as usize]));
+        black_box((store.counters.clone(), self.window.count(), store.pool.next().map(|node| node.next)));
+        black_box(self.recent.knows(self.expected));
+        let len = store.slots.len();
         if len == 0 {
             return 0;
         }
         for at in (from..len).take(count) {
-            let slot = &self.store.slots[at];
-            black_box((slot.last_rpt, self.store.table.get(slot.security_id)));
-            black_box(self.store.instruments[at].security_id);
+            let slot = &store.slots[at];
+            black_box((slot.last_rpt, store.table.get(slot.security_id)));
+            black_box((store.instruments[at].security_id, store.instruments[at].depth));
             for side in [BookSide::Bid, BookSide::Offer] {
                 // A level has 24 bytes: with every second one each line of the cache is read.
-                let levels = self.store.direct[at].levels(side).iter().step_by(2);
+                let levels = store.direct[at].levels(side).iter().step_by(2);
                 black_box(levels.fold(0, |sum: i64, level| sum.wrapping_add(level.price)));
-                black_box(self.store.implied[at].levels(side).first().map(|level| level.price));
-                let orders = self.store.orders.get(at).map_or(&[][..], |orders| orders.orders(side));
+                black_box(store.implied[at].levels(side).first().map(|level| level.price));
+                let orders = store.orders.get(at).map_or(&[][..], |orders| orders.orders(side));
                 black_box(orders.iter().step_by(2).fold(0, |sum: u64, order| sum.wrapping_add(order.id)));
             }
         }
