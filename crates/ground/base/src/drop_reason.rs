@@ -107,6 +107,14 @@ reasons! {
     BadNeighbour = "bad_neighbour",
     /// More packets of a kind than its rate limit allows.
     RateLimited = "rate_limited",
+    /// The invariant CRC of a RoCE packet is wrong.
+    BadIcrc = "bad_icrc",
+    /// A queue pair number that names none of ours.
+    UnknownQp = "unknown_qp",
+    /// A partition key or queue key other than the queue pair's.
+    BadKey = "bad_key",
+    /// No receive work request is posted, and the service is not a reliable one.
+    NoReceive = "no_receive",
 }
 
 impl fmt::Display for DropReason {

@@ -17,7 +17,7 @@ pub fn fuzz_all(bytes: &[u8]) {
     let len = bytes.len().min(COPY_MAX);
     copy[..len].copy_from_slice(&bytes[..len]);
     write_all(&mut copy[..len]);
-    for skip in [14, 18, 34, 54] {
+    for skip in [14, 18, 34, 42, 54, 62] {
         if let Some(rest) = bytes.get(skip..) {
             read_all(rest);
         }
@@ -88,6 +88,43 @@ fn read_all(b: &[u8]) {
     black_box((p.src_port(), p.dst_port(), p.seq(), p.ack(), p.header_len(), p.flags(), p.window()));
     black_box((p.checksum(), p.urgent(), p.verify_checksum(V4, V4), p.verify_checksum(V6, V6), p.payload()));
     black_box((p.options().count(), tcp::Options::new(b).count()));
+    read_roce(b);
+}
+
+fn read_roce(b: &[u8]) {
+    let _ = black_box((roce::icrc::compute(b), roce::icrc::check(b)));
+    black_box((roce::icrc::check_known(b, 20, true), roce::icrc::check_known(b, 60, false)));
+    if let Ok(s) = roce::Segment::parse(b) {
+        black_box((s.reth(), s.aeth(), s.atomic(), s.atomic_ack(), s.immediate(), s.invalidate(), s.deth()));
+        let _ = black_box(roce::cm::Mad::parse(s.payload));
+        black_box(roce::rdma_cm::IpHeader::parse(s.payload));
+    }
+    let p = roce::bth::Packet::new_unchecked(b);
+    let _ = black_box(roce::bth::Repr::parse(&p));
+    black_box((p.opcode().name(), p.opcode().shape().map(roce::Shape::ext_len)));
+    let p = roce::mad::Packet::new_unchecked(b);
+    black_box((p.base_version(), p.class(), p.class_version(), p.method(), p.status()));
+    black_box((p.transaction(), p.attribute(), p.modifier(), p.payload()));
+    let _ = black_box(roce::cm::Mad::parse(b));
+    // Every kind of message, whatever the bytes say they are.
+    if let Some(data) = b.first_chunk::<{ roce::mad::LEN }>() {
+        let mut copy = *data;
+        copy[..4].copy_from_slice(&[
+            1,
+            roce::mad::CLASS_CM,
+            roce::mad::CLASS_VERSION_CM,
+            roce::mad::METHOD_SEND,
+        ]);
+        for attribute in 0x10..0x1b {
+            copy[16..18].copy_from_slice(&[0, attribute]);
+            if let Ok(message) = roce::cm::Mad::parse(&copy) {
+                let mut again = [0; roce::mad::LEN];
+                message.emit(&mut again);
+                message.emit(&mut again[..100]);
+                black_box(again);
+            }
+        }
+    }
 }
 
 fn write_all(b: &mut [u8]) {
@@ -143,6 +180,24 @@ fn write_all(b: &mut [u8]) {
     let solicit = ndisc::Repr::NeighbourSolicit { target: loopback, source_mac: Some(mac) };
     icmpv6::Repr::Ndisc(solicit).emit(&mut icmpv6::Packet::new_unchecked(&mut *b), loopback, loopback);
     black_box(checksum::complete(b, 14, 6));
+    let bth = roce::bth::Repr {
+        opcode: roce::Opcode(word as u8),
+        solicited: true,
+        migrated: true,
+        pad: 3,
+        pkey: word,
+        fecn: true,
+        becn: true,
+        dst_qpn: u32::MAX,
+        ack_request: true,
+        psn: u32::MAX,
+    };
+    bth.emit(&mut roce::bth::Packet::new_unchecked(&mut *b));
+    roce::ext::Reth { addr: 1, rkey: 2, len: 3 }.emit(b);
+    roce::ext::Atomic { addr: 1, rkey: 2, swap_add: 3, compare: 4 }.emit(b);
+    roce::ext::Aeth { syndrome: roce::ext::Syndrome::ACK, msn: 1 }.emit(b);
+    roce::ext::Deth { qkey: 1, src_qpn: 2 }.emit(b);
+    let _ = black_box(roce::icrc::fill(b));
 }
 
 #[cfg(test)]
@@ -165,7 +220,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn no_parser_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_parser_panics(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             fuzz_all(&bytes);
         }
 

@@ -29,6 +29,7 @@ pub mod ipv6;
 mod mac;
 pub mod msg;
 pub mod ndisc;
+pub mod roce;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
