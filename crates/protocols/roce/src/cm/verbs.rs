@@ -1,0 +1,413 @@
+//! What applications ask of the connection manager.
+
+use super::{Answer, ConnId, ConnState, Listener, ListenerId, Reply, pending};
+use crate::core::Owner;
+use crate::endpoint::Endpoint;
+use crate::slab::NONE;
+use crate::verbs::{Mtu, PathId, QpInit, QpKind, QpState, Qpn, RtrAttr, WcStatus};
+use crate::{Ended, Event, VerbError};
+use barewire_base::{Duration, Instant};
+use barewire_wire::roce::cm::{Rej, RejReason, Rejected, Rep, Req};
+use barewire_wire::roce::rdma_cm::{self, IpHeader};
+use std::net::IpAddr;
+use thiserror::Error;
+
+/// Why a connection cannot be asked for, accepted or closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The verb on the queue pair or the path was refused.
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+    /// The queue pair is of another kind, in another state, or belongs to another connection.
+    #[error("the queue pair is not a new one for reliable connections")]
+    QueuePair,
+    /// There is no such connection, or not in this state.
+    #[error("there is no such connection, or not in this state")]
+    State,
+    /// Too many connections.
+    #[error("too many connections")]
+    Limit,
+    /// More private data than the message carries.
+    #[error("more private data than the message has room for")]
+    PrivateData,
+    /// Somebody listens on that service id already.
+    #[error("somebody listens on that service id already")]
+    InUse,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connect<'a> {
+    /// The way to the peer.
+    pub path: PathId,
+    /// Whom to ask for there: a plain number, or a port by
+    /// [`rdma_cm::service_id`](barewire_wire::roce::rdma_cm::service_id).
+    pub service_id: u64,
+    /// For a port: the port that we claim to come from.
+    pub src_port: u16,
+    /// Path MTU; `None` for the configuration's.
+    pub mtu: Option<Mtu>,
+    /// Up to 92 bytes for the peer's application, 56 when a port is asked for.
+    pub private: &'a [u8],
+}
+
+impl<'a> Connect<'a> {
+    /// A connection to a service id, without private data.
+    pub const fn new(path: PathId, service_id: u64) -> Connect<'a> {
+        Connect { path, service_id, src_port: 0, mtu: None, private: &[] }
+    }
+}
+
+/// With what a connection is accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Terms<'a> {
+    /// Up to 196 bytes for the peer's application.
+    pub private: &'a [u8],
+}
+
+/// A connection, looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnInfo {
+    /// Its state.
+    pub state: ConnState,
+    /// The peer's address.
+    pub peer: IpAddr,
+    /// Our address.
+    pub local: IpAddr,
+    /// The service id that was asked for.
+    pub service_id: u64,
+    /// The peer's queue pair, once known.
+    pub remote_qpn: u32,
+    /// Our queue pair, once there is one.
+    pub qpn: Option<Qpn>,
+    /// The path MTU agreed on.
+    pub mtu: Mtu,
+}
+
+impl Endpoint {
+    /// Listens on a service id. At most `backlog` connections wait at a time for the application's decision or for the peer's
+    /// last message; further requests are refused with "no resources".
+    ///
+    /// # Errors
+    /// `InUse`.
+    pub fn listen(&mut self, service_id: u64, backlog: u32) -> Result<ListenerId, ConnectError> {
+        if self.cm.by_service.get(service_id).is_some() {
+            return Err(ConnectError::InUse);
+        }
+        let id = self.cm.listeners.len() as u32;
+        if !self.cm.by_service.insert(service_id, id) {
+            return Err(ConnectError::Limit);
+        }
+        self.cm.listeners.push(Listener { service_id, backlog, waiting: 0, alive: true });
+        Ok(ListenerId(id))
+    }
+
+    /// Stops listening. Requests that wait for a decision still may be decided.
+    ///
+    /// # Errors
+    /// `State` when it does not listen.
+    pub fn unlisten(&mut self, listener: ListenerId) -> Result<(), ConnectError> {
+        let entry = self.cm.listeners.get_mut(listener.0 as usize).filter(|l| l.alive);
+        let entry = entry.ok_or(ConnectError::State)?;
+        entry.alive = false;
+        self.cm.by_service.remove(entry.service_id);
+        Ok(())
+    }
+
+    /// Asks for a connection with a new queue pair. [`Event::Connected`] or [`Event::ConnectFailed`] follows.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(&mut self, now: Instant, qpn: Qpn, to: &Connect<'_>) -> Result<ConnId, ConnectError> {
+        let slot = self.slot_of(qpn)?;
+        let qp = &self.qps[slot];
+        let new = matches!(qp.state, QpState::Reset | QpState::Init);
+        if qp.kind != QpKind::Rc || !new || qp.conn != NONE {
+            return Err(ConnectError::QueuePair);
+        }
+        if !self.core.paths.is_known(to.path) {
+            return Err(VerbError::Unknown.into());
+        }
+        let mtu = to.mtu.unwrap_or(self.core.config.mtu);
+        if mtu > self.core.config.mtu {
+            return Err(VerbError::Invalid.into());
+        }
+        let header = if rdma_cm::port_of(to.service_id).is_some() { IpHeader::LEN } else { 0 };
+        if to.private.len() > Req::PRIVATE_LEN - header {
+            return Err(ConnectError::PrivateData);
+        }
+        let srq = qp.srq != NONE;
+        let id = self
+            .cm
+            .open(&mut self.core, &mut self.ids, to.path.0, ConnState::ReqSent)
+            .ok_or(ConnectError::Limit)?;
+        let private = self.core.keep_private(to.private);
+        let transaction_high = self.cm.transaction_high;
+        let conn = &mut self.cm.conns[id];
+        conn.qp = slot;
+        conn.qpn = qpn.0;
+        conn.service_id = to.service_id;
+        conn.src_port = to.src_port;
+        conn.mtu = mtu;
+        conn.srq = srq;
+        conn.private = private;
+        conn.transaction = u64::from(transaction_high) << 32 | u64::from(conn.local_id);
+        let local_id = conn.local_id;
+        let qp = &mut self.qps[slot];
+        qp.state = QpState::Init;
+        qp.conn = id;
+        self.cm.send(id, pending::REQ);
+        self.await_answer(now, id);
+        Ok(ConnId(local_id))
+    }
+
+    /// Makes up to `n` queue pairs and asks for a connection with each; appends them to `out`. How many; fewer than `n` when
+    /// a limit is reached.
+    ///
+    /// # Errors
+    /// When not even one could be asked for.
+    pub fn connect_many(
+        &mut self,
+        now: Instant,
+        n: usize,
+        init: &QpInit,
+        to: &Connect<'_>,
+        out: &mut Vec<(ConnId, Qpn)>,
+    ) -> Result<usize, ConnectError> {
+        for done in 0..n {
+            let asked = match self.create_qp(init) {
+                Ok(qpn) => match self.connect(now, qpn, to) {
+                    Ok(conn) => Ok((conn, qpn)),
+                    Err(error) => {
+                        self.destroy_qp(now, qpn)?;
+                        Err(error)
+                    }
+                },
+                Err(error) => Err(error.into()),
+            };
+            match asked {
+                Ok(pair) => out.push(pair),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => return Ok(done),
+            }
+        }
+        Ok(n)
+    }
+
+    /// Accepts a request with a new queue pair, which can receive at once. [`Event::Established`] or
+    /// [`Event::ConnectFailed`] follows.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        qpn: Qpn,
+        terms: &Terms<'_>,
+    ) -> Result<(), ConnectError> {
+        let id = self.cm.find(conn.0).ok_or(ConnectError::State)?;
+        if self.cm.conns[id].state != ConnState::ReqReceived {
+            return Err(ConnectError::State);
+        }
+        if terms.private.len() > Rep::PRIVATE_LEN {
+            return Err(ConnectError::PrivateData);
+        }
+        let slot = self.slot_of(qpn)?;
+        let qp = &mut self.qps[slot];
+        let new = matches!(qp.state, QpState::Reset | QpState::Init);
+        if qp.kind != QpKind::Rc || !new || qp.conn != NONE {
+            return Err(ConnectError::QueuePair);
+        }
+        let c = &mut self.cm.conns[id];
+        let terms_of_cm = &self.core.config.cm;
+        c.responder_resources = c.responder_resources.min(terms_of_cm.responder_resources);
+        c.initiator_depth = c.initiator_depth.min(terms_of_cm.initiator_depth);
+        let attr = RtrAttr {
+            path: PathId(c.path),
+            remote_qpn: c.remote_qpn,
+            rq_psn: c.rq_psn,
+            mtu: c.mtu,
+            responder_resources: c.responder_resources,
+            min_rnr_timer: terms_of_cm.min_rnr_timer,
+        };
+        qp.ready_to_receive(&mut self.core, &attr)?;
+        qp.conn = id;
+        qp.awaits_peer = true;
+        c.srq = qp.srq != NONE;
+        (c.qp, c.qpn) = (slot, qpn.0);
+        c.state = ConnState::RepSent;
+        c.private = self.core.keep_private(terms.private);
+        self.cm.send(id, pending::REP);
+        self.await_answer(now, id);
+        Ok(())
+    }
+
+    /// Refuses a request. The connection is gone.
+    ///
+    /// # Errors
+    /// `State` when nothing waits for a decision; `PrivateData` above 148 bytes.
+    pub fn reject(&mut self, conn: ConnId, reason: RejReason, private: &[u8]) -> Result<(), ConnectError> {
+        let id = self.cm.find(conn.0).ok_or(ConnectError::State)?;
+        let c = &self.cm.conns[id];
+        if c.state != ConnState::ReqReceived {
+            return Err(ConnectError::State);
+        }
+        if private.len() > Rej::PRIVATE_LEN {
+            return Err(ConnectError::PrivateData);
+        }
+        let (path, local_id, remote_id, transaction) = (c.path, c.local_id, c.remote_id, c.transaction);
+        let private = self.core.keep_private(private);
+        let what = Answer::Rej { reason, rejected: Rejected::Req, info: 0 };
+        let reply = Reply { path, local_id, remote_id, transaction, what, private };
+        self.cm.reply(&mut self.core, reply);
+        self.cm.forget(&mut self.core, id);
+        Ok(())
+    }
+
+    /// Tells the peer that the decision will take longer; it stops repeating its request for the configured time.
+    ///
+    /// # Errors
+    /// `State` when nothing waits for a decision.
+    pub fn postpone(&mut self, conn: ConnId) -> Result<(), ConnectError> {
+        let id = self.cm.find(conn.0).ok_or(ConnectError::State)?;
+        if self.cm.conns[id].state != ConnState::ReqReceived {
+            return Err(ConnectError::State);
+        }
+        self.cm.send(id, pending::MRA);
+        Ok(())
+    }
+
+    /// Closes a connection. Its queue pair goes to the error state now; [`Event::Disconnected`] follows.
+    ///
+    /// # Errors
+    /// `State` when it is not established.
+    pub fn disconnect(&mut self, now: Instant, conn: ConnId) -> Result<(), ConnectError> {
+        let id = self.cm.find(conn.0).ok_or(ConnectError::State)?;
+        if self.cm.conns[id].state != ConnState::Established {
+            return Err(ConnectError::State);
+        }
+        self.qps[self.cm.conns[id].qp].die(&mut self.core, None, WcStatus::Flushed);
+        self.close(now, id);
+        Ok(())
+    }
+
+    /// Sends a DREQ and waits for its answer.
+    fn close(&mut self, now: Instant, id: u32) {
+        let transaction_high = self.cm.transaction_high;
+        let conn = &mut self.cm.conns[id];
+        conn.state = ConnState::DreqSent;
+        // A new transaction: that of the REQ was ours on one side only.
+        conn.transaction = u64::from(!transaction_high) << 32 | u64::from(conn.local_id);
+        self.cm.send(id, pending::DREQ);
+        self.await_answer(now, id);
+    }
+
+    /// A connection, looked at; `None` when there is none.
+    pub fn conn_info(&self, conn: ConnId) -> Option<ConnInfo> {
+        let c = &self.cm.conns[self.cm.find(conn.0)?];
+        let spec = &self.core.paths[c.path].spec;
+        Some(ConnInfo {
+            state: c.state,
+            peer: spec.dst,
+            local: spec.src,
+            service_id: c.service_id,
+            remote_qpn: c.remote_qpn,
+            qpn: (c.qp != NONE).then_some(Qpn(c.qpn)),
+            mtu: c.mtu,
+        })
+    }
+
+    /// Connections of any state, those remembered included.
+    pub fn connections(&self) -> usize {
+        self.cm.conns.len()
+    }
+
+    /// Starts the first wait for an answer.
+    pub(crate) fn await_answer(&mut self, now: Instant, id: u32) {
+        let conn = &mut self.cm.conns[id];
+        conn.retries = 0;
+        conn.deadline = now + self.core.config.cm.response_timeout;
+        self.core.timers.arm(Owner::Conn(id).id(), conn.deadline);
+    }
+
+    /// How long the wait after `retries` repetitions is.
+    pub(crate) fn back_off(&self, retries: u8) -> Duration {
+        let cm = &self.core.config.cm;
+        cm.response_timeout
+            .saturating_mul(1 << retries.min(20))
+            .min(cm.response_timeout_max.max(cm.response_timeout))
+    }
+
+    /// The application destroys the queue pair of a connection: close it without a word to the application.
+    pub(crate) fn abandon(&mut self, now: Instant, id: u32) {
+        let conn = &mut self.cm.conns[id];
+        let slot = std::mem::replace(&mut conn.qp, NONE);
+        if slot != NONE {
+            self.qps[slot].conn = NONE;
+        }
+        match self.cm.conns[id].state {
+            ConnState::Established => {
+                self.core.counters.disconnections.add(1);
+                self.close(now, id);
+            }
+            ConnState::ReqSent | ConnState::RepSent => {
+                self.refuse_late(id, RejReason::TIMEOUT);
+                self.cm.forget(&mut self.core, id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the peer that we no longer wait for it.
+    pub(crate) fn refuse_late(&mut self, id: u32, reason: RejReason) {
+        let c = &self.cm.conns[id];
+        let rejected = if c.state == ConnState::RepSent { Rejected::Other } else { Rejected::Req };
+        // To a REQ without an answer the peer's id is not known: it finds the connection by ours.
+        let what = Answer::Rej { reason, rejected, info: 0 };
+        let (path, local_id, remote_id, transaction) = (c.path, c.local_id, c.remote_id, c.transaction);
+        let reply = Reply { path, local_id, remote_id, transaction, what, private: NONE };
+        self.cm.reply(&mut self.core, reply);
+    }
+
+    /// A connection has ended: its queue pair dies, and it is remembered for a while.
+    pub(crate) fn ended(&mut self, now: Instant, id: u32, why: Ended) {
+        let conn = &mut self.cm.conns[id];
+        let slot = std::mem::replace(&mut conn.qp, NONE);
+        let event = Event::Disconnected { conn: ConnId(conn.local_id), qpn: Qpn(conn.qpn), why };
+        if slot != NONE {
+            let qp = &mut self.qps[slot];
+            qp.conn = NONE;
+            qp.awaits_peer = false;
+            qp.die(&mut self.core, None, WcStatus::Flushed);
+            self.core.counters.disconnections.add(1);
+            self.core.tell(event);
+        }
+        self.remember(now, id);
+    }
+
+    /// Time-wait.
+    fn remember(&mut self, now: Instant, id: u32) {
+        let conn = &mut self.cm.conns[id];
+        conn.state = ConnState::TimeWait;
+        conn.deadline = Instant::FAR_FUTURE;
+        let private = std::mem::replace(&mut conn.private, NONE);
+        self.core.drop_private(private);
+        self.cm.closed.push_back((now + self.core.config.cm.time_wait, id, self.cm.conns[id].local_id));
+        self.cm.leave_backlog(id);
+    }
+
+    /// Forgets closed connections whose time is over.
+    pub(crate) fn forget_closed(&mut self, now: Instant) {
+        while let Some(&(at, slot, id)) = self.cm.closed.front() {
+            if at > now {
+                break;
+            }
+            self.cm.closed.pop_front();
+            if self.cm.find(id) == Some(slot) {
+                self.cm.forget(&mut self.core, slot);
+            }
+        }
+    }
+}

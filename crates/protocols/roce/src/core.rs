@@ -1,0 +1,102 @@
+//! What all queue pairs share.
+
+use crate::cq::Cqs;
+use crate::memory::Regions;
+use crate::path::Paths;
+use crate::queue::{Recv, Send, Srq};
+use crate::responder::Resource;
+use crate::slab::{NONE, Slab};
+use crate::timers::Timers;
+use crate::verbs::{CqId, Wc};
+use crate::{Config, Counters, Event};
+use std::collections::VecDeque;
+
+/// Bytes of the longest private data.
+pub(crate) const PRIVATE_MAX: usize = 224;
+
+/// Private data that waits for its message, or for its event to be taken.
+pub(crate) struct Private {
+    pub len: u8,
+    pub bytes: [u8; PRIVATE_MAX],
+}
+
+impl Default for Private {
+    fn default() -> Self {
+        Private { len: 0, bytes: [0; PRIVATE_MAX] }
+    }
+}
+
+pub(crate) struct Core {
+    pub config: Config,
+    pub regions: Regions,
+    pub cqs: Cqs,
+    pub sends: Slab<Send>,
+    pub recvs: Slab<Recv>,
+    pub resources: Slab<Resource>,
+    pub srqs: Slab<Srq>,
+    pub paths: Paths,
+    pub timers: Timers,
+    /// Queue pairs that have something to transmit.
+    pub ready: VecDeque<u32>,
+    /// What there is to tell, with the private data that belongs to it.
+    pub events: VecDeque<(Event, u32)>,
+    pub private: Slab<Private>,
+    pub counters: Counters,
+}
+
+impl Core {
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push_back((event, NONE));
+    }
+
+    #[inline]
+    pub(crate) fn complete(&mut self, cq: CqId, wc: Wc, solicited: bool) {
+        if let Some(event) = self.cqs.push(cq, wc, solicited) {
+            if matches!(event, Event::CqOverrun(_)) {
+                self.counters.cq_overruns.add(1);
+            }
+            self.tell(event);
+        }
+    }
+
+    /// Keeps private data; `NONE` when there is none to keep, or no room.
+    pub(crate) fn keep_private(&mut self, bytes: &[u8]) -> u32 {
+        // Trailing zeros are what an absent tail reads as.
+        let Some(last) = bytes.iter().rposition(|&b| b != 0) else { return NONE };
+        let Some(id) = self.private.take() else { return NONE };
+        let kept = &mut self.private[id];
+        let len = (last + 1).min(PRIVATE_MAX);
+        kept.bytes[..len].copy_from_slice(&bytes[..len]);
+        kept.bytes[len..].fill(0);
+        kept.len = len as u8;
+        id
+    }
+
+    pub(crate) fn drop_private(&mut self, id: u32) {
+        if id != NONE {
+            self.private.give(id);
+        }
+    }
+}
+
+/// A timer's owner, in its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Qp(u32),
+    Conn(u32),
+}
+
+impl Owner {
+    #[inline]
+    pub(crate) const fn id(self) -> u32 {
+        match self {
+            Owner::Qp(slot) => slot << 1,
+            Owner::Conn(slot) => slot << 1 | 1,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn of(id: u32) -> Owner {
+        if id & 1 == 0 { Owner::Qp(id >> 1) } else { Owner::Conn(id >> 1) }
+    }
+}

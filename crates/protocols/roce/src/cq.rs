@@ -1,0 +1,165 @@
+//! Completion queues. Entries of all queues lie in one store, so that a queue that holds nothing costs next to nothing.
+
+use crate::slab::{NONE, Slab};
+use crate::{CqId, Event, VerbError, Wc, WcOpcode, WcStatus};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    wc: Wc,
+    next: u32,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        let wc = Wc {
+            wr_id: 0,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Send,
+            qpn: crate::Qpn(0),
+            len: 0,
+            imm: None,
+            invalidated: None,
+            src_qpn: 0,
+        };
+        Entry { wc, next: NONE }
+    }
+}
+
+/// When to tell that a queue has something.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Armed {
+    #[default]
+    No,
+    Solicited,
+    Next,
+}
+
+#[derive(Default)]
+pub(crate) struct Cq {
+    alive: bool,
+    head: u32,
+    tail: u32,
+    len: u32,
+    limit: u32,
+    /// Queue pairs that complete here.
+    users: u32,
+    armed: Armed,
+    overrun: bool,
+}
+
+pub(crate) struct Cqs {
+    queues: Slab<Cq>,
+    entries: Slab<Entry>,
+}
+
+impl Cqs {
+    pub(crate) fn new(queues: usize, entries: usize) -> Cqs {
+        Cqs { queues: Slab::new(queues), entries: Slab::new(entries) }
+    }
+
+    pub(crate) fn create(&mut self, limit: u32) -> Result<CqId, VerbError> {
+        if limit == 0 {
+            return Err(VerbError::Invalid);
+        }
+        let id = self.queues.take().ok_or(VerbError::Limit)?;
+        self.queues[id] = Cq { alive: true, head: NONE, tail: NONE, limit, ..Cq::default() };
+        Ok(CqId(id))
+    }
+
+    fn get(&mut self, cq: CqId) -> Result<&mut Cq, VerbError> {
+        self.queues.get_mut(cq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)
+    }
+
+    pub(crate) fn destroy(&mut self, cq: CqId) -> Result<(), VerbError> {
+        let queue = self.get(cq)?;
+        if queue.users > 0 {
+            return Err(VerbError::Busy);
+        }
+        queue.alive = false;
+        while self.pop(cq.0).is_some() {}
+        self.queues.give(cq.0);
+        Ok(())
+    }
+
+    pub(crate) fn add_user(&mut self, cq: CqId) -> Result<(), VerbError> {
+        self.get(cq)?.users += 1;
+        Ok(())
+    }
+
+    pub(crate) fn drop_user(&mut self, cq: CqId) {
+        if let Ok(queue) = self.get(cq) {
+            queue.users -= 1;
+        }
+    }
+
+    pub(crate) fn arm(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbError> {
+        let queue = self.get(cq)?;
+        if queue.armed != Armed::Next {
+            queue.armed = if solicited_only { Armed::Solicited } else { Armed::Next };
+        }
+        Ok(())
+    }
+
+    /// Adds a completion. What there is to tell: that the queue has something, or that it had no room.
+    #[inline]
+    pub(crate) fn push(&mut self, cq: CqId, wc: Wc, solicited: bool) -> Option<Event> {
+        let queue = &mut self.queues[cq.0];
+        let entry = if queue.len < queue.limit { self.entries.take() } else { None };
+        let Some(entry) = entry else {
+            let first = !std::mem::replace(&mut queue.overrun, true);
+            return first.then_some(Event::CqOverrun(cq));
+        };
+        self.entries[entry] = Entry { wc, next: NONE };
+        if queue.tail == NONE {
+            queue.head = entry;
+        } else {
+            self.entries[queue.tail].next = entry;
+        }
+        queue.tail = entry;
+        queue.len += 1;
+        let tell = match queue.armed {
+            Armed::No => false,
+            Armed::Next => true,
+            Armed::Solicited => solicited || wc.status != WcStatus::Success,
+        };
+        if tell {
+            queue.armed = Armed::No;
+            return Some(Event::CqReady(cq));
+        }
+        None
+    }
+
+    fn pop(&mut self, cq: u32) -> Option<Wc> {
+        let queue = &mut self.queues[cq];
+        let id = queue.head;
+        if id == NONE {
+            return None;
+        }
+        let entry = self.entries[id];
+        queue.head = entry.next;
+        if entry.next == NONE {
+            queue.tail = NONE;
+        }
+        queue.len -= 1;
+        self.entries.give(id);
+        Some(entry.wc)
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, cq: CqId, out: &mut Vec<Wc>, most: usize) -> Result<usize, VerbError> {
+        self.get(cq)?;
+        let mut n = 0;
+        while n < most
+            && let Some(wc) = self.pop(cq.0)
+        {
+            out.push(wc);
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    pub(crate) fn poll_one(&mut self, cq: CqId) -> Option<Wc> {
+        self.get(cq).ok()?;
+        self.pop(cq.0)
+    }
+}

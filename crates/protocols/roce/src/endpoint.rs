@@ -1,0 +1,616 @@
+//! The endpoint: all objects of one RoCE device, and the verbs on them.
+
+use crate::cm::Cm;
+use crate::core::{Core, Owner, PRIVATE_MAX};
+use crate::cq::Cqs;
+use crate::ids::Ids;
+use crate::index::Index;
+use crate::memory::{Mr, Regions};
+use crate::path::{HEADER_MAX, PathSpec, Paths};
+use crate::psn;
+use crate::qp::Qp;
+use crate::queue::{List, Recv, Send, SgeList, Srq};
+use crate::slab::{NONE, Slab};
+use crate::timers::Timers;
+use crate::verbs::*;
+use crate::{Config, ConfigError, Counters, Event, VerbError};
+use barewire_base::{DropReason, Instant};
+use barewire_ring::Region;
+use barewire_wire::roce::{ICRC_LEN, MASK_24, QPN_GSI, bth, mad};
+use std::collections::VecDeque;
+
+/// What became of a received frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It was for us.
+    Consumed,
+    /// It went no further, for this reason, which is counted.
+    Drop(DropReason),
+}
+
+/// Frames that one queue pair sends before the next one has its turn.
+const BURST: u8 = 16;
+/// UDP source ports of queue pairs lie from here to the end, so that paths of equal cost share the load.
+const SRC_PORT_FIRST: u16 = 0xc000;
+
+/// Most packets of one message: a quarter of the circle of sequence numbers. It limits messages to 1 GiB at an MTU of 256.
+pub(crate) const PACKETS_MAX: u32 = 1 << 22;
+
+/// A queue pair, looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpView {
+    /// Its state.
+    pub state: QpState,
+    /// Its kind.
+    pub kind: QpKind,
+    /// The peer's queue pair, once known.
+    pub remote_qpn: u32,
+    /// The sequence number expected next from the peer.
+    pub rq_psn: u32,
+    /// The sequence number to be sent next.
+    pub sq_psn: u32,
+    /// Send requests without a completion.
+    pub sends: u32,
+    /// Receive requests of its own that wait.
+    pub recvs: u32,
+}
+
+/// One RoCE device as a value: frames and time go in, frames, completions, events and deadlines come out.
+///
+/// After any call, drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) and the completion queues,
+/// then ask [`poll_timeout`](Self::poll_timeout).
+pub struct Endpoint {
+    pub(crate) core: Core,
+    pub(crate) qps: Slab<Qp>,
+    pub(crate) qpns: Index<true>,
+    next_qpn: u32,
+    next_pd: u32,
+    pub(crate) ids: Ids,
+    pub(crate) cm: Cm,
+    /// Private data of the event taken last.
+    shown: u32,
+}
+
+impl Endpoint {
+    /// An endpoint. `secret` comes from the operating system's random source, or from a seed in a simulation.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn new(config: Config, secret: [u8; 16]) -> Result<Endpoint, ConfigError> {
+        config.check()?;
+        let mut ids = Ids::new(secret);
+        let (qps, connections, requests) = (config.qps_max, config.connections_max, config.requests_max);
+        let cm = Cm::new(connections, &mut ids);
+        Ok(Endpoint {
+            qps: Slab::new(qps),
+            qpns: Index::new(0),
+            next_qpn: ids.draw() as u32 & MASK_24,
+            next_pd: 0,
+            cm,
+            shown: NONE,
+            core: Core {
+                regions: Regions::new(config.regions_max, ids.draw() as u32),
+                cqs: Cqs::new(config.cqs_max, requests),
+                sends: Slab::new(requests),
+                recvs: Slab::new(requests),
+                resources: Slab::new(requests),
+                srqs: Slab::new(65_536),
+                paths: Paths::new(config.paths_max, ids.draw()),
+                timers: Timers::new(),
+                ready: VecDeque::new(),
+                events: VecDeque::new(),
+                private: Slab::new(connections),
+                counters: Counters::default(),
+                config,
+            },
+            ids,
+        })
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters
+    }
+
+    /// Queue pairs alive.
+    pub fn live_qps(&self) -> usize {
+        self.qps.len()
+    }
+
+    /// Bytes that a buffer for [`poll_transmit`](Self::poll_transmit) needs: the longest frame.
+    pub fn frame_len_max(&self) -> usize {
+        // Extended headers of 28 bytes are the longest; padding comes on top of the payload.
+        let payload = (self.core.config.mtu.bytes() as usize).max(mad::LEN);
+        HEADER_MAX + bth::HEADER_LEN + 28 + payload + 3 + ICRC_LEN
+    }
+
+    // ---- Memory, queues, paths ----
+
+    /// A protection domain. It costs nothing and is never given back: numbers do not run out.
+    pub fn alloc_pd(&mut self) -> Pd {
+        self.next_pd += 1;
+        Pd(self.next_pd)
+    }
+
+    /// Registers memory under the addresses from `base` on. The region is shared: who holds a clone of it writes and reads
+    /// what the peer reads and writes.
+    ///
+    /// # Errors
+    /// `Limit`; `Invalid` when the addresses would pass 2^64.
+    pub fn reg_mr(&mut self, pd: Pd, region: Region, base: u64, access: Access) -> Result<Mr, VerbError> {
+        self.core.regions.register(pd, region, base, access)
+    }
+
+    /// Takes keys back. Requests that still use them fail.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn dereg_mr(&mut self, mr: Mr) -> Result<(), VerbError> {
+        self.core.regions.deregister(mr.lkey)
+    }
+
+    /// A completion queue with room for `entries`.
+    ///
+    /// # Errors
+    /// `Limit`; `Invalid` for no entries.
+    pub fn create_cq(&mut self, entries: u32) -> Result<CqId, VerbError> {
+        self.core.cqs.create(entries)
+    }
+
+    /// Ends a completion queue. Its number may come again: forget it.
+    ///
+    /// # Errors
+    /// `Unknown`, or `Busy` while queue pairs use it.
+    pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
+        self.core.cqs.destroy(cq)
+    }
+
+    /// Asks for one [`Event::CqReady`] at the next completion, or at the next that is solicited or failed.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn arm_cq(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbError> {
+        self.core.cqs.arm(cq, solicited_only)
+    }
+
+    /// Takes up to `most` completions, appended to `out`. How many.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn poll_cq(&mut self, cq: CqId, out: &mut Vec<Wc>, most: usize) -> Result<usize, VerbError> {
+        self.core.cqs.poll(cq, out, most)
+    }
+
+    /// Takes one completion.
+    pub fn poll_cq_one(&mut self, cq: CqId) -> Option<Wc> {
+        self.core.cqs.poll_one(cq)
+    }
+
+    /// A shared receive queue with room for `limit` requests.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn create_srq(&mut self, pd: Pd, limit: u32) -> Result<SrqId, VerbError> {
+        let id = self.core.srqs.take().ok_or(VerbError::Limit)?;
+        self.core.srqs[id] = Srq { alive: true, pd: pd.0, list: List::default(), limit, low: 0, users: 0 };
+        Ok(SrqId(id))
+    }
+
+    /// Asks for one [`Event::SrqLow`] when fewer than `low` requests are left.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn arm_srq(&mut self, srq: SrqId, low: u32) -> Result<(), VerbError> {
+        self.srq(srq)?.low = low;
+        Ok(())
+    }
+
+    /// Ends a shared receive queue with what waits in it.
+    ///
+    /// # Errors
+    /// `Unknown`, or `Busy` while queue pairs use it.
+    pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbError> {
+        let queue = self.srq(srq)?;
+        if queue.users > 0 {
+            return Err(VerbError::Busy);
+        }
+        queue.alive = false;
+        let mut list = std::mem::take(&mut queue.list);
+        while let Some(id) = list.pop(&mut self.core.recvs) {
+            self.core.recvs.give(id);
+        }
+        self.core.srqs.give(srq.0);
+        Ok(())
+    }
+
+    fn srq(&mut self, srq: SrqId) -> Result<&mut Srq, VerbError> {
+        self.core.srqs.get_mut(srq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)
+    }
+
+    /// A path, made or found.
+    ///
+    /// # Errors
+    /// `Invalid` for addresses that are not ours or of two families; `Limit`.
+    pub fn path(&mut self, spec: PathSpec) -> Result<PathId, VerbError> {
+        self.core.paths.add(&self.core.config, spec, true).map(PathId)
+    }
+
+    /// Lets a path go: it is forgotten when its place is wanted and nothing uses it.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn release_path(&mut self, path: PathId) -> Result<(), VerbError> {
+        self.core.paths.unpin(path.0)
+    }
+
+    // ---- Queue pairs ----
+
+    #[inline]
+    pub(crate) fn slot_of(&self, qpn: Qpn) -> Result<u32, VerbError> {
+        self.qpns.get(u64::from(qpn.0)).ok_or(VerbError::Unknown)
+    }
+
+    /// A queue pair, in the state `Reset`.
+    ///
+    /// # Errors
+    /// `Limit`; `Unknown` for queues that do not exist; `Invalid` for a shared receive queue of another domain.
+    pub fn create_qp(&mut self, init: &QpInit) -> Result<Qpn, VerbError> {
+        if let Some(srq) = init.srq
+            && self.srq(srq)?.pd != init.pd.0
+        {
+            return Err(VerbError::Invalid);
+        }
+        self.core.cqs.add_user(init.send_cq)?;
+        if let Err(error) = self.core.cqs.add_user(init.recv_cq) {
+            self.core.cqs.drop_user(init.send_cq);
+            return Err(error);
+        }
+        let Some(slot) = self.qps.take() else {
+            self.core.cqs.drop_user(init.send_cq);
+            self.core.cqs.drop_user(init.recv_cq);
+            return Err(VerbError::Limit);
+        };
+        if let Some(srq) = init.srq {
+            self.core.srqs[srq.0].users += 1;
+        }
+        let qpn = self.take_qpn(slot);
+        self.core.timers.reserve(Owner::Qp(slot).id());
+        // What an earlier user left in the queue of those that transmit finds nothing to do.
+        self.qps[slot] = Qp {
+            alive: true,
+            qpn,
+            kind: init.kind,
+            pd: init.pd,
+            access: init.access,
+            send_cq: init.send_cq,
+            recv_cq: init.recv_cq,
+            srq: init.srq.map_or(NONE, |s| s.0),
+            send_max: init.send_max,
+            recv_max: init.recv_max,
+            qkey: init.qkey,
+            src_port: SRC_PORT_FIRST | (qpn as u16 ^ (qpn >> 14) as u16) & 0x3fff,
+            ..Qp::default()
+        };
+        Ok(Qpn(qpn))
+    }
+
+    /// The next number that no living queue pair has. Numbers come again after 2^24 others.
+    fn take_qpn(&mut self, slot: u32) -> u32 {
+        loop {
+            let qpn = self.next_qpn;
+            self.next_qpn = psn::add(qpn, 1);
+            // 0 and 1 are for management, the last one is for multicast.
+            if qpn > QPN_GSI && qpn != MASK_24 && self.qpns.get(u64::from(qpn)).is_none() {
+                // There are twice as many numbers as queue pairs, and the keys are dense: there is a place.
+                let placed = self.qpns.insert(u64::from(qpn), slot);
+                debug_assert!(placed);
+                if placed {
+                    return qpn;
+                }
+            }
+        }
+    }
+
+    /// Ends a queue pair. Nothing posted completes. A connection that it belongs to is closed, without an event.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn destroy_qp(&mut self, now: Instant, qpn: Qpn) -> Result<(), VerbError> {
+        let slot = self.slot_of(qpn)?;
+        let conn = self.qps[slot].conn;
+        if conn != NONE {
+            self.abandon(now, conn);
+        }
+        let qp = &mut self.qps[slot];
+        qp.clear(&mut self.core);
+        qp.alive = false;
+        let (send_cq, recv_cq, srq) = (qp.send_cq, qp.recv_cq, qp.srq);
+        self.core.cqs.drop_user(send_cq);
+        self.core.cqs.drop_user(recv_cq);
+        if let Some(srq) = self.core.srqs.get_mut(srq) {
+            srq.users -= 1;
+        }
+        self.qpns.remove(u64::from(qpn.0));
+        self.qps.give(slot);
+        Ok(())
+    }
+
+    /// What a queue pair is and does.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn query_qp(&self, qpn: Qpn) -> Result<QpView, VerbError> {
+        let qp = &self.qps[self.slot_of(qpn)?];
+        Ok(QpView {
+            state: qp.state,
+            kind: qp.kind,
+            remote_qpn: qp.dst_qpn,
+            rq_psn: qp.expected_psn,
+            sq_psn: qp.next_psn,
+            sends: qp.sends.len,
+            recvs: qp.recvs.len,
+        })
+    }
+
+    /// Brings a queue pair into another state.
+    ///
+    /// # Errors
+    /// `State` when it cannot go there from where it is; `Invalid` for values out of range; `Unknown`.
+    pub fn modify_qp(&mut self, now: Instant, qpn: Qpn, to: Modify) -> Result<(), VerbError> {
+        let slot = self.slot_of(qpn)?;
+        let (qp, core) = (&mut self.qps[slot], &mut self.core);
+        let bad = Err(VerbError::State(qp.state));
+        match (to, qp.state, qp.kind) {
+            (Modify::Reset, ..) => {
+                if qp.conn != NONE {
+                    return Err(VerbError::Busy);
+                }
+                qp.clear(core);
+            }
+            (Modify::Init, QpState::Reset | QpState::Init, _) => qp.state = QpState::Init,
+            (Modify::Rtr(attr), QpState::Init, QpKind::Rc) => qp.ready_to_receive(core, &attr)?,
+            (Modify::Rts(attr), QpState::Rtr, QpKind::Rc) => qp.ready_to_send(&attr)?,
+            (Modify::RtrDatagram, QpState::Init, QpKind::Ud) => qp.state = QpState::Rtr,
+            (Modify::RtsDatagram(psn), QpState::Rtr | QpState::Sqe, QpKind::Ud) => {
+                qp.next_psn = psn & MASK_24;
+                qp.state = QpState::Rts;
+            }
+            (Modify::Sqd, QpState::Rts, _) => {
+                qp.state = QpState::Sqd;
+                if qp.is_drained(core) || qp.kind == QpKind::Ud {
+                    core.tell(Event::Drained(qpn));
+                }
+            }
+            (Modify::Resume, QpState::Sqd, _) => {
+                qp.state = QpState::Rts;
+                qp.wake(core, slot);
+            }
+            (Modify::Err, state, _) if state != QpState::Reset => qp.die(core, None, WcStatus::Flushed),
+            _ => return bad,
+        }
+        let _ = now;
+        Ok(())
+    }
+
+    /// Posts a send request.
+    ///
+    /// # Errors
+    /// `State` before `Rts`; `QueueFull`; `Invalid` for a request that no queue pair of its kind can have; `Unknown`.
+    pub fn post_send(&mut self, qpn: Qpn, wr: &SendWr<'_>) -> Result<(), VerbError> {
+        let slot = self.slot_of(qpn)?;
+        let (qp, core) = (&mut self.qps[slot], &mut self.core);
+        if !matches!(qp.state, QpState::Rts | QpState::Sqd | QpState::Err | QpState::Sqe) {
+            return Err(VerbError::State(qp.state));
+        }
+        if qp.sends.len >= u32::from(qp.send_max) {
+            return Err(VerbError::QueueFull);
+        }
+        let mut send = Send::new(wr)?;
+        if qp.kind == QpKind::Ud {
+            let remote = send.remote.ok_or(VerbError::Invalid)?;
+            let plain = matches!(send.op, SendOp::Send | SendOp::SendImm(_));
+            if !plain || send.len > core.config.mtu.bytes() || remote.qpn > MASK_24 {
+                return Err(VerbError::Invalid);
+            }
+            if !core.paths.is_known(remote.path) {
+                return Err(VerbError::Unknown);
+            }
+        } else if send.remote.is_some() || (send.is_read() && qp.reads_max == 0) {
+            return Err(VerbError::Invalid);
+        }
+        send.first = qp.posted_psn;
+        send.count = if qp.kind == QpKind::Ud { 1 } else { qp.packets(send.len) };
+        let count = send.count;
+        if count > PACKETS_MAX {
+            return Err(VerbError::Invalid);
+        }
+        let id = qp.sends.push(&mut core.sends, send).ok_or(VerbError::Limit)?;
+        if matches!(qp.state, QpState::Err | QpState::Sqe) {
+            // It comes back at once.
+            while let Some(id) = qp.sends.pop(&mut core.sends) {
+                qp.complete_send(core, id, WcStatus::Flushed);
+                core.sends.give(id);
+            }
+            return Ok(());
+        }
+        qp.posted_psn = psn::add(qp.posted_psn, count);
+        if qp.sending == NONE {
+            qp.sending = id;
+        }
+        qp.wake(core, slot);
+        Ok(())
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// `State` before `Init`; `QueueFull`; `Invalid` for too many pieces, or when the queue pair uses a shared queue; `Unknown`.
+    pub fn post_recv(&mut self, qpn: Qpn, wr_id: u64, list: &[Sge]) -> Result<(), VerbError> {
+        let slot = self.slot_of(qpn)?;
+        let (qp, core) = (&mut self.qps[slot], &mut self.core);
+        if qp.state == QpState::Reset {
+            return Err(VerbError::State(qp.state));
+        }
+        if qp.srq != NONE {
+            return Err(VerbError::Invalid);
+        }
+        if qp.recvs.len >= u32::from(qp.recv_max) {
+            return Err(VerbError::QueueFull);
+        }
+        let list = SgeList::new(list)?;
+        if qp.state == QpState::Err {
+            let wc = Wc { status: WcStatus::Flushed, ..qp.wc(wr_id, WcOpcode::Recv, 0) };
+            core.complete(qp.recv_cq, wc, false);
+            return Ok(());
+        }
+        qp.recvs.push(&mut core.recvs, Recv { next: NONE, wr_id, list }).ok_or(VerbError::Limit)?;
+        Ok(())
+    }
+
+    /// Posts a receive request to a shared queue.
+    ///
+    /// # Errors
+    /// `QueueFull`; `Invalid` for too many pieces; `Unknown`.
+    pub fn post_srq_recv(&mut self, srq: SrqId, wr_id: u64, list: &[Sge]) -> Result<(), VerbError> {
+        let list = SgeList::new(list)?;
+        let core = &mut self.core;
+        let queue = core.srqs.get_mut(srq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)?;
+        if queue.list.len >= queue.limit {
+            return Err(VerbError::QueueFull);
+        }
+        queue.list.push(&mut core.recvs, Recv { next: NONE, wr_id, list }).ok_or(VerbError::Limit)?;
+        Ok(())
+    }
+
+    // ---- Time, frames, events ----
+
+    /// Writes the next frame into `buf`, which must have [`frame_len_max`](Self::frame_len_max) bytes. Its length; `None` when
+    /// there is nothing to send now (or the buffer is too short, which is a mistake of the caller).
+    pub fn poll_transmit(&mut self, now: Instant, buf: &mut [u8]) -> Option<usize> {
+        debug_assert!(buf.len() >= self.frame_len_max(), "buffer shorter than the longest frame");
+        if buf.len() < self.frame_len_max() {
+            return None;
+        }
+        let sent = self.transmit_management(now, buf).or_else(|| self.transmit_data(now, buf));
+        self.core.counters.tx_frames.add(u64::from(sent.is_some()));
+        sent
+    }
+
+    fn transmit_data(&mut self, now: Instant, buf: &mut [u8]) -> Option<usize> {
+        let core = &mut self.core;
+        while let Some(&slot) = core.ready.front() {
+            let qp = &mut self.qps[slot];
+            let sent = match qp.kind {
+                _ if !qp.alive => None,
+                QpKind::Ud => qp.datagram(core, buf),
+                QpKind::Rc => qp.answer_next(core, now, buf).or_else(|| qp.request(core, slot, now, buf)),
+            };
+            let Some(len) = sent else {
+                // A NAK may have become due by what was to be sent.
+                if !(qp.alive && qp.ack.is_some()) {
+                    qp.queued = false;
+                    qp.burst = 0;
+                    core.ready.pop_front();
+                }
+                continue;
+            };
+            qp.burst += 1;
+            if qp.burst >= BURST {
+                qp.burst = 0;
+                core.ready.rotate_left(1);
+            }
+            return Some(len);
+        }
+        None
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(id) = self.core.timers.pop_due(now) {
+            match Owner::of(id) {
+                Owner::Qp(slot) => {
+                    let qp = &mut self.qps[slot];
+                    if qp.alive && qp.kind == QpKind::Rc {
+                        qp.timeout(&mut self.core, slot, now);
+                    }
+                }
+                Owner::Conn(slot) => self.connection_timeout(now, slot),
+            }
+        }
+        self.forget_closed(now);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let wheel = self.core.timers.next_deadline();
+        let closed = self.cm.next_forgotten();
+        match (wheel, closed) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let shown = std::mem::replace(&mut self.shown, NONE);
+        self.core.drop_private(shown);
+        let (event, private) = self.core.events.pop_front()?;
+        self.shown = private;
+        Some(event)
+    }
+
+    /// The private data that came with the event taken last, without trailing zeros (messages do not say how long it is),
+    /// and without the RDMA-CM's header. Empty when there was none.
+    pub fn private_data(&self) -> &[u8] {
+        match self.core.private.get(self.shown) {
+            Some(p) if self.shown != NONE => {
+                p.bytes.get(..usize::from(p.len).min(PRIVATE_MAX)).unwrap_or(&[])
+            }
+            _ => &[],
+        }
+    }
+}
+
+impl Qp {
+    /// The state `Rtr`: the peer is known.
+    pub(crate) fn ready_to_receive(&mut self, core: &mut Core, attr: &RtrAttr) -> Result<(), VerbError> {
+        let limits = attr.responder_resources > READS_MAX || attr.min_rnr_timer > 31;
+        if limits || attr.remote_qpn > MASK_24 || attr.rq_psn > MASK_24 || attr.mtu > core.config.mtu {
+            return Err(VerbError::Invalid);
+        }
+        let path = core.paths.get(attr.path.0).ok_or(VerbError::Unknown)?;
+        self.crc = path.header_crc(self.src_port, attr.remote_qpn);
+        core.paths.hold(attr.path.0);
+        self.path = attr.path.0;
+        self.dst_qpn = attr.remote_qpn;
+        self.expected_psn = attr.rq_psn;
+        self.plain_psn = psn::add(attr.rq_psn, MASK_24);
+        self.msn = 0;
+        self.mtu = attr.mtu;
+        self.resources_max = attr.responder_resources;
+        self.min_rnr_timer = attr.min_rnr_timer;
+        self.state = QpState::Rtr;
+        Ok(())
+    }
+
+    /// The state `Rts`.
+    pub(crate) fn ready_to_send(&mut self, attr: &RtsAttr) -> Result<(), VerbError> {
+        let codes = attr.timeout > 31 || attr.retry_count > 7 || attr.rnr_retry_count > 7;
+        if codes || attr.initiator_depth > READS_MAX || attr.sq_psn > MASK_24 {
+            return Err(VerbError::Invalid);
+        }
+        (self.posted_psn, self.next_psn) = (attr.sq_psn, attr.sq_psn);
+        (self.una_psn, self.top_psn) = (attr.sq_psn, attr.sq_psn);
+        self.timeout = attr.timeout;
+        (self.retry_count, self.retries) = (attr.retry_count, attr.retry_count);
+        (self.rnr_retry_count, self.rnr_retries) = (attr.rnr_retry_count, attr.rnr_retry_count);
+        self.reads_max = attr.initiator_depth;
+        self.state = QpState::Rts;
+        Ok(())
+    }
+}

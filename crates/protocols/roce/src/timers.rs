@@ -1,0 +1,241 @@
+//! One deadline for each queue pair and each connection, in a timing wheel: arming, re-arming and firing cost a few
+//! instructions and no memory.
+//!
+//! The wheel has [`SLOTS`] slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
+//! when that fires. A deadline never fires early; it fires at most one tick late.
+
+use barewire_base::Instant;
+
+const TICK_SHIFT: u32 = 14;
+/// Nanoseconds of a tick: finer than any time-out that a network needs.
+pub(crate) const TICK_NS: u64 = 1 << TICK_SHIFT;
+/// Slots of the wheel: a horizon of 67 ms.
+const SLOTS: usize = 4096;
+/// Ticks between the slots in which deadlines beyond the horizon wait: ten thousand idle ones wake their engine once in
+/// 4 ms, not once in every tick.
+const FAR_STEP: u64 = 256;
+/// The list of nodes whose slot has come.
+const FIRING: usize = SLOTS;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    deadline: Instant,
+    slot: u32,
+    next: u32,
+    prev: u32,
+}
+
+pub(crate) struct Timers {
+    /// The first node of each slot, and of the list being fired.
+    heads: Box<[u32; SLOTS + 1]>,
+    /// One bit for each slot that is not empty.
+    occupied: [u64; SLOTS / 64],
+    nodes: Vec<Node>,
+    /// All ticks before this one have fired.
+    cursor: u64,
+    armed: usize,
+}
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        Timers {
+            heads: Box::new([NONE; SLOTS + 1]),
+            occupied: [0; SLOTS / 64],
+            nodes: Vec::new(),
+            cursor: 0,
+            armed: 0,
+        }
+    }
+
+    /// Makes room for `id` and all below it.
+    pub(crate) fn reserve(&mut self, id: u32) {
+        if id as usize >= self.nodes.len() {
+            let idle = Node { deadline: Instant::FAR_FUTURE, slot: NONE, next: NONE, prev: NONE };
+            self.nodes.resize((id as usize + 1).next_power_of_two().max(256), idle);
+        }
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Node { slot, next, prev, .. } = self.nodes[id as usize];
+        if slot == NONE {
+            return;
+        }
+        if prev == NONE {
+            self.heads[slot as usize] = next;
+            if next == NONE && slot as usize != FIRING {
+                self.occupied[slot as usize / 64] &= !(1 << (slot % 64));
+            }
+        } else {
+            self.nodes[prev as usize].next = next;
+        }
+        if next != NONE {
+            self.nodes[next as usize].prev = prev;
+        }
+        self.nodes[id as usize].slot = NONE;
+        self.armed -= 1;
+    }
+
+    fn link(&mut self, id: u32, deadline: Instant) {
+        // Rounded up, so that nothing fires early.
+        let tick = deadline.as_nanos().saturating_add(TICK_NS - 1) >> TICK_SHIFT;
+        let farthest = self.cursor + SLOTS as u64 - 1;
+        let tick = if tick > farthest { farthest & !(FAR_STEP - 1) } else { tick.max(self.cursor) };
+        let slot = (tick % SLOTS as u64) as u32;
+        let head = self.heads[slot as usize];
+        self.nodes[id as usize] = Node { deadline, slot, next: head, prev: NONE };
+        if head != NONE {
+            self.nodes[head as usize].prev = id;
+        }
+        self.heads[slot as usize] = id;
+        self.occupied[slot as usize / 64] |= 1 << (slot % 64);
+        self.armed += 1;
+    }
+
+    /// Makes `id` fire no later than `deadline`. An earlier deadline that is already armed stays: when it fires, the
+    /// owner looks at its own timers and arms again. That spares the re-linking on every packet.
+    #[inline]
+    pub(crate) fn arm(&mut self, id: u32, deadline: Instant) {
+        let node = &self.nodes[id as usize];
+        if node.slot != NONE && node.deadline <= deadline {
+            return;
+        }
+        if deadline == Instant::FAR_FUTURE {
+            return;
+        }
+        self.unlink(id);
+        self.link(id, deadline);
+    }
+
+    /// Takes one owner whose deadline has come; call until `None`.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
+        let now_tick = now.as_nanos() >> TICK_SHIFT;
+        loop {
+            let id = self.heads[FIRING];
+            if id != NONE {
+                self.unlink(id);
+                let deadline = self.nodes[id as usize].deadline;
+                if deadline <= now {
+                    return Some(id);
+                }
+                // It was beyond the horizon, or less than a tick is missing.
+                self.link(id, deadline);
+                continue;
+            }
+            if self.armed == 0 {
+                self.cursor = self.cursor.max(now_tick + 1);
+            }
+            if self.cursor > now_tick {
+                return None;
+            }
+            // After a long pause a single turn of the wheel sees every slot.
+            self.cursor = self.cursor.max((now_tick + 1).saturating_sub(SLOTS as u64));
+            self.fire_slot((self.cursor % SLOTS as u64) as usize);
+            self.cursor += 1;
+        }
+    }
+
+    /// Moves a slot's nodes to the list being fired, so that one that is armed again meanwhile is not seen twice.
+    fn fire_slot(&mut self, slot: usize) {
+        let head = self.heads[slot];
+        if head == NONE {
+            return;
+        }
+        self.heads[slot] = NONE;
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        self.heads[FIRING] = head;
+        let mut id = head;
+        while id != NONE {
+            self.nodes[id as usize].slot = FIRING as u32;
+            id = self.nodes[id as usize].next;
+        }
+    }
+
+    /// The earliest time at which something may fire.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        if self.armed == 0 {
+            return None;
+        }
+        let start = (self.cursor % SLOTS as u64) as usize;
+        let words = SLOTS / 64;
+        for i in 0..=words {
+            let word = (start / 64 + i) % words;
+            let mut bits = self.occupied[word];
+            if i == 0 {
+                bits &= u64::MAX << (start % 64);
+            } else if i == words {
+                bits &= !(u64::MAX << (start % 64));
+            }
+            if bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (slot + SLOTS - start) % SLOTS;
+                return Some(Instant::from_nanos((self.cursor + ahead as u64) << TICK_SHIFT));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_base::{Duration, Prng};
+
+    #[test]
+    fn deadlines_fire_once_never_early_and_at_most_a_tick_late() {
+        let mut p = Prng::new(1);
+        let mut t = Timers::new();
+        t.reserve(499);
+        let mut now = Instant::from_nanos(1_000_000_007);
+        while t.pop_due(now).is_some() {}
+        let mut due = vec![None; 500];
+        for _ in 0..20_000 {
+            let id = p.below(500) as u32;
+            if due[id as usize].is_none() {
+                let at = now + Duration::from_nanos(p.below(300_000_000));
+                t.arm(id, at);
+                due[id as usize] = Some(at);
+            }
+            now += Duration::from_nanos(p.below(2 * TICK_NS));
+            while let Some(id) = t.pop_due(now) {
+                let at = due[id as usize].take().expect("armed");
+                assert!(at <= now, "early");
+            }
+            for at in due.iter().flatten() {
+                assert!(now.since(*at).as_nanos() < 2 * TICK_NS, "late by {}", now.since(*at));
+            }
+            if let Some(next) = t.next_deadline() {
+                let earliest = due.iter().flatten().min().unwrap();
+                assert!(next.as_nanos() <= earliest.as_nanos() + TICK_NS, "sleeps past a deadline");
+            }
+        }
+    }
+
+    #[test]
+    fn an_earlier_deadline_moves_a_later_one_does_not() {
+        let mut t = Timers::new();
+        t.reserve(1);
+        let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+        t.arm(0, ms(30));
+        t.arm(0, ms(50));
+        assert!(t.next_deadline().unwrap() <= ms(31));
+        t.arm(0, ms(10));
+        assert!(t.pop_due(ms(9)).is_none());
+        assert_eq!(t.pop_due(ms(11)), Some(0));
+        assert_eq!(t.next_deadline(), None);
+        assert!(t.pop_due(ms(99)).is_none());
+    }
+
+    #[test]
+    fn a_pause_longer_than_the_wheel_loses_nothing() {
+        let mut t = Timers::new();
+        t.reserve(2);
+        for id in 0..3 {
+            t.arm(id, Instant::from_nanos(u64::from(id + 1) * 40_000_000));
+        }
+        let late = Instant::from_nanos(60_000_000_000);
+        let mut fired: Vec<u32> = std::iter::from_fn(|| t.pop_due(late)).collect();
+        fired.sort_unstable();
+        assert_eq!(fired, [0, 1, 2]);
+    }
+}
