@@ -158,9 +158,9 @@ mod tests {
             let key = prng.below(3_000);
             if prng.chance(0.5) {
                 assert_eq!(index.remove(key), truth.remove(&key));
-            } else if !truth.contains_key(&key) {
+            } else if let std::collections::hash_map::Entry::Vacant(place) = truth.entry(key) {
                 assert!(index.insert(key, i));
-                truth.insert(key, i);
+                place.insert(i);
             }
             let probe = prng.below(3_000);
             assert_eq!(index.get(probe), truth.get(&probe).copied());

@@ -262,9 +262,7 @@ impl Qp {
     fn flush_recvs(&mut self, core: &mut Core, tell: bool) {
         let began = std::mem::replace(&mut self.recv, NONE);
         let mut next = (began != NONE).then_some(began);
-        loop {
-            let Some(id) = next.or_else(|| self.recvs.pop(&mut core.recvs)) else { break };
-            next = None;
+        while let Some(id) = next.take().or_else(|| self.recvs.pop(&mut core.recvs)) {
             if tell {
                 let wc = self.wc(core.recvs[id].wr_id, WcOpcode::Recv, 0);
                 core.complete(self.recv_cq, Wc { status: WcStatus::Flushed, ..wc }, false);
@@ -275,7 +273,7 @@ impl Qp {
 
     /// Ends timers and answers to reads. An acknowledgement that is due still goes out: it tells the peer what it may
     /// believe.
-    fn stop(&mut self, core: &mut Core) {
+    pub(crate) fn stop(&mut self, core: &mut Core) {
         while let Some(id) = self.resources.pop(&mut core.resources) {
             core.resources.give(id);
         }
@@ -311,3 +309,6 @@ impl Qp {
         self.cnp_last = Instant::ZERO;
     }
 }
+
+// A million of them, with timer, connection and indices, are to fit into a gigabyte.
+const _: () = assert!(size_of::<Qp>() <= 384);

@@ -160,7 +160,9 @@ impl Qp {
             self.gap_since = now;
             self.gap_ns = if self.gap_ns <= GAP_FIRST_NS { 0 } else { self.gap_ns / 2 };
         }
-        self.wait_until = now + Duration::from_nanos(u64::from(self.gap_ns));
+        // The timer is late by up to a tick: what was missed meanwhile is caught up with.
+        let due = self.wait_until.max(now - Duration::from_nanos(2 * crate::timers::TICK_NS));
+        self.wait_until = due + Duration::from_nanos(u64::from(self.gap_ns));
     }
 
     /// The network is congested: send half as fast.

@@ -129,7 +129,10 @@ impl Qp {
                 Err(DropReason::NoReceive)
             }
             Some(fault) => {
+                // What was accepted before is answered first, or the peer could not tell which of its requests was refused.
+                let owed = (std::mem::take(&mut self.resources), std::mem::take(&mut self.answering));
                 self.die(core, Some(fault), WcStatus::Flushed);
+                (self.resources, self.answering) = owed;
                 self.answer(core, slot, syndrome, at);
                 Err(DropReason::BadState)
             }
@@ -459,6 +462,7 @@ impl Qp {
                 // The region is gone since the request was accepted.
                 core.counters.nak_access_sent.add(1);
                 self.die(core, Some(QpFault::Access), WcStatus::Flushed);
+                self.stop(core);
                 self.ack = Some(Syndrome::REMOTE_ACCESS);
                 self.ack_psn = head.psn;
                 return None;

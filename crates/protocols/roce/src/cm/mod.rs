@@ -145,6 +145,8 @@ impl Default for Conn {
     }
 }
 
+const _: () = assert!(size_of::<Conn>() <= 160);
+
 struct Listener {
     service_id: u64,
     backlog: u32,
