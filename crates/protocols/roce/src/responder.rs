@@ -31,6 +31,8 @@ pub(crate) struct Resource {
     at: u32,
     /// Where the current run of answers began.
     from: u32,
+    /// All of it was answered once: what is sent now is a repetition.
+    answered: bool,
 }
 
 impl Default for Resource {
@@ -47,6 +49,7 @@ impl Default for Resource {
             value: 0,
             at: 0,
             from: 0,
+            answered: false,
         }
     }
 }
@@ -95,7 +98,8 @@ impl Qp {
                 if segment.shape.position.ends() {
                     self.msn = psn::add(self.msn, 1);
                 }
-                if segment.bth.ack_request || self.ack == Some(Syndrome::ACK) {
+                // One that is due tells of this packet as well; a NAK that is due was overtaken by what it asked for.
+                if segment.bth.ack_request || self.ack.is_some() {
                     self.answer(core, slot, Syndrome::ACK, self.plain_psn);
                 }
                 Ok(())
@@ -263,7 +267,11 @@ impl Qp {
         if self.resources.len >= u32::from(self.resources_max) {
             let oldest = core.resources[self.resources.head];
             if oldest.at < oldest.count {
-                return Err(Syndrome::INVALID_REQUEST);
+                if !oldest.answered {
+                    return Err(Syndrome::INVALID_REQUEST);
+                }
+                // A late copy of its request had revived it; the peer has moved on.
+                self.answering -= 1;
             }
             if let Some(id) = self.resources.pop(&mut core.resources) {
                 core.resources.give(id);
@@ -274,9 +282,7 @@ impl Qp {
         self.expected_psn = psn::add(self.expected_psn, resource.count);
         self.msn = resource.msn;
         // The answer acknowledges what went before.
-        if self.ack == Some(Syndrome::ACK) {
-            self.ack = None;
-        }
+        self.ack = None;
         Ok(())
     }
 
@@ -472,6 +478,7 @@ impl Qp {
         let kept = &mut core.resources[id];
         kept.at += 1;
         if kept.at == kept.count {
+            kept.answered = true;
             self.answering -= 1;
         }
         Some(self.seal(core, buf, head, body))

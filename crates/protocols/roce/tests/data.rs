@@ -730,3 +730,23 @@ fn queue_pair_numbers_do_not_come_again_soon() {
     }
     assert_eq!(p.ends[0].ep.live_qps(), 0);
 }
+
+#[test]
+fn a_late_copy_of_an_answered_read_does_not_stand_in_the_way() {
+    let one = Config { cm: CmConfig { responder_resources: 1, ..CmConfig::default() }, ..config(2) };
+    let mut p = Pair::with(config(1), one);
+    let [(_, a), _] = p.connect();
+    let rkey = p.ends[1].mr.rkey;
+    let (now, mut buf) = (p.now, vec![0; 5000]);
+    p.post(0, a, 1, SendOp::Read { addr: BASE, rkey }, 0, 3000);
+    let len = p.ends[0].ep.poll_transmit(now, &mut buf).unwrap();
+    let first = buf[..len].to_vec();
+    p.ends[1].ep.handle_frame(now, &first);
+    p.exchange();
+    p.post(0, a, 2, SendOp::Read { addr: BASE, rkey }, 0, 3000);
+    let len = p.ends[0].ep.poll_transmit(now, &mut buf).unwrap();
+    p.ends[1].ep.handle_frame(now, &first);
+    p.ends[1].ep.handle_frame(now, &buf[..len]);
+    p.exchange();
+    assert_eq!(ok(&p.ends[0].completions()), [1, 2]);
+}
