@@ -62,7 +62,7 @@ pub struct QpView {
 pub struct Endpoint {
     pub(crate) core: Core,
     pub(crate) qps: Slab<Qp>,
-    pub(crate) qpns: Index<true>,
+    pub(crate) qpns: Index,
     next_qpn: u32,
     next_pd: u32,
     pub(crate) ids: Ids,
@@ -83,7 +83,7 @@ impl Endpoint {
         let cm = Cm::new(connections, &mut ids);
         Ok(Endpoint {
             qps: Slab::new(qps),
-            qpns: Index::new(0),
+            qpns: Index::new(ids.draw()),
             next_qpn: ids.draw() as u32 & MASK_24,
             next_pd: 0,
             cm,
@@ -306,10 +306,8 @@ impl Endpoint {
             self.next_qpn = psn::add(qpn, 1);
             // 0 and 1 are for management, the last one is for multicast.
             if qpn > QPN_GSI && qpn != MASK_24 && self.qpns.get(u64::from(qpn)).is_none() {
-                // There are twice as many numbers as queue pairs, and the keys are dense: there is a place.
-                let placed = self.qpns.insert(u64::from(qpn), slot);
-                debug_assert!(placed);
-                if placed {
+                // There are twice as many numbers as queue pairs; one that finds no place is passed over.
+                if self.qpns.insert(u64::from(qpn), slot) {
                     return qpn;
                 }
             }

@@ -44,6 +44,8 @@ pub(crate) struct Path {
     /// Sum of the IPv4 header, or of the pseudo-header over IPv6, with what is zero in `header`.
     sum: u32,
     udp_checksum: bool,
+    /// CRC over IP header, UDP header and BTH with all of that zero.
+    crc: u32,
     /// Queue pairs and connections that use it.
     refs: u32,
     /// Whether the application made it, which keeps it.
@@ -64,6 +66,7 @@ impl Default for Path {
             v4: true,
             sum: 0,
             udp_checksum: false,
+            crc: 0,
             refs: 0,
             pinned: false,
             gsi: None,
@@ -122,6 +125,10 @@ impl Path {
             _ => (l3, 0),
         };
         udp::Packet::new_unchecked(&mut header[l4..]).set_dst_port(roce::UDP_PORT);
+        let mut covered = [0; HEADER_MAX + bth::HEADER_LEN];
+        covered[..HEADER_MAX].copy_from_slice(&header);
+        let crc =
+            HeaderCrc::new(&covered[l3..l4 + udp::HEADER_LEN + bth::HEADER_LEN]).map_or(0, HeaderCrc::crc);
         Path {
             alive: true,
             spec,
@@ -131,6 +138,7 @@ impl Path {
             v4,
             sum,
             udp_checksum: !v4 && config.udp_checksum6,
+            crc,
             refs: 0,
             pinned: false,
             gsi: None,
@@ -150,15 +158,11 @@ impl Path {
     }
 
     /// The CRC over the headers of packets to one queue pair, with lengths, opcode, flags and sequence number zero.
+    #[inline]
     pub(crate) fn header_crc(&self, src_port: u16, dst_qpn: u32) -> u32 {
-        let mut bytes = [0; HEADER_MAX + bth::HEADER_LEN];
-        let l3 = usize::from(self.l3);
-        let end = self.body_at();
-        bytes[..self.bth_at()].copy_from_slice(&self.header[..self.bth_at()]);
-        let l4 = self.bth_at() - udp::HEADER_LEN;
-        bytes[l4..l4 + 2].copy_from_slice(&src_port.to_be_bytes());
-        bytes[end - 8..end - 4].copy_from_slice(&dst_qpn.to_be_bytes());
-        HeaderCrc::new(&bytes[l3..end]).map_or(0, HeaderCrc::crc)
+        let ports = if self.v4 { 5 } else { 10 };
+        let state = HeaderCrc::from_crc(self.crc, self.v4);
+        state.changed(ports, u32::from(src_port) << 16).changed(ports + 3, dst_qpn).crc()
     }
 
     /// Writes headers and ICRC around the `body` bytes that stand at [`body_at`](Self::body_at), and pads them. `crc` came from
@@ -246,7 +250,7 @@ impl Path {
 /// All paths.
 pub(crate) struct Paths {
     entries: Slab<Path>,
-    by_spec: Index<false>,
+    by_spec: Index,
     salt: u64,
     /// The one found last: most packets come from few peers.
     last: u32,

@@ -177,10 +177,10 @@ const REPLIES_MAX: usize = 1024;
 pub(crate) struct Cm {
     conns: Slab<Conn>,
     /// By path and the peer's communication id: those that asked us.
-    by_remote: Index<false>,
+    by_remote: Index,
     /// By path and the peer's queue pair: all that are connected.
-    by_qpn: Index<false>,
-    by_service: Index<false>,
+    by_qpn: Index,
+    by_service: Index,
     listeners: Vec<Listener>,
     /// Connections that have a message to send.
     out: VecDeque<u32>,
