@@ -47,7 +47,7 @@ pub struct Config {
     pub window_packets: u32,
     /// Packets after which an acknowledgement is asked for within a long message.
     pub ack_every: u16,
-    /// Longest time in which one mark leads to one notification.
+    /// Shortest time between two congestion notifications of one queue pair.
     pub cnp_interval: Duration,
     /// The connection manager.
     pub cm: CmConfig,

@@ -359,7 +359,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `State` when it cannot go there from where it is; `Invalid` for values out of range; `Unknown`.
-    pub fn modify_qp(&mut self, now: Instant, qpn: Qpn, to: Modify) -> Result<(), VerbError> {
+    pub fn modify_qp(&mut self, qpn: Qpn, to: Modify) -> Result<(), VerbError> {
         let slot = self.slot_of(qpn)?;
         let (qp, core) = (&mut self.qps[slot], &mut self.core);
         let bad = Err(VerbError::State(qp.state));
@@ -391,7 +391,6 @@ impl Endpoint {
             (Modify::Err, state, _) if state != QpState::Reset => qp.die(core, None, WcStatus::Flushed),
             _ => return bad,
         }
-        let _ = now;
         Ok(())
     }
 
@@ -494,7 +493,7 @@ impl Endpoint {
         if buf.len() < self.frame_len_max() {
             return None;
         }
-        let sent = self.transmit_management(now, buf).or_else(|| self.transmit_data(now, buf));
+        let sent = self.transmit_management(buf).or_else(|| self.transmit_data(now, buf));
         self.core.counters.tx_frames.add(u64::from(sent.is_some()));
         sent
     }

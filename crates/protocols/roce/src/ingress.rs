@@ -157,7 +157,7 @@ impl Endpoint {
         };
         if qp.awaits_peer && result.is_ok() {
             let conn = qp.conn;
-            self.establish(now, conn);
+            self.establish(conn);
         }
         result
     }

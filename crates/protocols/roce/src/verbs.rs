@@ -6,11 +6,11 @@ use std::ops::BitOr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pd(pub(crate) u32);
 
-/// A completion queue.
+/// A completion queue. The number of one that was destroyed comes again: who destroys it forgets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CqId(pub(crate) u32);
 
-/// A shared receive queue.
+/// A shared receive queue. The number of one that was destroyed comes again: who destroys it forgets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SrqId(pub(crate) u32);
 

@@ -522,11 +522,11 @@ fn completion_queues_wake_for_what_was_asked_and_report_overruns() {
     let qpn = p.ends[0].ep.create_qp(&init).unwrap();
     assert_eq!(p.ends[0].ep.destroy_cq(small), Err(VerbError::Busy));
     let now = p.now;
-    p.ends[0].ep.modify_qp(now, qpn, Modify::Init).unwrap();
+    p.ends[0].ep.modify_qp(qpn, Modify::Init).unwrap();
     for i in 0..3 {
         p.recv(0, qpn, i, 0, 1);
     }
-    p.ends[0].ep.modify_qp(now, qpn, Modify::Err).unwrap();
+    p.ends[0].ep.modify_qp(qpn, Modify::Err).unwrap();
     assert_eq!(p.ends[0].take_events(), [Event::CqOverrun(small)]);
     assert_eq!(p.ends[0].ep.counters().cq_overruns.get(), 1);
     p.ends[0].ep.destroy_qp(now, qpn).unwrap();
@@ -558,13 +558,13 @@ fn a_queue_pair_drains_and_goes_on() {
     p.post(0, a, 1, SendOp::Write { addr: BASE, rkey }, 0, 5000);
     let mut buf = vec![0; 5000];
     let len = p.ends[0].ep.poll_transmit(now, &mut buf).unwrap();
-    p.ends[0].ep.modify_qp(now, a, Modify::Sqd).unwrap();
+    p.ends[0].ep.modify_qp(a, Modify::Sqd).unwrap();
     p.post(0, a, 2, SendOp::Write { addr: BASE, rkey }, 0, 10);
     p.ends[1].ep.handle_frame(now, &buf[..len]);
     p.exchange();
     assert_eq!(p.ends[0].take_events(), [Event::Drained(a)]);
     assert_eq!(ok(&p.ends[0].completions()), [1]);
-    p.ends[0].ep.modify_qp(now, a, Modify::Resume).unwrap();
+    p.ends[0].ep.modify_qp(a, Modify::Resume).unwrap();
     p.exchange();
     assert_eq!(ok(&p.ends[0].completions()), [2]);
 }
@@ -581,24 +581,21 @@ fn states_are_left_only_in_order() {
         RtrAttr { path, remote_qpn: 5, rq_psn: 7, mtu: Mtu::M256, responder_resources: 4, min_rnr_timer: 0 };
     let rts = RtsAttr { sq_psn: 9, timeout: 14, retry_count: 7, rnr_retry_count: 7, initiator_depth: 4 };
     let wr = SendWr::new(1, SendOp::Send, Data::Inline(b""));
-    assert_eq!(ep.modify_qp(now, qpn, Modify::Rtr(rtr)), Err(VerbError::State(QpState::Reset)));
+    assert_eq!(ep.modify_qp(qpn, Modify::Rtr(rtr)), Err(VerbError::State(QpState::Reset)));
     assert_eq!(ep.post_recv(qpn, 1, &[]), Err(VerbError::State(QpState::Reset)));
-    ep.modify_qp(now, qpn, Modify::Init).unwrap();
+    ep.modify_qp(qpn, Modify::Init).unwrap();
     ep.post_recv(qpn, 1, &[]).unwrap();
-    assert_eq!(ep.modify_qp(now, qpn, Modify::Rts(rts)), Err(VerbError::State(QpState::Init)));
-    assert_eq!(
-        ep.modify_qp(now, qpn, Modify::Rtr(RtrAttr { rq_psn: 1 << 24, ..rtr })),
-        Err(VerbError::Invalid)
-    );
-    ep.modify_qp(now, qpn, Modify::Rtr(rtr)).unwrap();
+    assert_eq!(ep.modify_qp(qpn, Modify::Rts(rts)), Err(VerbError::State(QpState::Init)));
+    assert_eq!(ep.modify_qp(qpn, Modify::Rtr(RtrAttr { rq_psn: 1 << 24, ..rtr })), Err(VerbError::Invalid));
+    ep.modify_qp(qpn, Modify::Rtr(rtr)).unwrap();
     assert_eq!(ep.post_send(qpn, &wr), Err(VerbError::State(QpState::Rtr)));
-    ep.modify_qp(now, qpn, Modify::Rts(rts)).unwrap();
+    ep.modify_qp(qpn, Modify::Rts(rts)).unwrap();
     assert_eq!(ep.query_qp(qpn).map(|v| (v.rq_psn, v.sq_psn, v.remote_qpn)), Ok((7, 9, 5)));
-    ep.modify_qp(now, qpn, Modify::Err).unwrap();
+    ep.modify_qp(qpn, Modify::Err).unwrap();
     ep.post_send(qpn, &wr).unwrap();
     assert_eq!(status(&p.ends[0].completions()), [(1, WcStatus::Flushed), (1, WcStatus::Flushed)]);
     let ep = &mut p.ends[0].ep;
-    ep.modify_qp(now, qpn, Modify::Reset).unwrap();
+    ep.modify_qp(qpn, Modify::Reset).unwrap();
     assert_eq!(ep.query_qp(qpn).map(|v| v.state), Ok(QpState::Reset));
     ep.destroy_qp(now, qpn).unwrap();
     assert_eq!(ep.destroy_qp(now, qpn), Err(VerbError::Unknown));
@@ -607,12 +604,11 @@ fn states_are_left_only_in_order() {
 #[test]
 fn datagrams_need_the_right_queue_key() {
     let mut p = Pair::new();
-    let now = p.now;
     let make = |end: &mut End, qkey| {
         let init = QpInit { kind: QpKind::Ud, qkey, ..end.init() };
         let qpn = end.ep.create_qp(&init).unwrap();
         for to in [Modify::Init, Modify::RtrDatagram, Modify::RtsDatagram(100)] {
-            end.ep.modify_qp(now, qpn, to).unwrap();
+            end.ep.modify_qp(qpn, to).unwrap();
         }
         qpn
     };
@@ -643,7 +639,7 @@ fn datagrams_need_the_right_queue_key() {
     p.exchange();
     assert_eq!(status(&p.ends[0].completions()), [(2, WcStatus::LocalProtection)]);
     assert_eq!(p.ends[0].ep.query_qp(a).map(|v| v.state), Ok(QpState::Sqe));
-    p.ends[0].ep.modify_qp(now, a, Modify::RtsDatagram(0)).unwrap();
+    p.ends[0].ep.modify_qp(a, Modify::RtsDatagram(0)).unwrap();
     send(&mut p, 0x1234, b"again");
     assert_eq!(ok(&p.ends[0].completions()), [1]);
 }

@@ -31,9 +31,9 @@ impl Endpoint {
         let path = self.core.paths.find(arrived.src_mac, arrived.dst, arrived.src);
         match mad.message {
             Message::Req(req) => self.requested(now, arrived, path, mad.transaction, &req),
-            Message::Rep(rep) => self.replied(now, path, mad.transaction, &rep),
-            Message::Rtu(rtu) => self.ready_to_use(now, path, &rtu),
-            Message::Rej(rej) => self.rejected(now, path, mad.transaction, &rej),
+            Message::Rep(rep) => self.replied(path, mad.transaction, &rep),
+            Message::Rtu(rtu) => self.ready_to_use(path, &rtu),
+            Message::Rej(rej) => self.rejected(path, mad.transaction, &rej),
             Message::Mra(mra) => self.postponed(now, path, &mra),
             Message::Dreq(dreq) => self.asked_to_close(now, arrived, path, mad.transaction, &dreq),
             Message::Drep(drep) => {
@@ -184,13 +184,7 @@ impl Endpoint {
         Ok(())
     }
 
-    fn replied(
-        &mut self,
-        now: Instant,
-        path: Option<u32>,
-        transaction: u64,
-        rep: &Rep<'_>,
-    ) -> Result<(), DropReason> {
+    fn replied(&mut self, path: Option<u32>, transaction: u64, rep: &Rep<'_>) -> Result<(), DropReason> {
         let id = self.cm.find(rep.remote_id).ok_or(DropReason::UnknownFlow)?;
         let conn = &mut self.cm.conns[id];
         if path != Some(conn.path) {
@@ -253,17 +247,16 @@ impl Endpoint {
         self.core.counters.connections.add(1);
         let kept = self.core.keep_private(rep.private);
         self.core.events.push_back((event, kept));
-        let _ = now;
         Ok(())
     }
 
-    fn ready_to_use(&mut self, now: Instant, path: Option<u32>, rtu: &Rtu<'_>) -> Result<(), DropReason> {
+    fn ready_to_use(&mut self, path: Option<u32>, rtu: &Rtu<'_>) -> Result<(), DropReason> {
         let id = self.conn_for(path, rtu.remote_id, rtu.local_id)?;
         if self.cm.conns[id].state != ConnState::RepSent {
             self.core.counters.cm_duplicates.add(1);
             return Err(DropReason::Duplicate);
         }
-        self.establish(now, id);
+        self.establish(id);
         let kept = self.core.keep_private(rtu.private);
         match self.core.events.back_mut() {
             Some(last) => last.1 = kept,
@@ -273,7 +266,7 @@ impl Endpoint {
     }
 
     /// The peer has shown that it got our REP.
-    pub(crate) fn establish(&mut self, now: Instant, id: u32) {
+    pub(crate) fn establish(&mut self, id: u32) {
         let conn = &mut self.cm.conns[id];
         let qp = &mut self.qps[conn.qp];
         qp.awaits_peer = false;
@@ -296,16 +289,9 @@ impl Endpoint {
         self.cm.leave_backlog(id);
         self.core.counters.connections.add(1);
         self.core.tell(event);
-        let _ = now;
     }
 
-    fn rejected(
-        &mut self,
-        now: Instant,
-        path: Option<u32>,
-        transaction: u64,
-        rej: &Rej<'_>,
-    ) -> Result<(), DropReason> {
+    fn rejected(&mut self, path: Option<u32>, transaction: u64, rej: &Rej<'_>) -> Result<(), DropReason> {
         // A peer that gives up on its own request knows only its own id.
         let by_theirs = || self.cm.by_remote.get(key(path?, rej.local_id));
         let id = match rej.remote_id {
@@ -338,7 +324,6 @@ impl Endpoint {
                     why: ConnectFailure::Rejected(rej.reason),
                 });
                 self.cm.forget(&mut self.core, id);
-                let _ = now;
                 Ok(())
             }
             _ => Err(DropReason::BadState),
@@ -417,7 +402,7 @@ impl Endpoint {
         match conn.state {
             ConnState::RepSent => {
                 // Its RTU was lost, but it cannot close what was never open.
-                self.establish(now, id);
+                self.establish(id);
                 self.ended(now, id, Ended::Remote);
             }
             ConnState::Established | ConnState::DreqSent => self.ended(now, id, Ended::Remote),

@@ -5,7 +5,6 @@ use super::{Answer, Conn, pending};
 use crate::core::Core;
 use crate::endpoint::Endpoint;
 use crate::slab::NONE;
-use barewire_base::Instant;
 use barewire_wire::roce::cm::{self, Mad, Message, Rejected, Rep, Req};
 use barewire_wire::roce::{mad, rdma_cm, timeout_code};
 use std::net::IpAddr;
@@ -26,8 +25,7 @@ fn ids(transaction: u64, local_id: u32, remote_id: u32) -> [(usize, u32); 4] {
 
 impl Endpoint {
     /// Writes the next message of the connection manager.
-    pub(crate) fn transmit_management(&mut self, now: Instant, buf: &mut [u8]) -> Option<usize> {
-        let _ = now;
+    pub(crate) fn transmit_management(&mut self, buf: &mut [u8]) -> Option<usize> {
         while let Some(reply) = self.cm.replies.pop_front() {
             let sent = speak(&mut self.core, reply.path, |core, gsi| {
                 let path = &core.paths[reply.path];

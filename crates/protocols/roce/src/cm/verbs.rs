@@ -87,7 +87,8 @@ pub struct ConnInfo {
 
 impl Endpoint {
     /// Listens on a service id. At most `backlog` connections wait at a time for the application's decision or for the peer's
-    /// last message; further requests are refused with "no resources".
+    /// last message; further requests are refused with "no resources". A request waits for its decision without limit, unless
+    /// the peer takes it back.
     ///
     /// # Errors
     /// `InUse`.
