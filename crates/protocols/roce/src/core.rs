@@ -6,9 +6,9 @@ use crate::path::Paths;
 use crate::queue::{Recv, Send, Srq};
 use crate::responder::Resource;
 use crate::slab::{NONE, Slab};
-use crate::timers::Timers;
 use crate::verbs::{CqId, Wc};
 use crate::{Config, Counters, Event};
+use barewire_wheel::Timers;
 use std::collections::VecDeque;
 
 /// Bytes of the longest private data.

@@ -11,11 +11,11 @@ use crate::psn;
 use crate::qp::Qp;
 use crate::queue::{List, Recv, Send, SgeList, Srq};
 use crate::slab::{NONE, Slab};
-use crate::timers::Timers;
 use crate::verbs::*;
 use crate::{Config, ConfigError, Counters, Event, VerbError};
 use barewire_base::{DropReason, Instant};
 use barewire_ring::Region;
+use barewire_wheel::Timers;
 use barewire_wire::roce::{ICRC_LEN, MASK_24, QPN_GSI, bth, mad};
 use std::collections::VecDeque;
 
@@ -96,7 +96,7 @@ impl Endpoint {
                 resources: Slab::new(requests),
                 srqs: Slab::new(65_536),
                 paths: Paths::new(config.paths_max, ids.draw()),
-                timers: Timers::new(),
+                timers: Timers::new(0),
                 ready: VecDeque::new(),
                 events: VecDeque::new(),
                 private: Slab::new(connections),

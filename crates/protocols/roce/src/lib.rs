@@ -13,7 +13,7 @@
 //! 5. [`Endpoint::poll_cq`] gives completions, [`Endpoint::poll_event`] the rest.
 //!
 //! Everything that exists by the million lies in blocks by number (`slab`); an idle queue pair owns nothing else, and after
-//! warm-up nothing allocates. One timing wheel serves all (`timers`).
+//! warm-up nothing allocates. One timing wheel serves all ([`barewire_wheel`]).
 //!
 //! The rules are those of the InfiniBand Architecture Specification, volume 1, chapters 9 to 13 and annexes A11 and A17; the wire
 //! format is [`barewire_wire::roce`].
@@ -41,7 +41,7 @@ mod queue;
 mod requester;
 mod responder;
 mod slab;
-mod timers;
+
 mod ud;
 mod verbs;
 

@@ -161,7 +161,7 @@ impl Qp {
             self.gap_ns = if self.gap_ns <= GAP_FIRST_NS { 0 } else { self.gap_ns / 2 };
         }
         // The timer is late by up to a tick: what was missed meanwhile is caught up with.
-        let due = self.wait_until.max(now - Duration::from_nanos(2 * crate::timers::TICK_NS));
+        let due = self.wait_until.max(now - Duration::from_nanos(2 * barewire_wheel::TICK_NS));
         self.wait_until = due + Duration::from_nanos(u64::from(self.gap_ns));
     }
 

@@ -33,7 +33,6 @@ mod output;
 mod receiver;
 mod rtt;
 mod sender;
-mod timers;
 
 pub use config::{Config, ConfigError, WINDOW_SEGMENTS};
 pub use congestion::{Congestion, CongestionConfig};

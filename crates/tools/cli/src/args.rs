@@ -67,6 +67,12 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::feed::Feed,
     },
+    /// Hosts, switches and links on this machine, from one file
+    Lab {
+        /// What to do.
+        #[command(subcommand)]
+        what: verb::lab::What,
+    },
     /// Open a port and say what was chosen and why
     Port(verb::port::Args),
     /// Show the counters of a running engine

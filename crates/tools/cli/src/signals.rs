@@ -7,7 +7,11 @@
 use crate::failure::Code;
 use anyhow::Context as _;
 use barewire_bench::{interrupt, interrupted};
+use barewire_engine::StopFlag;
 use std::io::Write as _;
+
+/// Between two looks at the flag that a signal came.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Catches the signals. Once per process.
 ///
@@ -22,4 +26,16 @@ pub fn catch() -> anyhow::Result<()> {
         let _ = writeln!(std::io::stderr(), "interrupted: stopping (once more: at once)");
     };
     ctrlc::set_handler(on_signal).context("catching signals")
+}
+
+/// Raises `stop` when a signal has come.
+pub fn stop_when_interrupted(stop: &StopFlag) {
+    let stop = stop.clone();
+    // It ends with the process at the latest: nothing waits for it.
+    std::thread::spawn(move || {
+        while !interrupted() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        stop.stop();
+    });
 }

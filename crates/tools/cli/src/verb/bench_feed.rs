@@ -2,7 +2,7 @@
 
 use super::measured::{self, Cores, machine, warn_of_debug_build};
 use crate::console::{Console, print};
-use crate::failure::{self, Code, Failure};
+use crate::failure::{Code, Failure};
 use crate::signals;
 use anyhow::Context as _;
 use barewire_base::Duration;
@@ -185,21 +185,7 @@ fn rates(
 
 /// Tells every failure, and says with which code to end.
 pub fn conclude(rows: &[FeedRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    if interrupted() {
-        return Code::Interrupted;
-    }
-    let mut code = Code::Done;
-    for error in failures {
-        let of_this = failure::report(error, console);
-        if code == Code::Done {
-            code = of_this;
-        }
-    }
-    if code == Code::Done && rows.iter().any(|row| row.void.is_some()) {
-        console.note("a row is void: its figures must not be used");
-        return Code::Void;
-    }
-    code
+    measured::conclude(rows.iter().any(|row| row.void.is_some()), failures, console)
 }
 
 /// What an error of the feed's bench means here.

@@ -2,11 +2,10 @@
 
 use super::measured::{self, warn_of_debug_build};
 use crate::console::{Console, print};
-use crate::failure::{self, Code, Failure};
+use crate::failure::{Code, Failure};
 use crate::signals;
 use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::interrupted;
 use barewire_bench::switch::mem::{MemCell, Rig};
 use barewire_bench::switch::plan::{Baseline, Over, Request, Test};
 use barewire_bench::switch::program::Source;
@@ -226,21 +225,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 
 /// Tells every failure, and says with which code to end.
 pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    if interrupted() {
-        return Code::Interrupted;
-    }
-    let mut code = Code::Done;
-    for error in failures {
-        let of_this = failure::report(error, console);
-        if code == Code::Done {
-            code = of_this;
-        }
-    }
-    if code == Code::Done && rows.iter().any(|row| row.void.is_some()) {
-        console.note("a row is void: its figures must not be used");
-        return Code::Void;
-    }
-    code
+    measured::conclude(rows.iter().any(|row| row.void.is_some()), failures, console)
 }
 
 fn usage(error: SwitchError) -> anyhow::Error {

@@ -114,24 +114,29 @@ impl Measured {
         }
     }
 
-    /// Tells every failure, and says with which code to end: the worst of what happened.
+    /// Tells every failure, and says with which code to end.
     pub fn conclude(&self, console: &Console) -> Code {
-        if interrupted() {
-            return Code::Interrupted;
-        }
-        let mut code = Code::Done;
-        for error in &self.failures {
-            let of_this = failure::report(error, console);
-            if code == Code::Done {
-                code = of_this;
-            }
-        }
-        if code == Code::Done && self.rows.iter().any(|row| row.void.is_some()) {
-            console.note("a row is void: its figures must not be used");
-            return Code::Void;
-        }
-        code
+        conclude(self.rows.iter().any(|row| row.void.is_some()), &self.failures, console)
     }
+}
+
+/// Tells every failure, and says with which code to end: the worst of what happened. `any_void`: a row must not be used.
+pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -> Code {
+    if interrupted() {
+        return Code::Interrupted;
+    }
+    let mut code = Code::Done;
+    for error in failures {
+        let of_this = failure::report(error, console);
+        if code == Code::Done {
+            code = of_this;
+        }
+    }
+    if code == Code::Done && any_void {
+        console.note("a row is void: its figures must not be used");
+        return Code::Void;
+    }
+    code
 }
 
 /// The machine in a line.

@@ -7,6 +7,7 @@ pub mod bench_switch;
 pub mod completions;
 pub mod demo;
 pub mod feed;
+pub mod lab;
 pub mod msg;
 pub mod port;
 pub mod stat;
@@ -36,6 +37,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Stat(args) => stat::run(args, console),
         Verb::Switch { what } => switch::run(what, console),
         Verb::Feed { what } => feed::run(what, console),
+        Verb::Lab { what } => lab::run(what, console),
         Verb::Completions(args) => completions::run(args),
     }
 }

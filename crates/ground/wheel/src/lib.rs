@@ -1,16 +1,20 @@
-//! One deadline for each flow, in a timing wheel: arming, re-arming and firing cost a few instructions and no memory.
+//! One deadline for each of many (flows, queue pairs, connections), in a timing wheel: arming, re-arming and firing cost a few
+//! instructions and no memory.
 //!
 //! The wheel has [`SLOTS`] slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
 //! when that fires. A deadline never fires early; it fires at most one tick late.
 
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
 use barewire_base::Instant;
 
 const TICK_SHIFT: u32 = 14;
-/// Nanoseconds of a tick: a quarter of the delayed acknowledgement, the shortest timer.
-pub(crate) const TICK_NS: u64 = 1 << TICK_SHIFT;
+/// Nanoseconds of a tick: a quarter of the shortest timer, an acknowledgement's delay.
+pub const TICK_NS: u64 = 1 << TICK_SHIFT;
 /// Slots of the wheel: a horizon of 67 ms.
 const SLOTS: usize = 4096;
-/// Ticks between the slots in which deadlines beyond the horizon wait: ten thousand idle flows wake their engine once in
+/// Ticks between the slots in which deadlines beyond the horizon wait: ten thousand idle ones wake their engine once in
 /// 4 ms, not once in every tick.
 const FAR_STEP: u64 = 256;
 /// The list of nodes whose slot has come.
@@ -25,7 +29,8 @@ struct Node {
     prev: u32,
 }
 
-pub(crate) struct Timers {
+/// The deadlines of owners that are numbered from 0.
+pub struct Timers {
     /// The first node of each slot, and of the list being fired.
     heads: Box<[u32; SLOTS + 1]>,
     /// One bit for each slot that is not empty.
@@ -37,7 +42,8 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    pub(crate) fn new(entries: usize) -> Timers {
+    /// Room for `entries` owners; none has a deadline.
+    pub fn new(entries: usize) -> Timers {
         let idle = Node { deadline: Instant::FAR_FUTURE, slot: NONE, next: NONE, prev: NONE };
         Timers {
             heads: Box::new([NONE; SLOTS + 1]),
@@ -45,6 +51,14 @@ impl Timers {
             nodes: vec![idle; entries],
             cursor: 0,
             armed: 0,
+        }
+    }
+
+    /// Makes room for `id` and all below it.
+    pub fn reserve(&mut self, id: u32) {
+        if id as usize >= self.nodes.len() {
+            let idle = Node { deadline: Instant::FAR_FUTURE, slot: NONE, next: NONE, prev: NONE };
+            self.nodes.resize((id as usize + 1).next_power_of_two().max(256), idle);
         }
     }
 
@@ -85,9 +99,9 @@ impl Timers {
     }
 
     /// Makes `id` fire no later than `deadline`. An earlier deadline that is already armed stays: when it fires, the
-    /// flow looks at its own timers and arms again. That spares the re-linking on every packet.
+    /// owner looks at its own timers and arms again. That spares the re-linking on every packet.
     #[inline]
-    pub(crate) fn arm(&mut self, id: u32, deadline: Instant) {
+    pub fn arm(&mut self, id: u32, deadline: Instant) {
         let node = &self.nodes[id as usize];
         if node.slot != NONE && node.deadline <= deadline {
             return;
@@ -99,18 +113,19 @@ impl Timers {
         self.link(id, deadline);
     }
 
-    pub(crate) fn disarm(&mut self, id: u32) {
+    /// Takes back the deadline of `id`, if it has one.
+    pub fn disarm(&mut self, id: u32) {
         self.unlink(id);
     }
 
     /// Whether any tick has to be looked at. One comparison on the path of every duty cycle.
     #[inline]
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         now.as_nanos() >> TICK_SHIFT >= self.cursor
     }
 
-    /// Takes one flow whose deadline has come; call until `None`.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
+    /// Takes one owner whose deadline has come; call until `None`.
+    pub fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let now_tick = now.as_nanos() >> TICK_SHIFT;
         loop {
             let id = self.heads[FIRING];
@@ -154,7 +169,7 @@ impl Timers {
     }
 
     /// The earliest time at which something may fire.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         if self.armed == 0 {
             return None;
         }

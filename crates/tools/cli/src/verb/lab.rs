@@ -1,0 +1,368 @@
+//! `barewire lab`: hosts, switches and links on this machine, from one file.
+
+use crate::console::{Console, print};
+use crate::failure::{Code, Failure};
+use crate::signals;
+use barewire_base::Duration;
+use barewire_bench::interrupted;
+use barewire_engine::StopFlag;
+use barewire_lab::{
+    CaptureLimits, GraphStyle, Lab, LabError, Pattern, Programs, State, Status, Topology, Workload,
+    export_containerlab, export_mininet, graph, serve_link_node, simulate,
+};
+use barewire_port::suggest;
+use clap::Subcommand;
+use serde_json::json;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Signal that a program in a host is sent when we are interrupted: SIGINT, as its terminal would have sent it.
+const SIGINT: i32 = 2;
+
+/// What to do with a lab.
+#[derive(Subcommand)]
+#[command(after_help = "\
+  barewire lab up labs/two-hosts.toml          # as root
+  barewire lab exec h1 -- ping -c 3 10.0.0.2
+  barewire lab down
+
+A lab stays when the shell that made it ends; `down` removes it, also half of it, also after its maker was killed.")]
+pub enum What {
+    /// Make what a file declares
+    Up {
+        /// The topology (TOML)
+        file: PathBuf,
+    },
+    /// Remove a lab, whole or half made
+    Down {
+        /// The lab [default: the only one there is]
+        name: Option<String>,
+    },
+    /// Run a program in a host; its exit code is ours
+    Exec {
+        /// The lab [default: the only one there is]
+        #[arg(long, value_name = "NAME")]
+        lab: Option<String>,
+        /// The host, or a switch
+        host: String,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Show labs, or how one is doing
+    Status {
+        /// The lab [default: the only one there is]
+        name: Option<String>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Capture what passes an interface or a link, until Ctrl-C
+    Pcap {
+        /// The lab [default: the only one there is]
+        #[arg(long, value_name = "NAME")]
+        lab: Option<String>,
+        /// HOST:INTERFACE, HOST (its first interface) or a link
+        place: String,
+        /// The capture (pcap with nanoseconds)
+        file: PathBuf,
+        /// Stop after so many frames
+        #[arg(long)]
+        frames: Option<u64>,
+        /// Stop before the file has more bytes than this
+        #[arg(long)]
+        bytes: Option<u64>,
+    },
+    /// Draw a file
+    Graph {
+        /// The topology (TOML)
+        file: PathBuf,
+        /// dot or mermaid
+        #[arg(long, default_value = "mermaid", value_parser = style)]
+        style: GraphStyle,
+    },
+    /// Write a file for containerlab or Mininet
+    Export {
+        /// The topology (TOML)
+        file: PathBuf,
+        /// containerlab or mininet
+        #[arg(long, value_enum)]
+        to: Target,
+        /// Folder to write into
+        #[arg(long, value_name = "FOLDER", default_value = ".")]
+        out: PathBuf,
+        /// Image of containerlab's nodes, with barewire in it
+        #[arg(long, default_value = "barewire:latest")]
+        image: String,
+    },
+    /// Run a file in virtual time: messages between its hosts; results are simulated
+    Simulate {
+        /// The topology (TOML)
+        file: PathBuf,
+        /// Who talks to whom: pairs, ring, incast
+        #[arg(long, default_value = "pairs", value_parser = pattern)]
+        pattern: Pattern,
+        /// Bytes of a message
+        #[arg(long, default_value_t = 64)]
+        size: u32,
+        /// Messages that each client keeps under way
+        #[arg(long, default_value_t = 1)]
+        window: u32,
+        /// Virtual time
+        #[arg(long, default_value = "1", value_parser = super::measured::seconds)]
+        seconds: Duration,
+    },
+    /// Be the link node of a lab: started by `up`
+    #[command(name = "link-node", hide = true)]
+    LinkNode,
+}
+
+/// Whom to export to.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// A containerlab topology
+    Containerlab,
+    /// A Mininet script, for the class of bindings/mininet
+    Mininet,
+}
+
+fn of_words<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| format!("one of {} is expected{}", names.join(", "), suggest(text, &names)))
+}
+
+fn style(text: &str) -> Result<GraphStyle, String> {
+    of_words(text, GraphStyle::WORDS)
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    of_words(text, Pattern::WORDS)
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the verb could not do.
+pub fn run(what: &What, console: &Console) -> anyhow::Result<Code> {
+    match what {
+        What::Up { file } => up(&read(file)?, console),
+        What::Down { name } => down(name.as_deref(), console),
+        What::Exec { lab, host, command } => exec(lab.as_deref(), host, command),
+        What::Status { name, json } => status(name.as_deref(), *json, console),
+        What::Pcap { lab, place, file, frames, bytes } => {
+            let limits = CaptureLimits { frames: *frames, bytes: *bytes };
+            pcap(lab.as_deref(), place, file, limits, console)
+        }
+        What::Graph { file, style } => {
+            print(&graph(&read(file)?, *style))?;
+            Ok(Code::Done)
+        }
+        What::Export { file, to, out, image } => export(&read(file)?, *to, out, image, console),
+        What::Simulate { file, pattern, size, window, seconds } => {
+            let workload =
+                Workload { pattern: *pattern, message_bytes: *size, window: *window, duration: *seconds };
+            print(&simulate(&read(file)?, &workload).map_err(of_lab)?.to_text())?;
+            Ok(Code::Done)
+        }
+        What::LinkNode => link_node(),
+    }
+}
+
+fn labs() -> anyhow::Result<Lab> {
+    let own = std::env::current_exe()?;
+    Ok(Lab::new(&Lab::default_folder(), Programs::of_binary(&own)))
+}
+
+fn read(file: &std::path::Path) -> anyhow::Result<Topology> {
+    Topology::read(file).map_err(|error| Failure::new(Code::Usage, error.to_string()).into())
+}
+
+/// What an error of a lab means here.
+fn of_lab(error: LabError) -> anyhow::Error {
+    let code = match error {
+        LabError::NoSuch { .. } | LabError::BadName { .. } => Code::Usage,
+        LabError::Exists { .. } | LabError::State { .. } | LabError::Program { .. } => Code::Failed,
+        _ => return error.into(),
+    };
+    let failure = Failure::new(code, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint).into(),
+        None => failure.into(),
+    }
+}
+
+/// The lab that was named, or the only one.
+fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
+    let known = lab.list();
+    match (name, known.as_slice()) {
+        (Some(name), _) => Ok(name.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => Err(Failure::new(Code::Failed, "there is no lab here")
+            .hint("`barewire lab up FILE.toml` makes one; labs/ has some")
+            .into()),
+        (None, several) => {
+            let why = format!("there are several labs: {}; say which", several.join(", "));
+            Err(Failure::new(Code::Usage, why).into())
+        }
+    }
+}
+
+fn up(topology: &Topology, console: &Console) -> anyhow::Result<Code> {
+    let state = labs()?.up(topology).map_err(of_lab)?;
+    console.tell(&format!(
+        "lab {}: {} hosts and switches, {} links; `barewire lab exec HOST -- COMMAND`, `barewire lab down`",
+        state.name,
+        state.nodes.len(),
+        state.links.len()
+    ));
+    Ok(Code::Done)
+}
+
+fn down(name: Option<&str>, console: &Console) -> anyhow::Result<Code> {
+    let lab = labs()?;
+    let name = name_of(&lab, name)?;
+    let removed = lab.down(&name).map_err(of_lab)?;
+    if !removed.was_there() {
+        let known = lab.list();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let near = if known.is_empty() { "there is none".to_owned() } else { suggest(&name, &known) };
+        return Err(Failure::new(Code::Usage, format!("no lab `{name}`; {near}")).into());
+    }
+    console.tell(&format!(
+        "lab {name}: {} namespaces removed, {} processes ended",
+        removed.namespaces.len(),
+        removed.processes
+    ));
+    if !removed.left.is_empty() {
+        console.note(&format!("still running inside, until they end: {:?}", removed.left));
+    }
+    Ok(Code::Done)
+}
+
+fn exec(name: Option<&str>, host: &str, command: &[OsString]) -> anyhow::Result<Code> {
+    let lab = labs()?;
+    let name = name_of(&lab, name)?;
+    signals::catch()?;
+    let running = lab.exec(&name, host, command).map_err(of_lab)?;
+    let told = AtomicBool::new(false);
+    let code = running.wait(|| (interrupted() && !told.swap(true, Ordering::Relaxed)).then_some(SIGINT))?;
+    // The program's code, whatever it means.
+    std::process::exit(code);
+}
+
+fn text_of(status: &Status) -> String {
+    let State { name, nodes, links, file, .. } = &status.state;
+    let whole = if status.is_whole() { "whole" } else { "NOT WHOLE" };
+    let mut out = format!("lab {name} ({file}): {whole}\n");
+    for node in nodes {
+        let missing = if status.missing.contains(&node.namespace) { "  MISSING" } else { "" };
+        let _ = writeln!(out, "  {:<12} {}{missing}", node.name, node.namespace);
+    }
+    for link in links {
+        let [a, b] = &link.ends;
+        let _ = writeln!(out, "  {:<12} {}:{} - {}:{}", link.name, a.node, a.interface, b.node, b.interface);
+    }
+    for process in &status.processes {
+        let alive = if process.alive { "runs" } else { "HAS ENDED" };
+        let log = process.log.as_ref().map_or(String::new(), |log| format!(", {}", log.display()));
+        let _ = writeln!(out, "  {} (process {}) {alive}{log}", process.what, process.pid);
+    }
+    for link in &status.links {
+        for (counter, value) in &link.counters {
+            let _ = writeln!(out, "  {} {counter} {value}", link.name);
+        }
+    }
+    out
+}
+
+fn status(name: Option<&str>, as_json: bool, console: &Console) -> anyhow::Result<Code> {
+    let lab = labs()?;
+    if name.is_none() && lab.list().len() != 1 {
+        let known = lab.list();
+        if as_json {
+            print(&json!({ "schema": 1, "labs": known }).to_string())?;
+        } else if known.is_empty() {
+            console.tell("there is no lab here");
+        } else {
+            print(&known.join("\n"))?;
+        }
+        return Ok(Code::Done);
+    }
+    let status = lab.status(&name_of(&lab, name)?).map_err(of_lab)?;
+    if as_json {
+        let processes: Vec<_> = status
+            .processes
+            .iter()
+            .map(|p| json!({ "what": p.what, "pid": p.pid, "alive": p.alive, "log": p.log }))
+            .collect();
+        let links: serde_json::Map<String, serde_json::Value> = status
+            .links
+            .iter()
+            .map(|l| (l.name.clone(), l.counters.iter().map(|(n, v)| (n.clone(), json!(v))).collect()))
+            .collect();
+        let document = json!({
+            "schema": 1, "lab": status.state, "whole": status.is_whole(), "missing": status.missing,
+            "processes": processes, "link_counters": links,
+        });
+        print(&document.to_string())?;
+    } else {
+        print(&text_of(&status))?;
+    }
+    Ok(if status.is_whole() { Code::Done } else { Code::Failed })
+}
+
+fn pcap(
+    name: Option<&str>,
+    place: &str,
+    file: &std::path::Path,
+    limits: CaptureLimits,
+    console: &Console,
+) -> anyhow::Result<Code> {
+    let lab = labs()?;
+    let name = name_of(&lab, name)?;
+    signals::catch()?;
+    let stop = StopFlag::new()?;
+    signals::stop_when_interrupted(&stop);
+    let ready = || console.note(&format!("capturing at {place}; Ctrl-C ends it"));
+    let captured = lab.pcap(&name, place, file, limits, &stop, ready).map_err(of_lab)?;
+    console.tell(&format!(
+        "{}: {} frames, {} bytes; {} missed",
+        file.display(),
+        captured.frames,
+        captured.bytes,
+        captured.missed
+    ));
+    Ok(Code::Done)
+}
+
+fn export(
+    topology: &Topology,
+    to: Target,
+    out: &std::path::Path,
+    image: &str,
+    console: &Console,
+) -> anyhow::Result<Code> {
+    let files = match to {
+        Target::Containerlab => export_containerlab(topology, image),
+        Target::Mininet => export_mininet(topology),
+    }
+    .map_err(of_lab)?;
+    std::fs::create_dir_all(out)?;
+    for file in files {
+        let path = out.join(&file.name);
+        std::fs::write(&path, &file.text)?;
+        console.tell(&path.display().to_string());
+    }
+    Ok(Code::Done)
+}
+
+fn link_node() -> anyhow::Result<Code> {
+    signals::catch()?;
+    let stop = StopFlag::new()?;
+    signals::stop_when_interrupted(&stop);
+    serve_link_node(std::io::stdin().lock(), std::io::stdout().lock(), &stop)?;
+    Ok(Code::Done)
+}
