@@ -255,26 +255,27 @@ fn picture(frame: &mut Frame<'_>, state: &State, first: usize) {
 
     let titles = ["security", "symbol", "bid", "offer", "state", "updates", "trades", "last trade"];
     let first = first.min(state.instruments.len().saturating_sub(1));
+    // Without the border and the titles.
+    let room = usize::from(middle.height.saturating_sub(3));
     let now = stamp();
-    let rows =
-        state.instruments.iter().skip(first).take(usize::from(middle.height)).map(|((_, id), seen)| {
-            let fresh = now.since(seen.at) < barewire_base::Duration::from_millis(400);
-            let style = if fresh { Style::default().fg(Color::Cyan) } else { Style::default() };
-            let is_good = seen.state == "latest" || seen.state == "naturally_refreshed";
-            Row::new([
-                Cell::from(id.to_string()),
-                Cell::from(seen.name.as_str()),
-                Cell::from(Text::from(seen.bid.as_str()).right_aligned()),
-                Cell::from(seen.offer.as_str()),
-                Cell::from(seen.state).style(if is_good { good } else { bad }),
-                Cell::from(seen.updates.to_string()),
-                Cell::from(seen.trades.to_string()),
-                Cell::from(seen.last_trade.as_str()),
-            ])
-            .style(style)
-        });
+    let rows = state.instruments.iter().skip(first).take(room).map(|((_, id), seen)| {
+        let fresh = now.since(seen.at) < barewire_base::Duration::from_millis(400);
+        let style = if fresh { Style::default().fg(Color::Cyan) } else { Style::default() };
+        let is_good = seen.state == "latest" || seen.state == "naturally_refreshed";
+        Row::new([
+            Cell::from(id.to_string()),
+            Cell::from(seen.name.as_str()),
+            Cell::from(Text::from(seen.bid.as_str()).right_aligned()),
+            Cell::from(seen.offer.as_str()),
+            Cell::from(seen.state).style(if is_good { good } else { bad }),
+            Cell::from(seen.updates.to_string()),
+            Cell::from(seen.trades.to_string()),
+            Cell::from(seen.last_trade.as_str()),
+        ])
+        .style(style)
+    });
     let widths = [9, 14, 24, 24, 20, 9, 7, 24].map(Constraint::Length);
-    let last = state.instruments.len().min(first + usize::from(middle.height));
+    let last = state.instruments.len().min(first + room);
     let title = match state.instruments.len() {
         0 => " books: none yet ".to_owned(),
         all => format!(" books {} to {last} of {all} ", first + 1),
