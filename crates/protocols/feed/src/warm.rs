@@ -26,6 +26,8 @@ const FIRST: i32 = 1;
 const SECOND: i32 = 2;
 /// Largest packet of the small channel.
 const PACKET_MAX: usize = 256;
+/// Entries that the small channel has room for: an event has one, and two orders.
+const ENTRIES_MAX: usize = 64;
 /// The small channel begins anew at this number: numbers must not run out.
 const SEQ_MAX: u32 = 1 << 30;
 
@@ -150,7 +152,7 @@ pub struct Warmer {
 }
 
 impl Warmer {
-    /// A warmer. It takes its memory here: a few kilobytes.
+    /// A warmer. It takes its memory here: less than a hundred kilobytes.
     ///
     /// # Errors
     /// None that a user could cause: the small channel's settings are right.
@@ -158,6 +160,7 @@ impl Warmer {
         let config = Config {
             instruments: 2,
             max_packet_len: PACKET_MAX,
+            pending_entries: ENTRIES_MAX,
             recovery: Recovery::Natural,
             definitions: crate::DefinitionLoop::Unused,
             undefined_instruments: true,
