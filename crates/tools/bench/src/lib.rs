@@ -27,7 +27,7 @@ pub mod seeds_bmv2;
 pub mod seeds_data;
 pub mod seeds_onixs;
 pub mod switch;
-mod words;
+pub mod words;
 mod workload;
 
 pub use awake::KeepAwake;

@@ -2,8 +2,11 @@
 
 use barewire_port::suggest;
 
-/// The value of a word, or in words: the nearest right one, and all of them.
-pub(crate) fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+/// The value of a word.
+///
+/// # Errors
+/// In words: the nearest right one, and all of them.
+pub fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     found

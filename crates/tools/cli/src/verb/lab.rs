@@ -5,6 +5,7 @@ use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::interrupted;
+use barewire_bench::words::word;
 use barewire_engine::StopFlag;
 use barewire_lab::{
     CaptureLimits, GraphStyle, Lab, LabError, Pattern, Programs, State, Status, Topology, Workload,
@@ -128,18 +129,12 @@ pub enum Target {
     Mininet,
 }
 
-fn of_words<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-    let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-    found.ok_or_else(|| format!("one of {} is expected{}", names.join(", "), suggest(text, &names)))
-}
-
 fn style(text: &str) -> Result<GraphStyle, String> {
-    of_words(text, GraphStyle::WORDS)
+    word(text, GraphStyle::WORDS)
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    of_words(text, Pattern::WORDS)
+    word(text, Pattern::WORDS)
 }
 
 /// Runs it.
