@@ -119,6 +119,13 @@ impl Template {
         self.generation
     }
 
+    /// The MAC address that frames go to: the peer's, or that of the router towards it.
+    pub fn next_hop(&self) -> MacAddr {
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&self.bytes[..6]);
+        MacAddr(mac)
+    }
+
     /// Our address and port.
     #[inline]
     pub fn src(&self) -> SocketAddr {

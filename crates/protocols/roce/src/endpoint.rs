@@ -526,6 +526,11 @@ impl Endpoint {
         None
     }
 
+    /// Whether [`poll_transmit`](Self::poll_transmit) may have a frame now.
+    pub fn has_transmit(&self) -> bool {
+        !self.core.ready.is_empty() || self.cm.has_output()
+    }
+
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(id) = self.core.timers.pop_due(now) {

@@ -7,7 +7,7 @@
 //!
 //! [`open_port`] opens any port by its URI, [`best_port`] the one that suits an interface. [`Stack`] is a port, a host and a
 //! message endpoint wired together: the one place where the two wings of the house, ports and protocols, meet. The daemon
-//! runs it as an agent, an embedding application calls it from its own loop.
+//! runs it as an agent, an embedding application calls it from its own loop. [`RdmaStack`] is the same with a RoCE endpoint.
 //!
 //! [`CountersPage`] is a shared file of named counters. Writing one is a store to memory; [`CountersReader`] reads them
 //! without asking or disturbing the owner.
@@ -47,6 +47,7 @@ mod error;
 mod idle;
 mod page;
 mod ports;
+mod rdma;
 mod spawn;
 mod stack;
 mod sys;
@@ -62,6 +63,7 @@ pub use page::{
     counters_path,
 };
 pub use ports::{best_port, open_port};
+pub use rdma::{RdmaStack, Way};
 pub use spawn::EngineHandle;
 pub use stack::{Stack, StackCounters, Steered, Steering};
 pub use waker::{StopFlag, Waker};

@@ -16,9 +16,9 @@ use barewire_transport::{Endpoint, Event, Memory};
 
 /// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
 /// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
-const RX_BURST_MEMORY: usize = 8;
+pub(crate) const RX_BURST_MEMORY: usize = 8;
 /// Transmit bursts in one cycle.
-const TX_BURSTS_PER_CYCLE: usize = 4;
+pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
 
 /// What a stack counts besides what its port, host and endpoint count themselves.
 #[derive(Debug, Default)]

@@ -25,6 +25,18 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 }
 
 /// Takes a descriptor that a call has just returned.
+/// Waits until a descriptor is readable, or until the time is over, or a signal comes.
+pub fn wait_readable(fd: RawFd, limit_ns: u64) {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let limit = libc::timespec {
+        tv_sec: (limit_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (limit_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `poll` and `limit` live across the call, which is told of one entry. A number that is no descriptor is reported
+    // in `revents`, not followed.
+    unsafe { libc::ppoll(&mut poll, 1, &limit, ptr::null()) };
+}
+
 fn own(fd: libc::c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());

@@ -223,6 +223,11 @@ impl Cm {
         self.closed.front().map(|c| c.0)
     }
 
+    /// Whether there are messages to send.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.out.is_empty() || !self.replies.is_empty()
+    }
+
     /// A fresh connection over a path; `None` when there are too many.
     fn open(&mut self, core: &mut Core, ids: &mut Ids, path: u32, state: ConnState) -> Option<u32> {
         let slot = match self.conns.take() {

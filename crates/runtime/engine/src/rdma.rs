@@ -1,0 +1,275 @@
+//! RDMA on a port: which frames are a RoCE endpoint's, how it finds the way to a peer, and the stack of an application that
+//! has nothing but RDMA.
+
+use crate::stack::{RX_BURST_MEMORY, StackCounters, TX_BURSTS_PER_CYCLE};
+use crate::sys;
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
+use barewire_host::{Host, HostEvent, Input, Route};
+use barewire_port::{Port, PortError};
+use barewire_roce::{Endpoint, Event, PathId, PathSpec};
+use std::net::{IpAddr, SocketAddr};
+
+/// The UDP port of RoCEv2 (IANA).
+const UDP_PORT: u16 = 4791;
+
+/// Sleep between two looks at a port that cannot be waited for.
+const UNWATCHED: Duration = Duration::from_micros(50);
+
+/// The way to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// A path for [`Connect`](barewire_roce::Connect) or for datagrams.
+    Ready(PathId),
+    /// The next hop is being asked for its address: go on polling, and ask again.
+    Pending,
+    /// There is no way there, or the next hop does not answer.
+    Unreachable,
+}
+
+/// Whether a frame looks like RoCEv2 in a plain IP header. What hides behind IP options the host takes apart.
+#[inline]
+pub fn is_roce(data: &[u8]) -> bool {
+    const UDP: Option<&u8> = Some(&17);
+    let l3 = if data.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
+    let port = match data.get(l3 - 2..l3) {
+        Some([0x08, 0x00]) if data.get(l3) == Some(&0x45) && data.get(l3 + 9) == UDP => l3 + 22,
+        Some([0x86, 0xdd]) if data.get(l3 + 6) == UDP => l3 + 42,
+        _ => return false,
+    };
+    data.get(port..port + 2) == Some(&UDP_PORT.to_be_bytes())
+}
+
+/// Finds the way to `dst`, from `src` or from the address of ours that suits it.
+pub fn way(host: &mut Host, endpoint: &mut Endpoint, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
+    let Some(src) = src.or_else(|| host.source_for(dst)) else {
+        return Way::Unreachable;
+    };
+    match host.route(now, SocketAddr::new(src, UDP_PORT), SocketAddr::new(dst, UDP_PORT)) {
+        Route::Ready(template) => match endpoint.path(PathSpec::new(template.next_hop(), src, dst)) {
+            Ok(path) => Way::Ready(path),
+            Err(_) => Way::Unreachable,
+        },
+        Route::Pending => Way::Pending,
+        Route::Unreachable => Way::Unreachable,
+    }
+}
+
+/// Has the endpoint write its next frame into `frame`, which arrives empty. False: nothing to send.
+#[inline]
+pub fn fill(endpoint: &mut Endpoint, now: Instant, frame: &mut Frame) -> bool {
+    if !frame.set_len(endpoint.frame_len_max()) {
+        return false;
+    }
+    let len = endpoint.poll_transmit(now, frame.data_mut());
+    frame.set_len(len.unwrap_or(0)) && len.is_some()
+}
+
+/// A port, a host and a RoCE endpoint: the whole of an RDMA device in software, for one thread.
+///
+/// ```text
+/// port.rx_burst -> RoCE frames -> endpoint.handle_frame -> completions, events
+///               -> the rest    -> host.handle_frame     (ARP, neighbour discovery, ping)
+/// posted requests, answers -> endpoint.poll_transmit -> port.tx_burst
+/// ```
+/// Reception comes first: what it makes the endpoint say (acknowledgements, answers to reads) leaves in the same cycle.
+pub struct RdmaStack {
+    // Declared before the pool: a port gives its frames back when it is dropped.
+    port: Box<dyn Port>,
+    host: Host,
+    endpoint: Endpoint,
+    rx: Burst,
+    tx: Burst,
+    /// Frames to ourselves. Empty between calls.
+    looped: Burst,
+    mac: [u8; 6],
+    spare: Option<Frame>,
+    pool: Pool,
+    counters: StackCounters,
+}
+
+impl RdmaStack {
+    /// Wires the parts together. `pool` is the port's own, its frames at least [`Endpoint::frame_len_max`] long; host and
+    /// endpoint have the same MAC, VLAN and addresses.
+    pub fn new(port: Box<dyn Port>, pool: Pool, host: Host, endpoint: Endpoint) -> RdmaStack {
+        let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
+        RdmaStack {
+            port,
+            mac: host.config().mac.0,
+            host,
+            endpoint,
+            rx: Burst::with_limit(rx_limit),
+            tx: Burst::new(),
+            looped: Burst::new(),
+            spare: None,
+            pool,
+            counters: StackCounters::default(),
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// The port, to prepare a wait on it.
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.port
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The endpoint: the verbs.
+    #[inline]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The endpoint: the verbs.
+    #[inline]
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// What was counted here.
+    pub fn counters(&self) -> &StackCounters {
+        &self.counters
+    }
+
+    /// The way to `dst`; asks for the next hop's address where it is not known.
+    pub fn way(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
+        way(&mut self.host, &mut self.endpoint, now, dst, src)
+    }
+
+    /// One duty cycle: takes in what has arrived, runs the timers, sends what is due. Says how many frames moved.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    #[inline]
+    pub fn poll(&mut self, now: Instant) -> Result<usize, PortError> {
+        Ok(self.receive(now)? + self.transmit(now)?)
+    }
+
+    /// The receiving half of a cycle.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn receive(&mut self, now: Instant) -> Result<usize, PortError> {
+        let received = self.port.rx_burst(now, &mut self.rx)?;
+        while let Some(frame) = self.rx.pop() {
+            if is_roce(frame.data()) {
+                self.endpoint.handle_frame(now, frame.data());
+            } else {
+                self.take_in_other(now, &frame);
+            }
+        }
+        Ok(received)
+    }
+
+    #[cold]
+    fn take_in_other(&mut self, now: Instant, frame: &Frame) {
+        if let Input::Udp(datagram) = self.host.handle_frame(now, frame) {
+            if datagram.dst.port() == UDP_PORT {
+                self.endpoint.handle_frame(now, frame.data());
+            } else {
+                self.host.port_unreachable(frame, &datagram);
+            }
+        }
+        self.drain_host_events();
+    }
+
+    /// Whoever waits for a way asks again.
+    fn drain_host_events(&mut self) {
+        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = self.host.poll_event() {}
+    }
+
+    /// The sending half of a cycle, timers first.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
+        if self.host.poll_timeout().is_some_and(|at| at <= now) {
+            self.host.handle_timeout(now);
+            self.drain_host_events();
+        }
+        self.endpoint.handle_timeout(now);
+        let mut sent = 0;
+        for _ in 0..TX_BURSTS_PER_CYCLE {
+            self.fill(now);
+            let looped = self.looped.len();
+            while let Some(frame) = self.looped.pop() {
+                self.endpoint.handle_frame(now, frame.data());
+            }
+            self.counters.looped.add(looped as u64);
+            sent += looped;
+            if self.tx.is_empty() {
+                if looped == 0 {
+                    break;
+                }
+                continue;
+            }
+            sent += self.port.tx_burst(now, &mut self.tx)?;
+            if !self.tx.is_empty() {
+                // The port is full: the rest stays where it is, and so do the requests behind it.
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    fn fill(&mut self, now: Instant) {
+        while self.tx.room() > 0 && self.looped.room() > 0 {
+            let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
+                self.counters.drops.count(DropReason::PoolEmpty);
+                return;
+            };
+            if !fill(&mut self.endpoint, now, &mut frame) && !self.host.poll_transmit(now, &mut frame) {
+                self.spare = Some(frame);
+                return;
+            }
+            let to_us = frame.data().first_chunk() == Some(&self.mac);
+            let burst = if to_us { &mut self.looped } else { &mut self.tx };
+            if burst.push(frame).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The next thing that there is to know.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.endpoint.poll_event()
+    }
+
+    /// Sleeps until a frame comes or a deadline, at most for `limit`. For whoever calls [`poll`](Self::poll) from a loop of its
+    /// own; a port without a descriptor is looked at again after 50 us.
+    pub fn sleep(&mut self, now: Instant, limit: Duration) {
+        let left = self.next_deadline().map_or(limit, |at| at.since(now).min(limit));
+        if left == Duration::ZERO {
+            return;
+        }
+        match self.port.wait_fd() {
+            Some(fd) => {
+                if self.port.prepare_wait() {
+                    sys::wait_readable(fd, left.as_nanos());
+                }
+                self.port.finish_wait();
+            }
+            None => std::thread::sleep(std::time::Duration::from_nanos(left.min(UNWATCHED).as_nanos())),
+        }
+    }
+
+    /// When a cycle is due though nothing arrives; in the past when there is work now.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.tx.is_empty() || self.endpoint.has_transmit() {
+            return Some(Instant::ZERO);
+        }
+        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
