@@ -53,6 +53,10 @@ pub struct QpView {
     pub sends: u32,
     /// Receive requests of its own that wait.
     pub recvs: u32,
+    /// Where completions of send requests go.
+    pub send_cq: CqId,
+    /// Where completions of receive requests go.
+    pub recv_cq: CqId,
 }
 
 /// One RoCE device as a value: frames and time go in, frames, completions, events and deadlines come out.
@@ -352,6 +356,8 @@ impl Endpoint {
             sq_psn: qp.next_psn,
             sends: qp.sends.len,
             recvs: qp.recvs.len,
+            send_cq: qp.send_cq,
+            recv_cq: qp.recv_cq,
         })
     }
 

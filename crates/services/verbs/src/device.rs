@@ -204,6 +204,11 @@ impl Device {
         &self.stack
     }
 
+    /// The stack below, for a loop of the application's own: who polls it takes its events there.
+    pub fn stack_mut(&mut self) -> &mut RdmaStack {
+        &mut self.stack
+    }
+
     /// The verbs.
     #[inline]
     pub fn verbs(&mut self) -> &mut Endpoint {

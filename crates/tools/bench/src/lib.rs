@@ -5,7 +5,7 @@
 //! [`Output`] is the rows with the machine's fingerprint as one JSON object, [`render`] makes tables of rows and [`seeds`]
 //! puts them beside the published ones. [`kernel`] has the baselines that every other system is measured against. [`plan`]
 //! makes cells of what a user typed, [`pair`] runs embedded endpoints on ports of any URI, and [`reading`] says in words what
-//! came out. [`switch`] measures the P4 switch and [`feed`] the feed handler, in rows of their own.
+//! came out. [`switch`] measures the P4 switch, [`feed`] the feed handler and [`rc`] RDMA, in rows of their own.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -19,12 +19,14 @@ mod interrupt;
 pub mod kernel;
 pub mod pair;
 pub mod plan;
+pub mod rc;
 pub mod reading;
 pub mod render;
 mod row;
 pub mod seeds;
 pub mod seeds_bmv2;
 pub mod seeds_data;
+pub mod seeds_mitosis;
 pub mod seeds_onixs;
 pub mod switch;
 pub mod words;

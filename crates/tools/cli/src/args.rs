@@ -90,6 +90,8 @@ pub enum Bench {
     Switch(Box<verb::bench_switch::Args>),
     /// Market data: from a packet's arrival to the callback, with sockets and ports, at several paces
     Feed(Box<verb::bench_feed::Args>),
+    /// RDMA: how fast reliable connections are made, and what goes over them
+    Rc(Box<verb::bench_rc::Args>),
     /// The published tables of the message service, bmv2 and a feed handler, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
 }

@@ -1,8 +1,8 @@
-//! `barewire bench seeds`: the published tables, of the message service, of bmv2 and of a feed handler, beside the same experiments
-//! run here.
+//! `barewire bench seeds`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
+//! same experiments run here.
 
 use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
-use super::{bench_feed, bench_switch};
+use super::{bench_feed, bench_rc, bench_switch};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use crate::signals;
@@ -10,10 +10,12 @@ use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::feed::FeedRow;
 use barewire_bench::plan::{Place, Settings, cells_for, seed_systems};
+use barewire_bench::rc::rate::RcRow;
 use barewire_bench::reading::ratios;
 use barewire_bench::seeds::message_tables;
 use barewire_bench::seeds_bmv2::switch_tables;
 use barewire_bench::seeds_data::{HardwareClass, PUBLISHED_SIZE};
+use barewire_bench::seeds_mitosis::{self, rc_tables};
 use barewire_bench::seeds_onixs::{feed_tables, seed_request};
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::switch::plan::seed_requests;
@@ -33,6 +35,8 @@ enum Only {
     Switch,
     /// The feed handler
     Feed,
+    /// RDMA connections
+    Rc,
 }
 
 /// Arguments.
@@ -96,7 +100,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let duration = args.seconds.unwrap_or(Duration::from_secs(seconds));
     let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
     let (feeds, feed_failures) = feeds(args, with_hosts, cores, console);
-    let document = document(&measured, &switches, &feeds)?;
+    let (connections, rc_failures) = connections(args, with_hosts, cores, console);
+    let document = document(&measured, &switches, &feeds, &connections)?;
     if let Some(path) = &args.out {
         std::fs::write(path, format!("{document}\n"))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -115,11 +120,15 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         if args.wants(Only::Feed) {
             print(&feed_tables(&feeds, &machine))?;
         }
+        if args.wants(Only::Rc) {
+            print(&rc_tables(&connections, &machine))?;
+        }
     }
     let codes = [
         measured.conclude(console),
         bench_switch::conclude(&switches, &failures, console),
         bench_feed::conclude(&feeds, &feed_failures, console),
+        bench_rc::conclude(&connections, &rc_failures, console),
     ];
     Ok(codes.into_iter().find(|code| *code != Code::Done).unwrap_or(Code::Done))
 }
@@ -149,6 +158,31 @@ fn feeds(
     (rows, failed.into_iter().map(bench_feed::of_feed).collect())
 }
 
+/// The RDMA connection benchmark's experiments, run here, and why a part of them was not.
+fn connections(
+    args: &Args,
+    with_hosts: bool,
+    cores: Option<(usize, usize)>,
+    console: &Console,
+) -> (Vec<RcRow>, Vec<anyhow::Error>) {
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    if !args.wants(Only::Rc) || interrupted() {
+        return (rows, failures);
+    }
+    let command = Fingerprint::collect().run.command_line;
+    for request in
+        seeds_mitosis::seed_requests(with_hosts, args.quick, args.runs, args.seconds, cores, &command)
+    {
+        let (more, failed) = request.run(&mut |line| console.tell(&line));
+        rows.extend(more);
+        failures.extend(failed.map(bench_rc::of_rc));
+        if interrupted() {
+            break;
+        }
+    }
+    (rows, failures)
+}
+
 /// bmv2's experiment, run here, and why a part of it was not.
 fn switches(
     args: &Args,
@@ -171,11 +205,17 @@ fn switches(
     Ok((rows, failures))
 }
 
-/// The document of the message rows, with the switch's and the feed handler's beside them under keys of their own.
-fn document(measured: &Measured, switches: &[SwitchRow], feeds: &[FeedRow]) -> anyhow::Result<String> {
+/// The document of the message rows, with those of the other programs beside them under keys of their own.
+fn document(
+    measured: &Measured,
+    switches: &[SwitchRow],
+    feeds: &[FeedRow],
+    connections: &[RcRow],
+) -> anyhow::Result<String> {
     let mut document: serde_json::Value = serde_json::from_str(&measured.document())?;
     document["switch_rows"] = serde_json::to_value(switches)?;
     document["feed_rows"] = serde_json::to_value(feeds)?;
+    document["rc_rows"] = serde_json::to_value(connections)?;
     Ok(document.to_string())
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bench_feed;
 pub mod bench_msg;
+pub mod bench_rc;
 pub mod bench_seeds;
 pub mod bench_switch;
 pub mod completions;
@@ -29,6 +30,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Msg(args) } => bench_msg::run(args, console),
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
+        Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
         Verb::Up(args) => up::run(args, console),

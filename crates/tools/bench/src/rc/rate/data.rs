@@ -1,0 +1,646 @@
+//! What goes over a connection: the time of one request, and how much fits through.
+//!
+//! `one way` is half of a round trip: the client writes (or sends), the server sees it in its memory (or by its completion) and
+//! writes (sends) back. `completion` is from posting a request until its completion, which for a write is the peer's
+//! acknowledgement. Bandwidth counts payload whose requests have completed.
+
+use super::live::{Over, Side, pin};
+use super::wires::{self, Hosts, Shape};
+use super::{DataRow, RcError, Span, go_on};
+use barewire_base::{Duration, Instant};
+use barewire_engine::open_port;
+use barewire_frame::{Pool, PoolConfig};
+use barewire_measure::{Contention, ContentionReport, Histogram, stamp};
+use barewire_port::{MemoryConfig, MemoryLink, Port, PortUri};
+use barewire_roce::{
+    Access, ConnId, Connect, CqId, Data, Event, Pd, QpInit, Qpn, SendOp, SendWr, Sge, Terms, Wc, WcOpcode,
+    WcStatus,
+};
+use barewire_verbs::{Device, DeviceConfig, Memory, RdmaError};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SERVICE_ID: u64 = 51;
+/// Longest time that nothing comes back before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+const WARMUP: Duration = Duration::from_millis(100);
+/// Rounds between two looks at the flag that somebody interrupted.
+const LOOK_EVERY: u64 = 1024;
+
+/// Where a ping lands, and a received message, in each side's memory.
+const PING_AT: usize = 0;
+/// Bytes of a ping at most, and of a message.
+const PING_MAX: usize = 4096;
+/// Where messages to send and to receive are.
+const SEND_AT: usize = PING_MAX;
+const RECV_AT: usize = 2 * PING_MAX;
+/// Where large data are.
+const BULK_AT: usize = 64 << 10;
+/// Bytes of the largest request.
+const BULK_MAX: usize = 1 << 20;
+/// Receives that are posted.
+const RECVS: u64 = 64;
+/// Large requests in flight.
+const BULK_WINDOW: u32 = 4;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Read,
+    Send,
+    FetchAdd,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Operation::Write => "write",
+            Operation::Read => "read",
+            Operation::Send => "send",
+            Operation::FetchAdd => "fetch-add",
+        }
+    }
+}
+
+/// One row's work.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    operation: Operation,
+    size: usize,
+    window: u32,
+    one_way: bool,
+}
+
+const fn work(operation: Operation, size: usize, window: u32, one_way: bool) -> Work {
+    Work { operation, size, window, one_way }
+}
+
+const WORKS: [Work; 7] = [
+    work(Operation::Write, 64, 1, true),
+    work(Operation::Send, 64, 1, true),
+    work(Operation::Write, 64, 1, false),
+    work(Operation::Read, 64, 1, false),
+    work(Operation::FetchAdd, 8, 1, false),
+    work(Operation::Write, BULK_MAX, BULK_WINDOW, false),
+    work(Operation::Read, BULK_MAX, BULK_WINDOW, false),
+];
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What lies between the ends.
+    pub over: Over,
+    /// Both ends in one thread.
+    pub one_thread: bool,
+    /// Measured time of a run.
+    pub seconds: Duration,
+    /// Runs of each row.
+    pub runs: u32,
+    /// Cores of client and server.
+    pub cores: Option<(usize, usize)>,
+    /// The command, for rows.
+    pub command: String,
+}
+
+/// What one run of one row gave.
+struct Ran {
+    latency: Histogram,
+    messages: u64,
+    seconds: f64,
+    mtu: u32,
+    contention: ContentionReport,
+}
+
+/// One side of a connection.
+struct Peer {
+    device: Device,
+    pd: Pd,
+    cq: CqId,
+    memory: Memory,
+    qpn: Option<Qpn>,
+    /// The other side's memory.
+    remote: (u64, u32),
+    done: Vec<Wc>,
+    /// The last ping that was answered.
+    answered: u64,
+}
+
+impl Peer {
+    fn new(mut device: Device) -> Result<Peer, RcError> {
+        let verbs = device.verbs();
+        let pd = verbs.alloc_pd();
+        let cq = verbs.create_cq(1024)?;
+        let memory = Memory::register(verbs, pd, BULK_AT + BULK_MAX, Access::ALL)?;
+        Ok(Peer { device, pd, cq, memory, qpn: None, remote: (0, 0), done: Vec::new(), answered: 0 })
+    }
+
+    fn offer(&self) -> [u8; 13] {
+        let mut bytes = [1; 13];
+        bytes[..8].copy_from_slice(&self.memory.addr().to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.memory.rkey().to_be_bytes());
+        bytes
+    }
+
+    fn take_offer(&mut self) -> Result<(), RcError> {
+        let bytes = self.device.stack().endpoint().private_data();
+        let (Some(addr), Some(rkey)) = (bytes.first_chunk::<8>(), bytes.get(8..12)) else {
+            return Err(RcError::Plan("the peer did not say where its memory is".to_owned()));
+        };
+        let mut key = [0; 4];
+        key.copy_from_slice(rkey);
+        self.remote = (u64::from_be_bytes(*addr), u32::from_be_bytes(key));
+        Ok(())
+    }
+
+    fn post_receives(&mut self, qpn: Qpn) -> Result<(), RcError> {
+        for n in 0..RECVS {
+            self.post_recv(qpn, n)?;
+        }
+        Ok(())
+    }
+
+    fn post_recv(&mut self, qpn: Qpn, n: u64) -> Result<(), RcError> {
+        let sge = self.memory.sge(RECV_AT, PING_MAX);
+        Ok(self.device.verbs().post_recv(qpn, n, &[sge])?)
+    }
+
+    #[inline]
+    fn post(&mut self, op: SendOp, data: Data<'_>, signaled: bool) -> Result<(), RcError> {
+        let qpn = self.qpn.ok_or(RdmaError::Disconnected)?;
+        let wr = SendWr { signaled, ..SendWr::new(0, op, data) };
+        Ok(self.device.verbs().post_send(qpn, &wr)?)
+    }
+
+    /// Writes a ping, or sends one.
+    #[inline]
+    fn ping(&mut self, number: u64, work: Work) -> Result<(), RcError> {
+        let mut bytes = [0u8; 64];
+        let at = work.size - 8;
+        bytes[at..work.size].copy_from_slice(&number.to_le_bytes());
+        let op = match work.operation {
+            Operation::Send => SendOp::Send,
+            _ => SendOp::Write { addr: self.remote.0 + PING_AT as u64, rkey: self.remote.1 },
+        };
+        self.post(op, Data::Inline(&bytes[..work.size]), false)
+    }
+
+    /// The number of the last ping in memory.
+    #[inline]
+    fn seen(&self, size: usize) -> u64 {
+        self.memory.region().load_u64(PING_AT + size - 8).map_or(0, u64::from_le)
+    }
+
+    fn cycle(&mut self, now: Instant) -> Result<usize, RcError> {
+        Ok(self.device.stack_mut().poll(now)?)
+    }
+
+    /// The passive side: accepts, and answers pings.
+    fn serve(&mut self, now: Instant) -> Result<usize, RcError> {
+        let mut work = self.device.stack_mut().receive(now)?;
+        while let Some(event) = self.device.stack_mut().poll_event() {
+            if let Event::ConnectRequest { conn, .. } = event {
+                self.take_offer()?;
+                let init = QpInit::rc(self.pd, self.cq);
+                let qpn = self.device.verbs().create_qp(&init)?;
+                let offer = self.offer();
+                self.device.verbs().accept(now, conn, qpn, &Terms { private: &offer })?;
+                self.post_receives(qpn)?;
+                self.qpn = Some(qpn);
+                self.answered = 0;
+            }
+        }
+        if self.qpn.is_some() {
+            let number = self.seen(64);
+            if number > self.answered {
+                self.answered = number;
+                self.ping(number, WORKS[0])?;
+            }
+            while let Some(wc) = self.device.verbs().poll_cq_one(self.cq) {
+                check(&wc)?;
+                if wc.opcode == WcOpcode::Recv
+                    && let Some(qpn) = self.qpn
+                {
+                    self.post_recv(qpn, wc.wr_id)?;
+                    self.ping(0, WORKS[1])?;
+                }
+            }
+        }
+        work += self.device.stack_mut().transmit(now)?;
+        Ok(work)
+    }
+}
+
+fn check(wc: &Wc) -> Result<(), RcError> {
+    match wc.status {
+        WcStatus::Success => Ok(()),
+        status => Err(RdmaError::Failed { wr_id: wc.wr_id, status }.into()),
+    }
+}
+
+type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RcError>;
+
+/// The asking side, connected.
+struct Asking {
+    peer: Peer,
+    conn: ConnId,
+}
+
+impl Asking {
+    fn connect(mut peer: Peer, idle: fn(), other: Other<'_>) -> Result<Asking, RcError> {
+        let end = stamp() + PATIENCE;
+        let server = wires::server_address(0).into();
+        let late = || RcError::from(RdmaError::NoAnswer);
+        let path = loop {
+            let now = stamp();
+            match peer.device.stack_mut().way(now, server, None) {
+                barewire_engine::Way::Ready(path) => break path,
+                barewire_engine::Way::Pending if now < end => {
+                    peer.cycle(now)?;
+                    other(now)?;
+                    idle();
+                }
+                _ => return Err(RdmaError::Unreachable(server).into()),
+            }
+        };
+        let qpn = peer.device.verbs().create_qp(&QpInit::rc(peer.pd, peer.cq))?;
+        peer.post_receives_at_init(qpn)?;
+        let offer = peer.offer();
+        let to = Connect { private: &offer, ..Connect::new(path, SERVICE_ID) };
+        let now = stamp();
+        let conn = peer.device.verbs().connect(now, qpn, &to)?;
+        loop {
+            let now = stamp();
+            peer.cycle(now)?;
+            other(now)?;
+            match peer.device.stack_mut().poll_event() {
+                Some(Event::Connected { .. }) => break,
+                Some(Event::ConnectFailed { .. }) => return Err(late()),
+                _ if now > end => return Err(late()),
+                _ => idle(),
+            }
+        }
+        peer.take_offer()?;
+        peer.qpn = Some(qpn);
+        // The RTU.
+        peer.cycle(stamp())?;
+        Ok(Asking { peer, conn })
+    }
+
+    fn op(&self, work: Work, slot: u32) -> (SendOp, Sge) {
+        let (addr, rkey) = self.peer.remote;
+        let (there, here) =
+            if work.size > PING_MAX { (BULK_AT, BULK_AT) } else { (SEND_AT, SEND_AT + slot as usize * 64) };
+        let addr = addr + there as u64;
+        let op = match work.operation {
+            Operation::Write => SendOp::Write { addr, rkey },
+            Operation::Read => SendOp::Read { addr, rkey },
+            Operation::FetchAdd => SendOp::FetchAdd { addr, rkey, add: 1 },
+            Operation::Send => SendOp::Send,
+        };
+        (op, self.peer.memory.sge(here, work.size))
+    }
+
+    fn run(
+        &mut self,
+        work: Work,
+        duration: Duration,
+        idle: fn(),
+        other: Other<'_>,
+    ) -> Result<(Histogram, u64, f64), RcError> {
+        self.part(work, WARMUP, idle, other)?;
+        self.part(work, duration, idle, other)
+    }
+
+    fn part(
+        &mut self,
+        work: Work,
+        duration: Duration,
+        idle: fn(),
+        other: Other<'_>,
+    ) -> Result<(Histogram, u64, f64), RcError> {
+        if work.one_way {
+            self.pings(work, duration, idle, other)
+        } else {
+            self.requests(work, duration, idle, other)
+        }
+    }
+
+    fn pings(
+        &mut self,
+        work: Work,
+        duration: Duration,
+        idle: fn(),
+        other: Other<'_>,
+    ) -> Result<(Histogram, u64, f64), RcError> {
+        let mut latency = Histogram::new();
+        let start = stamp();
+        let mut rounds = 0u64;
+        let mut number = self.peer.answered;
+        loop {
+            let since = stamp();
+            if since.since(start) >= duration {
+                break;
+            }
+            number += 1;
+            self.peer.ping(number, work)?;
+            self.peer.device.stack_mut().transmit(since)?;
+            let mut tries = 0u64;
+            let at = loop {
+                let now = stamp();
+                other(now)?;
+                self.peer.device.stack_mut().receive(now)?;
+                let back = if work.operation == Operation::Send {
+                    match self.peer.device.verbs().poll_cq_one(self.peer.cq) {
+                        Some(wc) => {
+                            check(&wc)?;
+                            true
+                        }
+                        None => false,
+                    }
+                } else {
+                    self.peer.seen(work.size) == number
+                };
+                if back {
+                    break stamp();
+                }
+                self.peer.device.stack_mut().transmit(now)?;
+                idle();
+                tries += 1;
+                if tries % LOOK_EVERY == 0 {
+                    go_on()?;
+                    if now.since(since) > PATIENCE {
+                        return Err(RdmaError::TimedOut.into());
+                    }
+                }
+            };
+            latency.record(at.since(since).as_nanos() / 2);
+            rounds += 1;
+            if work.operation == Operation::Send
+                && let Some(qpn) = self.peer.qpn
+            {
+                self.peer.post_recv(qpn, number)?;
+            }
+        }
+        self.peer.answered = number;
+        // Two one-way messages in each round.
+        Ok((latency, rounds * 2, stamp().since(start).as_secs_f64()))
+    }
+
+    fn requests(
+        &mut self,
+        work: Work,
+        duration: Duration,
+        idle: fn(),
+        other: Other<'_>,
+    ) -> Result<(Histogram, u64, f64), RcError> {
+        let mut latency = Histogram::new();
+        let mut posted = std::collections::VecDeque::with_capacity(work.window as usize);
+        let (start, mut completed, mut heard) = (stamp(), 0u64, stamp());
+        let mut spent = None;
+        let mut tries = 0u64;
+        loop {
+            let now = stamp();
+            if spent.is_none() && now.since(start) >= duration {
+                spent = Some(now.since(start).as_secs_f64());
+            }
+            while spent.is_none() && posted.len() < work.window as usize {
+                let (op, sge) = self.op(work, posted.len() as u32);
+                self.peer.post(op, Data::Sges(&[sge]), true)?;
+                posted.push_back(now);
+            }
+            self.peer.device.stack_mut().transmit(now)?;
+            other(now)?;
+            self.peer.device.stack_mut().receive(now)?;
+            let mut done = std::mem::take(&mut self.peer.done);
+            done.clear();
+            self.peer.device.verbs().poll_cq(self.peer.cq, &mut done, 64)?;
+            if !done.is_empty() {
+                let at = stamp();
+                heard = at;
+                for wc in &done {
+                    check(wc)?;
+                    if let Some(since) = posted.pop_front()
+                        && spent.is_none()
+                    {
+                        latency.record(at.since(since).as_nanos());
+                        completed += 1;
+                    }
+                }
+            } else {
+                idle();
+            }
+            self.peer.done = done;
+            if let (Some(spent), true) = (spent, posted.is_empty()) {
+                return Ok((latency, completed, spent));
+            }
+            tries += 1;
+            if tries % LOOK_EVERY == 0 {
+                go_on()?;
+                if now.since(heard) > PATIENCE {
+                    return Err(RdmaError::TimedOut.into());
+                }
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Receives may be posted once the queue pair is in the state `Init`.
+    fn post_receives_at_init(&mut self, qpn: Qpn) -> Result<(), RcError> {
+        self.device.verbs().modify_qp(qpn, barewire_roce::Modify::Init)?;
+        self.post_receives(qpn)
+    }
+}
+
+impl Request {
+    /// Measures every row, in turns.
+    ///
+    /// # Errors
+    /// [`RcError`].
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<Vec<DataRow>, RcError> {
+        let hosts = match self.over {
+            Over::Mem => None,
+            _ => Some(Hosts::create(Shape { hosts: 1, threads: 1, nics: 1 })?),
+        };
+        let mut sums: Vec<Vec<Ran>> = WORKS.iter().map(|_| Vec::new()).collect();
+        for round in 0..self.runs {
+            for (work, sum) in WORKS.iter().zip(&mut sums) {
+                go_on()?;
+                progress(format!(
+                    "run {} of {}: {} of {} bytes over {}",
+                    round + 1,
+                    self.runs,
+                    work.operation.as_str(),
+                    work.size,
+                    self.over.as_str()
+                ));
+                sum.push(self.run_once(*work, hosts.as_ref())?);
+            }
+        }
+        Ok(WORKS.iter().zip(&sums).map(|(work, runs)| self.row(*work, runs)).collect())
+    }
+
+    fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), RcError> {
+        Ok(match hosts {
+            None => {
+                // Frames of the largest path MTU.
+                let config = MemoryConfig { slot_bytes: 4608, ..MemoryConfig::default() };
+                let (a, b) = MemoryLink::new(config).map_err(barewire_verbs::OpenError::from)?;
+                (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
+            }
+            Some(hosts) => {
+                let scheme = self.over.as_str();
+                let uri = |interface: &str| Side::Uri(format!("{scheme}:{interface}"));
+                (uri(&hosts.client_interface(0)), uri(&Hosts::server_interface(0)))
+            }
+        })
+    }
+
+    fn peer(&self, side: Side, is_server: bool) -> Result<Peer, RcError> {
+        let shape = Shape { hosts: 1, threads: 1, nics: 1 };
+        let address = if is_server { wires::server_address(0) } else { wires::client_address(shape, 0) };
+        let mut config = DeviceConfig::new("", address.into());
+        config.ipv4 = vec![(address, wires::PREFIX_LEN)];
+        config.mac = Some(wires::mac_of(address));
+        let chunk_len = if self.over == Over::Mem { 8192 } else { config.pool.chunk_len };
+        config.pool = PoolConfig { chunk_len, ..config.pool };
+        let pool = Pool::new(config.pool).map_err(barewire_verbs::OpenError::from)?;
+        let port: Box<dyn Port> = match side {
+            Side::Mem(end) => Box::new(end.open(pool.clone())),
+            Side::Uri(uri) => {
+                let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
+                open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
+            }
+        };
+        let mut peer = Peer::new(Device::with_port(port, pool, &config)?)?;
+        if is_server {
+            peer.device.verbs().listen(SERVICE_ID, 16)?;
+        }
+        Ok(peer)
+    }
+
+    fn run_once(&self, work: Work, hosts: Option<&Hosts>) -> Result<Ran, RcError> {
+        let (ours, theirs) = self.sides(hosts)?;
+        if self.one_thread {
+            let body = || -> Result<Ran, RcError> {
+                pin(self.cores.map(|c| c.0))?;
+                let mut server = self.peer(theirs, true)?;
+                let mut other = |now: Instant| server.serve(now).map(|_| ());
+                self.ask(work, ours, std::hint::spin_loop, &mut other)
+            };
+            return std::thread::scope(|scope| scope.spawn(body).join())
+                .unwrap_or_else(|_| Err(RcError::Plan("the thread that measures panicked".to_owned())));
+        }
+        let idle: fn() = if self.cores.is_some() { std::hint::spin_loop } else { std::thread::yield_now };
+        let (stop, failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (stop, failed) = (&stop, &failed);
+        let serving = move || -> Result<(), RcError> {
+            let run = || -> Result<(), RcError> {
+                pin(self.cores.map(|c| c.1))?;
+                let mut server = self.peer(theirs, true)?;
+                while !stop.load(Ordering::Relaxed) {
+                    if server.serve(stamp())? == 0 {
+                        idle();
+                    }
+                }
+                Ok(())
+            };
+            run().inspect_err(|_| failed.store(true, Ordering::Relaxed))
+        };
+        let asking = move || -> Result<Ran, RcError> {
+            pin(self.cores.map(|c| c.0))?;
+            let mut other = |_: Instant| {
+                if failed.load(Ordering::Relaxed) {
+                    return Err(RcError::Plan("the server's thread failed".to_owned()));
+                }
+                Ok(())
+            };
+            self.ask(work, ours, idle, &mut other)
+        };
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || match hosts {
+                Some(hosts) => hosts.server.enter(serving)?,
+                None => serving(),
+            });
+            let client = scope.spawn(move || match hosts {
+                Some(hosts) => hosts.client(0).enter(asking)?,
+                None => asking(),
+            });
+            let asked = client.join();
+            stop.store(true, Ordering::Relaxed);
+            let panicked = || RcError::Plan("a thread panicked".to_owned());
+            server.join().map_err(|_| panicked())??;
+            asked.map_err(|_| panicked())?
+        })
+    }
+
+    fn ask(&self, work: Work, side: Side, idle: fn(), other: Other<'_>) -> Result<Ran, RcError> {
+        let mut asking = Asking::connect(self.peer(side, false)?, idle, other)?;
+        let mtu = asking.peer.device.verbs().conn_info(asking.conn).map_or(0, |info| info.mtu.bytes());
+        let watch = Contention::start();
+        let (latency, messages, seconds) = asking.run(work, self.seconds, idle, other)?;
+        Ok(Ran { latency, messages, seconds, mtu, contention: watch.finish() })
+    }
+
+    fn row(&self, work: Work, runs: &[Ran]) -> DataRow {
+        let mut latency = Histogram::new();
+        let mut contention = Vec::new();
+        for run in runs {
+            latency.merge(&run.latency);
+            for reason in &run.contention.reasons {
+                if !contention.contains(reason) {
+                    contention.push(reason.clone());
+                }
+            }
+        }
+        let rate = |run: &Ran| run.messages as f64 / run.seconds.max(1e-9);
+        let gbit = |run: &Ran| (rate(run) * work.size as f64 * 8.0 / 1e7).round() / 100.0;
+        let median = |values: Vec<f64>| crate::switch::median(values).unwrap_or_default();
+        let runs_gbit_per_s: Vec<f64> = runs.iter().map(gbit).collect();
+        DataRow {
+            system: "barewire".to_owned(),
+            mode: if self.one_thread { "embedded-one-thread" } else { "embedded" }.to_owned(),
+            over: self.over.as_str().to_owned(),
+            operation: work.operation.as_str().to_owned(),
+            size: work.size as u32,
+            window: work.window,
+            mtu: runs.first().map_or(0, |run| run.mtu),
+            points: if work.one_way { "one way" } else { "completion" }.to_owned(),
+            latency_ns: Span::of(&latency),
+            messages_per_s: median(runs.iter().map(rate).collect()).round(),
+            gbit_per_s: median(runs_gbit_per_s.clone()),
+            runs_gbit_per_s,
+            contended: runs.iter().any(|run| run.contention.contended),
+            contention,
+            command: self.command.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_measured_in_one_thread_and_in_two() {
+        for one_thread in [true, false] {
+            let request = Request {
+                over: Over::Mem,
+                one_thread,
+                seconds: Duration::from_millis(60),
+                runs: 2,
+                cores: None,
+                command: String::new(),
+            };
+            let rows = request.run(&mut |_| {}).unwrap();
+            assert_eq!(rows.len(), WORKS.len());
+            for row in &rows {
+                assert!(row.latency_ns.samples > 2 && row.messages_per_s > 0.0, "{row:?}");
+                assert_eq!((row.mtu, row.runs_gbit_per_s.len()), (4096, 2), "{row:?}");
+                assert!(row.latency_ns.min <= row.latency_ns.p50);
+            }
+            let bulk = rows.iter().find(|row| row.size == 1 << 20 && row.operation == "write").unwrap();
+            assert!(bulk.gbit_per_s > 0.05, "{bulk:?}");
+        }
+    }
+}

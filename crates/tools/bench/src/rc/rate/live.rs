@@ -1,0 +1,693 @@
+//! One run: devices in threads, connections between them, timed.
+
+use super::client::{Client, Counted, Until};
+use super::server::Server;
+use super::wires::{self, Hosts, Shape};
+use super::{RcError, Steps, go_on};
+use barewire_base::{Duration, Instant};
+use barewire_engine::open_port;
+use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri};
+use barewire_verbs::{Device, DeviceConfig};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Connections that are opened before they are closed again, where closing is not part of it.
+const OPEN_MOST: usize = 100_000;
+/// Connections in flight while those are opened that stay.
+const OPEN_WINDOW: u32 = 64;
+/// Time that is not counted, so that memory and caches are warm.
+const WARMUP: Duration = Duration::from_millis(200);
+/// Time in which connections are made one by one, each step timed.
+const STEPS_TIME: Duration = Duration::from_millis(300);
+/// Time between two lines that say how fast it goes.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Queue pairs beyond those that stay: in flight, and on their way out.
+const SPARE_QPS: usize = 1 << 18;
+/// Bytes of a frame of the connection manager over IPv4, from the Ethernet header to the ICRC.
+pub const CM_FRAME_LEN: usize = 322;
+/// How long a port's bare rate is measured.
+const PORT_TIME: Duration = Duration::from_millis(500);
+
+/// What lies between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Memory links.
+    Mem,
+    /// AF_XDP on veth.
+    Xdp,
+    /// AF_PACKET on veth.
+    Packet,
+}
+
+impl Over {
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Over::Mem => "mem",
+            Over::Xdp => "xdp",
+            Over::Packet => "packet",
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveRun {
+    /// What lies between the ends.
+    pub over: Over,
+    /// Who is there.
+    pub shape: Shape,
+    /// Both ends in one thread.
+    pub one_thread: bool,
+    /// Connections in flight of each client thread.
+    pub window: u32,
+    /// Each is closed at once.
+    pub teardown: bool,
+    /// Queue pairs that stay open meanwhile.
+    pub live: u64,
+    /// Each has its own completion queue.
+    pub own_cq: bool,
+    /// How long.
+    pub duration: Duration,
+    /// Cores of client and server.
+    pub cores: Option<(usize, usize)>,
+    /// Time the steps, too.
+    pub steps: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct LiveResult {
+    /// Connections that were counted.
+    pub connections: u64,
+    /// That failed.
+    pub failed: u64,
+    /// Time in which they were.
+    pub seconds: f64,
+    /// Connections per second, of all clients together.
+    pub per_s: f64,
+    /// Time to connect.
+    pub latency: Histogram,
+    /// The steps.
+    pub steps: Option<Steps>,
+    /// Frames of both ends, for each connection.
+    pub frames_per_connection: Option<f64>,
+    /// Resident bytes of each queue pair that stays, on each side.
+    pub bytes_per_live_qp: Option<f64>,
+    /// Others on our cores.
+    pub contention: Option<ContentionReport>,
+}
+
+/// One end of the wires, on its way into the thread that will use it.
+pub(super) enum Side {
+    Mem(Box<MemoryEnd>),
+    Uri(String),
+}
+
+fn spin() {
+    std::hint::spin_loop();
+}
+
+fn yield_now() {
+    std::thread::yield_now();
+}
+
+fn pool_for(over: Over) -> PoolConfig {
+    PoolConfig { frames: if over == Over::Mem { 1024 } else { 4096 }, ..PoolConfig::default() }
+}
+
+fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RcError> {
+    let mut config = DeviceConfig::new("", address.into());
+    config.ipv4 = vec![(address, wires::PREFIX_LEN)];
+    config.mac = Some(wires::mac_of(address));
+    config.pool = pool_for(run.over);
+    config.roce.qps_max = live as usize + SPARE_QPS;
+    config.roce.cqs_max = live as usize + SPARE_QPS;
+    let pool = Pool::new(config.pool).map_err(barewire_verbs::OpenError::from)?;
+    let port: Box<dyn Port> = match side {
+        Side::Mem(end) => Box::new(end.open(pool.clone())),
+        Side::Uri(uri) => {
+            let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
+            open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
+        }
+    };
+    Ok(Device::with_port(port, pool, &config)?)
+}
+
+/// Threads that wait for each other, unless one of them has failed.
+#[derive(Default)]
+struct Gate {
+    arrived: AtomicU32,
+    failed: AtomicBool,
+}
+
+impl Gate {
+    fn arrive(&self) {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn pass(&self, all: u32) -> Result<(), RcError> {
+        while self.arrived.load(Ordering::Acquire) < all {
+            self.check()?;
+            go_on()?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), RcError> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(RcError::Plan("another thread failed".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Says that a thread has failed, whatever way it ends.
+struct Tells<'a>(&'a Gate, bool);
+
+impl Drop for Tells<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What client threads share.
+struct Shared {
+    servers: Gate,
+    clients: Gate,
+    opened: Gate,
+    done: AtomicU32,
+    stop: AtomicBool,
+    progress: Vec<AtomicU64>,
+    /// The first client counts just now.
+    counting: AtomicBool,
+    server_frames: AtomicU64,
+}
+
+/// Frames of the server's that fall into the time that is counted.
+#[derive(Default)]
+struct Sent {
+    last: u64,
+    counted: u64,
+}
+
+impl Sent {
+    #[inline]
+    fn see(&mut self, sent: u64, shared: &Shared) {
+        if shared.counting.load(Ordering::Relaxed) {
+            self.counted += sent - self.last;
+        }
+        self.last = sent;
+    }
+}
+
+/// Runs it. `report` gets a line a second.
+///
+/// # Errors
+/// [`RcError`].
+pub fn run(
+    run: &LiveRun,
+    hosts: Option<&Hosts>,
+    report: &mut (dyn FnMut(String) + Send),
+) -> Result<LiveResult, RcError> {
+    let clients = run.shape.clients();
+    let shared = Shared {
+        servers: Gate::default(),
+        clients: Gate::default(),
+        opened: Gate::default(),
+        done: AtomicU32::new(0),
+        stop: AtomicBool::new(false),
+        progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
+        counting: AtomicBool::new(false),
+        server_frames: AtomicU64::new(0),
+    };
+    let (mut ours, mut theirs): (Vec<Option<Side>>, Vec<Vec<(Side, Ipv4Addr)>>) =
+        (Vec::new(), (0..run.shape.nics).map(|_| Vec::new()).collect());
+    for client in 0..clients {
+        let nic = run.shape.nic_of(client);
+        let address = wires::server_address(nic);
+        match hosts {
+            None => {
+                let (a, b) =
+                    MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
+                ours.push(Some(Side::Mem(Box::new(a))));
+                theirs[nic as usize].push((Side::Mem(Box::new(b)), address));
+            }
+            Some(hosts) => {
+                let scheme = run.over.as_str();
+                ours.push(Some(Side::Uri(format!("{scheme}:{}", hosts.client_interface(client)))));
+                if theirs[nic as usize].is_empty() {
+                    let uri = format!("{scheme}:{}", Hosts::server_interface(nic));
+                    theirs[nic as usize].push((Side::Uri(uri), address));
+                }
+            }
+        }
+    }
+    let before = resident();
+    if run.one_thread {
+        let (Some(Some(ours)), Some(Some((theirs, _)))) =
+            (ours.pop(), theirs.pop().map(|mut sides| sides.pop()))
+        else {
+            return Err(RcError::Plan("one thread holds one client and one server".to_owned()));
+        };
+        let core = run.cores.map(|c| c.0);
+        let result = std::thread::scope(|scope| {
+            let client = scope.spawn(|| one_thread(run, ours, theirs, core, before, &shared));
+            watch(run, &shared, report);
+            client.join()
+        });
+        return result.unwrap_or_else(|_| Err(RcError::Plan("the thread that measures panicked".to_owned())));
+    }
+    let idle = if run.cores.is_some() { spin } else { yield_now };
+    let shared = &shared;
+    std::thread::scope(|scope| {
+        let mut servers = Vec::new();
+        for (nic, sides) in theirs.into_iter().enumerate() {
+            let core = run.cores.filter(|_| nic == 0).map(|c| c.1);
+            let serving = move || serve(run, sides, core, idle, shared);
+            servers.push(scope.spawn(move || match hosts {
+                Some(hosts) => hosts.server.enter(serving)?,
+                None => serving(),
+            }));
+        }
+        let mut asking = Vec::new();
+        for (client, side) in ours.into_iter().enumerate() {
+            let client = client as u32;
+            let core = run.cores.filter(|_| client == 0).map(|c| c.0);
+            let connect = move || {
+                let side = side.ok_or_else(|| RcError::Plan("no wire".to_owned()))?;
+                ask(run, client, side, core, idle, before, shared)
+            };
+            asking.push(scope.spawn(move || match hosts {
+                Some(hosts) => hosts.client(client).enter(connect)?,
+                None => connect(),
+            }));
+        }
+        watch(run, shared, report);
+        let panicked = || Err(RcError::Plan("a thread panicked".to_owned()));
+        let asked: Vec<Result<LiveResult, RcError>> =
+            asking.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect();
+        shared.stop.store(true, Ordering::Relaxed);
+        // The server's error explains the clients', which only saw it fall silent.
+        for server in servers {
+            server.join().unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))?;
+        }
+        let mut sum = LiveResult::default();
+        for asked in asked {
+            sum.add(asked?);
+        }
+        sum.divide_frames(shared.server_frames.load(Ordering::Relaxed));
+        Ok(sum)
+    })
+}
+
+impl LiveResult {
+    /// The clients' frames with the server's, for each connection.
+    fn divide_frames(&mut self, server: u64) {
+        let frames = self.frames_per_connection.unwrap_or_default() + server as f64;
+        self.frames_per_connection = (self.connections > 0).then(|| frames / self.connections as f64);
+    }
+
+    /// Another client's, of the same time.
+    fn add(&mut self, other: LiveResult) {
+        self.connections += other.connections;
+        self.failed += other.failed;
+        self.seconds = self.seconds.max(other.seconds);
+        self.per_s += other.per_s;
+        self.latency.merge(&other.latency);
+        self.steps = self.steps.or(other.steps);
+        self.frames_per_connection =
+            Some(self.frames_per_connection.unwrap_or(0.0) + other.frames_per_connection.unwrap_or(0.0));
+        self.bytes_per_live_qp = self.bytes_per_live_qp.or(other.bytes_per_live_qp);
+        self.contention = self.contention.take().or(other.contention);
+    }
+}
+
+/// A line a second, as the published benchmark prints it, until all clients are done.
+fn watch(run: &LiveRun, shared: &Shared, report: &mut (dyn FnMut(String) + Send)) {
+    let sum = || shared.progress.iter().map(|c| c.load(Ordering::Relaxed)).sum::<u64>();
+    let (mut last, mut at) = (0, stamp());
+    let all = if run.one_thread { 1 } else { run.shape.clients() };
+    while shared.done.load(Ordering::Acquire) < all {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let now = stamp();
+        let passed = now.since(at);
+        let count = sum();
+        if last == 0 && count == 0 {
+            at = now;
+        } else if passed >= REPORT_EVERY {
+            let us = passed.as_nanos() / 1000;
+            let delta = count - last;
+            if delta > 0 {
+                report(format!(
+                    "check global reporter states: {delta}, passed: {us}. thpt : {}",
+                    delta * 1_000_000 / us.max(1)
+                ));
+            }
+            (last, at) = (count, now);
+        }
+    }
+}
+
+fn serve(
+    run: &LiveRun,
+    sides: Vec<(Side, Ipv4Addr)>,
+    core: Option<usize>,
+    idle: fn(),
+    shared: &Shared,
+) -> Result<(), RcError> {
+    let mut tells = Tells(&shared.servers, false);
+    pin(core)?;
+    let mut servers = Vec::new();
+    let each = run.live / u64::from(run.shape.nics).max(1);
+    for (side, address) in sides {
+        servers.push(Server::new(open(run, side, address, each)?, run.own_cq)?);
+    }
+    shared.servers.arrive();
+    let mut frames = Sent::default();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let now = stamp();
+        let mut work = 0;
+        for server in &mut servers {
+            work += server.cycle(now)?;
+        }
+        if work == 0 {
+            idle();
+        }
+        frames.see(servers.iter().map(Server::tx_frames).sum(), shared);
+    }
+    shared.server_frames.fetch_add(frames.counted, Ordering::Relaxed);
+    tells.1 = true;
+    Ok(())
+}
+
+pub(super) fn pin(core: Option<usize>) -> Result<(), RcError> {
+    match core {
+        Some(core) => pin_to_core(core).map_err(RcError::io(format!("pinning to core {core}"))),
+        None => Ok(()),
+    }
+}
+
+/// Counts a client as done, whatever way it ends.
+struct Done<'a>(&'a AtomicU32);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+fn ask(
+    run: &LiveRun,
+    client: u32,
+    side: Side,
+    core: Option<usize>,
+    idle: fn(),
+    before: u64,
+    shared: &Shared,
+) -> Result<LiveResult, RcError> {
+    let _done = Done(&shared.done);
+    pin(core)?;
+    let mut tells = Tells(&shared.clients, false);
+    let share = run.live / u64::from(run.shape.clients());
+    let device = open(run, side, wires::client_address(run.shape, client), share)?;
+    shared.servers.pass(run.shape.nics)?;
+    let mut other = |_: Instant| {
+        shared.servers.check()?;
+        shared.clients.check()
+    };
+    let server = wires::server_address(run.shape.nic_of(client));
+    let mut asking = Client::new(device, server.into(), run.own_cq, idle, &mut other)?;
+    shared.clients.arrive();
+    shared.clients.pass(run.shape.clients())?;
+    let result = measure(run, client, &mut asking, idle, before, shared, &mut other)?;
+    tells.1 = true;
+    Ok(result)
+}
+
+fn one_thread(
+    run: &LiveRun,
+    ours: Side,
+    theirs: Side,
+    core: Option<usize>,
+    before: u64,
+    shared: &Shared,
+) -> Result<LiveResult, RcError> {
+    let _done = Done(&shared.done);
+    pin(core)?;
+    let mut server = Server::new(open(run, theirs, wires::server_address(0), run.live)?, run.own_cq)?;
+    let device = open(run, ours, wires::client_address(run.shape, 0), run.live)?;
+    let mut frames = Sent::default();
+    let mut other = |now: Instant| {
+        server.cycle(now)?;
+        frames.see(server.tx_frames(), shared);
+        Ok(())
+    };
+    let mut client = Client::new(device, wires::server_address(0).into(), run.own_cq, spin, &mut other)?;
+    shared.clients.arrive();
+    let mut result = measure(run, 0, &mut client, spin, before, shared, &mut other)?;
+    result.divide_frames(frames.counted);
+    Ok(result)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn measure(
+    run: &LiveRun,
+    number: u32,
+    client: &mut Client,
+    idle: fn(),
+    before: u64,
+    shared: &Shared,
+    other: super::client::Other<'_>,
+) -> Result<LiveResult, RcError> {
+    let unseen = AtomicU64::new(0);
+    let mut result = LiveResult::default();
+    let clients = run.shape.clients();
+    if run.live > 0 {
+        let share = (run.live / u64::from(clients)) as usize;
+        client.run(OPEN_WINDOW, false, &Until::Open(share), &unseen, idle, other)?;
+        shared.opened.arrive();
+        // Others still open theirs, and the server must answer them: in one thread there are no others.
+        while shared.opened.arrived.load(Ordering::Acquire) < clients {
+            other(stamp())?;
+            go_on()?;
+            idle();
+        }
+        if number == 0 {
+            let each = resident().saturating_sub(before) as f64 / run.live as f64 / 2.0;
+            result.bytes_per_live_qp = Some(each.round());
+        }
+    }
+    client.run(run.window, true, &Until::Time(stamp() + WARMUP), &unseen, idle, other)?;
+    let watch = (number == 0).then(Contention::start);
+    let mut counted = Counted::default();
+    let progress = &shared.progress[number as usize];
+    let counting = |on: bool| {
+        if number == 0 {
+            shared.counting.store(on, Ordering::Relaxed);
+        }
+    };
+    if run.teardown {
+        counting(true);
+        let end = stamp() + run.duration;
+        counted = client.run(run.window, true, &Until::Time(end), progress, idle, other)?;
+    } else {
+        let most = OPEN_MOST / clients as usize + client.open_connections();
+        while counted.spent < run.duration {
+            counting(true);
+            let part = client.run(run.window, false, &Until::Open(most), progress, idle, other)?;
+            counting(false);
+            counted.connections += part.connections;
+            counted.failed += part.failed;
+            counted.latency.merge(&part.latency);
+            counted.spent = counted.spent + part.spent;
+            counted.tx_frames += part.tx_frames;
+            client.run(OPEN_WINDOW, false, &Until::Closed, &unseen, idle, other)?;
+        }
+    }
+    counting(false);
+    result.contention = watch.map(Contention::finish);
+    result.connections = counted.connections;
+    result.failed = counted.failed;
+    result.seconds = counted.spent.as_secs_f64();
+    result.per_s = counted.connections as f64 / result.seconds.max(1e-9);
+    result.latency = counted.latency;
+    result.frames_per_connection = Some(counted.tx_frames as f64);
+    if run.steps {
+        result.steps = Some(client.steps(stamp() + STEPS_TIME, idle, other)?);
+    }
+    Ok(result)
+}
+
+/// Resident memory of this process in bytes, as the kernel tells; 0 where it does not.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+}
+
+/// Frames of the connection manager's size that a port carries in a second, one way: what no protocol on it can pass.
+///
+/// # Errors
+/// [`RcError`].
+pub fn port_frames_per_s(
+    over: Over,
+    hosts: Option<&Hosts>,
+    cores: Option<(usize, usize)>,
+) -> Result<f64, RcError> {
+    let (ours, theirs) = match hosts {
+        None => {
+            let (a, b) = MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
+            (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
+        }
+        Some(hosts) => {
+            let uri = |interface: String| Side::Uri(format!("{}:{interface}", over.as_str()));
+            (uri(hosts.client_interface(0)), uri(Hosts::server_interface(0)))
+        }
+    };
+    let (ready, stop) = (Gate::default(), AtomicBool::new(false));
+    let (ready, stop) = (&ready, &stop);
+    let open = move |side: Side| -> Result<(Box<dyn Port>, Pool), RcError> {
+        let pool = Pool::new(pool_for(over)).map_err(barewire_verbs::OpenError::from)?;
+        let port: Box<dyn Port> = match side {
+            Side::Mem(end) => Box::new(end.open(pool.clone())),
+            Side::Uri(uri) => {
+                let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
+                open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
+            }
+        };
+        ready.arrive();
+        Ok((port, pool))
+    };
+    let idle = if cores.is_some() { spin } else { yield_now };
+    let receive = move || -> Result<f64, RcError> {
+        pin(cores.map(|c| c.1))?;
+        let mut tells = Tells(ready, false);
+        let (mut port, _pool) = open(theirs)?;
+        let mut burst = Burst::new();
+        let (mut first, mut last, mut frames) = (None, stamp(), 0u64);
+        while !stop.load(Ordering::Relaxed) {
+            let now = stamp();
+            let n = port.rx_burst(now, &mut burst)?;
+            burst.clear();
+            if n == 0 {
+                idle();
+            } else if first.is_none() {
+                first = Some(now);
+            } else {
+                frames += n as u64;
+                last = now;
+            }
+        }
+        tells.1 = true;
+        let spent = first.map_or(0.0, |first| last.since(first).as_secs_f64());
+        Ok(if spent > 0.0 { frames as f64 / spent } else { 0.0 })
+    };
+    let send = move || -> Result<(), RcError> {
+        pin(cores.map(|c| c.0))?;
+        let mut tells = Tells(ready, false);
+        let (mut port, pool) = open(ours)?;
+        ready.pass(2)?;
+        let mut bytes = [0u8; CM_FRAME_LEN];
+        bytes[..6].copy_from_slice(&wires::mac_of(wires::server_address(0)).0);
+        bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+        let mut burst = Burst::new();
+        let end = stamp() + PORT_TIME;
+        loop {
+            let now = stamp();
+            if now >= end {
+                break;
+            }
+            while burst.room() > 0 {
+                match pool.alloc_from(&bytes) {
+                    Some(frame) => {
+                        let _ = burst.push(frame);
+                    }
+                    None => break,
+                }
+            }
+            if port.tx_burst(now, &mut burst)? == 0 {
+                idle();
+            }
+        }
+        tells.1 = true;
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || match hosts {
+            Some(hosts) => hosts.server.enter(receive)?,
+            None => receive(),
+        });
+        let sender = scope.spawn(move || match hosts {
+            Some(hosts) => hosts.client(0).enter(send)?,
+            None => send(),
+        });
+        let sent = sender.join();
+        stop.store(true, Ordering::Relaxed);
+        let received = receiver.join();
+        sent.unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))?;
+        received.unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(one_thread: bool, window: u32, teardown: bool, live: u64) -> LiveRun {
+        LiveRun {
+            over: Over::Mem,
+            shape: Shape { hosts: 1, threads: 1, nics: 1 },
+            one_thread,
+            window,
+            teardown,
+            live,
+            own_cq: true,
+            duration: Duration::from_millis(150),
+            cores: None,
+            steps: true,
+        }
+    }
+
+    #[test]
+    fn connections_are_made_counted_and_closed() {
+        for (one_thread, window, teardown, live) in
+            [(true, 1, true, 0), (true, 16, false, 0), (false, 8, true, 0), (true, 4, true, 2000)]
+        {
+            let result = run(&cell(one_thread, window, teardown, live), None, &mut |_| {}).unwrap();
+            assert!(result.connections > 100, "{}", result.connections);
+            assert_eq!(result.failed, 0);
+            assert!(result.latency.samples() >= result.connections);
+            let frames = result.frames_per_connection.unwrap();
+            let want = if teardown { 5.0 } else { 3.0 };
+            assert!(
+                (frames - want).abs() < 0.3,
+                "one_thread {one_thread}, teardown {teardown}: {frames} frames"
+            );
+            let steps = result.steps.unwrap();
+            assert!(steps.create.samples > 10 && steps.first_byte.samples == steps.create.samples);
+            assert_eq!(result.bytes_per_live_qp.is_some(), live > 0);
+        }
+    }
+
+    #[test]
+    fn several_clients_and_nics_share_the_work() {
+        let shape = Shape { hosts: 2, threads: 2, nics: 2 };
+        let mut told = Vec::new();
+        let mut cell = LiveRun { shape, ..cell(false, 2, true, 0) };
+        cell.steps = false;
+        cell.duration = Duration::from_millis(1300);
+        let result = run(&cell, None, &mut |line| told.push(line)).unwrap();
+        assert!(result.connections > 100 && result.failed == 0);
+        assert!(told.iter().any(|line| line.contains("thpt : ")), "{told:?}");
+    }
+
+    #[test]
+    fn a_port_says_how_many_frames_it_carries() {
+        assert!(port_frames_per_s(Over::Mem, None, None).unwrap() > 10_000.0);
+    }
+}

@@ -1,0 +1,423 @@
+//! From words to rows.
+
+use super::live::{self, LiveResult, LiveRun, Over};
+use super::row::{RcRow, RcRun, Span};
+use super::wires::{Hosts, Shape};
+use super::{RcError, Steps, go_on, tcp};
+use barewire_base::Duration;
+use barewire_measure::{Histogram, allowed_cores};
+use std::str::FromStr;
+
+/// Client hosts, threads of each, NICs: at most.
+pub const HOSTS_MAX: u32 = 64;
+/// As above.
+pub const THREADS_MAX: u32 = 64;
+/// As above.
+pub const NICS_MAX: u32 = 2;
+/// Connections in flight of one client thread, at most.
+pub const WINDOW_MAX: u32 = 4096;
+/// Queue pairs that stay open, at most.
+pub const LIVE_MAX: u64 = 4_000_000;
+
+const OVERS: [(&str, Over); 3] = [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet)];
+
+impl FromStr for Over {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Over, String> {
+        crate::words::word(text, &OVERS)
+    }
+}
+
+/// What else is measured on the same wires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The kernel's connect, accept, close.
+    KernelTcp,
+}
+
+impl FromStr for Baseline {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Baseline, String> {
+        crate::words::word(text, &[("kernel-tcp", Baseline::KernelTcp)])
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What lies between the ends.
+    pub overs: Vec<Over>,
+    /// Client hosts.
+    pub hosts: Vec<u32>,
+    /// Threads of each.
+    pub threads: Vec<u32>,
+    /// NICs.
+    pub nics: Vec<u32>,
+    /// Connections in flight of each thread.
+    pub windows: Vec<u32>,
+    /// With the closing of each connection, or without.
+    pub teardown: Vec<bool>,
+    /// Queue pairs that stay open meanwhile.
+    pub live: Vec<u64>,
+    /// Both ends in one thread, where one client and one NIC are all and the wires are memory.
+    pub one_thread: bool,
+    /// Each connection has a completion queue of its own.
+    pub own_cq: bool,
+    /// The kernel beside it.
+    pub baseline: Option<Baseline>,
+    /// Measured time of a run.
+    pub seconds: Duration,
+    /// Runs of each row.
+    pub runs: u32,
+    /// Cores of client and server.
+    pub cores: Option<(usize, usize)>,
+    /// The command, for rows.
+    pub command: String,
+}
+
+/// What one row is about.
+#[derive(Clone, Copy, PartialEq)]
+struct Cell {
+    over: Over,
+    shape: Shape,
+    window: u32,
+    /// `None`: the kernel.
+    rdma: Option<Rdma>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Rdma {
+    teardown: bool,
+    live: u64,
+}
+
+/// Runs of a cell, put together.
+#[derive(Default)]
+struct Sum {
+    latency: Histogram,
+    steps: Option<Steps>,
+    frames: Option<f64>,
+    bytes: Option<f64>,
+    connections: u64,
+    failed: u64,
+    runs: Vec<RcRun>,
+    contention: Vec<String>,
+}
+
+impl Request {
+    /// What cannot be run, before anything is.
+    ///
+    /// # Errors
+    /// [`RcError::Plan`] in words.
+    pub fn check(&self) -> Result<(), RcError> {
+        let refuse = |why: String| Err(RcError::Plan(why));
+        if self.runs == 0 || self.seconds == Duration::ZERO {
+            return refuse("a run needs some time, and there must be one".to_owned());
+        }
+        for (option, values, max) in [
+            ("--threads", &self.threads, THREADS_MAX),
+            ("--hosts", &self.hosts, HOSTS_MAX),
+            ("--nics", &self.nics, NICS_MAX),
+            ("--window", &self.windows, WINDOW_MAX),
+        ] {
+            if let Some(bad) = values.iter().find(|value| !(1..=max).contains(*value)) {
+                return refuse(format!("`{option} {bad}` is out of range: 1 to {max}"));
+            }
+        }
+        if self.live.iter().any(|&live| live > LIVE_MAX) {
+            return refuse(format!("`--live` is at most {LIVE_MAX}"));
+        }
+        if self.baseline.is_some() && self.windows.iter().any(|&w| w > tcp::WINDOW_MAX) {
+            return refuse(format!("the kernel's baseline has at most {} in flight", tcp::WINDOW_MAX));
+        }
+        let alone = self.threads == [1] && self.hosts == [1] && self.nics == [1] && self.overs == [Over::Mem];
+        if self.one_thread && !alone {
+            return refuse(
+                "both ends in one thread: `--over mem`, one client thread and one NIC only".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &over in &self.overs {
+            for &nics in &self.nics {
+                for &hosts in &self.hosts {
+                    for &threads in &self.threads {
+                        let shape = Shape { hosts, threads, nics: nics.min(threads) };
+                        for &window in &self.windows {
+                            self.add_cells(&mut cells, over, shape, window);
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+
+    fn add_cells(&self, cells: &mut Vec<Cell>, over: Over, shape: Shape, window: u32) {
+        for &teardown in &self.teardown {
+            for &live in &self.live {
+                let cell = Cell { over, shape, window, rdma: Some(Rdma { teardown, live }) };
+                // Fewer threads than NICs leave NICs idle: such rows are one.
+                if !cells.contains(&cell) {
+                    cells.push(cell);
+                }
+            }
+        }
+        let kernel = Cell { over, shape, window, rdma: None };
+        if self.baseline.is_some() && !cells.contains(&kernel) {
+            cells.push(kernel);
+        }
+    }
+
+    /// How long all of it takes, about.
+    pub fn planned_time(&self) -> Duration {
+        let each = self.seconds + Duration::from_millis(800);
+        each.saturating_mul(self.cells().len() as u64 * u64::from(self.runs))
+    }
+
+    /// Measures everything, run by run in turns. Rows that were measured before something failed are given with it.
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Option<RcError>) {
+        let cells = self.cells();
+        let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
+        let mut ports = Vec::new();
+        let failed = self.run_into(&cells, &mut sums, &mut ports, progress).err();
+        let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs.is_empty());
+        let rows = rows.map(|(cell, sum)| {
+            let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
+            self.row_of(cell, sum, port)
+        });
+        (rows.collect(), failed)
+    }
+
+    fn run_into(
+        &self,
+        cells: &[Cell],
+        sums: &mut [Sum],
+        ports: &mut Vec<(Over, f64)>,
+        progress: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(), RcError> {
+        self.check()?;
+        let mut hosts: Vec<(Shape, Hosts)> = Vec::new();
+        for cell in cells.iter().filter(|cell| cell.over != Over::Mem) {
+            if !hosts.iter().any(|(shape, _)| *shape == cell.shape) {
+                hosts.push((cell.shape, Hosts::create(cell.shape)?));
+            }
+        }
+        for &over in &self.overs {
+            go_on()?;
+            let single = Shape { hosts: 1, threads: 1, nics: 1 };
+            let rate = match over {
+                Over::Mem => live::port_frames_per_s(over, None, self.cores_for(single))?,
+                _ => {
+                    let hosts = Hosts::create(single)?;
+                    live::port_frames_per_s(over, Some(&hosts), self.cores_for(single))?
+                }
+            };
+            ports.push((over, rate.round()));
+        }
+        for round in 0..self.runs {
+            for (cell, sum) in cells.iter().zip(&mut *sums) {
+                go_on()?;
+                progress(format!("run {} of {}: {}", round + 1, self.runs, cell.title()));
+                let hosts = hosts
+                    .iter()
+                    .find(|(shape, _)| *shape == cell.shape)
+                    .map(|(_, hosts)| hosts)
+                    .filter(|_| cell.over != Over::Mem);
+                let cores = self.cores_for(cell.shape);
+                let result = match cell.rdma {
+                    Some(rdma) => {
+                        let run = LiveRun {
+                            over: cell.over,
+                            shape: cell.shape,
+                            one_thread: self.one_thread,
+                            window: cell.window,
+                            teardown: rdma.teardown,
+                            live: rdma.live,
+                            own_cq: self.own_cq,
+                            duration: self.seconds,
+                            cores,
+                            steps: round == 0 && cell.shape.clients() == 1,
+                        };
+                        live::run(&run, hosts, progress)?
+                    }
+                    None => tcp::run(cell.shape, cell.window, self.seconds, cores, hosts)?,
+                };
+                sum.take(result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cores to pin to: none when there are more threads than cores.
+    fn cores_for(&self, shape: Shape) -> Option<(usize, usize)> {
+        let threads = (shape.clients() + shape.nics) as usize;
+        let cores = allowed_cores().map_or(1, |cores| cores.len());
+        self.cores.filter(|_| threads <= cores.max(2) && threads == 2)
+    }
+
+    fn row_of(&self, cell: &Cell, sum: Sum, port: Option<f64>) -> RcRow {
+        let threads = cell.shape.clients() + cell.shape.nics;
+        let mut notes = Vec::new();
+        let cores = allowed_cores().map_or(1, |cores| cores.len());
+        if threads as usize > cores && !self.one_thread {
+            notes.push(format!("{threads} threads on {cores} cores"));
+        }
+        if sum.failed > 0 {
+            notes.push(format!("{} connections failed", sum.failed));
+        }
+        let rates = sum.runs.iter().map(|run| run.connections_per_s);
+        RcRow {
+            system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
+            mode: match cell.rdma {
+                Some(_) if self.one_thread => "embedded-one-thread",
+                Some(_) => "embedded",
+                None => "spin",
+            }
+            .to_owned(),
+            over: match (cell.over, cell.rdma) {
+                (Over::Mem, None) => "loopback",
+                (_, None) => "veth",
+                (over, _) => over.as_str(),
+            }
+            .to_owned(),
+            threads: cell.shape.threads,
+            hosts: cell.shape.hosts,
+            nics: cell.shape.nics,
+            window: cell.window,
+            teardown: cell.rdma.is_none_or(|rdma| rdma.teardown),
+            live_qps: cell.rdma.map_or(0, |rdma| rdma.live),
+            own_cq: cell.rdma.is_some() && self.own_cq,
+            connections_per_s: crate::switch::median(rates).unwrap_or_default().round(),
+            latency_ns: Span::of(&sum.latency),
+            steps_ns: sum.steps,
+            frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
+            port_frames_per_s: port.filter(|_| cell.rdma.is_some()),
+            bytes_per_live_qp: sum.bytes,
+            connections: sum.connections,
+            failed: sum.failed,
+            contended: sum.runs.iter().any(|run| run.contended),
+            void: (sum.connections == 0).then(|| "no connection was counted".to_owned()),
+            runs: sum.runs,
+            contention: sum.contention,
+            notes,
+            command: self.command.clone(),
+        }
+    }
+}
+
+impl Cell {
+    fn title(&self) -> String {
+        let Shape { hosts, threads, nics } = self.shape;
+        let what = match self.rdma {
+            Some(Rdma { teardown, live }) => {
+                let teardown = if teardown { "" } else { ", no teardown" };
+                format!("barewire over {}{teardown}, {live} live", self.over.as_str())
+            }
+            None => "kernel-tcp".to_owned(),
+        };
+        format!("{what}, {hosts} x {threads} threads, {nics} NICs, window {}", self.window)
+    }
+}
+
+impl Sum {
+    fn take(&mut self, result: LiveResult) {
+        let contended = result.contention.as_ref().is_some_and(|c| c.contended);
+        self.runs.push(RcRun {
+            connections: result.connections,
+            seconds: (result.seconds * 1e3).round() / 1e3,
+            connections_per_s: result.per_s.round(),
+            p50_ns: result.latency.quantile(0.5).value(),
+            failed: result.failed,
+            contended,
+        });
+        self.latency.merge(&result.latency);
+        self.steps = self.steps.or(result.steps);
+        self.frames = self.frames.or(result.frames_per_connection);
+        self.bytes = self.bytes.or(result.bytes_per_live_qp);
+        self.connections += result.connections;
+        self.failed += result.failed;
+        for reason in result.contention.map(|c| c.reasons).unwrap_or_default() {
+            if !self.contention.contains(&reason) {
+                self.contention.push(reason);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            overs: vec![Over::Mem],
+            hosts: vec![1],
+            threads: vec![1],
+            nics: vec![1],
+            windows: vec![1],
+            teardown: vec![true],
+            live: vec![0],
+            one_thread: false,
+            own_cq: true,
+            baseline: None,
+            seconds: Duration::from_millis(100),
+            runs: 2,
+            cores: None,
+            command: "barewire bench rc".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_first() {
+        let why = |change: fn(&mut Request)| {
+            let mut request = request();
+            change(&mut request);
+            request.check().unwrap_err().to_string()
+        };
+        assert!(why(|r| r.runs = 0).contains("must be one"));
+        assert!(why(|r| r.threads = vec![1, 0]).contains("--threads 0"));
+        assert!(why(|r| r.nics = vec![3]).contains("1 to 2"));
+        assert!(why(|r| r.live = vec![1 << 40]).contains("--live"));
+        assert!(why(|r| (r.one_thread, r.threads) = (true, vec![2])).contains("one thread"));
+        assert!(why(|r| (r.baseline, r.windows) = (Some(Baseline::KernelTcp), vec![1000])).contains("256"));
+        assert!(request().check().is_ok());
+        assert!("men".parse::<Over>().unwrap_err().contains("did you mean `mem`?"));
+        assert!("kernel_tcp".parse::<Baseline>().unwrap_err().contains("did you mean `kernel-tcp`?"));
+    }
+
+    #[test]
+    fn rows_that_are_the_same_are_one() {
+        let mut request = request();
+        request.nics = vec![1, 2];
+        request.threads = vec![1, 2];
+        request.teardown = vec![true, false];
+        request.baseline = Some(Baseline::KernelTcp);
+        // One thread uses one NIC: three shapes, each with and without teardown, and the kernel beside it.
+        assert_eq!(request.cells().len(), 9);
+    }
+
+    #[test]
+    fn runs_take_turns_and_make_rows() {
+        let mut request = request();
+        request.windows = vec![1, 8];
+        request.baseline = Some(Baseline::KernelTcp);
+        let mut told = 0;
+        let (rows, failed) = request.run(&mut |_| told += 1);
+        assert!(failed.is_none(), "{failed:?}");
+        assert_eq!((rows.len(), told), (4, 8));
+        for row in &rows {
+            assert_eq!((row.runs.len(), row.void.as_deref(), row.failed), (2, None, 0), "{row:?}");
+            let of_runs: u64 = row.runs.iter().map(|run| run.connections).sum();
+            assert_eq!(row.connections, of_runs);
+            assert_eq!(row.system == "barewire", row.steps_ns.is_some());
+            assert_eq!(row.system == "barewire", row.port_frames_per_s.is_some());
+        }
+        assert!(rows[0].same_but_system(&rows[1]) == false && rows[1].over == "loopback");
+    }
+}

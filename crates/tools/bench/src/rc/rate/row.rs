@@ -1,0 +1,215 @@
+//! Rows about RDMA, and the JSON document that carries them.
+
+use barewire_measure::{Fingerprint, Histogram};
+use serde::{Deserialize, Serialize};
+
+/// Statistics of spans, in ns. `None`: too few samples for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Span {
+    pub samples: u64,
+    pub min: Option<u64>,
+    pub mean: Option<f64>,
+    pub p50: Option<u64>,
+    pub p90: Option<u64>,
+    pub p99: Option<u64>,
+    pub p99_9: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl Span {
+    /// Of a histogram.
+    pub fn of(histogram: &Histogram) -> Span {
+        let at = |q| histogram.quantile(q).value();
+        Span {
+            samples: histogram.samples(),
+            min: histogram.min(),
+            mean: histogram.mean().map(|ns| (ns * 10.0).round() / 10.0),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// The steps of a connection, one at a time, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Completion queue, queue pair, and the call that asks for the connection.
+    pub create: Span,
+    /// From there until the REP was handled: the queue pair can send.
+    pub req_to_rep: Span,
+    /// Until the RTU has left.
+    pub rtu: Span,
+    /// From then until one byte was written to the server's memory and acknowledged.
+    pub first_byte: Span,
+    /// From the call that closes until the DREP was handled.
+    pub disconnect: Span,
+    /// Queue pair and completion queue destroyed.
+    pub destroy: Span,
+}
+
+/// One run of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RcRun {
+    /// Connections that were counted.
+    pub connections: u64,
+    /// Time in which they were.
+    pub seconds: f64,
+    /// Connections per second.
+    pub connections_per_s: f64,
+    /// Median of the time to connect, in ns.
+    pub p50_ns: Option<u64>,
+    /// Connections that failed.
+    pub failed: u64,
+    /// Another process ran on our cores, or the hypervisor took them.
+    pub contended: bool,
+}
+
+/// One row about connections: all runs together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RcRow {
+    /// `barewire` or `kernel-tcp`.
+    pub system: String,
+    /// `embedded`: engines in the threads that connect and accept; `embedded-one-thread`: both ends in one thread; `spin`: of
+    /// kernel TCP, whose ends ask without pause.
+    pub mode: String,
+    /// `mem`, `xdp`, `packet`; of kernel TCP `veth` or `loopback`.
+    pub over: String,
+    /// Client threads of a host.
+    pub threads: u32,
+    /// Client hosts.
+    pub hosts: u32,
+    /// NICs of each machine; the server has a thread for each.
+    pub nics: u32,
+    /// Connections in flight, of each client thread.
+    pub window: u32,
+    /// Each connection is closed again, which is part of it.
+    pub teardown: bool,
+    /// Queue pairs that stay open meanwhile, on each side.
+    pub live_qps: u64,
+    /// Every connection has a completion queue of its own.
+    pub own_cq: bool,
+    /// Connections per second: the median of the runs.
+    pub connections_per_s: f64,
+    /// From the first call of a connection until it can send.
+    pub latency_ns: Span,
+    /// The steps of a connection; none of kernel TCP.
+    pub steps_ns: Option<Steps>,
+    /// Frames that left both ends, for each connection.
+    pub frames_per_connection: Option<f64>,
+    /// Frames of the connection manager's size that the port carries in a second, one way.
+    pub port_frames_per_s: Option<f64>,
+    /// Resident memory of each queue pair that stayed open, on each side, in bytes.
+    pub bytes_per_live_qp: Option<f64>,
+    /// Connections of all runs.
+    pub connections: u64,
+    /// Connections that failed.
+    pub failed: u64,
+    /// Each run.
+    pub runs: Vec<RcRun>,
+    /// Some run was contended.
+    pub contended: bool,
+    /// Why.
+    #[serde(default)]
+    pub contention: Vec<String>,
+    /// What a reader has to know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Why the row must not be used, if so.
+    pub void: Option<String>,
+    /// The exact command that produced the row.
+    pub command: String,
+}
+
+impl RcRow {
+    /// What the row is about, in one line.
+    pub fn title(&self) -> String {
+        format!(
+            "{} {} over {}, {} x {} threads, {} NIC{}, window {}{}{}",
+            self.system,
+            self.mode,
+            self.over,
+            self.hosts,
+            self.threads,
+            self.nics,
+            if self.nics == 1 { "" } else { "s" },
+            self.window,
+            if self.teardown { "" } else { ", no teardown" },
+            if self.live_qps > 0 { format!(", {} live", self.live_qps) } else { String::new() },
+        )
+    }
+
+    /// Whether `other` does the same work on the same shape of wires, with another system.
+    pub fn same_but_system(&self, other: &RcRow) -> bool {
+        let key = |r: &RcRow| (r.threads, r.hosts, r.nics, r.window, r.teardown, r.over == "mem", r.live_qps);
+        key(self) == key(other) && self.system != other.system
+    }
+}
+
+/// One row about data over a connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataRow {
+    /// `barewire`.
+    pub system: String,
+    /// As of [`RcRow`].
+    pub mode: String,
+    /// As of [`RcRow`].
+    pub over: String,
+    /// `write`, `read`, `send`, `fetch-add` or `compare-swap`.
+    pub operation: String,
+    /// Bytes of each.
+    pub size: u32,
+    /// Requests in flight.
+    pub window: u32,
+    /// Path MTU, in bytes.
+    pub mtu: u32,
+    /// What a span is: `one way` (half of a round trip of two writes or sends, each waited for in memory or by completion), or
+    /// `completion` (from posting until the completion).
+    pub points: String,
+    /// The spans.
+    pub latency_ns: Span,
+    /// Requests per second.
+    pub messages_per_s: f64,
+    /// Payload, in Gbit/s (10^9).
+    pub gbit_per_s: f64,
+    /// Median of each run: Gbit/s.
+    pub runs_gbit_per_s: Vec<f64>,
+    /// Some run was contended.
+    pub contended: bool,
+    /// Why.
+    #[serde(default)]
+    pub contention: Vec<String>,
+    /// The exact command that produced the row.
+    pub command: String,
+}
+
+/// The document: one JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RcOutput {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The machine, as [`Fingerprint`] writes itself.
+    pub fingerprint: serde_json::Value,
+    /// Connections.
+    pub rows: Vec<RcRow>,
+    /// Data over them.
+    #[serde(default)]
+    pub data: Vec<DataRow>,
+}
+
+impl RcOutput {
+    /// A document of what was measured on the machine of `fingerprint`.
+    pub fn new(fingerprint: &Fingerprint, rows: Vec<RcRow>, data: Vec<DataRow>) -> RcOutput {
+        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
+        RcOutput { schema: crate::SCHEMA, fingerprint, rows, data }
+    }
+
+    /// The document as one line.
+    pub fn to_json(&self) -> String {
+        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

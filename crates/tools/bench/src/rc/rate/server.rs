@@ -1,0 +1,109 @@
+//! The accepting end.
+
+use super::{RcError, SERVICE_ID};
+use barewire_base::Instant;
+use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
+use barewire_verbs::{Device, Memory};
+
+/// Requests that may wait: as many as there are.
+const BACKLOG: u32 = u32::MAX;
+/// Entries of a connection's own completion queue, as in the benchmark's present form.
+pub(crate) const CQ_ENTRIES: u32 = 128;
+/// Bytes of the memory whose key goes to every client.
+const MEMORY_LEN: usize = 4096;
+
+/// What the server says in its REP: where its memory is. The published server sends the same things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub addr: u64,
+    pub rkey: u32,
+}
+
+impl Offer {
+    const LEN: usize = 16;
+
+    fn to_bytes(self) -> [u8; Offer::LEN] {
+        let mut bytes = [0; Offer::LEN];
+        bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
+        // Its length, so that the last byte is not one of those that nobody can tell from an absent one.
+        bytes[12..].copy_from_slice(&(MEMORY_LEN as u32 + 1).to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Offer> {
+        let bytes: &[u8; Offer::LEN] = bytes.first_chunk()?;
+        let (addr, rest) = bytes.split_first_chunk::<8>()?;
+        let (rkey, _) = rest.split_first_chunk::<4>()?;
+        Some(Offer { addr: u64::from_be_bytes(*addr), rkey: u32::from_be_bytes(*rkey) })
+    }
+}
+
+/// One device that accepts whoever comes, and forgets who leaves.
+pub(crate) struct Server {
+    device: Device,
+    pd: Pd,
+    shared_cq: CqId,
+    own_cq: bool,
+    offer: [u8; Offer::LEN],
+    _memory: Memory,
+    pub established: u64,
+    pub failed: u64,
+}
+
+impl Server {
+    pub(crate) fn new(mut device: Device, own_cq: bool) -> Result<Server, RcError> {
+        let verbs = device.verbs();
+        let pd = verbs.alloc_pd();
+        let shared_cq = verbs.create_cq(1 << 16)?;
+        let memory = Memory::register(verbs, pd, MEMORY_LEN, Access::ALL)?;
+        let offer = Offer { addr: memory.addr(), rkey: memory.rkey() }.to_bytes();
+        verbs.listen(SERVICE_ID, BACKLOG)?;
+        Ok(Server { device, pd, shared_cq, own_cq, offer, _memory: memory, established: 0, failed: 0 })
+    }
+
+    /// Frames sent.
+    pub(crate) fn tx_frames(&self) -> u64 {
+        self.device.stack().endpoint().counters().tx_frames.get()
+    }
+
+    /// One duty cycle: what has arrived is answered in it. Says how much moved.
+    #[inline]
+    pub(crate) fn cycle(&mut self, now: Instant) -> Result<usize, RcError> {
+        let mut work = self.device.stack_mut().receive(now)?;
+        while let Some(event) = self.device.stack_mut().poll_event() {
+            self.handle(now, event)?;
+        }
+        work += self.device.stack_mut().transmit(now)?;
+        Ok(work)
+    }
+
+    fn handle(&mut self, now: Instant, event: Event) -> Result<(), RcError> {
+        let verbs = self.device.verbs();
+        match event {
+            Event::ConnectRequest { conn, .. } => {
+                let cq = if self.own_cq { verbs.create_cq(CQ_ENTRIES)? } else { self.shared_cq };
+                let qpn = verbs.create_qp(&QpInit::rc(self.pd, cq))?;
+                verbs.accept(now, conn, qpn, &Terms { private: &self.offer })?;
+            }
+            Event::Established { .. } => self.established += 1,
+            Event::Disconnected { qpn, .. } => self.destroy(now, qpn)?,
+            Event::ConnectFailed { qpn, .. } => {
+                self.failed += 1;
+                self.destroy(now, qpn)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn destroy(&mut self, now: Instant, qpn: barewire_roce::Qpn) -> Result<(), RcError> {
+        let verbs = self.device.verbs();
+        let cq = verbs.query_qp(qpn)?.send_cq;
+        verbs.destroy_qp(now, qpn)?;
+        if self.own_cq {
+            verbs.destroy_cq(cq)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! The baseline: the kernel's TCP, connect, accept and close, on the same wires.
+//!
+//! Both ends ask without pause. The client closes with a reset (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either
+//! side; the server accepts, sees the reset, and closes. System calls of a connection: the client's socket, setsockopt, connect
+//! and close, with one poll for all that are in flight; the server's accept, recv and close.
+
+use super::live::{LiveResult, pin};
+use super::wires::{self, Hosts, Shape};
+use super::{RcError, go_on};
+use barewire_base::Duration;
+use barewire_measure::{Contention, Histogram, stamp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv,
+    socket_with, sockopt,
+};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Connections in flight at most: the descriptors of one poll.
+pub(crate) const WINDOW_MAX: u32 = 256;
+/// Time that is not counted.
+const WARMUP: Duration = Duration::from_millis(200);
+/// Rounds between two looks at the flag that somebody interrupted.
+const LOOK_EVERY: u32 = 256;
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RcError {
+    move |errno| RcError::Io { what: what.to_owned(), source: errno.into() }
+}
+
+fn new_socket() -> Result<OwnedFd, RcError> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).map_err(io("socket"))?;
+    Ok(fd)
+}
+
+/// Runs it. Without hosts: over loopback.
+///
+/// # Errors
+/// [`RcError`].
+pub(crate) fn run(
+    shape: Shape,
+    window: u32,
+    duration: Duration,
+    cores: Option<(usize, usize)>,
+    hosts: Option<&Hosts>,
+) -> Result<LiveResult, RcError> {
+    let stop = AtomicBool::new(false);
+    // The port of each NIC's listener, once it listens: the kernel's choice, as others may be on the loopback.
+    let ports: Vec<AtomicU32> = (0..shape.nics).map(|_| AtomicU32::new(0)).collect();
+    let failed = AtomicBool::new(false);
+    let (stop, ports, failed) = (&stop, &ports, &failed);
+    std::thread::scope(|scope| {
+        let mut servers = Vec::new();
+        for (nic, port) in ports.iter().enumerate() {
+            let core = cores.filter(|_| nic == 0).map(|c| c.1);
+            let at = address(nic as u32, hosts.is_some());
+            let serving = move || {
+                let result = serve(at, core, cores.is_some(), stop, port);
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                result
+            };
+            servers.push(scope.spawn(move || match hosts {
+                Some(hosts) => hosts.server.enter(serving)?,
+                None => serving(),
+            }));
+        }
+        let mut asking = Vec::new();
+        for client in 0..shape.clients() {
+            let core = cores.filter(|_| client == 0).map(|c| c.0);
+            let connect = move || {
+                let nic = shape.nic_of(client);
+                while ports[nic as usize].load(Ordering::Acquire) == 0 {
+                    if failed.load(Ordering::Relaxed) {
+                        return Err(RcError::Plan("another thread failed".to_owned()));
+                    }
+                    go_on()?;
+                    std::thread::yield_now();
+                }
+                let port = ports[nic as usize].load(Ordering::Acquire) as u16;
+                let at = SocketAddrV4::new(address(nic, hosts.is_some()), port);
+                ask(at, core, window, duration, cores.is_some(), client == 0)
+            };
+            asking.push(scope.spawn(move || match hosts {
+                Some(hosts) => hosts.client(client).enter(connect)?,
+                None => connect(),
+            }));
+        }
+        let panicked = || RcError::Plan("a thread panicked".to_owned());
+        let asked: Vec<_> = asking.into_iter().map(|t| t.join().map_err(|_| panicked())).collect();
+        stop.store(true, Ordering::Relaxed);
+        for server in servers {
+            server.join().map_err(|_| panicked())??;
+        }
+        let mut sum = LiveResult::default();
+        for asked in asked {
+            let part = asked??;
+            sum.connections += part.connections;
+            sum.failed += part.failed;
+            sum.seconds = sum.seconds.max(part.seconds);
+            sum.per_s += part.per_s;
+            sum.latency.merge(&part.latency);
+            sum.contention = sum.contention.take().or(part.contention);
+        }
+        Ok(sum)
+    })
+}
+
+/// Where the server of a NIC listens.
+fn address(nic: u32, has_hosts: bool) -> Ipv4Addr {
+    if has_hosts { wires::server_address(nic) } else { Ipv4Addr::LOCALHOST }
+}
+
+fn serve(
+    at: Ipv4Addr,
+    core: Option<usize>,
+    spin: bool,
+    stop: &AtomicBool,
+    port: &AtomicU32,
+) -> Result<(), RcError> {
+    pin(core)?;
+    let listener = new_socket()?;
+    bind(&listener, &SocketAddrV4::new(at, 0)).map_err(io("bind"))?;
+    listen(&listener, 4096).map_err(io("listen"))?;
+    let own: SocketAddr = getsockname(&listener)
+        .and_then(|name| name.try_into().map_err(|_| rustix::io::Errno::AFNOSUPPORT))
+        .map_err(io("getsockname"))?;
+    port.store(own.port().into(), Ordering::Release);
+    let mut open: VecDeque<OwnedFd> = VecDeque::new();
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let mut byte = [0u8; 1];
+    while !stop.load(Ordering::Relaxed) {
+        let mut work = false;
+        while let Ok(fd) = accept_with(&listener, flags) {
+            open.push_back(fd);
+            work = true;
+        }
+        // They are reset in about the order in which they came.
+        while let Some(fd) = open.front() {
+            if recv(fd, &mut byte, RecvFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN) {
+                break;
+            }
+            open.pop_front();
+            work = true;
+        }
+        if !work {
+            rest(spin);
+        }
+    }
+    Ok(())
+}
+
+fn rest(spin: bool) {
+    if spin { std::hint::spin_loop() } else { std::thread::yield_now() }
+}
+
+fn ask(
+    server: SocketAddrV4,
+    core: Option<usize>,
+    window: u32,
+    duration: Duration,
+    spin: bool,
+    is_first: bool,
+) -> Result<LiveResult, RcError> {
+    pin(core)?;
+    let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
+    let mut latency = Histogram::new();
+    let (mut connections, mut failed) = (0u64, 0u64);
+    let mut start = stamp();
+    let mut counting = false;
+    let mut watch = None;
+    let mut ready: Vec<PollFlags> = Vec::new();
+    for round in 0u32.. {
+        if round % LOOK_EVERY == 0 {
+            go_on()?;
+        }
+        let now = stamp();
+        if !counting && now.since(start) >= WARMUP {
+            (counting, start) = (true, now);
+            watch = is_first.then(Contention::start);
+        } else if counting && now.since(start) >= duration {
+            break;
+        }
+        while in_flight.len() < window as usize {
+            let since = stamp();
+            let fd = new_socket()?;
+            sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO)).map_err(io("SO_LINGER"))?;
+            match connect(&fd, &server) {
+                Ok(()) | Err(rustix::io::Errno::INPROGRESS) => in_flight.push((fd, since)),
+                // No port is free for an instant: what is in flight makes room.
+                Err(rustix::io::Errno::ADDRNOTAVAIL) if !in_flight.is_empty() => break,
+                Err(errno) => return Err(io("connect")(errno)),
+            }
+        }
+        ready.clear();
+        {
+            let mut fds: Vec<PollFd<'_>> =
+                in_flight.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::OUT)).collect();
+            poll(&mut fds, Some(&NOW)).map_err(io("poll"))?;
+            ready.extend(fds.iter().map(PollFd::revents));
+        }
+        let at = stamp();
+        let mut any = false;
+        for index in (0..in_flight.len()).rev() {
+            if ready[index].is_empty() {
+                continue;
+            }
+            any = true;
+            let (fd, since) = in_flight.swap_remove(index);
+            if ready[index].intersects(PollFlags::ERR | PollFlags::HUP) {
+                failed += u64::from(counting);
+            } else if counting {
+                latency.record(at.since(since).as_nanos());
+                connections += 1;
+            }
+            drop(fd);
+        }
+        if !any {
+            rest(spin);
+        }
+    }
+    let seconds = stamp().since(start).as_secs_f64();
+    Ok(LiveResult {
+        connections,
+        failed,
+        seconds,
+        per_s: connections as f64 / seconds.max(1e-9),
+        latency,
+        contention: watch.map(Contention::finish),
+        ..LiveResult::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_connects_over_loopback() {
+        let shape = Shape { hosts: 1, threads: 1, nics: 1 };
+        let result = run(shape, 8, Duration::from_millis(200), None, None).unwrap();
+        assert!(result.connections > 50, "{}", result.connections);
+        assert_eq!(result.failed, 0);
+    }
+}
