@@ -198,44 +198,45 @@ impl RdmaStack {
         self.endpoint.handle_timeout(now);
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
-            self.fill(now);
+            let more = self.fill(now);
             let looped = self.looped.len();
             while let Some(frame) = self.looped.pop() {
                 self.endpoint.handle_frame(now, frame.data());
             }
             self.counters.looped.add(looped as u64);
             sent += looped;
-            if self.tx.is_empty() {
-                if looped == 0 {
-                    break;
-                }
-                continue;
-            }
-            sent += self.port.tx_burst(now, &mut self.tx)?;
             if !self.tx.is_empty() {
-                // The port is full: the rest stays where it is, and so do the requests behind it.
+                sent += self.port.tx_burst(now, &mut self.tx)?;
+            }
+            // What is left in the burst found the port full: it stays there, and so do the requests behind it. What came back to
+            // ourselves may have been answered.
+            if !self.tx.is_empty() || (!more && looped == 0) {
                 break;
             }
         }
         Ok(sent)
     }
 
-    fn fill(&mut self, now: Instant) {
+    /// Fills the transmit burst. Whether there may be more.
+    fn fill(&mut self, now: Instant) -> bool {
         while self.tx.room() > 0 && self.looped.room() > 0 {
             let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
-                return;
+                return false;
             };
-            if !fill(&mut self.endpoint, now, &mut frame) && !self.host.poll_transmit(now, &mut frame) {
+            let filled = (self.endpoint.has_transmit() && fill(&mut self.endpoint, now, &mut frame))
+                || self.host.poll_transmit(now, &mut frame);
+            if !filled {
                 self.spare = Some(frame);
-                return;
+                return false;
             }
             let to_us = frame.data().first_chunk() == Some(&self.mac);
             let burst = if to_us { &mut self.looped } else { &mut self.tx };
             if burst.push(frame).is_err() {
-                return;
+                return true;
             }
         }
+        true
     }
 
     /// The next thing that there is to know.
