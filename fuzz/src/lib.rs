@@ -13,6 +13,7 @@
 //! | [`channel_entry`] | requests and completions of a ring | one encoding of each entry |
 //! | [`host`] | `Host` | replies bounded and well-formed, no mapping stolen, real datagrams still pass |
 //! | [`transport`] | two live endpoints with an open flow, and a hostile peer | the honest flow stays open and carries messages |
+//! | [`roce`] | two live RDMA endpoints with an open connection, a hostile peer, and verbs in any order | the honest connection carries each operation once |
 //! | [`p4_json`] | the importer of P4 programs | what it accepts compiles, and both engines agree |
 //! | [`p4_engines`] | random programs, entries and packets | interpreter and compiled code agree byte for byte |
 //! | [`stf_text`] | packet tests | places lie in the text |
@@ -35,6 +36,7 @@ pub use targets::host::host;
 pub use targets::market::{feed, sbe};
 pub use targets::p4::{p4_engines, p4_json, stf_text};
 pub use targets::pcap::pcap;
+pub use targets::roce::roce;
 pub use targets::transport::transport;
 pub use targets::uri::uri;
 pub use targets::wire::wire;
@@ -61,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "channel_entry", run: channel_entry, corpus: targets::channel_entry::corpus, weight: 12 },
     Target { name: "host", run: host, corpus: targets::host::corpus, weight: 8 },
     Target { name: "transport", run: transport, corpus: targets::transport::corpus, weight: 4 },
+    Target { name: "roce", run: roce, corpus: targets::roce::corpus, weight: 4 },
     Target { name: "p4_json", run: p4_json, corpus: targets::p4::json_corpus, weight: 2 },
     Target { name: "p4_engines", run: p4_engines, corpus: targets::p4::engines_corpus, weight: 1 },
     Target { name: "stf_text", run: stf_text, corpus: targets::p4::stf_corpus, weight: 12 },

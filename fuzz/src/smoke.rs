@@ -166,6 +166,11 @@ mod tests {
     }
 
     #[test]
+    fn roce() {
+        passes("roce", 1_000);
+    }
+
+    #[test]
     fn the_canary_is_heard_and_its_input_replays() {
         let outcome = smoke(&CANARY, 1, 100_000, no_hang);
         let failure = outcome.failure.expect("the canary fails");

@@ -6,6 +6,7 @@ pub mod host;
 pub mod market;
 pub mod p4;
 pub mod pcap;
+pub mod roce;
 pub mod transport;
 pub mod uri;
 pub mod wire;

@@ -41,7 +41,9 @@ pub struct Config {
     pub regions_max: usize,
     /// Most completion queues.
     pub cqs_max: usize,
-    /// Most requests and completions waiting in all queues together, each.
+    /// Most send requests, most receive requests, and most completions in all queues together, each. Completion queues are
+    /// promised their entries when they are made, within this sum; requests are counted when they are posted, unless
+    /// [`Quota`](crate::Quota)s promise them.
     pub requests_max: usize,
     /// Most packets that a queue pair has sent without having heard of their arrival.
     pub window_packets: u32,
@@ -49,6 +51,8 @@ pub struct Config {
     pub ack_every: u16,
     /// Shortest time between two congestion notifications of one queue pair.
     pub cnp_interval: Duration,
+    /// The rate of the link in bits per second: where a queue pair begins that is told of congestion, and where it recovers to.
+    pub link_rate_bps: u64,
     /// The connection manager.
     pub cm: CmConfig,
 }
@@ -127,6 +131,7 @@ impl Config {
             window_packets: 128,
             ack_every: 32,
             cnp_interval: Duration::from_micros(50),
+            link_rate_bps: 25_000_000_000,
             cm: CmConfig::default(),
         }
     }
@@ -159,6 +164,7 @@ impl Config {
                 cm.response_timeout.as_nanos().min(1 << 40) as usize,
                 1 << 40,
             ),
+            ("link_rate_bps", usize::try_from(self.link_rate_bps).unwrap_or(usize::MAX), 1 << 40),
             ("cm.retries + 1", usize::from(cm.retries) + 1, 16),
         ] {
             if value == 0 || value > max {

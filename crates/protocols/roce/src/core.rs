@@ -4,9 +4,11 @@ use crate::cq::Cqs;
 use crate::memory::Regions;
 use crate::path::Paths;
 use crate::queue::{Recv, Send, Srq};
+use crate::quota::Accounts;
+use crate::rate::Limiter;
 use crate::responder::Resource;
 use crate::slab::{NONE, Slab};
-use crate::verbs::{CqId, Wc};
+use crate::verbs::Wc;
 use crate::{Config, Counters, Event};
 use barewire_wheel::Timers;
 use std::collections::VecDeque;
@@ -33,6 +35,9 @@ pub(crate) struct Core {
     pub sends: Slab<Send>,
     pub recvs: Slab<Recv>,
     pub resources: Slab<Resource>,
+    /// Rates of the queue pairs that have been told of congestion.
+    pub limiters: Slab<Limiter>,
+    pub accounts: Accounts,
     pub srqs: Slab<Srq>,
     pub paths: Paths,
     pub timers: Timers,
@@ -50,7 +55,7 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn complete(&mut self, cq: CqId, wc: Wc, solicited: bool) {
+    pub(crate) fn complete(&mut self, cq: u32, wc: Wc, solicited: bool) {
         if let Some(event) = self.cqs.push(cq, wc, solicited) {
             if matches!(event, Event::CqOverrun(_)) {
                 self.counters.cq_overruns.add(1);
@@ -61,14 +66,18 @@ impl Core {
 
     /// Keeps private data; `NONE` when there is none to keep, or no room.
     pub(crate) fn keep_private(&mut self, bytes: &[u8]) -> u32 {
-        // Most messages carry none, and all of them have its room: that is found out by words.
+        // Most messages carry none, and all of them have its room: what is not zero is found by words, from the end.
         let (words, rest) = bytes.as_chunks::<8>();
-        let any = words.iter().fold(0, |any, word| any | u64::from_ne_bytes(*word));
-        if any == 0 && rest.iter().all(|&b| b == 0) {
-            return NONE;
-        }
-        // Trailing zeros are what an absent tail reads as.
-        let Some(last) = bytes.iter().rposition(|&b| b != 0) else { return NONE };
+        let last = match rest.iter().rposition(|&b| b != 0) {
+            Some(at) => words.len() * 8 + at,
+            None => {
+                let any = words.iter().fold(0, |any, word| any | u64::from_ne_bytes(*word));
+                let Some(at) = words.iter().rposition(|word| any != 0 && *word != [0; 8]) else {
+                    return NONE;
+                };
+                at * 8 + 7 - u64::from_be_bytes(words[at]).trailing_zeros() as usize / 8
+            }
+        };
         let Some(id) = self.private.take() else { return NONE };
         let kept = &mut self.private[id];
         let len = (last + 1).min(PRIVATE_MAX);

@@ -1,6 +1,7 @@
 //! Completion queues. Entries of all queues lie in one store, so that a queue that holds nothing costs next to nothing.
 
 use crate::slab::{NONE, Slab};
+use crate::verbs::Handle;
 use crate::{CqId, Event, VerbError, Wc, WcOpcode, WcStatus};
 
 #[derive(Clone, Copy)]
@@ -37,6 +38,7 @@ enum Armed {
 #[derive(Default)]
 pub(crate) struct Cq {
     alive: bool,
+    generation: u32,
     head: u32,
     tail: u32,
     len: u32,
@@ -50,24 +52,39 @@ pub(crate) struct Cq {
 pub(crate) struct Cqs {
     queues: Slab<Cq>,
     entries: Slab<Entry>,
+    /// Entries promised to the queues there are, and most that can be: a queue that is full takes nothing from others.
+    promised: usize,
+    entries_max: usize,
 }
 
 impl Cqs {
     pub(crate) fn new(queues: usize, entries: usize) -> Cqs {
-        Cqs { queues: Slab::new(queues), entries: Slab::new(entries) }
+        Cqs { queues: Slab::new(queues), entries: Slab::new(entries), promised: 0, entries_max: entries }
     }
 
     pub(crate) fn create(&mut self, limit: u32) -> Result<CqId, VerbError> {
         if limit == 0 {
             return Err(VerbError::Invalid);
         }
-        let id = self.queues.take().ok_or(VerbError::Limit)?;
-        self.queues[id] = Cq { alive: true, head: NONE, tail: NONE, limit, ..Cq::default() };
-        Ok(CqId(id))
+        if limit as usize > self.entries_max - self.promised {
+            return Err(VerbError::Limit);
+        }
+        let slot = self.queues.take().ok_or(VerbError::Limit)?;
+        self.promised += limit as usize;
+        let queue = &mut self.queues[slot];
+        let generation = queue.generation.wrapping_add(1);
+        *queue = Cq { alive: true, generation, head: NONE, tail: NONE, limit, ..Cq::default() };
+        Ok(CqId(Handle { slot, generation }))
     }
 
     fn get(&mut self, cq: CqId) -> Result<&mut Cq, VerbError> {
-        self.queues.get_mut(cq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)
+        let Handle { slot, generation } = cq.0;
+        self.queues.get_mut(slot).filter(|q| q.alive && q.generation == generation).ok_or(VerbError::Unknown)
+    }
+
+    /// The handle of the queue at a place.
+    pub(crate) fn handle(&self, slot: u32) -> CqId {
+        CqId(Handle { slot, generation: self.queues[slot].generation })
     }
 
     pub(crate) fn destroy(&mut self, cq: CqId) -> Result<(), VerbError> {
@@ -76,8 +93,9 @@ impl Cqs {
             return Err(VerbError::Busy);
         }
         queue.alive = false;
-        while self.pop(cq.0).is_some() {}
-        self.queues.give(cq.0);
+        self.promised -= queue.limit as usize;
+        while self.pop(cq.0.slot).is_some() {}
+        self.queues.give(cq.0.slot);
         Ok(())
     }
 
@@ -86,8 +104,9 @@ impl Cqs {
         Ok(())
     }
 
-    pub(crate) fn drop_user(&mut self, cq: CqId) {
-        if let Ok(queue) = self.get(cq) {
+    /// The place of a queue that has users is its own until they are gone.
+    pub(crate) fn drop_user(&mut self, slot: u32) {
+        if let Some(queue) = self.queues.get_mut(slot) {
             queue.users -= 1;
         }
     }
@@ -102,8 +121,9 @@ impl Cqs {
 
     /// Adds a completion. What there is to tell: that the queue has something, or that it had no room.
     #[inline]
-    pub(crate) fn push(&mut self, cq: CqId, wc: Wc, solicited: bool) -> Option<Event> {
-        let queue = &mut self.queues[cq.0];
+    pub(crate) fn push(&mut self, slot: u32, wc: Wc, solicited: bool) -> Option<Event> {
+        let queue = &mut self.queues[slot];
+        let cq = CqId(Handle { slot, generation: queue.generation });
         let entry = if queue.len < queue.limit { self.entries.take() } else { None };
         let Some(entry) = entry else {
             let first = !std::mem::replace(&mut queue.overrun, true);
@@ -150,7 +170,7 @@ impl Cqs {
         self.get(cq)?;
         let mut n = 0;
         while n < most
-            && let Some(wc) = self.pop(cq.0)
+            && let Some(wc) = self.pop(cq.0.slot)
         {
             out.push(wc);
             n += 1;
@@ -160,6 +180,6 @@ impl Cqs {
 
     pub(crate) fn poll_one(&mut self, cq: CqId) -> Option<Wc> {
         self.get(cq).ok()?;
-        self.pop(cq.0)
+        self.pop(cq.0.slot)
     }
 }

@@ -10,6 +10,7 @@ use crate::path::{HEADER_MAX, PathSpec, Paths};
 use crate::psn;
 use crate::qp::Qp;
 use crate::queue::{List, Recv, Send, SgeList, Srq};
+use crate::quota::{Accounts, Quota};
 use crate::slab::{NONE, Slab};
 use crate::verbs::*;
 use crate::{Config, ConfigError, Counters, Event, VerbError};
@@ -57,6 +58,8 @@ pub struct QpView {
     pub send_cq: CqId,
     /// Where completions of receive requests go.
     pub recv_cq: CqId,
+    /// Its rate in bits per second, while it recovers from congestion.
+    pub rate_bps: Option<u64>,
 }
 
 /// One RoCE device as a value: frames and time go in, frames, completions, events and deadlines come out.
@@ -96,8 +99,20 @@ impl Endpoint {
                 regions: Regions::new(config.regions_max, ids.draw() as u32),
                 cqs: Cqs::new(config.cqs_max, requests),
                 sends: Slab::new(requests),
-                recvs: Slab::new(requests),
-                resources: Slab::new(requests),
+                // One more for each queue pair: the request that it is filling counts in no queue.
+                recvs: Slab::new(requests.saturating_add(qps)),
+                limiters: Slab::new(qps),
+                accounts: Accounts::new(
+                    Quota {
+                        qps: bound(qps),
+                        sends: bound(requests),
+                        recvs: bound(requests),
+                        regions: bound(config.regions_max),
+                    },
+                    ids.draw(),
+                ),
+                // As many as all queue pairs can keep: no peer's reads take another's place.
+                resources: Slab::new(qps.saturating_mul(usize::from(READS_MAX))),
                 srqs: Slab::new(65_536),
                 paths: Paths::new(config.paths_max, ids.draw()),
                 timers: Timers::new(0),
@@ -135,10 +150,36 @@ impl Endpoint {
 
     // ---- Memory, queues, paths ----
 
-    /// A protection domain. It costs nothing and is never given back: numbers do not run out.
+    /// A protection domain. It costs nothing and is never given back: numbers do not run out. What is made with it is limited
+    /// by the configuration alone, so where applications share an endpoint each has a [quota](Self::alloc_pd_within).
     pub fn alloc_pd(&mut self) -> Pd {
         self.next_pd += 1;
         Pd(self.next_pd)
+    }
+
+    /// A protection domain whose owner may have as much as `quota` says at once. All quotas together stay within the
+    /// configuration's limits, and a queue takes from its owner's quota what it has room for: what was promised is there,
+    /// whatever neighbours do, as long as they all have quotas.
+    ///
+    /// # Errors
+    /// `Limit` when less than that is left to promise.
+    pub fn alloc_pd_within(&mut self, quota: Quota) -> Result<Pd, VerbError> {
+        let pd = self.alloc_pd();
+        self.core.accounts.open(pd, quota)?;
+        Ok(pd)
+    }
+
+    /// Gives a quota back.
+    ///
+    /// # Errors
+    /// `Busy` while something made with the domain is there; `Unknown` when it has no quota.
+    pub fn dealloc_pd(&mut self, pd: Pd) -> Result<(), VerbError> {
+        self.core.accounts.close(pd)
+    }
+
+    /// How much of its quota a domain uses; `None` when it has none.
+    pub fn quota_used(&self, pd: Pd) -> Option<Quota> {
+        self.core.accounts.used(pd)
     }
 
     /// Registers memory under the addresses from `base` on. The region is shared: who holds a clone of it writes and reads
@@ -147,7 +188,12 @@ impl Endpoint {
     /// # Errors
     /// `Limit`; `Invalid` when the addresses would pass 2^64.
     pub fn reg_mr(&mut self, pd: Pd, region: Region, base: u64, access: Access) -> Result<Mr, VerbError> {
-        self.core.regions.register(pd, region, base, access)
+        self.core.accounts.charge(pd, Quota::REGION)?;
+        let made = self.core.regions.register(pd, region, base, access);
+        if made.is_err() {
+            self.core.accounts.refund(pd, Quota::REGION);
+        }
+        made
     }
 
     /// Takes keys back. Requests that still use them fail.
@@ -155,18 +201,20 @@ impl Endpoint {
     /// # Errors
     /// `Unknown`.
     pub fn dereg_mr(&mut self, mr: Mr) -> Result<(), VerbError> {
-        self.core.regions.deregister(mr.lkey)
+        let pd = self.core.regions.deregister(mr.lkey)?;
+        self.core.accounts.refund(pd, Quota::REGION);
+        Ok(())
     }
 
-    /// A completion queue with room for `entries`.
+    /// A completion queue with room for `entries`, which are its own from now on.
     ///
     /// # Errors
-    /// `Limit`; `Invalid` for no entries.
+    /// `Limit`, also when the configuration's `requests_max` has not as many left; `Invalid` for no entries.
     pub fn create_cq(&mut self, entries: u32) -> Result<CqId, VerbError> {
         self.core.cqs.create(entries)
     }
 
-    /// Ends a completion queue. Its number may come again: forget it.
+    /// Ends a completion queue.
     ///
     /// # Errors
     /// `Unknown`, or `Busy` while queue pairs use it.
@@ -200,9 +248,15 @@ impl Endpoint {
     /// # Errors
     /// `Limit`.
     pub fn create_srq(&mut self, pd: Pd, limit: u32) -> Result<SrqId, VerbError> {
-        let id = self.core.srqs.take().ok_or(VerbError::Limit)?;
-        self.core.srqs[id] = Srq { alive: true, pd: pd.0, list: List::default(), limit, low: 0, users: 0 };
-        Ok(SrqId(id))
+        self.core.accounts.charge(pd, Quota::recvs(limit))?;
+        let Some(slot) = self.core.srqs.take() else {
+            self.core.accounts.refund(pd, Quota::recvs(limit));
+            return Err(VerbError::Limit);
+        };
+        let queue = &mut self.core.srqs[slot];
+        let generation = queue.generation.wrapping_add(1);
+        *queue = Srq { alive: true, generation, pd: pd.0, list: List::default(), limit, low: 0, users: 0 };
+        Ok(SrqId(Handle { slot, generation }))
     }
 
     /// Asks for one [`Event::SrqLow`] when fewer than `low` requests are left.
@@ -224,16 +278,18 @@ impl Endpoint {
             return Err(VerbError::Busy);
         }
         queue.alive = false;
+        let (pd, limit) = (Pd(queue.pd), queue.limit);
         let mut list = std::mem::take(&mut queue.list);
+        self.core.accounts.refund(pd, Quota::recvs(limit));
         while let Some(id) = list.pop(&mut self.core.recvs) {
             self.core.recvs.give(id);
         }
-        self.core.srqs.give(srq.0);
+        self.core.srqs.give(srq.0.slot);
         Ok(())
     }
 
     fn srq(&mut self, srq: SrqId) -> Result<&mut Srq, VerbError> {
-        self.core.srqs.get_mut(srq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)
+        known_srq(&mut self.core.srqs, srq)
     }
 
     /// A path, made or found.
@@ -241,7 +297,8 @@ impl Endpoint {
     /// # Errors
     /// `Invalid` for addresses that are not ours or of two families; `Limit`.
     pub fn path(&mut self, spec: PathSpec) -> Result<PathId, VerbError> {
-        self.core.paths.add(&self.core.config, spec, true).map(PathId)
+        let slot = self.core.paths.add(&self.core.config, spec, true)?;
+        Ok(self.core.paths.id(slot))
     }
 
     /// Lets a path go: it is forgotten when its place is wanted and nothing uses it.
@@ -249,7 +306,7 @@ impl Endpoint {
     /// # Errors
     /// `Unknown`.
     pub fn release_path(&mut self, path: PathId) -> Result<(), VerbError> {
-        self.core.paths.unpin(path.0)
+        self.core.paths.unpin(path)
     }
 
     // ---- Queue pairs ----
@@ -269,31 +326,40 @@ impl Endpoint {
         {
             return Err(VerbError::Invalid);
         }
+        let charged = charge_of(init.send_max, init.recv_max, init.srq.is_some());
         self.core.cqs.add_user(init.send_cq)?;
         if let Err(error) = self.core.cqs.add_user(init.recv_cq) {
-            self.core.cqs.drop_user(init.send_cq);
+            self.core.cqs.drop_user(init.send_cq.0.slot);
             return Err(error);
         }
-        let Some(slot) = self.qps.take() else {
-            self.core.cqs.drop_user(init.send_cq);
-            self.core.cqs.drop_user(init.recv_cq);
+        let taken = self.core.accounts.charge(init.pd, charged).and_then(|()| {
+            self.qps.take().ok_or_else(|| {
+                self.core.accounts.refund(init.pd, charged);
+                VerbError::Limit
+            })
+        });
+        let Ok(slot) = taken else {
+            self.core.cqs.drop_user(init.send_cq.0.slot);
+            self.core.cqs.drop_user(init.recv_cq.0.slot);
             return Err(VerbError::Limit);
         };
         if let Some(srq) = init.srq {
-            self.core.srqs[srq.0].users += 1;
+            self.core.srqs[srq.0.slot].users += 1;
         }
         let qpn = self.take_qpn(slot);
         self.core.timers.reserve(Owner::Qp(slot).id());
-        // What an earlier user left in the queue of those that transmit finds nothing to do.
+        // What an earlier user left in the queue of those that transmit finds nothing to do, and stays the only entry.
+        let queued = self.qps[slot].queued;
         self.qps[slot] = Qp {
             alive: true,
+            queued,
             qpn,
             kind: init.kind,
             pd: init.pd,
             access: init.access,
-            send_cq: init.send_cq,
-            recv_cq: init.recv_cq,
-            srq: init.srq.map_or(NONE, |s| s.0),
+            send_cq: init.send_cq.0.slot,
+            recv_cq: init.recv_cq.0.slot,
+            srq: init.srq.map_or(NONE, |s| s.0.slot),
             send_max: init.send_max,
             recv_max: init.recv_max,
             qkey: init.qkey,
@@ -332,6 +398,8 @@ impl Endpoint {
         qp.clear(&mut self.core);
         qp.alive = false;
         let (send_cq, recv_cq, srq) = (qp.send_cq, qp.recv_cq, qp.srq);
+        let charged = charge_of(qp.send_max, qp.recv_max, srq != NONE);
+        self.core.accounts.refund(qp.pd, charged);
         self.core.cqs.drop_user(send_cq);
         self.core.cqs.drop_user(recv_cq);
         if let Some(srq) = self.core.srqs.get_mut(srq) {
@@ -356,8 +424,9 @@ impl Endpoint {
             sq_psn: qp.next_psn,
             sends: qp.sends.len,
             recvs: qp.recvs.len,
-            send_cq: qp.send_cq,
-            recv_cq: qp.recv_cq,
+            send_cq: self.core.cqs.handle(qp.send_cq),
+            recv_cq: self.core.cqs.handle(qp.recv_cq),
+            rate_bps: self.core.limiters.get(qp.limiter).map(|l| l.rate_bps()),
         })
     }
 
@@ -420,7 +489,7 @@ impl Endpoint {
             if !plain || send.len > core.config.mtu.bytes() || remote.qpn > MASK_24 {
                 return Err(VerbError::Invalid);
             }
-            if !core.paths.is_known(remote.path) {
+            if core.paths.slot(remote.path).is_none() {
                 return Err(VerbError::Unknown);
             }
         } else if send.remote.is_some() || (send.is_read() && qp.reads_max == 0) {
@@ -482,7 +551,7 @@ impl Endpoint {
     pub fn post_srq_recv(&mut self, srq: SrqId, wr_id: u64, list: &[Sge]) -> Result<(), VerbError> {
         let list = SgeList::new(list)?;
         let core = &mut self.core;
-        let queue = core.srqs.get_mut(srq.0).filter(|q| q.alive).ok_or(VerbError::Unknown)?;
+        let queue = known_srq(&mut core.srqs, srq)?;
         if queue.list.len >= queue.limit {
             return Err(VerbError::QueueFull);
         }
@@ -511,11 +580,13 @@ impl Endpoint {
             let sent = match qp.kind {
                 _ if !qp.alive => None,
                 QpKind::Ud => qp.datagram(core, buf),
-                QpKind::Rc => qp.answer_next(core, now, buf).or_else(|| qp.request(core, slot, now, buf)),
+                QpKind::Rc => {
+                    qp.answer_next(core, slot, now, buf).or_else(|| qp.request(core, slot, now, buf))
+                }
             };
             let Some(len) = sent else {
-                // A NAK may have become due by what was to be sent.
-                if !(qp.alive && qp.ack.is_some()) {
+                // A NAK may have become due by what was to be sent, unless it waits behind answers that have their rate.
+                if !(qp.alive && qp.ack.is_some() && qp.answering == 0) {
                     qp.queued = false;
                     qp.burst = 0;
                     core.ready.pop_front();
@@ -584,6 +655,20 @@ impl Endpoint {
     }
 }
 
+/// What a queue pair takes of its owner's quota.
+fn charge_of(send_max: u16, recv_max: u16, shares: bool) -> Quota {
+    Quota::queue_pair(send_max, if shares { 0 } else { recv_max.into() })
+}
+
+fn bound(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
+}
+
+fn known_srq(srqs: &mut Slab<Srq>, srq: SrqId) -> Result<&mut Srq, VerbError> {
+    let Handle { slot, generation } = srq.0;
+    srqs.get_mut(slot).filter(|q| q.alive && q.generation == generation).ok_or(VerbError::Unknown)
+}
+
 impl Qp {
     /// The state `Rtr`: the peer is known.
     pub(crate) fn ready_to_receive(&mut self, core: &mut Core, attr: &RtrAttr) -> Result<(), VerbError> {
@@ -591,10 +676,10 @@ impl Qp {
         if limits || attr.remote_qpn > MASK_24 || attr.rq_psn > MASK_24 || attr.mtu > core.config.mtu {
             return Err(VerbError::Invalid);
         }
-        let path = core.paths.get(attr.path.0).ok_or(VerbError::Unknown)?;
-        self.crc = path.header_crc(self.src_port, attr.remote_qpn);
-        core.paths.hold(attr.path.0);
-        self.path = attr.path.0;
+        let slot = core.paths.slot(attr.path).ok_or(VerbError::Unknown)?;
+        self.crc = core.paths[slot].header_crc(self.src_port, attr.remote_qpn);
+        core.paths.hold(slot);
+        self.path = slot;
         self.dst_qpn = attr.remote_qpn;
         self.expected_psn = attr.rq_psn;
         self.plain_psn = psn::add(attr.rq_psn, MASK_24);

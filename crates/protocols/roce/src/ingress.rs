@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::endpoint::{Endpoint, Verdict};
 use crate::slab::NONE;
-use crate::verbs::{GRH_LEN, QpKind};
+use crate::verbs::{GRH_LEN, QpKind, QpState};
 use barewire_base::{DropReason, Instant};
 use barewire_wire::roce::{self, ICRC_LEN, Operation, PKEY_DEFAULT, Segment, bth, icrc};
 use barewire_wire::{EtherType, MacAddr, Protocol, eth, ipv4, ipv6, udp, vlan};
@@ -118,11 +118,14 @@ impl Endpoint {
         let slot = self.qpns.get(u64::from(segment.bth.dst_qpn)).ok_or(DropReason::UnknownQp)?;
         let (qp, core) = (&mut self.qps[slot], &mut self.core);
         if segment.shape.operation == Operation::Congestion {
-            if qp.path == NONE || core.paths[qp.path].spec.dst != arrived.src {
+            if qp.path == NONE || !core.paths[qp.path].is_from(arrived.src, arrived.dst) {
                 return Err(DropReason::WrongPeer);
             }
+            if qp.state == QpState::Err {
+                return Err(DropReason::BadState);
+            }
             core.counters.cnp_received.add(1);
-            qp.congested(now);
+            qp.congested(core, now);
             return Ok(());
         }
         if segment.shape.datagram != (qp.kind == QpKind::Ud) {
@@ -139,10 +142,10 @@ impl Endpoint {
         if qp.path == NONE {
             return Err(DropReason::BadState);
         }
-        if core.paths[qp.path].spec.dst != arrived.src {
+        if !core.paths[qp.path].is_from(arrived.src, arrived.dst) {
             return Err(DropReason::WrongPeer);
         }
-        if arrived.ecn == CE {
+        if arrived.ecn == CE && qp.state != QpState::Err {
             core.counters.ecn_marked.add(1);
             if now.since(qp.cnp_last) >= core.config.cnp_interval || qp.cnp_last == Instant::ZERO {
                 qp.cnp_due = true;
@@ -155,7 +158,8 @@ impl Endpoint {
             }
             _ => qp.execute(core, slot, segment),
         };
-        if qp.awaits_peer && result.is_ok() {
+        // A message for which nobody waits yet was nevertheless the next one.
+        if qp.awaits_peer && matches!(result, Ok(()) | Err(DropReason::NoReceive)) {
             let conn = qp.conn;
             self.establish(conn);
         }

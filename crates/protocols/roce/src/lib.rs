@@ -38,10 +38,11 @@ mod path;
 mod psn;
 mod qp;
 mod queue;
+mod quota;
+mod rate;
 mod requester;
 mod responder;
 mod slab;
-
 mod ud;
 mod verbs;
 
@@ -54,6 +55,7 @@ pub use error::{ConfigError, VerbError};
 pub use event::{ConnectFailure, Ended, Event, QpFault};
 pub use memory::Mr;
 pub use path::PathSpec;
+pub use quota::Quota;
 pub use verbs::{
     Access, CqId, Data, GRH_LEN, INLINE_MAX, Modify, Mtu, PathId, Pd, QpInit, QpKind, QpState, Qpn,
     READS_MAX, Remote, RtrAttr, RtsAttr, SGE_MAX, SendOp, SendWr, Sge, SrqId, Wc, WcOpcode, WcStatus,

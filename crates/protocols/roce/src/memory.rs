@@ -63,15 +63,16 @@ impl Regions {
         Ok(Mr { lkey: key, rkey: key })
     }
 
-    pub(crate) fn deregister(&mut self, key: u32) -> Result<(), VerbError> {
+    /// Forgets a region. Whose it was.
+    pub(crate) fn deregister(&mut self, key: u32) -> Result<Pd, VerbError> {
         let place = key >> GENERATION_BITS;
         let slot = self.entries.get_mut(place as usize).ok_or(VerbError::Unknown)?;
-        if slot.0 != key & ((1 << GENERATION_BITS) - 1) || slot.1.is_none() {
+        if slot.0 != key & ((1 << GENERATION_BITS) - 1) {
             return Err(VerbError::Unknown);
         }
-        slot.1 = None;
+        let entry = slot.1.take().ok_or(VerbError::Unknown)?;
         self.free.push_back(place);
-        Ok(())
+        Ok(entry.pd)
     }
 
     /// Takes a key back on the peer's word.
@@ -80,7 +81,7 @@ impl Regions {
         if entry.pd != pd || !entry.access.has(Access::REMOTE_INVALIDATE) {
             return Err(Denied);
         }
-        self.deregister(key).map_err(|_| Denied)
+        self.deregister(key).map(|_| ()).map_err(|_| Denied)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use crate::slab::{NONE, Slab};
+use crate::verbs::Handle;
 use crate::{Config, PathId, VerbError};
 use barewire_wire::roce::icrc::HeaderCrc;
 use barewire_wire::roce::{self, ICRC_LEN, bth};
@@ -35,6 +36,7 @@ impl PathSpec {
 
 pub(crate) struct Path {
     alive: bool,
+    generation: u32,
     pub(crate) spec: PathSpec,
     /// Ethernet, VLAN, IP and UDP with lengths, checksums and the source port zero.
     header: [u8; HEADER_MAX],
@@ -48,8 +50,8 @@ pub(crate) struct Path {
     crc: u32,
     /// Queue pairs and connections that use it.
     refs: u32,
-    /// Whether the application made it, which keeps it.
-    pinned: bool,
+    /// How often applications asked for it and have not let it go: that keeps it.
+    pins: u32,
     /// Headers and messages of the connection manager, made when it first speaks to this peer.
     pub(crate) gsi: Option<Box<crate::cm::template::Gsi>>,
 }
@@ -59,6 +61,7 @@ impl Default for Path {
         let spec = PathSpec::new(MacAddr::ZERO, IpAddr::from([0; 4]), IpAddr::from([0; 4]));
         Path {
             alive: false,
+            generation: 0,
             spec,
             header: [0; HEADER_MAX],
             l3: 0,
@@ -68,7 +71,7 @@ impl Default for Path {
             udp_checksum: false,
             crc: 0,
             refs: 0,
-            pinned: false,
+            pins: 0,
             gsi: None,
         }
     }
@@ -131,6 +134,7 @@ impl Path {
             HeaderCrc::new(&covered[l3..l4 + udp::HEADER_LEN + bth::HEADER_LEN]).map_or(0, HeaderCrc::crc);
         Path {
             alive: true,
+            generation: 0,
             spec,
             header,
             l3: l3 as u8,
@@ -140,9 +144,15 @@ impl Path {
             udp_checksum: !v4 && config.udp_checksum6,
             crc,
             refs: 0,
-            pinned: false,
+            pins: 0,
             gsi: None,
         }
+    }
+
+    /// Whether a packet came from the other end to ours.
+    #[inline]
+    pub(crate) fn is_from(&self, src: IpAddr, dst: IpAddr) -> bool {
+        self.spec.dst == src && self.spec.src == dst
     }
 
     /// Where the BTH starts.
@@ -254,11 +264,13 @@ pub(crate) struct Paths {
     salt: u64,
     /// The one found last: most packets come from few peers.
     last: u32,
+    /// Where the search for a path to forget goes on.
+    hand: u32,
 }
 
 impl Paths {
     pub(crate) fn new(limit: usize, salt: u64) -> Paths {
-        Paths { entries: Slab::new(limit), by_spec: Index::new(salt), salt, last: NONE }
+        Paths { entries: Slab::new(limit), by_spec: Index::new(salt), salt, last: NONE, hand: 0 }
     }
 
     fn key(&self, dst_mac: MacAddr, src: IpAddr, dst: IpAddr) -> u64 {
@@ -302,7 +314,7 @@ impl Paths {
             return Err(VerbError::Invalid);
         }
         if let Some(id) = self.find(spec.dst_mac, spec.src, spec.dst) {
-            self.entries[id].pinned |= pinned;
+            self.entries[id].pins += u32::from(pinned);
             return Ok(id);
         }
         let id = match self.entries.take() {
@@ -315,18 +327,21 @@ impl Paths {
             self.entries.give(id);
             return Err(VerbError::Limit);
         }
-        self.entries[id] = Path { pinned, ..Path::new(config, spec) };
+        let generation = self.entries[id].generation.wrapping_add(1);
+        self.entries[id] = Path { generation, pins: u32::from(pinned), ..Path::new(config, spec) };
         self.last = id;
         Ok(id)
     }
 
     /// Forgets a path that nobody uses, in favour of another.
     fn evict(&mut self) -> Option<u32> {
+        // From where the last search ended, or strangers with ever new addresses would make each other wait for a whole one.
         let count = self.entries.len() as u32;
-        let id = (0..count).find(|&id| {
+        let id = (0..count).map(|i| (self.hand + i) % count).find(|&id| {
             let path = &self.entries[id];
-            path.alive && !path.pinned && path.refs == 0
+            path.alive && path.pins == 0 && path.refs == 0
         })?;
+        self.hand = id + 1;
         self.forget(id);
         Some(id)
     }
@@ -334,16 +349,17 @@ impl Paths {
     fn forget(&mut self, id: u32) {
         let spec = self.entries[id].spec;
         self.by_spec.remove(self.key(spec.dst_mac, spec.src, spec.dst));
-        self.entries[id] = Path::default();
+        self.entries[id] = Path { generation: self.entries[id].generation, ..Path::default() };
         if self.last == id {
             self.last = NONE;
         }
     }
 
     /// Takes the application's hand off a path.
-    pub(crate) fn unpin(&mut self, id: u32) -> Result<(), VerbError> {
-        let path = self.entries.get_mut(id).filter(|p| p.alive && p.pinned).ok_or(VerbError::Unknown)?;
-        path.pinned = false;
+    pub(crate) fn unpin(&mut self, id: PathId) -> Result<(), VerbError> {
+        let slot = self.slot(id).ok_or(VerbError::Unknown)?;
+        let path = &mut self.entries[slot];
+        path.pins = path.pins.checked_sub(1).ok_or(VerbError::Unknown)?;
         Ok(())
     }
 
@@ -361,8 +377,16 @@ impl Paths {
         }
     }
 
-    pub(crate) fn is_known(&self, id: PathId) -> bool {
-        self.get(id.0).is_some()
+    /// The place of a path that is still the one meant.
+    #[inline]
+    pub(crate) fn slot(&self, id: PathId) -> Option<u32> {
+        let Handle { slot, generation } = id.0;
+        self.get(slot).filter(|p| p.generation == generation).map(|_| slot)
+    }
+
+    /// The name of the path in a place.
+    pub(crate) fn id(&self, slot: u32) -> PathId {
+        PathId(Handle { slot, generation: self.entries[slot].generation })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::queue::List;
 use crate::slab::NONE;
-use crate::verbs::{Access, CqId, Mtu, Pd, QpKind, QpState, Qpn, SendOp, Wc, WcOpcode, WcStatus};
+use crate::verbs::{Access, Mtu, Pd, QpKind, QpState, Qpn, SendOp, Wc, WcOpcode, WcStatus};
 use crate::{Event, QpFault};
 use barewire_base::Instant;
 use barewire_wire::roce::bth;
@@ -28,8 +28,9 @@ pub(crate) struct Qp {
     pub state: QpState,
     pub pd: Pd,
     pub access: Access,
-    pub send_cq: CqId,
-    pub recv_cq: CqId,
+    /// Places of its completion queues.
+    pub send_cq: u32,
+    pub recv_cq: u32,
     pub srq: u32,
     pub send_max: u16,
     pub recv_max: u16,
@@ -76,9 +77,8 @@ pub(crate) struct Qp {
     pub lost_at: Instant,
     /// Nothing is sent before.
     pub wait_until: Instant,
-    /// Gap between packets after congestion, and when it was last changed.
-    pub gap_ns: u32,
-    pub gap_since: Instant,
+    /// Its rate after congestion.
+    pub limiter: u32,
 
     // Responder.
     pub recvs: List,
@@ -118,8 +118,8 @@ impl Default for Qp {
             state: QpState::Reset,
             pd: Pd(NONE),
             access: Access::NONE,
-            send_cq: CqId(NONE),
-            recv_cq: CqId(NONE),
+            send_cq: NONE,
+            recv_cq: NONE,
             srq: NONE,
             send_max: 0,
             recv_max: 0,
@@ -151,8 +151,7 @@ impl Default for Qp {
             rnr_retries: 0,
             lost_at: Instant::FAR_FUTURE,
             wait_until: Instant::ZERO,
-            gap_ns: 0,
-            gap_since: Instant::ZERO,
+            limiter: NONE,
             recvs: List::default(),
             expected_psn: 0,
             msn: 0,
@@ -301,7 +300,7 @@ impl Qp {
         self.ack = None;
         self.state = QpState::Reset;
         self.wait_until = Instant::ZERO;
-        self.gap_ns = 0;
+        self.unlimit(core);
         self.nak_sent = false;
         self.awaits_peer = false;
         self.went_back = false;

@@ -270,6 +270,7 @@ impl List {
 #[derive(Default)]
 pub(crate) struct Srq {
     pub alive: bool,
+    pub generation: u32,
     pub pd: u32,
     pub list: List,
     pub limit: u32,

@@ -7,6 +7,7 @@ use crate::core::{Core, Owner};
 use crate::endpoint::PACKETS_MAX;
 use crate::psn;
 use crate::qp::Qp;
+use crate::rate::Limiter;
 use crate::slab::NONE;
 use crate::verbs::{QpState, SendOp, WcStatus};
 use crate::{Event, QpFault, Qpn};
@@ -16,11 +17,9 @@ use barewire_wire::roce::{Opcode, Operation, Position, Segment, rnr_timer_ns, ti
 
 /// Most sequence numbers between the oldest without an answer and the newest, inside the half circle.
 const SPAN_MAX: u32 = PACKETS_MAX + (1 << 21);
-/// The gap between packets that the first congestion notification makes, and the largest.
-const GAP_FIRST_NS: u32 = 1_000;
-const GAP_MAX_NS: u32 = 1_000_000;
-/// Without notifications the gap halves after this time.
-const GAP_RECOVERY: Duration = Duration::from_millis(1);
+/// Each time-out in a row waits twice as long as the one before, up to this, unless the first one is longer. A peer whose
+/// machine is busy for some tens of milliseconds is not dead.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 impl Qp {
     /// Packets that `len` bytes take; a message without bytes takes one.
@@ -67,6 +66,9 @@ impl Qp {
         }
         if now < self.wait_until {
             core.timers.arm(Owner::Qp(slot).id(), self.wait_until);
+            return None;
+        }
+        if self.is_held(core, slot, now) {
             return None;
         }
         let id = self.sending;
@@ -118,7 +120,10 @@ impl Qp {
                 payload = (send.len - offset).min(mtu) as usize;
                 let out = &mut buf[at + ext_len..at + ext_len + payload];
                 if send.gather(&core.regions, self.pd, offset, out).is_err() {
-                    self.fail(core, WcStatus::LocalProtection);
+                    // What was sent before it is answered first: its completions come in order, and say what is true.
+                    if self.sends.head == id {
+                        self.fail(core, WcStatus::LocalProtection);
+                    }
                     return None;
                 }
                 head.solicited = last && send.solicited;
@@ -140,6 +145,7 @@ impl Qp {
         self.since_ack_request += 1;
         head.ack_request = last
             || self.since_ack_request >= core.config.ack_every
+            || (self.limiter != NONE && self.is_slow(core))
             || span >= core.config.window_packets + self.read_psns;
         if head.ack_request {
             self.since_ack_request = 0;
@@ -148,32 +154,64 @@ impl Qp {
         if self.lost_at == Instant::FAR_FUTURE {
             self.start_timer(core, slot, now);
         }
-        if self.gap_ns > 0 {
-            self.pace(now);
+        let len = self.seal(core, buf, head, ext_len + payload);
+        if self.limiter != NONE {
+            self.pace(core, now, len);
         }
-        Some(self.seal(core, buf, head, ext_len + payload))
+        Some(len)
     }
 
-    /// Keeps a gap to the next packet, and lets it shrink when there was no notification for a while.
-    fn pace(&mut self, now: Instant) {
-        if now.since(self.gap_since) >= GAP_RECOVERY {
-            self.gap_since = now;
-            self.gap_ns = if self.gap_ns <= GAP_FIRST_NS { 0 } else { self.gap_ns / 2 };
+    /// The network is congested: send more slowly.
+    pub(crate) fn congested(&mut self, core: &mut Core, now: Instant) {
+        let link = core.config.link_rate_bps;
+        if self.limiter == NONE {
+            let Some(id) = core.limiters.take() else { return };
+            core.limiters[id] = Limiter::new(link, now);
+            self.limiter = id;
         }
-        // The timer is late by up to a tick: what was missed meanwhile is caught up with.
-        let due = self.wait_until.max(now - Duration::from_nanos(2 * barewire_wheel::TICK_NS));
-        self.wait_until = due + Duration::from_nanos(u64::from(self.gap_ns));
+        core.limiters[self.limiter].congested(now, link);
     }
 
-    /// The network is congested: send half as fast.
-    pub(crate) fn congested(&mut self, now: Instant) {
-        self.gap_since = now;
-        self.gap_ns = (self.gap_ns * 2).clamp(GAP_FIRST_NS, GAP_MAX_NS);
+    /// Counts a packet of data against the rate, where there is one.
+    #[cold]
+    pub(crate) fn pace(&mut self, core: &mut Core, now: Instant, len: usize) {
+        if !core.limiters[self.limiter].sent(now, len, core.config.link_rate_bps) {
+            self.unlimit(core);
+        }
+    }
+
+    /// Whether data has to wait for its rate; the timer wakes it then.
+    #[inline]
+    pub(crate) fn is_held(&self, core: &mut Core, slot: u32, now: Instant) -> bool {
+        if self.limiter == NONE {
+            return false;
+        }
+        let at = core.limiters[self.limiter].next_at();
+        if now < at {
+            core.timers.arm(Owner::Qp(slot).id(), at);
+        }
+        now < at
+    }
+
+    /// Whether the packets between two acknowledgements take so long that the peer would seem silent.
+    #[cold]
+    fn is_slow(&self, core: &Core) -> bool {
+        let time = core.limiters[self.limiter].gap().saturating_mul(u64::from(core.config.ack_every));
+        timeout_ns(self.timeout).is_some_and(|limit| time.as_nanos() > limit / 4)
+    }
+
+    pub(crate) fn unlimit(&mut self, core: &mut Core) {
+        if self.limiter != NONE {
+            core.limiters.give(self.limiter);
+            self.limiter = NONE;
+        }
     }
 
     fn start_timer(&mut self, core: &mut Core, slot: u32, now: Instant) {
         let Some(time) = timeout_ns(self.timeout) else { return };
-        self.lost_at = now + Duration::from_nanos(time);
+        let in_vain = self.retry_count.saturating_sub(self.retries);
+        let patient = time.saturating_mul(1 << in_vain.min(7)).min(SILENCE_MAX.as_nanos());
+        self.lost_at = now + Duration::from_nanos(time.max(patient));
         core.timers.arm(Owner::Qp(slot).id(), self.lost_at);
     }
 
@@ -443,7 +481,7 @@ impl Qp {
         }
         if self.wait_until > now {
             core.timers.arm(Owner::Qp(slot).id(), self.wait_until);
-        } else if self.sending != NONE {
+        } else if self.sending != NONE || self.answering > 0 {
             self.wake(core, slot);
         }
         if self.lost_at != Instant::FAR_FUTURE {

@@ -5,7 +5,9 @@ use crate::endpoint::PACKETS_MAX;
 use crate::psn;
 use crate::qp::{Qp, Receiving};
 use crate::queue::Linked;
+use crate::quota::Quota;
 use crate::slab::NONE;
+use crate::verbs::Handle;
 use crate::verbs::{Access, QpState, Wc, WcOpcode, WcStatus};
 use crate::{Event, QpFault, SrqId};
 use barewire_base::{DropReason, Instant};
@@ -27,10 +29,13 @@ pub(crate) struct Resource {
     len: u32,
     /// The value before the atomic operation.
     value: u64,
-    /// The next answer to send, counted from `first`; `count`: all are sent.
+    /// The next answer to send, counted from `first`, and where the current run of answers began and ends.
     at: u32,
-    /// Where the current run of answers began.
     from: u32,
+    until: u32,
+    /// What the current run reads.
+    run_addr: u64,
+    run_len: u32,
     /// All of it was answered once: what is sent now is a repetition.
     answered: bool,
 }
@@ -49,8 +54,24 @@ impl Default for Resource {
             value: 0,
             at: 0,
             from: 0,
+            until: 0,
+            run_addr: 0,
+            run_len: 0,
             answered: false,
         }
+    }
+}
+
+impl Resource {
+    /// Whether a repeated request asks for nothing that was not asked for before: the same kind and key, and a part of the
+    /// bytes (section 9.7.5: a requester that lost some answers repeats what it lacks).
+    fn covers(&self, operation: Operation, reth: Option<ext::Reth>) -> bool {
+        let Some(reth) = reth else {
+            return self.atomic && matches!(operation, Operation::CompareSwap | Operation::FetchAdd);
+        };
+        let Some(skipped) = reth.addr.checked_sub(self.addr) else { return false };
+        let inside = skipped.checked_add(reth.len.into()).is_some_and(|end| end <= u64::from(self.len));
+        !self.atomic && reth.rkey == self.rkey && inside
     }
 }
 
@@ -149,7 +170,7 @@ impl Qp {
         let id = srq.list.pop(&mut core.recvs)?;
         if srq.list.len < srq.low {
             srq.low = 0;
-            let event = Event::SrqLow(SrqId(self.srq));
+            let event = Event::SrqLow(SrqId(Handle { slot: self.srq, generation: srq.generation }));
             core.tell(event);
         }
         Some(id)
@@ -189,10 +210,9 @@ impl Qp {
         self.recv_done += bytes.len() as u32;
         if position.ends() {
             let key = segment.invalidate();
-            if let Some(key) = key
-                && core.regions.invalidate(self.pd, key).is_err()
-            {
-                return Err(Syndrome::REMOTE_ACCESS);
+            if let Some(key) = key {
+                core.regions.invalidate(self.pd, key).map_err(|_| Syndrome::REMOTE_ACCESS)?;
+                core.accounts.refund(self.pd, Quota::REGION);
             }
             let (imm, solicited) = (segment.immediate(), segment.bth.solicited);
             self.finish_recv(core, WcStatus::Success, WcOpcode::Recv, imm, key, solicited);
@@ -266,7 +286,7 @@ impl Qp {
         }
         if self.resources.len >= u32::from(self.resources_max) {
             let oldest = core.resources[self.resources.head];
-            if oldest.at < oldest.count {
+            if oldest.at < oldest.until {
                 if !oldest.answered {
                     return Err(Syndrome::INVALID_REQUEST);
                 }
@@ -288,6 +308,9 @@ impl Qp {
 
     fn execute_read(&mut self, core: &mut Core, slot: u32, segment: &Segment<'_>) -> Result<(), DropReason> {
         let Some(reth) = segment.reth() else { return Err(DropReason::Malformed) };
+        if !segment.payload.is_empty() {
+            return self.refuse(core, slot, Syndrome::INVALID_REQUEST);
+        }
         let allowed = self.access.has(Access::REMOTE_READ)
             && (reth.len == 0
                 || core.regions.check(self.pd, reth.rkey, reth.addr, reth.len, Access::REMOTE_READ).is_ok());
@@ -301,9 +324,12 @@ impl Qp {
             first: self.expected_psn,
             count: self.packets(reth.len),
             msn: psn::add(self.msn, 1),
+            until: self.packets(reth.len),
             addr: reth.addr,
             rkey: reth.rkey,
             len: reth.len,
+            run_addr: reth.addr,
+            run_len: reth.len,
             ..Resource::default()
         };
         self.accept_resource(core, slot, resource)
@@ -326,7 +352,7 @@ impl Qp {
         segment: &Segment<'_>,
     ) -> Result<(), DropReason> {
         let Some(atomic) = segment.atomic() else { return Err(DropReason::Malformed) };
-        if !atomic.addr.is_multiple_of(8) {
+        if !atomic.addr.is_multiple_of(8) || !segment.payload.is_empty() {
             return self.refuse(core, slot, Syndrome::INVALID_REQUEST);
         }
         if !self.access.has(Access::REMOTE_ATOMIC)
@@ -337,6 +363,7 @@ impl Qp {
         let resource = Resource {
             first: self.expected_psn,
             count: 1,
+            until: 1,
             msn: psn::add(self.msn, 1),
             atomic: true,
             ..Resource::default()
@@ -381,27 +408,19 @@ impl Qp {
             let r = &mut core.resources[id];
             let index = at.wrapping_sub(r.first) & 0xff_ffff;
             if index < r.count {
-                let matches = match segment.reth() {
-                    None => r.atomic && matches!(operation, Operation::CompareSwap | Operation::FetchAdd),
-                    Some(reth) => {
-                        let skipped = u64::from(index) * u64::from(self.mtu.bytes());
-                        !r.atomic
-                            && reth.rkey == r.rkey
-                            && reth.addr == r.addr.wrapping_add(skipped)
-                            && skipped + u64::from(reth.len) <= u64::from(r.len)
-                            // A part may be asked for that ends earlier, but then we could not tell its last packet.
-                            && skipped + u64::from(reth.len) == u64::from(r.len)
-                    }
-                };
-                if matches {
-                    if r.at == r.count {
-                        self.answering += 1;
-                    }
-                    (r.at, r.from) = (index, index);
-                    self.wake(core, slot);
-                    return Ok(());
+                let packets = segment.reth().map_or(1, |reth| self.packets(reth.len));
+                if !r.covers(operation, segment.reth()) || packets > r.count - index {
+                    break;
                 }
-                break;
+                if r.at == r.until {
+                    self.answering += 1;
+                }
+                if let Some(reth) = segment.reth() {
+                    (r.run_addr, r.run_len) = (reth.addr, reth.len);
+                }
+                (r.from, r.at, r.until) = (index, index, index + packets);
+                self.wake(core, slot);
+                return Ok(());
             }
             id = *r.next();
         }
@@ -410,7 +429,13 @@ impl Qp {
 
     /// Writes the next answer: read data and atomic results first, as an acknowledgement of something later would say that
     /// they had been sent.
-    pub(crate) fn answer_next(&mut self, core: &mut Core, now: Instant, buf: &mut [u8]) -> Option<usize> {
+    pub(crate) fn answer_next(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        now: Instant,
+        buf: &mut [u8],
+    ) -> Option<usize> {
         if self.cnp_due {
             self.cnp_due = false;
             self.cnp_last = now;
@@ -421,10 +446,16 @@ impl Qp {
             buf[at..at + CNP_RESERVED_LEN].fill(0);
             return Some(self.seal(core, buf, head, CNP_RESERVED_LEN));
         }
-        if self.answering > 0
-            && let Some(len) = self.answer_read(core, buf)
-        {
-            return Some(len);
+        if self.answering > 0 {
+            if self.is_held(core, slot, now) {
+                return None;
+            }
+            if let Some(len) = self.answer_read(core, buf) {
+                if self.limiter != NONE {
+                    self.pace(core, now, len);
+                }
+                return Some(len);
+            }
         }
         let syndrome = self.ack.take()?;
         let at = core.paths[self.path].body_at();
@@ -435,7 +466,7 @@ impl Qp {
 
     fn answer_read(&mut self, core: &mut Core, buf: &mut [u8]) -> Option<usize> {
         let mut id = self.resources.head;
-        while id != NONE && core.resources[id].at == core.resources[id].count {
+        while id != NONE && core.resources[id].at == core.resources[id].until {
             id = core.resources[id].next;
         }
         let r = *core.resources.get(id)?;
@@ -448,7 +479,7 @@ impl Qp {
             ext::emit_atomic_ack(r.value, &mut buf[at + body..]);
             body += 8;
         } else {
-            let (first, last) = (r.at == r.from, r.at + 1 == r.count);
+            let (first, last) = (r.at == r.from, r.at + 1 == r.until);
             head.opcode = match (first, last) {
                 (true, true) => Opcode::READ_RESPONSE_ONLY,
                 (true, false) => Opcode::READ_RESPONSE_FIRST,
@@ -460,9 +491,9 @@ impl Qp {
             } else {
                 body = 0;
             }
-            let offset = r.at * self.mtu.bytes();
-            let n = (r.len - offset).min(self.mtu.bytes()) as usize;
-            let addr = r.addr.wrapping_add(u64::from(offset));
+            let offset = (r.at - r.from) * self.mtu.bytes();
+            let n = (r.run_len - offset).min(self.mtu.bytes()) as usize;
+            let addr = r.run_addr.wrapping_add(u64::from(offset));
             let out = &mut buf[at + body..at + body + n];
             if n > 0 && core.regions.read(self.pd, r.rkey, addr, out, Access::REMOTE_READ).is_err() {
                 // The region is gone since the request was accepted.
@@ -477,7 +508,7 @@ impl Qp {
         }
         let kept = &mut core.resources[id];
         kept.at += 1;
-        if kept.at == kept.count {
+        if kept.at == kept.until {
             kept.answered = true;
             self.answering -= 1;
         }

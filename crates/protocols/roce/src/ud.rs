@@ -36,7 +36,7 @@ impl Qp {
 
     fn write_datagram(&mut self, core: &Core, send: &crate::queue::Send, buf: &mut [u8]) -> Option<usize> {
         let remote = send.remote?;
-        let path = core.paths.get(remote.path.0)?;
+        let path = &core.paths[core.paths.slot(remote.path)?];
         let mut at = path.body_at();
         let start = at;
         Deth { qkey: remote.qkey, src_qpn: self.qpn }.emit(&mut buf[at..]);

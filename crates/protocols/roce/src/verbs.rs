@@ -6,17 +6,25 @@ use std::ops::BitOr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pd(pub(crate) u32);
 
-/// A completion queue. The number of one that was destroyed comes again: who destroys it forgets it.
+/// A place in a store, and which of the objects that have had that place is meant: a handle that outlives its object meets
+/// nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CqId(pub(crate) u32);
+pub(crate) struct Handle {
+    pub slot: u32,
+    pub generation: u32,
+}
 
-/// A shared receive queue. The number of one that was destroyed comes again: who destroys it forgets it.
+/// A completion queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SrqId(pub(crate) u32);
+pub struct CqId(pub(crate) Handle);
+
+/// A shared receive queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SrqId(pub(crate) Handle);
 
 /// A path to a peer: addresses and headers, shared by all that use it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PathId(pub(crate) u32);
+pub struct PathId(pub(crate) Handle);
 
 /// A queue pair, by its 24-bit number. Numbers are counted up and come again only after all others: one that is no longer
 /// alive is noticed.

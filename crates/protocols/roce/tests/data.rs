@@ -272,8 +272,8 @@ fn a_peer_that_is_silent_is_given_up() {
     p.filter = Box::new(|side, _| side == 0);
     let rkey = p.ends[1].mr.rkey;
     p.post(0, a, 1, SendOp::Write { addr: BASE, rkey }, 0, 10);
-    // 4.096 us * 2^10, eight times, and a tick or two.
-    p.run_for(ms(33));
+    // 4.096 us * 2^10, then twice as long each time up to half a second, eight times in all: 1,033 ms, and a tick for each.
+    p.run_for(ms(1_032));
     assert_eq!(p.ends[0].completions(), []);
     p.run_for(ms(2));
     assert_eq!(status(&p.ends[0].completions()), [(1, WcStatus::RetryExceeded)]);

@@ -8,7 +8,7 @@ use crate::event::{ConnectFailure, Ended};
 use crate::ingress::Arrived;
 use crate::path::PathSpec;
 use crate::slab::NONE;
-use crate::verbs::{Mtu, PathId, QpState, Qpn, RtrAttr, RtsAttr, WcStatus};
+use crate::verbs::{Mtu, QpState, Qpn, RtrAttr, RtsAttr, WcStatus};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_wire::roce::cm::{Dreq, Mad, Message, Mra, Rej, RejReason, Rejected, Rep, Req, Rtu};
 use barewire_wire::roce::rdma_cm::{self, IpHeader};
@@ -208,7 +208,7 @@ impl Endpoint {
         conn.remote_guid = rep.guid;
         conn.sq_psn = rep.starting_psn;
         let rtr = RtrAttr {
-            path: PathId(conn.path),
+            path: self.core.paths.id(conn.path),
             remote_qpn: rep.qpn,
             rq_psn: conn.rq_psn,
             mtu: conn.mtu,

@@ -127,9 +127,7 @@ impl Endpoint {
         if qp.kind != QpKind::Rc || !new || qp.conn != NONE {
             return Err(ConnectError::QueuePair);
         }
-        if !self.core.paths.is_known(to.path) {
-            return Err(VerbError::Unknown.into());
-        }
+        let path = self.core.paths.slot(to.path).ok_or(VerbError::Unknown)?;
         let mtu = to.mtu.unwrap_or(self.core.config.mtu);
         if mtu > self.core.config.mtu {
             return Err(VerbError::Invalid.into());
@@ -141,7 +139,7 @@ impl Endpoint {
         let srq = qp.srq != NONE;
         let id = self
             .cm
-            .open(&mut self.core, &mut self.ids, to.path.0, ConnState::ReqSent)
+            .open(&mut self.core, &mut self.ids, path, ConnState::ReqSent)
             .ok_or(ConnectError::Limit)?;
         let private = self.core.keep_private(to.private);
         let transaction_high = self.cm.transaction_high;
@@ -226,7 +224,7 @@ impl Endpoint {
         c.responder_resources = c.responder_resources.min(terms_of_cm.responder_resources);
         c.initiator_depth = c.initiator_depth.min(terms_of_cm.initiator_depth);
         let attr = RtrAttr {
-            path: PathId(c.path),
+            path: self.core.paths.id(c.path),
             remote_qpn: c.remote_qpn,
             rq_psn: c.rq_psn,
             mtu: c.mtu,

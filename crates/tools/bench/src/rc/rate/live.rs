@@ -124,7 +124,9 @@ fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Devic
     config.mac = Some(wires::mac_of(address));
     config.pool = pool_for(run.over);
     config.roce.qps_max = live as usize + SPARE_QPS;
-    config.roce.cqs_max = live as usize + SPARE_QPS;
+    config.roce.cqs_max = config.roce.qps_max;
+    // A queue promises its entries; memory is taken as they are used.
+    config.roce.requests_max = config.roce.cqs_max * super::server::CQ_ENTRIES as usize + (1 << 20);
     let pool = Pool::new(config.pool).map_err(barewire_verbs::OpenError::from)?;
     let port: Box<dyn Port> = match side {
         Side::Mem(end) => Box::new(end.open(pool.clone())),
