@@ -2,6 +2,7 @@
 
 use crate::cq::Cqs;
 use crate::memory::Regions;
+use crate::numbers::Numbers;
 use crate::path::Paths;
 use crate::queue::{Recv, Send, Srq};
 use crate::quota::Accounts;
@@ -30,6 +31,7 @@ impl Default for Private {
 
 pub(crate) struct Core {
     pub config: Config,
+    pub numbers: Numbers,
     pub regions: Regions,
     pub cqs: Cqs,
     pub sends: Slab<Send>,
@@ -85,6 +87,17 @@ impl Core {
         kept.bytes[len..].fill(0);
         kept.len = len as u8;
         id
+    }
+
+    /// Keeps another copy of what is kept.
+    pub(crate) fn copy_private(&mut self, id: u32) -> u32 {
+        match self.private.get(id) {
+            Some(kept) if id != NONE => {
+                let (len, bytes) = (usize::from(kept.len), kept.bytes);
+                self.keep_private(&bytes[..len])
+            }
+            _ => NONE,
+        }
     }
 
     pub(crate) fn drop_private(&mut self, id: u32) {

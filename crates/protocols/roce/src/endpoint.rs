@@ -4,8 +4,8 @@ use crate::cm::Cm;
 use crate::core::{Core, Owner, PRIVATE_MAX};
 use crate::cq::Cqs;
 use crate::ids::Ids;
-use crate::index::Index;
 use crate::memory::{Mr, Regions};
+use crate::numbers::Numbers;
 use crate::path::{HEADER_MAX, PathSpec, Paths};
 use crate::psn;
 use crate::qp::Qp;
@@ -17,7 +17,7 @@ use crate::{Config, ConfigError, Counters, Event, VerbError};
 use barewire_base::{DropReason, Instant};
 use barewire_ring::Region;
 use barewire_wheel::Timers;
-use barewire_wire::roce::{ICRC_LEN, MASK_24, QPN_GSI, bth, mad};
+use barewire_wire::roce::{ICRC_LEN, MASK_24, bth, mad};
 use std::collections::VecDeque;
 
 /// What became of a received frame.
@@ -69,8 +69,6 @@ pub struct QpView {
 pub struct Endpoint {
     pub(crate) core: Core,
     pub(crate) qps: Slab<Qp>,
-    pub(crate) qpns: Index,
-    next_qpn: u32,
     next_pd: u32,
     pub(crate) ids: Ids,
     pub(crate) cm: Cm,
@@ -90,12 +88,11 @@ impl Endpoint {
         let cm = Cm::new(connections, &mut ids);
         Ok(Endpoint {
             qps: Slab::new(qps),
-            qpns: Index::new(ids.draw()),
-            next_qpn: ids.draw() as u32 & MASK_24,
             next_pd: 0,
             cm,
             shown: NONE,
             core: Core {
+                numbers: Numbers::new(ids.draw(), ids.draw() as u32),
                 regions: Regions::new(config.regions_max, ids.draw() as u32),
                 cqs: Cqs::new(config.cqs_max, requests),
                 sends: Slab::new(requests),
@@ -313,7 +310,7 @@ impl Endpoint {
 
     #[inline]
     pub(crate) fn slot_of(&self, qpn: Qpn) -> Result<u32, VerbError> {
-        self.qpns.get(u64::from(qpn.0)).ok_or(VerbError::Unknown)
+        self.core.numbers.get(qpn.0).ok_or(VerbError::Unknown)
     }
 
     /// A queue pair, in the state `Reset`.
@@ -346,7 +343,7 @@ impl Endpoint {
         if let Some(srq) = init.srq {
             self.core.srqs[srq.0.slot].users += 1;
         }
-        let qpn = self.take_qpn(slot);
+        let qpn = self.core.numbers.take(slot);
         self.core.timers.reserve(Owner::Qp(slot).id());
         // What an earlier user left in the queue of those that transmit finds nothing to do, and stays the only entry.
         let queued = self.qps[slot].queued;
@@ -367,21 +364,6 @@ impl Endpoint {
             ..Qp::default()
         };
         Ok(Qpn(qpn))
-    }
-
-    /// The next number that no living queue pair has. Numbers come again after 2^24 others.
-    fn take_qpn(&mut self, slot: u32) -> u32 {
-        loop {
-            let qpn = self.next_qpn;
-            self.next_qpn = psn::add(qpn, 1);
-            // 0 and 1 are for management, the last one is for multicast.
-            if qpn > QPN_GSI && qpn != MASK_24 && self.qpns.get(u64::from(qpn)).is_none() {
-                // There are twice as many numbers as queue pairs; one that finds no place is passed over.
-                if self.qpns.insert(u64::from(qpn), slot) {
-                    return qpn;
-                }
-            }
-        }
     }
 
     /// Ends a queue pair. Nothing posted completes. A connection that it belongs to is closed, without an event.
@@ -405,7 +387,7 @@ impl Endpoint {
         if let Some(srq) = self.core.srqs.get_mut(srq) {
             srq.users -= 1;
         }
-        self.qpns.remove(u64::from(qpn.0));
+        self.core.numbers.give(qpn.0);
         self.qps.give(slot);
         Ok(())
     }

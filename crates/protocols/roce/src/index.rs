@@ -39,6 +39,19 @@ impl Index {
 
     #[inline]
     pub(crate) fn get(&self, key: u64) -> Option<u32> {
+        Some(self.entries[self.find(key)?].value)
+    }
+
+    /// The value of a key, to be changed to anything but `NONE`.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: u64) -> Option<&mut u32> {
+        let at = self.find(key)?;
+        Some(&mut self.entries[at].value)
+    }
+
+    /// Where a key is.
+    #[inline]
+    fn find(&self, key: u64) -> Option<usize> {
         let mask = self.entries.len() - 1;
         let mut at = self.home(key);
         loop {
@@ -47,7 +60,7 @@ impl Index {
                 return None;
             }
             if entry.key == key {
-                return Some(entry.value);
+                return Some(at);
             }
             at = (at + 1) & mask;
         }
@@ -108,17 +121,8 @@ impl Index {
     /// Takes a key out, and closes the gap so that no search ends too early.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u32> {
         let mask = self.entries.len() - 1;
-        let mut at = self.home(key);
-        let value = loop {
-            let entry = self.entries[at];
-            if entry.value == NONE {
-                return None;
-            }
-            if entry.key == key {
-                break entry.value;
-            }
-            at = (at + 1) & mask;
-        };
+        let at = self.find(key)?;
+        let value = self.entries[at].value;
         let mut hole = at;
         let mut next = (at + 1) & mask;
         while self.entries[next].value != NONE {

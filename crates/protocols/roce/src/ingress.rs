@@ -115,7 +115,7 @@ impl Endpoint {
         if segment.shape.datagram && segment.bth.dst_qpn == roce::QPN_GSI {
             return self.management(now, arrived);
         }
-        let slot = self.qpns.get(u64::from(segment.bth.dst_qpn)).ok_or(DropReason::UnknownQp)?;
+        let slot = self.core.numbers.get(segment.bth.dst_qpn).ok_or(DropReason::UnknownQp)?;
         let (qp, core) = (&mut self.qps[slot], &mut self.core);
         if segment.shape.operation == Operation::Congestion {
             if qp.path == NONE || !core.paths[qp.path].is_from(arrived.src, arrived.dst) {

@@ -34,6 +34,7 @@ mod ids;
 mod index;
 mod ingress;
 mod memory;
+mod numbers;
 mod path;
 mod psn;
 mod qp;

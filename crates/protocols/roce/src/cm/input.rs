@@ -1,6 +1,6 @@
 //! Messages of the peer's connection manager, and timers.
 
-use super::{Answer, ConnId, ConnState, ListenerId, Reply, key, pending};
+use super::{Answer, ConnId, ConnState, Reply, Serves, key, pending};
 use crate::Event;
 use crate::core::Owner;
 use crate::endpoint::Endpoint;
@@ -10,10 +10,19 @@ use crate::path::PathSpec;
 use crate::slab::NONE;
 use crate::verbs::{Mtu, QpState, Qpn, RtrAttr, RtsAttr, WcStatus};
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_wire::roce::cm::{Dreq, Mad, Message, Mra, Rej, RejReason, Rejected, Rep, Req, Rtu};
+use barewire_wire::roce::cm::{
+    Dreq, Lap, Mad, Message, Mra, Rej, RejReason, Rejected, Rep, Req, Rtu, SidrReq,
+};
 use barewire_wire::roce::rdma_cm::{self, IpHeader};
 use barewire_wire::roce::{MASK_24, QKEY_GSI, QPN_GSI, timeout_ns};
 
+/// Status of an APR: alternate paths are not supported (section 12.8.2).
+const APR_UNSUPPORTED: u8 = 2;
+/// Status of a SIDR_REP (section 12.11.2).
+const SIDR_ANSWERED: u8 = 0;
+const SIDR_NO_SERVICE: u8 = 1;
+const SIDR_REFUSED: u8 = 2;
+const SIDR_NO_QP: u8 = 3;
 /// Whoever asks for a longer pause than this gets this one.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -48,9 +57,61 @@ impl Endpoint {
                 self.ended(now, id, Ended::Local);
                 Ok(())
             }
-            // Alternate paths and service resolution: understood, not offered.
-            _ => Err(DropReason::UnknownProtocol),
+            Message::Lap(lap) => self.offered_path(path, mad.transaction, &lap),
+            Message::SidrReq(req) => self.asked_for_service(arrived, path, mad.transaction, &req),
+            // Answers to what we never ask.
+            Message::Apr(_) | Message::SidrRep(_) => Err(DropReason::UnknownProtocol),
         }
+    }
+
+    /// Alternate paths are not offered: who asks for one is told so, and uses the one there is.
+    fn offered_path(&mut self, path: Option<u32>, transaction: u64, lap: &Lap<'_>) -> Result<(), DropReason> {
+        let id = self.conn_for(path, lap.remote_id, lap.local_id)?;
+        let conn = &self.cm.conns[id];
+        if conn.state != ConnState::Established {
+            return Err(DropReason::BadState);
+        }
+        let (path, local_id, remote_id) = (conn.path, conn.local_id, conn.remote_id);
+        let what = Answer::Apr { status: APR_UNSUPPORTED };
+        self.cm.reply(&mut self.core, Reply { path, local_id, remote_id, transaction, what, private: NONE });
+        Ok(())
+    }
+
+    /// Somebody asks for the datagram queue pair of a service. A repeated question is answered again: nothing is kept of it.
+    fn asked_for_service(
+        &mut self,
+        arrived: &Arrived<'_>,
+        path: Option<u32>,
+        transaction: u64,
+        req: &SidrReq<'_>,
+    ) -> Result<(), DropReason> {
+        let path = match path {
+            Some(path) => path,
+            None => self.path_back(arrived)?,
+        };
+        let listener =
+            self.cm.by_service.get(req.service_id).map(|slot| self.cm.listeners[slot as usize].serves);
+        let ported = rdma_cm::port_of(req.service_id).is_some();
+        let (status, qpn, qkey, private) = match listener {
+            Some(Serves::Datagrams { .. }) if ported && IpHeader::parse(&req.private[..]).is_none() => {
+                (SIDR_REFUSED, 0, 0, NONE)
+            }
+            Some(Serves::Datagrams { qpn, private }) => {
+                let qp = self.core.numbers.get(qpn).map(|slot| &self.qps[slot]);
+                let ready =
+                    |state| matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
+                match qp.filter(|qp| ready(qp.state)) {
+                    Some(qp) => (SIDR_ANSWERED, qpn, qp.qkey, private),
+                    None => (SIDR_NO_QP, 0, 0, NONE),
+                }
+            }
+            _ => (SIDR_NO_SERVICE, 0, 0, NONE),
+        };
+        let private = self.core.copy_private(private);
+        let what = Answer::Sidr { status, qpn, qkey, service_id: req.service_id };
+        let remote_id = req.request_id;
+        self.cm.reply(&mut self.core, Reply { path, local_id: 0, remote_id, transaction, what, private });
+        Ok(())
     }
 
     /// The connection of a message: our id, the peer's id, and the path must all fit.
@@ -124,7 +185,13 @@ impl Endpoint {
             }
             return refuse(self, RejReason::STALE, 0);
         }
-        let Some(listener) = self.cm.by_service.get(req.service_id) else {
+        // Nobody can send to these.
+        if req.qpn <= QPN_GSI || req.qpn >= MASK_24 {
+            return refuse(self, RejReason::UNSUPPORTED, 0);
+        }
+        let listener = self.cm.by_service.get(req.service_id);
+        let connects = |slot: &u32| matches!(self.cm.listeners[*slot as usize].serves, Serves::Connections);
+        let Some(listener) = listener.filter(connects) else {
             return refuse(self, RejReason::INVALID_SERVICE, 0);
         };
         let mut private = &req.private[..];
@@ -170,9 +237,11 @@ impl Endpoint {
         conn.rnr_retry_count = req.rnr_retry_count;
         // "Never" would let a peer that goes away hold our requests for ever.
         conn.ack_timeout = if req.primary.ack_timeout == 0 { own_timeout } else { req.primary.ack_timeout };
+        let listener_id = self.cm.listener_id(listener);
+        let conn = &self.cm.conns[id];
         let event = Event::ConnectRequest {
             conn: ConnId(conn.local_id),
-            listener: ListenerId(listener),
+            listener: listener_id,
             service_id: req.service_id,
         };
         if !self.cm.index_qpn(id) {
@@ -185,7 +254,16 @@ impl Endpoint {
     }
 
     fn replied(&mut self, path: Option<u32>, transaction: u64, rep: &Rep<'_>) -> Result<(), DropReason> {
-        let id = self.cm.find(rep.remote_id).ok_or(DropReason::UnknownFlow)?;
+        let Some(id) = self.cm.find(rep.remote_id) else {
+            // We have given up, and the message that said so was lost: the peer need not wait any longer.
+            if let Some(path) = path {
+                let what = Answer::Rej { reason: RejReason::INVALID_ID, rejected: Rejected::Rep, info: 0 };
+                let remote_id = rep.local_id;
+                let reply = Reply { path, local_id: 0, remote_id, transaction, what, private: NONE };
+                self.cm.reply(&mut self.core, reply);
+            }
+            return Err(DropReason::UnknownFlow);
+        };
         let conn = &mut self.cm.conns[id];
         if path != Some(conn.path) {
             return Err(DropReason::WrongPeer);

@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::slab::{NONE, Slab};
-use crate::verbs::Mtu;
+use crate::verbs::{Handle, Mtu};
 use barewire_base::Instant;
 use barewire_wire::roce::cm::{RejReason, Rejected};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub struct ConnId(pub(crate) u32);
 
 /// A listener.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ListenerId(pub(crate) u32);
+pub struct ListenerId(pub(crate) Handle);
 
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -147,8 +147,21 @@ impl Default for Conn {
 
 const _: () = assert!(size_of::<Conn>() <= 160);
 
+/// What a service id stands for.
+#[derive(Clone, Copy)]
+enum Serves {
+    Connections,
+    /// A datagram queue pair, and what else is told to who asks for it.
+    Datagrams {
+        qpn: u32,
+        private: u32,
+    },
+}
+
 struct Listener {
+    generation: u32,
     service_id: u64,
+    serves: Serves,
     backlog: u32,
     /// Connections that wait for the application or for the peer's RTU.
     waiting: u32,
@@ -168,7 +181,22 @@ struct Reply {
 #[derive(Clone, Copy)]
 enum Answer {
     Drep,
-    Rej { reason: RejReason, rejected: Rejected, info: u8 },
+    Rej {
+        reason: RejReason,
+        rejected: Rejected,
+        info: u8,
+    },
+    /// To the offer of an alternate path.
+    Apr {
+        status: u8,
+    },
+    /// To the question for a service; the request's number is `remote_id`.
+    Sidr {
+        status: u8,
+        qpn: u32,
+        qkey: u32,
+        service_id: u64,
+    },
 }
 
 /// Answers to strangers that wait; what is more is lost, as strangers cannot have all our memory.
@@ -182,6 +210,7 @@ pub(crate) struct Cm {
     by_qpn: Index,
     by_service: Index,
     listeners: Vec<Listener>,
+    free_listeners: Vec<u32>,
     /// Connections that have a message to send.
     out: VecDeque<u32>,
     replies: VecDeque<Reply>,
@@ -203,6 +232,7 @@ impl Cm {
             by_qpn: Index::new(ids.draw()),
             by_service: Index::new(ids.draw()),
             listeners: Vec::new(),
+            free_listeners: Vec::new(),
             out: VecDeque::new(),
             replies: VecDeque::new(),
             closed: VecDeque::new(),
@@ -281,6 +311,10 @@ impl Cm {
             self.by_qpn.remove(key(conn.path, conn.remote_qpn));
         }
         core.paths.release(conn.path);
+        // Only one that has a queue pair holds its number: 0 is nobody's.
+        if conn.qpn != 0 {
+            core.numbers.release(conn.qpn);
+        }
         let private = std::mem::replace(&mut conn.private, NONE);
         (conn.state, conn.pending, conn.by_remote, conn.by_qpn) = (ConnState::Free, 0, false, false);
         conn.deadline = Instant::FAR_FUTURE;
@@ -295,7 +329,49 @@ impl Cm {
             && let Some(listener) = self.listeners.get_mut(conn.listener as usize)
         {
             listener.waiting -= 1;
+            if listener.waiting == 0 && !listener.alive {
+                self.free_listeners.push(conn.listener);
+            }
         }
+    }
+
+    /// Begins to listen.
+    fn serve(&mut self, service_id: u64, backlog: u32, serves: Serves) -> Result<ListenerId, ConnectError> {
+        if self.by_service.get(service_id).is_some() {
+            return Err(ConnectError::InUse);
+        }
+        let slot = self.free_listeners.last().copied().unwrap_or(self.listeners.len() as u32);
+        if !self.by_service.insert(service_id, slot) {
+            return Err(ConnectError::Limit);
+        }
+        let generation = self.listeners.get(slot as usize).map_or(0, |l| l.generation.wrapping_add(1));
+        let listener = Listener { generation, service_id, serves, backlog, waiting: 0, alive: true };
+        match self.free_listeners.pop() {
+            Some(slot) => self.listeners[slot as usize] = listener,
+            None => self.listeners.push(listener),
+        }
+        Ok(ListenerId(Handle { slot, generation }))
+    }
+
+    /// Stops listening. What it was.
+    fn unserve(&mut self, id: ListenerId) -> Result<Serves, ConnectError> {
+        let Handle { slot, generation } = id.0;
+        let listener = self.listeners.get_mut(slot as usize);
+        let listener =
+            listener.filter(|l| l.alive && l.generation == generation).ok_or(ConnectError::State)?;
+        listener.alive = false;
+        self.by_service.remove(listener.service_id);
+        // The place is free when nobody waits there any more.
+        if listener.waiting == 0 {
+            self.free_listeners.push(slot);
+        }
+        Ok(listener.serves)
+    }
+
+    /// The name of the listener in a place.
+    fn listener_id(&self, slot: u32) -> ListenerId {
+        let generation = self.listeners.get(slot as usize).map_or(0, |l| l.generation);
+        ListenerId(Handle { slot, generation })
     }
 
     /// Answers a stranger.

@@ -35,6 +35,29 @@ impl Endpoint {
                         let words = ids(reply.transaction, local_id, remote_id);
                         gsi.write(path, buf, Kind::Drep, &words, 0, &[])
                     }
+                    Answer::Apr { status } => {
+                        let private = &[0; cm::Apr::PRIVATE_LEN];
+                        let apr =
+                            cm::Apr { local_id, remote_id, info_len: 0, status, info: [0; 72], private };
+                        let mad = Mad { transaction: reply.transaction, message: Message::Apr(apr) };
+                        gsi.write_whole(path, buf, &mad)
+                    }
+                    Answer::Sidr { status, qpn, qkey, service_id } => {
+                        let mut private = [0; cm::SidrRep::PRIVATE_LEN];
+                        copy_private(core, reply.private, &mut private);
+                        let rep = cm::SidrRep {
+                            request_id: remote_id,
+                            status,
+                            info_len: 0,
+                            qpn,
+                            service_id,
+                            qkey,
+                            info: [0; 72],
+                            private: &private,
+                        };
+                        let mad = Mad { transaction: reply.transaction, message: Message::SidrRep(rep) };
+                        gsi.write_whole(path, buf, &mad)
+                    }
                     Answer::Rej { reason, rejected, info } => {
                         let mut private = [0; cm::Rej::PRIVATE_LEN];
                         copy_private(core, reply.private, &mut private);

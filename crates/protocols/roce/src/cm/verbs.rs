@@ -1,13 +1,13 @@
 //! What applications ask of the connection manager.
 
-use super::{Answer, ConnId, ConnState, Listener, ListenerId, Reply, pending};
+use super::{Answer, ConnId, ConnState, ListenerId, Reply, Serves, pending};
 use crate::core::Owner;
 use crate::endpoint::Endpoint;
 use crate::slab::NONE;
 use crate::verbs::{Mtu, PathId, QpInit, QpKind, QpState, Qpn, RtrAttr, WcStatus};
 use crate::{Ended, Event, VerbError};
 use barewire_base::{Duration, Instant};
-use barewire_wire::roce::cm::{Rej, RejReason, Rejected, Rep, Req};
+use barewire_wire::roce::cm::{Rej, RejReason, Rejected, Rep, Req, SidrRep};
 use barewire_wire::roce::rdma_cm::{self, IpHeader};
 use std::net::IpAddr;
 use thiserror::Error;
@@ -93,15 +93,33 @@ impl Endpoint {
     /// # Errors
     /// `InUse`.
     pub fn listen(&mut self, service_id: u64, backlog: u32) -> Result<ListenerId, ConnectError> {
-        if self.cm.by_service.get(service_id).is_some() {
-            return Err(ConnectError::InUse);
+        self.cm.serve(service_id, backlog, Serves::Connections)
+    }
+
+    /// Answers whoever asks for the datagram queue pair of a service id (SIDR) with this one, its queue key and `private`, as
+    /// long as it can receive. [`unlisten`](Self::unlisten) ends it.
+    ///
+    /// # Errors
+    /// `InUse`; `QueuePair` when it is none for datagrams; `PrivateData` above 136 bytes.
+    pub fn listen_ud(
+        &mut self,
+        service_id: u64,
+        qpn: Qpn,
+        private: &[u8],
+    ) -> Result<ListenerId, ConnectError> {
+        let slot = self.slot_of(qpn)?;
+        if self.qps[slot].kind != QpKind::Ud {
+            return Err(ConnectError::QueuePair);
         }
-        let id = self.cm.listeners.len() as u32;
-        if !self.cm.by_service.insert(service_id, id) {
-            return Err(ConnectError::Limit);
+        if private.len() > SidrRep::PRIVATE_LEN {
+            return Err(ConnectError::PrivateData);
         }
-        self.cm.listeners.push(Listener { service_id, backlog, waiting: 0, alive: true });
-        Ok(ListenerId(id))
+        let private = self.core.keep_private(private);
+        let made = self.cm.serve(service_id, 0, Serves::Datagrams { qpn: qpn.0, private });
+        if made.is_err() {
+            self.core.drop_private(private);
+        }
+        made
     }
 
     /// Stops listening. Requests that wait for a decision still may be decided.
@@ -109,10 +127,10 @@ impl Endpoint {
     /// # Errors
     /// `State` when it does not listen.
     pub fn unlisten(&mut self, listener: ListenerId) -> Result<(), ConnectError> {
-        let entry = self.cm.listeners.get_mut(listener.0 as usize).filter(|l| l.alive);
-        let entry = entry.ok_or(ConnectError::State)?;
-        entry.alive = false;
-        self.cm.by_service.remove(entry.service_id);
+        let ended = self.cm.unserve(listener)?;
+        if let Serves::Datagrams { private, .. } = ended {
+            self.core.drop_private(private);
+        }
         Ok(())
     }
 
@@ -141,6 +159,10 @@ impl Endpoint {
             .cm
             .open(&mut self.core, &mut self.ids, path, ConnState::ReqSent)
             .ok_or(ConnectError::Limit)?;
+        if !self.core.numbers.hold(qpn.0) {
+            self.cm.forget(&mut self.core, id);
+            return Err(ConnectError::QueuePair);
+        }
         let private = self.core.keep_private(to.private);
         let transaction_high = self.cm.transaction_high;
         let conn = &mut self.cm.conns[id];
@@ -231,7 +253,13 @@ impl Endpoint {
             responder_resources: c.responder_resources,
             min_rnr_timer: terms_of_cm.min_rnr_timer,
         };
-        qp.ready_to_receive(&mut self.core, &attr)?;
+        if !self.core.numbers.hold(qpn.0) {
+            return Err(ConnectError::QueuePair);
+        }
+        if let Err(error) = qp.ready_to_receive(&mut self.core, &attr) {
+            self.core.numbers.release(qpn.0);
+            return Err(error.into());
+        }
         qp.conn = id;
         qp.awaits_peer = true;
         c.srq = qp.srq != NONE;
