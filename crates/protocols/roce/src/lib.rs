@@ -61,3 +61,6 @@ pub use verbs::{
     Access, CqId, Data, GRH_LEN, INLINE_MAX, Modify, Mtu, PathId, Pd, QpInit, QpKind, QpState, Qpn,
     READS_MAX, Remote, RtrAttr, RtsAttr, SGE_MAX, SendOp, SendWr, Sge, SrqId, Wc, WcOpcode, WcStatus,
 };
+
+#[cfg(test)]
+mod wrap_tests;
