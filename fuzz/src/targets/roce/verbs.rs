@@ -39,7 +39,7 @@ pub fn verb(world: &mut World, at: usize, script: &mut Bytes<'_>) -> Option<()> 
     let qpn = nth(&o.qps, n).filter(|q| honest.is_none_or(|s| s.qpn != *q));
     let conn = nth(&o.conns, n).filter(|c| honest.is_none_or(|s| s.conn != Some(*c)));
     let (cq, pd) = (nth(&o.cqs, m), nth(&o.pds, (word >> 16) as u8));
-    match kind % 32 {
+    match kind % 36 {
         0 | 1 => {
             let (Some(pd), Some(cq)) = (pd, cq) else { return Some(()) };
             let srq = if word & 3 == 0 { nth(&o.srqs, m) } else { None };
@@ -175,6 +175,22 @@ pub fn verb(world: &mut World, at: usize, script: &mut Bytes<'_>) -> Option<()> 
             }
         }
         30 => drop(ep.destroy_srq(nth(&o.srqs, n)?)),
+        31 => {
+            if let Some(qpn) = qpn
+                && let Ok(listener) =
+                    ep.listen_ud(u64::from(m % 4) + SERVICE, qpn, &[n; 136][..usize::from(n) % 137])
+            {
+                keep(&mut o.listeners, listener);
+            }
+        }
+        32 => {
+            let quota =
+                Quota { qps: word as u32 % 4, sends: m.into(), recvs: n.into(), regions: word as u32 % 3 };
+            if let Ok(pd) = ep.alloc_pd_within(quota) {
+                keep(&mut o.pds, pd);
+            }
+        }
+        33 => drop(ep.dealloc_pd(pd?)),
         _ => {
             if n & 1 == 0 {
                 let spec =

@@ -28,6 +28,8 @@ const SEEN_MAX: usize = 96;
 /// Where a frame's IP header starts, and its source address.
 const IP_AT: usize = 14;
 const SRC_AT: usize = IP_AT + 12;
+/// The low byte of a management datagram's attribute.
+const ATTRIBUTE_AT: usize = 62 + 17;
 
 pub fn ip(station: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, station as u8 + 1)
@@ -186,6 +188,7 @@ impl World {
         world.pump(Duration::from_millis(1), false);
         world.check(1);
         world.set_up_hostile();
+        world.see_unsent();
         world.say(1);
         world.pump(Duration::ZERO, true);
         world
@@ -266,6 +269,22 @@ impl World {
                 self.stations[HOSTILE].ep.disconnect(now, asked).expect("established");
                 self.pump(Duration::from_micros(100), false);
             }
+        }
+    }
+
+    /// Messages that our connection manager understands and never sends: the question for a service, the offer of a path.
+    fn see_unsent(&mut self) {
+        let req = self
+            .seen
+            .iter()
+            .rfind(|s| s.from == HOSTILE && s.frame.get(ATTRIBUTE_AT) == Some(&0x10))
+            .cloned();
+        let req = req.expect("a connection was asked for");
+        for attribute in [0x17, 0x19] {
+            let mut seen = req.clone();
+            seen.frame[ATTRIBUTE_AT] = attribute;
+            icrc::fill(&mut seen.frame[IP_AT..]).expect("a whole packet");
+            self.seen.push(seen);
         }
     }
 
