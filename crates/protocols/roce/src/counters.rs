@@ -64,3 +64,41 @@ pub struct Counters {
     /// Frames that went no further, by reason.
     pub drops: DropCounters,
 }
+
+impl Counters {
+    /// Every count but those of drops, with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        [
+            ("rx_frames", &self.rx_frames),
+            ("tx_frames", &self.tx_frames),
+            ("packets_resent", &self.packets_resent),
+            ("timeouts", &self.timeouts),
+            ("nak_sequence_sent", &self.nak_sequence_sent),
+            ("nak_sequence_received", &self.nak_sequence_received),
+            ("rnr_sent", &self.rnr_sent),
+            ("rnr_received", &self.rnr_received),
+            ("nak_invalid_sent", &self.nak_invalid_sent),
+            ("nak_access_sent", &self.nak_access_sent),
+            ("nak_operation_sent", &self.nak_operation_sent),
+            ("duplicates", &self.duplicates),
+            ("implied_naks", &self.implied_naks),
+            ("ecn_marked", &self.ecn_marked),
+            ("cnp_sent", &self.cnp_sent),
+            ("cnp_received", &self.cnp_received),
+            ("cq_overruns", &self.cq_overruns),
+            ("connections", &self.connections),
+            ("disconnections", &self.disconnections),
+            ("req_received", &self.req_received),
+            ("cm_resent", &self.cm_resent),
+            ("cm_duplicates", &self.cm_duplicates),
+            ("rej_sent", &self.rej_sent),
+            ("rej_received", &self.rej_received),
+            ("backlog_full", &self.backlog_full),
+            ("stale", &self.stale),
+            ("cm_timeouts", &self.cm_timeouts),
+            ("replies_lost", &self.replies_lost),
+        ]
+        .into_iter()
+        .map(|(name, counter)| (name, counter.get()))
+    }
+}

@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod cm;
+mod codes;
 mod config;
 mod core;
 mod counters;

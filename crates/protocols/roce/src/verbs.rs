@@ -40,7 +40,7 @@ impl Qpn {
 
 /// What may be done with memory, or over a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Access(u8);
+pub struct Access(pub(crate) u8);
 
 impl Access {
     /// Reading, by this host only.

@@ -137,6 +137,12 @@ impl AppChannel {
         self.sq.free_at_least(self.pending + 1) > self.pending
     }
 
+    /// Whether [`submit`](AppChannel::submit) has room for `n` requests.
+    #[inline]
+    pub fn has_room_for(&mut self, n: usize) -> bool {
+        self.sq.free_at_least(self.pending + n) >= self.pending + n
+    }
+
     /// Publishes what was submitted, and wakes the daemon if it sleeps. One system call at most.
     #[inline]
     pub fn flush(&mut self) {

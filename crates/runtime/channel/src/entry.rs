@@ -1,4 +1,5 @@
-//! What goes through the rings: requests of the application, completions of the daemon, 64 bytes each.
+//! What goes through the rings: requests of the application, completions of the daemon, 64 bytes each. Those about RDMA
+//! are in [`rdma`].
 //!
 //! ```text
 //! word 0   bits 0-7 operation, 8 flag, 9-10 local family, 11-12 remote family (0 none, 1 IPv4, 2 IPv6),
@@ -15,6 +16,7 @@
 //! comes out as zero.
 
 use crate::layout::ENTRY_WORDS;
+use crate::rdma;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 const FLOW: usize = 1;
@@ -119,6 +121,8 @@ pub enum Request {
         /// Which.
         flow: u64,
     },
+    /// Something about RDMA.
+    Rdma(rdma::Request),
 }
 
 /// What the daemon tells an application. Codes and reasons are numbers here; the transport and the daemon name them.
@@ -216,6 +220,8 @@ pub enum Completion {
         /// Why.
         reason: u16,
     },
+    /// Something about RDMA.
+    Rdma(rdma::Completion),
 }
 
 type Words = [u64; ENTRY_WORDS];
@@ -336,6 +342,7 @@ impl Request {
             Request::Release { flow, offset, len } => {
                 [head(RELEASE, false, 0, 0), flow, 0, buffer(offset, len), 0, 0, 0, 0]
             }
+            Request::Rdma(ref request) => request.encode(),
             Request::Close { flow } => [head(CLOSE, false, 0, 0), flow, 0, 0, 0, 0, 0, 0],
             Request::Reset { flow } => [head(RESET, false, 0, 0), flow, 0, 0, 0, 0, 0, 0],
             Request::Unlisten { udp_port } => [head(UNLISTEN, false, udp_port, 0), 0, 0, 0, 0, 0, 0, 0],
@@ -380,6 +387,7 @@ impl Request {
                 remote: f.remote()?,
                 ordered: f.flag(),
             },
+            rdma::QUERY..=rdma::FETCH_ADD => return rdma::Request::decode(words).map(Request::Rdma),
             op => return Err(BadEntry::UnknownOp(op)),
         };
         if request.encode() == words { Ok(request) } else { Err(BadEntry::Malformed(f.op())) }
@@ -400,6 +408,7 @@ impl Completion {
             Completion::SendRefused { flow, token, offset, code } => {
                 [head(SEND_REFUSED, false, code, 0), flow, token, buffer(offset, 0), 0, 0, 0, 0]
             }
+            Completion::Rdma(ref completion) => completion.encode(),
             Completion::Closed { flow, reason } => [head(CLOSED, false, reason, 0), flow, 0, 0, 0, 0, 0, 0],
             Completion::Listening { token, udp_port } => {
                 [head(LISTENING, false, udp_port, 0), 0, token, 0, 0, 0, 0, 0]
@@ -447,6 +456,7 @@ impl Completion {
             CONNECT_FAILED => Completion::ConnectFailed { token, flow, reason: f.first() },
             CONNECTED => Completion::Connected { token, flow, local: f.local()?, remote: f.remote()? },
             ACCEPTED => Completion::Accepted { token, flow, local: f.local()?, remote: f.remote()? },
+            rdma::DEVICE..=rdma::EVENT => return rdma::Completion::decode(words).map(Completion::Rdma),
             op => return Err(BadEntry::UnknownOp(op)),
         };
         if completion.encode() == words { Ok(completion) } else { Err(BadEntry::Malformed(f.op())) }

@@ -218,8 +218,8 @@ fn an_application_believes_nothing() {
     assert!(matches!(AppChannel::attach(forged(total, &magic)), Err(ChannelError::BadMagic)));
     assert!(matches!(AppChannel::attach(forged(HEADER_LEN - 1, &good[..8])), Err(ChannelError::BadMagic)));
     let mut version = good;
-    version[8..12].copy_from_slice(&2u32.to_ne_bytes());
-    assert!(matches!(AppChannel::attach(forged(total, &version)), Err(ChannelError::Version { theirs: 2 })));
+    version[8..12].copy_from_slice(&7u32.to_ne_bytes());
+    assert!(matches!(AppChannel::attach(forged(total, &version)), Err(ChannelError::Version { theirs: 7 })));
     let geometry = Geometry { cq_entries: 7, ..SMALL }.header();
     assert!(matches!(AppChannel::attach(forged(total, &geometry)), Err(ChannelError::Geometry(_))));
     for len in [total - 4096, total + 4096, HEADER_LEN] {

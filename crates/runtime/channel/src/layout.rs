@@ -24,7 +24,7 @@ use barewire_ring::spsc;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout, of the entries and of the control messages. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Largest number of entries of a ring.
 pub const ENTRIES_MAX: u32 = 1 << 20;
 /// Largest send or receive memory, in bytes.
@@ -270,7 +270,7 @@ mod tests {
         let mut header = g.header();
         assert_eq!(&header[..8], b"barewire");
         if cfg!(target_endian = "little") {
-            assert_eq!(header[8..], [1, 0, 0, 0, 16, 0, 0, 0, 32, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x40, 0, 0]);
+            assert_eq!(header[8..], [2, 0, 0, 0, 16, 0, 0, 0, 32, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x40, 0, 0]);
         }
         assert_eq!(Geometry::from_header(&header).unwrap(), g);
         header[8..12].copy_from_slice(&7u32.to_ne_bytes());

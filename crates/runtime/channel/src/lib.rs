@@ -45,6 +45,7 @@ mod error;
 mod fds;
 pub mod layout;
 pub mod message;
+pub mod rdma;
 mod sys;
 
 #[cfg(test)]

@@ -63,9 +63,9 @@ pub use page::{
     counters_path,
 };
 pub use ports::{best_port, open_port};
-pub use rdma::{RdmaStack, Way};
+pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};
 pub use spawn::EngineHandle;
-pub use stack::{Stack, StackCounters, Steered, Steering};
+pub use stack::{Rdma, Stack, StackCounters, Steered, Steering};
 pub use waker::{StopFlag, Waker};
 
 /// The engine's clock: `CLOCK_MONOTONIC`, the reading that drives agents and protocols. For embedding programs; an agent

@@ -11,7 +11,7 @@ use barewire_roce::{Endpoint, Event, PathId, PathSpec};
 use std::net::{IpAddr, SocketAddr};
 
 /// The UDP port of RoCEv2 (IANA).
-const UDP_PORT: u16 = 4791;
+pub const UDP_PORT: u16 = 4791;
 
 /// Sleep between two looks at a port that cannot be waited for.
 const UNWATCHED: Duration = Duration::from_micros(50);

@@ -5,14 +5,19 @@
 //! sends -> endpoint.poll_transmit -> frames -> port.tx_burst
 //!                                           -> host.handle_local       frames to our own MAC: both ends are here
 //! ```
+//! With RDMA ([`Stack::with_rdma`]) there is a second endpoint on the same port: RoCE frames go to it whole, before the host, and
+//! the two take turns when frames are filled.
 //! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
+use crate::rdma::{self, Way};
 use barewire_base::{Counter, DropCounters, DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Datagram, Endpoint as _, Host, HostEvent, Input, Verdict};
 use barewire_port::{Port, PortError};
+use barewire_roce as roce;
 use barewire_transport::{Endpoint, Event, Memory};
+use std::net::IpAddr;
 
 /// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
 /// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
@@ -64,12 +69,36 @@ fn is_neighbour_answer(frame: &Frame) -> bool {
     }
 }
 
-/// A port, a host and a message endpoint.
+/// The RDMA half of a stack, and the host that it needs to find its peers.
+pub struct Rdma<'a> {
+    /// The verbs.
+    pub endpoint: &'a mut roce::Endpoint,
+    host: &'a mut Host,
+}
+
+impl Rdma<'_> {
+    /// The way to `dst`; asks for the next hop's address where it is not known.
+    pub fn way(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
+        rdma::way(self.host, self.endpoint, now, dst, src)
+    }
+}
+
+/// A second endpoint on the port.
+struct Second {
+    endpoint: roce::Endpoint,
+    /// It is its turn to fill a frame.
+    turn: bool,
+    /// A neighbour was found, or was found not to be there, since somebody asked.
+    neighbours_changed: bool,
+}
+
+/// A port, a host and a message endpoint, and a RoCE endpoint where RDMA is wanted.
 pub struct Stack<M> {
     // Declared before the pool: a port gives its frames back when it is dropped.
     port: Box<dyn Port>,
     host: Host,
     endpoint: Endpoint<M>,
+    rdma: Option<Box<Second>>,
     rx: Burst,
     tx: Burst,
     /// Frames to ourselves. Empty between calls.
@@ -90,6 +119,7 @@ impl<M: Memory> Stack<M> {
             mac: host.config().mac.0,
             host,
             endpoint,
+            rdma: None,
             rx: Burst::with_limit(rx_limit),
             tx: Burst::new(),
             looped: Burst::new(),
@@ -97,6 +127,34 @@ impl<M: Memory> Stack<M> {
             pool,
             counters: StackCounters::default(),
         }
+    }
+
+    /// Adds a RoCE endpoint: all frames to and from UDP port 4791 are its own. It has the host's MAC, VLAN and addresses, and the
+    /// pool's frames are at least [`frame_len_max`](roce::Endpoint::frame_len_max) long.
+    #[must_use]
+    pub fn with_rdma(mut self, endpoint: roce::Endpoint) -> Stack<M> {
+        self.rdma = Some(Box::new(Second { endpoint, turn: false, neighbours_changed: false }));
+        self
+    }
+
+    /// The RoCE endpoint, where there is one.
+    #[inline]
+    pub fn rdma(&self) -> Option<&roce::Endpoint> {
+        self.rdma.as_deref().map(|second| &second.endpoint)
+    }
+
+    /// The RoCE endpoint with its host, where there is one, and the message endpoint: whoever serves both needs both.
+    #[inline]
+    pub fn rdma_parts(&mut self) -> Option<(Rdma<'_>, &mut Endpoint<M>)> {
+        let endpoint = &mut self.rdma.as_deref_mut()?.endpoint;
+        Some((Rdma { endpoint, host: &mut self.host }, &mut self.endpoint))
+    }
+
+    /// Whether a neighbour of the RoCE endpoint's was found, or found not to be there, since the last call: then ways that were
+    /// pending are worth asking for again.
+    #[inline]
+    pub fn take_neighbours_changed(&mut self) -> bool {
+        self.rdma.as_deref_mut().is_some_and(|second| std::mem::take(&mut second.neighbours_changed))
     }
 
     /// The port.
@@ -194,11 +252,45 @@ impl<M: Memory> Stack<M> {
             self.drain_host_events(now);
         }
         self.endpoint.handle_timeout(now);
+        if let Some(second) = self.rdma.as_deref_mut() {
+            second.endpoint.handle_timeout(now);
+        }
     }
 
     fn drain_host_events(&mut self, now: Instant) {
         while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = self.host.poll_event() {
             self.endpoint.routes_changed(now);
+            if let Some(second) = self.rdma.as_deref_mut() {
+                second.neighbours_changed = true;
+            }
+        }
+    }
+
+    /// Has the RoCE endpoint write a frame, if it is its turn (or if `anyway`) and it has one.
+    #[inline]
+    fn fill_rdma(&mut self, now: Instant, frame: &mut Frame, anyway: bool) -> bool {
+        let Some(second) = self.rdma.as_deref_mut() else {
+            return false;
+        };
+        if second.turn != anyway
+            && second.endpoint.has_transmit()
+            && rdma::fill(&mut second.endpoint, now, frame)
+        {
+            second.turn = false;
+            return true;
+        }
+        false
+    }
+
+    /// A frame of RDMA goes to its endpoint. False: it is none.
+    #[inline]
+    fn take_in_rdma(&mut self, now: Instant, frame: &Frame) -> bool {
+        match self.rdma.as_deref_mut() {
+            Some(second) if rdma::is_roce(frame.data()) => {
+                second.endpoint.handle_frame(now, frame.data());
+                true
+            }
+            _ => false,
         }
     }
 
@@ -209,9 +301,7 @@ impl<M: Memory> Stack<M> {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 return;
             };
-            let filled = self.endpoint.poll_transmit(now, &mut self.host, &mut frame)
-                || self.host.poll_transmit(now, &mut frame);
-            if !filled {
+            if !self.fill_one(now, &mut frame) {
                 self.spare = Some(frame);
                 return;
             }
@@ -223,11 +313,28 @@ impl<M: Memory> Stack<M> {
         }
     }
 
+    #[inline]
+    fn fill_one(&mut self, now: Instant, frame: &mut Frame) -> bool {
+        if self.fill_rdma(now, frame, false) {
+            return true;
+        }
+        if self.endpoint.poll_transmit(now, &mut self.host, frame) {
+            if let Some(second) = self.rdma.as_deref_mut() {
+                second.turn = true;
+            }
+            return true;
+        }
+        self.fill_rdma(now, frame, true) || self.host.poll_transmit(now, frame)
+    }
+
     /// Takes in what was sent to ourselves.
     #[inline]
     fn take_in_looped(&mut self, now: Instant, mut steering: Option<&mut (dyn Steering + 'static)>) -> usize {
         let n = self.looped.len();
         while let Some(frame) = self.looped.pop() {
+            if self.take_in_rdma(now, &frame) {
+                continue;
+            }
             if let Input::Udp(datagram) = self.host.handle_local(now, &frame)
                 && self.is_ours(&datagram, &frame, steering.as_deref_mut())
             {
@@ -297,9 +404,19 @@ impl<M: Memory> Stack<M> {
         {
             steering.tell_all(frame);
         }
+        if self.take_in_rdma(now, frame) {
+            return;
+        }
         let Input::Udp(datagram) = self.host.handle_frame(now, frame) else {
             return;
         };
+        if let Some(second) = self.rdma.as_deref_mut()
+            && datagram.dst.port() == rdma::UDP_PORT
+        {
+            // Behind IP options.
+            second.endpoint.handle_frame(now, frame.data());
+            return;
+        }
         if !self.is_ours(&datagram, frame, steering) {
             return;
         }
@@ -321,10 +438,12 @@ impl<M: Memory> Stack<M> {
 
     /// When a cycle is due though nothing arrives; in the past when there is work now.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.tx.is_empty() {
+        let rdma = self.rdma();
+        if !self.tx.is_empty() || rdma.is_some_and(roce::Endpoint::has_transmit) {
             return Some(Instant::ZERO);
         }
-        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline()]
+        let rdma = rdma.and_then(roce::Endpoint::poll_timeout);
+        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline(), rdma]
             .into_iter()
             .flatten()
             .min()

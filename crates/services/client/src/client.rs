@@ -462,7 +462,8 @@ impl Client {
                 }
                 Completion::Listening { token, udp_port } => Event::Listening { token, udp_port },
                 Completion::ListenFailed { token, udp_port, .. } => Event::ListenFailed { token, udp_port },
-                Completion::Connecting { .. } => continue,
+                // Nobody asked for RDMA here.
+                Completion::Connecting { .. } | Completion::Rdma(_) => continue,
             });
         }
     }

@@ -2,10 +2,12 @@
 
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::counters::Published;
+use crate::rdma::Rdma;
 use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
+use barewire_channel::rdma::code;
 use barewire_channel::{Completion, Request};
-use barewire_engine::{Agent, Stack, Steering};
+use barewire_engine::{Agent, RDMA_UDP_PORT, Stack, Steering};
 use barewire_port::PortError;
 use barewire_transport::{
     ConnectError, ConnectFailure, Event, FlowId, ListenError, RecvBuf, SendBuf, SendError,
@@ -61,6 +63,8 @@ pub(crate) struct DaemonAgent {
     port_is_down: bool,
     /// To the daemon's other engines, where there are any.
     links: Option<Links>,
+    /// Where the stack has RDMA.
+    rdma: Option<Box<Rdma>>,
 }
 
 impl DaemonAgent {
@@ -70,9 +74,11 @@ impl DaemonAgent {
         orders: Orders,
         published: Published,
         links: Option<Links>,
+        rdma: Option<Box<Rdma>>,
     ) -> DaemonAgent {
         DaemonAgent {
             name,
+            rdma,
             stack,
             orders,
             published,
@@ -117,6 +123,10 @@ impl DaemonAgent {
             // Put out before its socket was closed.
             return;
         }
+        if let (Some(rdma), Some((mut net, _))) = (&mut self.rdma, self.stack.rdma_parts()) {
+            rdma.drop_application(&mut net, number, now);
+        }
+        let endpoint = self.stack.endpoint_mut();
         // First the flows, which still need its memory to be told apart from nobody's; then the channel with all of it.
         endpoint.drop_owner(now, number);
         endpoint.memory_mut().remove(number);
@@ -244,13 +254,16 @@ impl DaemonAgent {
             Request::Connect { token, local, local_udp_port, remote, ordered } => {
                 self.serve_connect(number, token, local, local_udp_port, remote, ordered, now)
             }
+            Request::Rdma(request) => self.serve_rdma(number, &request, now),
             Request::Listen { token, udp_port, local: _ } => {
+                let is_rdmas = self.rdma.is_some() && udp_port == RDMA_UDP_PORT;
                 let endpoint = self.stack.endpoint_mut();
                 if !endpoint.memory_mut().get(number).is_none_or(|a| a.promise(1)) {
                     return false;
                 }
                 // The engines share the ports: a handshake goes to whichever listens.
-                let claimed = self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
+                let claimed =
+                    !is_rdmas && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
                 let listened = if claimed {
                     endpoint.listen(udp_port, number, token)
                 } else {
@@ -288,6 +301,40 @@ impl DaemonAgent {
                 true
             }
         }
+    }
+
+    #[inline]
+    fn serve_rdma(&mut self, number: u32, request: &barewire_channel::rdma::Request, now: Instant) -> bool {
+        if let (Some(rdma), Some((mut net, endpoint))) = (&mut self.rdma, self.stack.rdma_parts()) {
+            return rdma.serve(&mut net, endpoint.memory_mut(), &self.offences, number, request, now);
+        }
+        let Some(refusal) = request.refusal(code::NO_RDMA, 0, 0) else {
+            return true;
+        };
+        let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) else {
+            return true;
+        };
+        let fits = a.promise(1);
+        if fits {
+            a.keep_promise(&Completion::Rdma(refusal));
+        }
+        fits
+    }
+
+    /// Ways that were pending, events, completions.
+    fn tell_rdma(&mut self, now: Instant) -> usize {
+        let Some(rdma) = &mut self.rdma else {
+            return 0;
+        };
+        let asks_again =
+            self.stack.take_neighbours_changed() || rdma.next_deadline().is_some_and(|at| at <= now);
+        let Some((mut net, endpoint)) = self.stack.rdma_parts() else {
+            return 0;
+        };
+        if asks_again {
+            rdma.resolve(&mut net, now);
+        }
+        rdma.tell(&mut net, endpoint.memory_mut())
     }
 
     /// Hands a message to the transport or refuses it. False: it has to wait.
@@ -466,7 +513,7 @@ impl DaemonAgent {
         if let Some(links) = &mut self.links {
             links.flush(now);
         }
-        work += self.tell();
+        work += self.tell() + self.tell_rdma(now);
         match (sent, received) {
             (Ok(sent), Ok(received)) => {
                 work += sent + received;
@@ -511,7 +558,8 @@ impl Agent for DaemonAgent {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.stack.next_deadline()
+        let rdma = self.rdma.as_ref().and_then(|rdma| rdma.next_deadline());
+        [self.stack.next_deadline(), rdma].into_iter().flatten().min()
     }
 
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
@@ -558,7 +606,7 @@ impl Agent for DaemonAgent {
     }
 
     fn publish(&mut self, _now: Instant) {
-        self.published.publish(&self.stack, &self.offences, self.applications);
+        self.published.publish(&self.stack, &self.offences, self.applications, self.rdma.as_deref());
     }
 
     fn on_close(&mut self) {

@@ -10,12 +10,17 @@
 //! port = "xdp:eth0"            # any port URI
 //! ipv4 = ["10.0.0.1/24"]
 //! gateway4 = "10.0.0.254"
+//!
+//! [rdma]                       # there at all: applications may use RDMA too
+//! queue_pairs = 1024           # of one application, at most
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
+use crate::rdma::Quotas;
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
+use barewire_roce as roce;
 use barewire_transport as transport;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
@@ -101,6 +106,56 @@ pub struct Config {
     pub pool: PoolConfig,
     /// Limits and timers of the transport.
     pub transport: transport::Config,
+    /// RDMA beside messages.
+    pub rdma: RdmaConfig,
+}
+
+/// RDMA for the daemon's applications.
+#[derive(Clone, Debug)]
+pub struct RdmaConfig {
+    /// Whether there is any. It takes UDP port 4791 of all addresses, and needs `engines` to be 1.
+    pub enabled: bool,
+    /// What one application may have.
+    pub quotas: Quotas,
+    /// Timers and terms. Addresses, MAC, VLAN, GUID and limits follow from the rest of the configuration; the MTU is lowered to
+    /// what port and frames carry.
+    pub roce: roce::Config,
+}
+
+impl RdmaConfig {
+    fn off() -> RdmaConfig {
+        let base = roce::Config::new(MacAddr::ZERO, Ipv4Addr::UNSPECIFIED.into());
+        RdmaConfig {
+            enabled: false,
+            quotas: Quotas::default(),
+            roce: roce::Config { mtu: roce::Mtu::M4096, ..base },
+        }
+    }
+
+    /// The endpoint's configuration: room for what all applications may have together, so that none can take another's.
+    pub(crate) fn endpoint(&self, config: &Config, mac: MacAddr, fits: roce::Mtu) -> roce::Config {
+        let all = |each: u32| (each as usize).saturating_mul(config.applications_max as usize);
+        let q = &self.quotas;
+        let addresses = config.addresses();
+        let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        // Requests, completions, and what is kept to answer a repeated read or atomic again.
+        let reads = all(q.queue_pairs).saturating_mul(roce::READS_MAX.into());
+        let requests = all(q.requests).max(all(q.completions)).max(reads).min(1 << 30);
+        roce::Config {
+            mac,
+            guid: roce::Config::new(mac, first).guid,
+            addresses,
+            vlan: config.vlan,
+            mtu: self.roce.mtu.min(fits),
+            qps_max: all(q.queue_pairs).clamp(1, roce::QPS_MAX),
+            // Those that are closed are remembered for a while.
+            connections_max: all(q.connections).saturating_mul(2).clamp(1, roce::CONNECTIONS_MAX),
+            regions_max: all(q.regions).clamp(1, 1 << 24),
+            cqs_max: all(q.completion_queues).clamp(1, 1 << 24),
+            requests_max: requests.max(1),
+            ..self.roce.clone()
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -110,6 +165,7 @@ struct File {
     interface: InterfaceTable,
     channel: ChannelTable,
     transport: TransportTable,
+    rdma: Option<RdmaTable>,
 }
 
 #[derive(Deserialize, Default)]
@@ -171,6 +227,22 @@ struct TransportTable {
     target_queue_us: Option<u64>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RdmaTable {
+    enabled: Option<bool>,
+    domains: Option<u32>,
+    regions: Option<u32>,
+    completion_queues: Option<u32>,
+    completions: Option<u32>,
+    shared_receive_queues: Option<u32>,
+    queue_pairs: Option<u32>,
+    requests: Option<u32>,
+    listeners: Option<u32>,
+    connections: Option<u32>,
+    mtu: Option<u32>,
+}
+
 fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigError {
     ConfigError::Value { key, value: value.to_string(), why: why.to_string() }
 }
@@ -217,6 +289,7 @@ impl Config {
                 recv_messages_max: 65_536,
                 ..transport::Config::default()
             },
+            rdma: RdmaConfig::off(),
         }
     }
 
@@ -252,7 +325,7 @@ impl Config {
             path: path.to_owned(),
             message: with_nearest_word(&e.to_string()),
         })?;
-        let File { daemon, interface, channel, transport: t } = file;
+        let File { daemon, interface, channel, transport: t, rdma } = file;
         let port = interface
             .port
             .ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
@@ -343,7 +416,48 @@ impl Config {
         set(&mut c.ecn, t.ecn);
         set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
         c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
+        if let Some(rdma) = rdma {
+            config.set_rdma(&rdma)?;
+        }
         Ok(config)
+    }
+
+    /// The table `[rdma]`: its being there is a wish.
+    fn set_rdma(&mut self, table: &RdmaTable) -> Result<(), ConfigError> {
+        self.rdma.enabled = table.enabled.unwrap_or(true);
+        if self.rdma.enabled && self.engines > 1 {
+            let why = "RDMA is served by one engine: leave [rdma] out, or set engines = 1";
+            return Err(bad("daemon.engines", self.engines, why));
+        }
+        let q = &mut self.rdma.quotas;
+        for (key, to, value, most) in [
+            ("rdma.domains", &mut q.domains, table.domains, 1 << 16),
+            ("rdma.regions", &mut q.regions, table.regions, 1 << 20),
+            ("rdma.completion_queues", &mut q.completion_queues, table.completion_queues, 1 << 16),
+            ("rdma.completions", &mut q.completions, table.completions, 1 << 24),
+            (
+                "rdma.shared_receive_queues",
+                &mut q.shared_receive_queues,
+                table.shared_receive_queues,
+                1 << 16,
+            ),
+            ("rdma.queue_pairs", &mut q.queue_pairs, table.queue_pairs, 1 << 20),
+            ("rdma.requests", &mut q.requests, table.requests, 1 << 24),
+            ("rdma.listeners", &mut q.listeners, table.listeners, 1 << 16),
+            ("rdma.connections", &mut q.connections, table.connections, 1 << 20),
+        ] {
+            let Some(value) = value else { continue };
+            if value == 0 || value > most {
+                return Err(bad(key, value, format!("from 1 to {most}")));
+            }
+            *to = value;
+        }
+        if let Some(mtu) = table.mtu {
+            let known = (1..=5).filter_map(roce::Mtu::from_code).find(|m| m.bytes() == mtu);
+            self.rdma.roce.mtu =
+                known.ok_or_else(|| bad("rdma.mtu", mtu, "a path MTU: 256, 512, 1024, 2048 or 4096"))?;
+        }
+        Ok(())
     }
 
     fn shares_interface(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::agent::Offences;
 use crate::applications::Applications;
+use crate::rdma::Rdma;
 use barewire_base::DropReason;
 use barewire_engine::{CounterKind, CounterSlot, CountersPage, RegisterError, Stack};
 use std::sync::Mutex;
@@ -16,6 +17,7 @@ fn values(
     stack: &Stack<Applications>,
     offences: &Offences,
     applications: usize,
+    rdma: Option<&Rdma>,
     say: &mut dyn FnMut(&str, &str, CounterKind, u64),
 ) {
     use CounterKind::{Counter, Gauge};
@@ -64,6 +66,22 @@ fn values(
     say("applications", "bad_entries", Counter, offences.bad_entries.get());
     say("applications", "not_theirs", Counter, offences.not_theirs.get());
     say("applications", "corrupt_channels", Counter, offences.corrupt.get());
+    let (Some(rdma), Some(endpoint)) = (rdma, stack.rdma()) else {
+        return;
+    };
+    for (name, value) in endpoint.counters().iter() {
+        say("rdma", name, Counter, value);
+    }
+    for &reason in DropReason::ALL {
+        say("rdma.drop", reason.as_str(), Counter, endpoint.counters().drops.get(reason));
+    }
+    say("rdma", "queue_pairs", Gauge, endpoint.live_qps() as u64);
+    say("rdma", "open_connections", Gauge, endpoint.connections() as u64);
+    say("rdma", "objects", Gauge, rdma.objects() as u64);
+    say("rdma", "waiting", Gauge, rdma.waiting() as u64);
+    say("rdma", "requests_refused", Counter, rdma.counters.refused.get());
+    say("rdma", "over_quota", Counter, rdma.counters.over_quota.get());
+    say("rdma", "turned_away", Counter, rdma.counters.turned_away.get());
 }
 
 impl Published {
@@ -72,11 +90,12 @@ impl Published {
         page: &Mutex<CountersPage>,
         prefix: &str,
         stack: &Stack<Applications>,
+        rdma: Option<&Rdma>,
     ) -> Result<Published, RegisterError> {
         let mut slots = Vec::new();
         let mut failed = None;
         let mut page = page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        values(stack, &Offences::default(), 0, &mut |group, name, kind, _| match page
+        values(stack, &Offences::default(), 0, rdma, &mut |group, name, kind, _| match page
             .register(&format!("{prefix}{group}.{name}"), kind)
         {
             Ok(slot) => slots.push(slot),
@@ -88,9 +107,15 @@ impl Published {
         }
     }
 
-    pub(crate) fn publish(&self, stack: &Stack<Applications>, offences: &Offences, applications: usize) {
+    pub(crate) fn publish(
+        &self,
+        stack: &Stack<Applications>,
+        offences: &Offences,
+        applications: usize,
+        rdma: Option<&Rdma>,
+    ) {
         let mut slots = self.slots.iter();
-        values(stack, offences, applications, &mut |_, _, _, value| {
+        values(stack, offences, applications, rdma, &mut |_, _, _, value| {
             if let Some(slot) = slots.next() {
                 slot.set(value);
             }

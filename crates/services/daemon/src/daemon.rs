@@ -5,6 +5,7 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::control::{Control, Line};
 use crate::counters::Published;
+use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
@@ -37,6 +38,20 @@ pub enum DaemonError {
     /// The transport's limits.
     #[error("transport: {0}")]
     Transport(#[from] barewire_transport::ConfigError),
+    /// The RoCE endpoint's limits.
+    #[error("rdma: {0}")]
+    Rdma(#[from] barewire_roce::ConfigError),
+    /// The port or the frames are too small for RDMA.
+    #[error("rdma needs packets of {need} bytes, and this port and pool carry {carried}")]
+    TooSmall {
+        /// What the smallest path MTU needs.
+        need: usize,
+        /// What there is.
+        carried: usize,
+    },
+    /// RDMA is served by one engine.
+    #[error("rdma needs daemon.engines = 1")]
+    RdmaEngines,
     /// The control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -109,7 +124,33 @@ fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, Daemo
     let transport = barewire_transport::Config { mtu, engine, ..config.transport.clone() };
     let applications = Applications::new(config.applications_max as usize, &transport);
     let endpoint = Endpoint::new(transport, applications, random()?)?;
-    Ok(Stack::new(port, pool, Host::new(host), endpoint))
+    let stack = if config.rdma.enabled {
+        let rdma = rdma_endpoint(config, &host, pool.frame_max())?;
+        Stack::new(port, pool, Host::new(host), endpoint).with_rdma(rdma)
+    } else {
+        Stack::new(port, pool, Host::new(host), endpoint)
+    };
+    Ok(stack)
+}
+
+/// The RoCE endpoint beside the message endpoint, on the same host.
+fn rdma_endpoint(
+    config: &Config,
+    host: &HostConfig,
+    frame_max: usize,
+) -> Result<barewire_roce::Endpoint, DaemonError> {
+    if config.engines > 1 {
+        return Err(DaemonError::RdmaEngines);
+    }
+    // Ethernet with a VLAN tag comes on top in a frame.
+    let carried = usize::from(host.mtu).min(frame_max.saturating_sub(18));
+    let fits = barewire_roce::Mtu::for_ethernet(carried);
+    let fits = fits.ok_or(DaemonError::TooSmall { need: 256 + 80, carried })?;
+    let roce = config.rdma.endpoint(config, host.mac, fits);
+    let secret = random()?;
+    let mut half = [0; 16];
+    half.copy_from_slice(&secret[..16]);
+    Ok(barewire_roce::Endpoint::new(roce, half)?)
 }
 
 /// An engine that serves.
@@ -143,11 +184,14 @@ fn start_engine(
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
             let stack = build_stack(&config, engine)?;
             let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
-            let published = Published::register(&page, &prefix, &stack)?;
+            let rdma = stack
+                .rdma()
+                .map(|_| Box::new(Rdma::new(config.rdma.quotas, config.applications_max as usize)));
+            let published = Published::register(&page, &prefix, &stack, rdma.as_deref())?;
             let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
             let orders = Orders { pending, commands: orders };
             let links = links.map(LinkEnds::open).transpose()?;
-            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, links))])
+            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, links, rdma))])
         }
     };
     let handle = Engine::spawn_with_links(engine_config, engine_links, build, stop).map_err(|e| match e {

@@ -1,4 +1,4 @@
-//! The message daemon: owns a port and serves many applications over shared memory.
+//! The daemon: owns a port and serves many applications over shared memory, with messages and with RDMA.
 //!
 //! ```text
 //! application -- requests --> [channel] --> agent --> endpoint --> host --> port
@@ -7,6 +7,7 @@
 //! - `config` reads barewire.toml (or Machnet's JSON) and makes a validated plan of it.
 //! - `control` is a thread that lets applications in by the control socket and notices when they die.
 //! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
+//! - `rdma` does the same for RDMA: verbs in, completions and events out, and who owns which object.
 //! - `applications` keeps each application's channel, quota and books, which no application can reach. It is the transport's
 //!   message memory.
 //!
@@ -22,7 +23,9 @@ mod control;
 mod counters;
 mod daemon;
 mod machnet;
+mod rdma;
 mod steering;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
+pub use rdma::Quotas as RdmaQuotas;

@@ -4,6 +4,9 @@
 //! [`barewire_roce::Endpoint`], which [`Device::verbs`] gives; what has to be polled for (ways, connections, completions) has a
 //! waiting form here, with a time-out.
 //!
+//! [`context::Context`] is a device at the daemon, which several applications share, each seeing its own objects only. It has the
+//! same verbs, and waiting forms likewise.
+//!
 //! ```
 //! use barewire_base::Duration;
 //! use barewire_roce::{Access, Data, QpInit, SendOp, SendWr, Sge};
@@ -30,10 +33,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod context;
 mod device;
 mod error;
 mod memory;
 
+pub use context::{Context, ContextConfig, ContextError};
 pub use device::{Connection, Device, DeviceConfig, Pending, Request, mtu_for};
 pub use error::{OpenError, RdmaError};
 pub use memory::Memory;

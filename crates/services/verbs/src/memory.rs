@@ -10,6 +10,12 @@ static NEXT_BASE: AtomicU64 = AtomicU64::new(1 << 32);
 /// What registrations start at a multiple of, in bytes.
 const ALIGN: u64 = 4096;
 
+/// Addresses for `len` bytes. They say nothing about the process; registrations do not overlap, as those of real memory would not.
+pub(crate) fn take_addresses(len: usize) -> u64 {
+    let room = (len as u64).next_multiple_of(ALIGN).max(ALIGN);
+    NEXT_BASE.fetch_add(room, Relaxed)
+}
+
 /// Registered memory of the application's process. The device reads and writes it on the peer's behalf for as long as the
 /// registration lasts, which is until [`Endpoint::dereg_mr`] is called with [`mr`](Self::mr).
 pub struct Memory {
@@ -37,9 +43,7 @@ impl Memory {
         region: Region,
         access: Access,
     ) -> Result<Memory, VerbError> {
-        // Addresses say nothing about the process; registrations do not overlap, as those of real memory would not.
-        let room = (region.len() as u64).next_multiple_of(ALIGN).max(ALIGN);
-        let base = NEXT_BASE.fetch_add(room, Relaxed);
+        let base = take_addresses(region.len());
         let mr = verbs.reg_mr(pd, region.clone(), base, access)?;
         Ok(Memory { region, mr, base })
     }

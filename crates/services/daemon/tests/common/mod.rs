@@ -1,6 +1,8 @@
 //! Two daemons in one process, and what the tests ask of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod rdma;
+
 use barewire_channel::message::{FromApp, FromDaemon, Hello};
 use barewire_channel::{AppChannel, ChannelFds, ControlConn, Geometry, VERSION};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
