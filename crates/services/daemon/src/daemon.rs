@@ -139,9 +139,6 @@ fn rdma_endpoint(
     host: &HostConfig,
     frame_max: usize,
 ) -> Result<barewire_roce::Endpoint, DaemonError> {
-    if config.engines > 1 {
-        return Err(DaemonError::RdmaEngines);
-    }
     // Ethernet with a VLAN tag comes on top in a frame.
     let carried = usize::from(host.mtu).min(frame_max.saturating_sub(18));
     let fits = barewire_roce::Mtu::for_ethernet(carried);
@@ -209,6 +206,9 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`]: what could not be opened.
     pub fn start(config: &Config) -> Result<Daemon, DaemonError> {
+        if config.rdma.enabled && config.engines > 1 {
+            return Err(DaemonError::RdmaEngines);
+        }
         let stop = StopFlag::new()?;
         // The socket first: it is what tells a second daemon of the same place to go away.
         let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;

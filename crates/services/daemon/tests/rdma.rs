@@ -2,9 +2,14 @@
 
 mod common;
 
-use barewire_roce::{Data, SendOp, SendWr};
+use barewire_channel::Geometry;
+use barewire_roce::{Access, Data, Modify, QpState, RejReason, SendOp, SendWr, WcStatus};
+use barewire_verbs::context::{
+    AttachError, ConnectTo, Context, ContextConfig, ContextError, Event, Failure, QpAttr, Refusal,
+};
 use common::rdma::*;
 use common::*;
+use std::time::Duration;
 
 #[test]
 fn send_write_read_and_atomics_between_two_daemons() {
@@ -64,4 +69,272 @@ fn send_write_read_and_atomics_between_two_daemons() {
         assert_eq!(before(&mut a), want);
     }
     assert_eq!(b.mr.read(64, 8), 9u64.to_ne_bytes());
+}
+
+#[test]
+fn two_applications_of_one_daemon_and_two_of_another() {
+    let pair = rdma_pair();
+    // A and C at host 1, B and D at host 2; A with B, C with D, and A's second queue pair with C, which never leaves the host.
+    let (mut a, mut b) = joined(&pair, "first", 1, 1 << 16);
+    let (mut c, mut d) = joined(&pair, "second", 2, 1 << 16);
+    let (first_a, first_c) = (a.qp, c.qp);
+    a.qp = a.context.create_qp(&QpAttr::new(a.pd, a.cq)).unwrap();
+    c.qp = c.context.create_qp(&QpAttr::new(c.pd, c.cq)).unwrap();
+    join(&mut a, &mut c, 1, 3);
+    let looped = c.qp;
+    for i in 0..200u64 {
+        let bytes = pattern(i, 10_000);
+        for (from, qp, to) in [(&mut a, first_a, &mut b), (&mut c, first_c, &mut d)] {
+            from.mr.write(0, &bytes);
+            let op = SendOp::Write { addr: to.mr.addr(), rkey: to.mr.rkey() };
+            from.context.post_send(qp, &SendWr::new(i, op, Data::Sges(&[from.mr.sge(0, 10_000)]))).unwrap();
+            assert_eq!(from.done().wr_id, i);
+            assert!(to.mr.read(0, 10_000) == bytes, "{i}");
+        }
+        let op = SendOp::Write { addr: c.mr.addr() + 20_000, rkey: c.mr.rkey() };
+        a.context.post_send(a.qp, &SendWr::new(i, op, Data::Sges(&[a.mr.sge(0, 10_000)]))).unwrap();
+        assert_eq!(a.done().wr_id, i);
+        assert!(c.mr.read(20_000, 10_000) == bytes, "{i}");
+    }
+    assert_eq!(c.context.query_qp(looped).unwrap().state, QpState::Rts);
+    assert!(counter(&pair.a, "stack.looped") > 400);
+    for daemon in [&pair.a, &pair.b] {
+        assert_eq!(counter(daemon, "applications.not_theirs"), 0);
+        assert_eq!(counter(daemon, "applications.bad_entries"), 0);
+        assert_eq!(counter(daemon, "rdma.requests_refused"), 0);
+    }
+    drop((a, b, c, d));
+    eventually("nothing is left", || {
+        counter(&pair.a, "rdma.objects") + counter(&pair.b, "rdma.objects") == 0
+    });
+    eventually("all queue pairs are gone", || counter(&pair.a, "rdma.queue_pairs") == 0);
+    is_empty_again(&pair.a);
+}
+
+#[test]
+fn messages_and_rdma_side_by_side() {
+    let pair = rdma_pair();
+    let (mut a, b) = joined(&pair, "rdma", 1, 1 << 20);
+    let mut server = attach(&pair.b, "server");
+    let mut client = attach(&pair.a, "client");
+    let (flow, _) = flow(&mut client, &mut server, 2, 888);
+    let echo = std::thread::spawn(move || echo(&mut server));
+    for i in 0..100u64 {
+        // Both under way at once.
+        let bytes = pattern(i, 200_000);
+        a.mr.write(0, &bytes);
+        let op = SendOp::Write { addr: b.mr.addr(), rkey: b.mr.rkey() };
+        a.context.post_send(a.qp, &SendWr::new(i, op, Data::Sges(&[a.mr.sge(0, 200_000)]))).unwrap();
+        let text = pattern(i + 1000, 100_000);
+        client.send(flow, &text).unwrap();
+        assert!(message(&mut client) == text);
+        assert_eq!(a.done().wr_id, i);
+        assert!(b.mr.read(0, 200_000) == bytes, "{i}");
+    }
+    client.close(flow).unwrap();
+    assert!(matches!(next_real(&mut client), barewire_client::Event::Closed { .. }));
+    assert_eq!(echo.join().unwrap(), 100);
+    // RDMA's port is RDMA's.
+    let refused = client.listen_wait(4791, 0, PATIENCE);
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[test]
+fn a_daemon_without_rdma_says_so() {
+    let pair = pair();
+    let mut config = ContextConfig::new("none");
+    config.socket = pair.a.socket().to_owned();
+    assert!(matches!(Context::open_with(&config), Err(AttachError::NoRdma)));
+    let mut several = common::config(&Dir::new().0, "packet:lo", 1);
+    (several.engines, several.rdma.enabled) = (2, true);
+    // Refused before anything is opened that needs rights.
+    let refused = barewire_daemon::Daemon::start(&several).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refused.contains("daemon.engines = 1"), "{refused}");
+}
+
+#[test]
+fn nobody_there_nobody_listening_and_a_refusal() {
+    let pair = rdma_pair();
+    let mut a = End::new(&pair.a, "a", 4096);
+    let mut b = open(&pair.b, "b");
+    let to = |host, service| ConnectTo::new(v4(host).into(), service);
+    // An address that does not resolve; the daemon's patience is shorter than the caller's.
+    let e = a.context.start_connect(a.qp, &to(77, 1), Duration::from_millis(300)).map(|_| ());
+    assert!(e.is_ok(), "{e:?}");
+    match a.context.wait_event(PATIENCE).unwrap() {
+        Event::ConnectFailed { qp, why, .. } => {
+            assert_eq!(qp, Some(a.qp));
+            assert!(matches!(ContextError::from(why), ContextError::Unreachable));
+        }
+        other => panic!("{other:?}"),
+    }
+    // Another family, to which there is no way.
+    let nowhere = ConnectTo::new("fd99::1".parse().unwrap(), 1);
+    assert!(matches!(a.context.connect(a.qp, &nowhere, PATIENCE), Err(ContextError::Unreachable)));
+    // The queue pair is as good as new: nobody listens.
+    let e = a.context.connect(a.qp, &to(2, 1), PATIENCE).unwrap_err();
+    assert!(matches!(e, ContextError::Rejected(RejReason::INVALID_SERVICE)), "{e}");
+    // A refusal, with what the application said, and then a connection all the same.
+    let listener = b.listen(1, 4).unwrap();
+    let asked = a.context.start_connect(a.qp, &to(2, 1), PATIENCE).unwrap();
+    let wish = b.get_request(listener, PATIENCE).unwrap();
+    assert_eq!((wish.remote, wish.remote_qpn), (v4(1).into(), a.context.qpn(a.qp).unwrap()));
+    b.reject(&wish, RejReason::CONSUMER, &[5; 148]).unwrap();
+    let event = a.context.wait_event(PATIENCE).unwrap();
+    assert!(matches!(event, Event::ConnectFailed { conn, .. } if conn == asked), "{event:?}");
+    // Too late, and twice.
+    assert!(matches!(
+        b.reject(&wish, RejReason::CONSUMER, &[]),
+        Err(ContextError::Refused(Refusal::Unknown))
+    ));
+    // More private data than any message carries, or than this one.
+    for (len, service) in [(225, 1), (93, 1)] {
+        let bytes = vec![1; len];
+        let to = ConnectTo { private: &bytes, ..to(2, service) };
+        let e = a.context.connect(a.qp, &to, PATIENCE).unwrap_err();
+        assert!(matches!(e, ContextError::Refused(Refusal::PrivateData)), "{len}: {e}");
+    }
+    let mut b = End {
+        pd: b.alloc_pd().unwrap(),
+        cq: b.create_cq(16).unwrap(),
+        qp: a.qp,
+        mr: a.context.reg_mr(a.pd, 1, Access::NONE).unwrap(),
+        context: b,
+    };
+    b.qp = b.context.create_qp(&QpAttr::new(b.pd, b.cq)).unwrap();
+    b.context.unlisten(listener).unwrap();
+    join(&mut a, &mut b, 2, 1);
+    assert_eq!(a.context.next_event(), None);
+}
+
+#[test]
+fn a_post_that_the_daemon_refuses_completes() {
+    let pair = rdma_pair();
+    let mut a = End::new(&pair.a, "a", 4096);
+    // Not connected.
+    a.context.post_send(a.qp, &SendWr::new(1, SendOp::Send, Data::Inline(b"x"))).unwrap();
+    let wc = a.context.wait_cq_any(a.cq, PATIENCE).unwrap();
+    assert_eq!((wc.wr_id, wc.result), (1, Err(Failure::Refused(Refusal::State))));
+    // More than the queue takes.
+    for i in 0..130 {
+        a.context.post_recv(a.qp, i, &[]).unwrap();
+    }
+    for i in 128..130 {
+        let wc = a.context.wait_cq_any(a.cq, PATIENCE).unwrap();
+        assert_eq!((wc.wr_id, wc.result), (i, Err(Failure::Refused(Refusal::QueueFull))));
+    }
+    assert_eq!(a.context.query_qp(a.qp).unwrap().recvs, 128);
+    // What no queue pair can have is refused at once.
+    let five = [a.mr.sge(0, 1); 5];
+    let e = a.context.post_recv(a.qp, 0, &five).unwrap_err();
+    assert!(matches!(e, ContextError::Invalid));
+    let wr = SendWr::new(0, SendOp::Send, Data::Inline(&[0; 65]));
+    assert!(matches!(a.context.post_send(a.qp, &wr), Err(ContextError::Invalid)));
+    // Flushed: all of them, in order.
+    a.context.modify_qp(a.qp, Modify::Err).unwrap();
+    for i in 0..128 {
+        let wc = a.context.wait_cq_any(a.cq, PATIENCE).unwrap();
+        assert_eq!((wc.wr_id, wc.result), (i, Err(Failure::Failed(WcStatus::Flushed))));
+    }
+}
+
+#[test]
+fn shared_receives_invalidation_and_several_queues() {
+    let pair = rdma_pair();
+    let mut server = open(&pair.b, "server");
+    let pd = server.alloc_pd().unwrap();
+    let (send_cq, recv_cq) = (server.create_cq(64).unwrap(), server.create_cq(64).unwrap());
+    let srq = server.create_srq(pd, 100).unwrap();
+    let mr = server.reg_mr(pd, 100 * 64, Access::ALL).unwrap();
+    for i in 0..10 {
+        server.post_srq_recv(srq, i, &[mr.sge(i as usize * 64, 64)]).unwrap();
+    }
+    server.arm_srq(srq, 9).unwrap();
+    let listener = server.listen(5, 8).unwrap();
+    let mut clients = vec![];
+    for _ in 0..2 {
+        let mut client = End::new(&pair.a, "client", 4096);
+        let attr = QpAttr { send_cq, recv_cq, srq: Some(srq), ..QpAttr::new(pd, send_cq) };
+        let qp = server.create_qp(&attr).unwrap();
+        client.context.start_connect(client.qp, &ConnectTo::new(v4(2).into(), 5), PATIENCE).unwrap();
+        let request = server.get_request(listener, PATIENCE).unwrap();
+        server.accept(&request, qp, b"").unwrap();
+        server.wait_established(qp, PATIENCE).unwrap();
+        assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::Connected { .. }));
+        clients.push((client, qp));
+    }
+    let victim = server.reg_mr(pd, 64, Access::ALL).unwrap();
+    for (i, (client, qp)) in clients.iter_mut().enumerate() {
+        let op = if i == 0 { SendOp::Send } else { SendOp::SendInvalidate(victim.rkey()) };
+        client.context.post_send(client.qp, &SendWr::new(1, op, Data::Inline(b"ping"))).unwrap();
+        let wc = server.wait_cq(recv_cq, PATIENCE).unwrap();
+        assert_eq!((wc.wr_id, wc.len, wc.qpn), (i as u64, 4, server.qpn(*qp).unwrap()));
+        assert_eq!(wc.invalidated, (i == 1).then_some(victim.rkey()));
+        assert_eq!(mr.read(i * 64, 4), b"ping");
+        // The answer completes on the other queue.
+        server.post_send(*qp, &SendWr::new(9, SendOp::Send, Data::Inline(b"pong"))).unwrap();
+        client.context.post_recv(client.qp, 2, &[client.mr.sge(0, 64)]).unwrap();
+        assert_eq!(server.get_cq_event(PATIENCE).unwrap(), send_cq);
+        assert_eq!(server.wait_cq(send_cq, PATIENCE).unwrap().wr_id, 9);
+        assert_eq!((client.done().wr_id, client.done().wr_id), (1, 2));
+    }
+    assert_eq!(server.take_event(|e| matches!(e, Event::SrqLow(_))), Some(Event::SrqLow(srq)));
+    // The key is gone, the region's place comes back all the same; what is in use stays.
+    server.dereg_mr(victim).unwrap();
+    for refused in [server.destroy_srq(srq), server.destroy_cq(recv_cq), server.dealloc_pd(pd)] {
+        assert!(matches!(refused, Err(ContextError::Refused(Refusal::Busy))), "{refused:?}");
+    }
+    for (client, qp) in &mut clients {
+        server.destroy_qp(*qp).unwrap();
+        assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::Disconnected { .. }));
+    }
+    server.destroy_srq(srq).unwrap();
+    server.destroy_cq(recv_cq).unwrap();
+    server.destroy_cq(send_cq).unwrap();
+    server.dereg_mr(mr).unwrap();
+    server.unlisten(listener).unwrap();
+    server.dealloc_pd(pd).unwrap();
+    eventually("nothing is left", || counter(&pair.b, "rdma.objects") == 0);
+}
+
+#[test]
+fn completions_wait_for_an_application_that_does_not_look() {
+    let pair = rdma_pair();
+    let mut client = End::new(&pair.a, "client", 4096);
+    let mut config = ContextConfig::new("slow");
+    config.socket = pair.b.socket().to_owned();
+    // Room for a handful of completions, and for many requests.
+    config.geometry =
+        Some(Geometry { sq_entries: 1024, cq_entries: 16, send_bytes: 1 << 16, recv_bytes: 4096 });
+    let mut slow = Context::open_with(&config).unwrap();
+    let (pd, cq) = (slow.alloc_pd().unwrap(), slow.create_cq(1000).unwrap());
+    let attr = QpAttr { recv_max: 1000, ..QpAttr::new(pd, cq) };
+    let qp = slow.create_qp(&attr).unwrap();
+    let mr = slow.reg_mr(pd, 4096, Access::ALL).unwrap();
+    let mut server = End { context: slow, pd, cq, qp, mr };
+    join(&mut client, &mut server, 2, 1);
+    for i in 0..600 {
+        server.context.post_recv(qp, i, &[server.mr.sge(0, 64)]).unwrap();
+    }
+    // Their neighbours work on.
+    let (mut a, b) = joined(&pair, "neighbour", 2, 1 << 16);
+    for i in 0..600u64 {
+        let wr = SendWr::new(i, SendOp::SendImm(i as u32), Data::Inline(b"text"));
+        client.context.post_send(client.qp, &wr).unwrap();
+        assert_eq!(client.done().wr_id, i);
+    }
+    assert!(counter(&pair.b, "rdma.waiting") >= 1);
+    let bytes = pattern(1, 60_000);
+    a.mr.write(0, &bytes);
+    let op = SendOp::Write { addr: b.mr.addr(), rkey: b.mr.rkey() };
+    a.context.post_send(a.qp, &SendWr::new(1, op, Data::Sges(&[a.mr.sge(0, 60_000)]))).unwrap();
+    a.done();
+    assert!(b.mr.read(0, 60_000) == bytes);
+    for i in 0..600 {
+        let wc = server.done();
+        assert_eq!((wc.wr_id, wc.imm), (i, Some(i as u32)));
+    }
+    assert_eq!(server.context.poll_cq_one(cq).unwrap(), None);
+    assert_eq!(server.context.next_event(), None, "nothing was lost");
+    eventually("nothing waits", || counter(&pair.b, "rdma.waiting") == 0);
 }

@@ -57,6 +57,11 @@ pub struct Mr {
 }
 
 impl Mr {
+    /// Its number at the daemon.
+    pub const fn number(&self) -> u32 {
+        self.handle.number
+    }
+
     /// The key for our own requests.
     pub fn lkey(&self) -> u32 {
         self.key
