@@ -16,7 +16,7 @@
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
-use crate::rdma::Quotas;
+use crate::rdma::{OBJECTS_MAX, Quotas};
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
@@ -452,6 +452,24 @@ impl Config {
             }
             *to = value;
         }
+        // What is promised to each must be there for all.
+        let (q, applications) = (self.rdma.quotas, u64::from(self.applications_max));
+        for (key, each, most) in [
+            ("rdma.requests", q.requests.into(), 1 << 30),
+            ("rdma.completions", q.completions.into(), 1 << 30),
+            ("rdma.queue_pairs", q.queue_pairs.into(), roce::QPS_MAX as u64),
+            // Those that are closed are remembered for a while.
+            ("rdma.connections", q.connections.into(), roce::CONNECTIONS_MAX as u64 / 2),
+            ("rdma.regions", q.regions.into(), 1 << 24),
+            ("rdma", q.objects(), OBJECTS_MAX as u64),
+        ] {
+            if each * applications > most {
+                let why = format!(
+                    "for each of daemon.applications_max = {applications}, and a device has {most}: lower one"
+                );
+                return Err(bad(key, each, why));
+            }
+        }
         if let Some(mtu) = table.mtu {
             let known = (1..=5).filter_map(roce::Mtu::from_code).find(|m| m.bytes() == mtu);
             self.rdma.roce.mtu =
@@ -520,6 +538,45 @@ mod tests {
         let c = Config::parse("[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap();
         assert_eq!(c.ipv4, [(Ipv4Addr::new(10, 0, 0, 1), 24)]);
         assert_eq!(c.transport.flows_max, 10_240);
+    }
+
+    #[test]
+    fn the_table_of_rdma_is_a_wish_with_quotas() {
+        let base = "[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n";
+        let parse = |more: &str| Config::parse(&format!("{base}{more}"), "x");
+        assert!(!parse("").unwrap().rdma.enabled);
+        let c = parse("[rdma]\nqueue_pairs = 7\nconnections = 9\nmtu = 2048\n").unwrap();
+        assert!(c.rdma.enabled);
+        assert_eq!((c.rdma.quotas.queue_pairs, c.rdma.quotas.connections), (7, 9));
+        assert_eq!(c.rdma.quotas.regions, Quotas::default().regions);
+        // What the device has room for is what all applications may have together.
+        let roce = c.rdma.endpoint(&c, MacAddr([2, 0, 0, 0, 0, 1]), roce::Mtu::M4096);
+        assert_eq!((roce.qps_max, roce.connections_max, roce.mtu), (7 * 64, 2 * 9 * 64, roce::Mtu::M2048));
+        assert_eq!(roce.requests_max, 64 * c.rdma.quotas.requests.max(c.rdma.quotas.completions) as usize);
+        assert!(barewire_roce::Endpoint::new(roce, [0; 16]).is_ok());
+        assert!(!parse("[rdma]\nenabled = false\n").unwrap().rdma.enabled);
+        for (text, place, why) in [
+            ("[rdma]\nregions = 0\n", "rdma.regions", "from 1 to 1048576"),
+            ("[rdma]\nmtu = 1500\n", "rdma.mtu", "256, 512"),
+            ("[rdma]\nqueue_pair = 5\n", "queue_pair", "did you mean `queue_pairs`?"),
+        ] {
+            let text = parse(text).unwrap_err().to_string();
+            assert!(text.contains(place) && text.contains(why), "{text}");
+        }
+        let several = "[interface]\nport = \"packet:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n\
+                       [daemon]\nengines = 2\n[rdma]\n";
+        let text = Config::parse(several, "x").unwrap_err().to_string();
+        assert!(text.contains("daemon.engines = \"2\"") && text.contains("one engine"), "{text}");
+        // The defaults hold for as many applications as there may be; more has an end, which is said.
+        let many = format!("[daemon]\napplications_max = {APPLICATIONS_MAX}\n[rdma]\n");
+        let c = parse(&many).unwrap();
+        let roce = c.rdma.endpoint(&c, MacAddr([2, 0, 0, 0, 0, 1]), roce::Mtu::M4096);
+        assert!(barewire_roce::Endpoint::new(roce, [0; 16]).is_ok());
+        for more in ["requests = 16777216", "queue_pairs = 1048576", "connections = 2048", "regions = 524288"]
+        {
+            let text = parse(&format!("{many}{more}\n")).unwrap_err().to_string();
+            assert!(text.contains("applications_max = 1024"), "{text}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod objects;
 mod serve;
 mod tell;
 
+pub(crate) use self::objects::OBJECTS_MAX;
+
 use self::objects::{Miss, Object, Objects};
 use crate::agent::Offences;
 use crate::applications::Applications;
@@ -47,6 +49,24 @@ pub struct Quotas {
     pub listeners: u32,
     /// Connections, in whatever state.
     pub connections: u32,
+}
+
+impl Quotas {
+    /// Objects of one application, at most.
+    pub(crate) fn objects(&self) -> u64 {
+        [
+            self.domains,
+            self.regions,
+            self.completion_queues,
+            self.shared_receive_queues,
+            self.queue_pairs,
+            self.listeners,
+            self.connections,
+        ]
+        .into_iter()
+        .map(u64::from)
+        .sum()
+    }
 }
 
 impl Default for Quotas {

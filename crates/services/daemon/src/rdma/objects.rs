@@ -4,12 +4,12 @@ use barewire_roce::{ConnId, CqId, ListenerId, Mr, Pd, Qpn, SrqId};
 use std::collections::VecDeque;
 
 /// Bits of a number that are its place; the others say the how-manieth object in that place it is.
-const PLACE_BITS: u32 = 20;
+const PLACE_BITS: u32 = 22;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const GENERATIONS: u32 = 1 << (u32::BITS - PLACE_BITS);
 
 /// Most objects at once.
-pub(super) const OBJECTS_MAX: usize = 1 << PLACE_BITS;
+pub(crate) const OBJECTS_MAX: usize = 1 << PLACE_BITS;
 
 /// An object. Where it refers to another one of the same application, it does so by that one's number.
 #[derive(Clone, Copy, Debug)]

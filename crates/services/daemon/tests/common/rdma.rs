@@ -3,7 +3,7 @@
 use super::{Dir, PATIENCE, Pair, config, v4};
 use barewire_daemon::{Config, Daemon};
 use barewire_roce::Access;
-use barewire_verbs::context::{ConnectTo, Context, ContextConfig, Cq, Mr, Pd, Qp, QpAttr};
+use barewire_verbs::context::{ConnectTo, Context, ContextConfig, Cq, Event, Mr, Pd, Qp, QpAttr, Wc};
 
 /// Host 1 and host 2 with RDMA, and a cable between them.
 pub fn rdma_pair() -> Pair {
@@ -52,7 +52,7 @@ impl End {
     }
 
     /// The next completion, which must be a success.
-    pub fn done(&mut self) -> barewire_verbs::context::Wc {
+    pub fn done(&mut self) -> Wc {
         self.context.wait_cq(self.cq, PATIENCE).unwrap()
     }
 }
@@ -65,20 +65,11 @@ pub fn join(client: &mut End, server: &mut End, host: u8, service_id: u64) {
     let request = server.context.get_request(listener, PATIENCE).unwrap();
     assert_eq!((request.private.as_slice(), request.service_id), (&b"hello"[..], service_id));
     server.context.accept(&request, server.qp, &[7; 100]).unwrap();
-    let connected = |e: &barewire_verbs::context::Event| matches!(e, barewire_verbs::context::Event::Connected { conn, .. } if *conn == asked);
-    loop {
-        if let Some(barewire_verbs::context::Event::Connected { private, qp, .. }) =
-            client.context.take_event(connected)
-        {
-            assert_eq!((private, qp), (vec![7; 100], client.qp));
-            break;
+    match client.context.wait_event(PATIENCE).unwrap() {
+        Event::Connected { conn, qp, private } => {
+            assert_eq!((conn, qp, private), (asked, client.qp, vec![7; 100]));
         }
-        let event = client.context.wait_event(PATIENCE).unwrap();
-        if let barewire_verbs::context::Event::Connected { private, .. } = event {
-            assert_eq!(private, [7; 100]);
-            break;
-        }
-        panic!("instead of a connection: {event:?}");
+        other => panic!("instead of a connection: {other:?}"),
     }
     server.context.wait_established(server.qp, PATIENCE).unwrap();
     server.context.unlisten(listener).unwrap();
