@@ -67,6 +67,12 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::feed::Feed,
     },
+    /// RDMA connections without RDMA hardware: serve, ping, connect, perf
+    Rc {
+        /// What to do.
+        #[command(subcommand)]
+        what: verb::rc::Rc,
+    },
     /// Hosts, switches and links on this machine, from one file
     Lab {
         /// What to do.

@@ -5,6 +5,7 @@
 
 use crate::console::Console;
 use barewire_bench::plan::PlanError;
+use barewire_bench::rc::RcError;
 use barewire_bench::{DriverError, WorkloadError};
 use barewire_engine::PageError;
 use barewire_lab::LabError;
@@ -97,6 +98,10 @@ fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
     let inside = match cause.downcast_ref::<barewire_client::OpenError>() {
         Some(barewire_client::OpenError::Port(error)) => Some(error),
         _ => None,
+    };
+    let inside = match cause.downcast_ref() {
+        Some(RcError::Open(barewire_verbs::OpenError::Port(error))) => Some(error),
+        _ => inside,
     };
     if let Some(error) = inside.or_else(|| cause.downcast_ref::<OpenError>()) {
         return Some(of_port(error));

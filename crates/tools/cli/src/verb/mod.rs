@@ -11,6 +11,7 @@ pub mod feed;
 pub mod lab;
 pub mod msg;
 pub mod port;
+pub mod rc;
 pub mod stat;
 pub mod switch;
 pub mod up;
@@ -39,6 +40,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Stat(args) => stat::run(args, console),
         Verb::Switch { what } => switch::run(what, console),
         Verb::Feed { what } => feed::run(what, console),
+        Verb::Rc { what } => rc::run(what, console),
         Verb::Lab { what } => lab::run(what, console),
         Verb::Completions(args) => completions::run(args),
     }

@@ -1,0 +1,148 @@
+//! `barewire rc`: RDMA connections over RoCEv2 without RDMA hardware: a server and its clients.
+
+//pub mod connect;
+//pub mod perf;
+pub mod ping;
+pub mod serve;
+
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use barewire_base::Duration;
+use barewire_bench::pair::HostAddress;
+use barewire_bench::rc::{RPING_PORT, RcError, Target};
+use barewire_engine::IdleStrategy;
+use barewire_roce::Mtu;
+use barewire_verbs::DeviceConfig;
+use barewire_wire::MacAddr;
+use clap::Subcommand;
+use std::net::IpAddr;
+
+/// What to do with RDMA connections.
+#[derive(Subcommand)]
+pub enum Rc {
+    /// Answer rping clients, clients that only connect, and the three below
+    Serve(Box<serve::Args>),
+    /// Have data read and written back by `rping -s` or `rc serve`, and compare it
+    Ping(Box<ping::Args>),
+    // Open
+    //Connect(Box<connect::Args>),
+    // Send of `rc serve`, and time it
+    //Perf(Box<perf::Args>),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the verb could not do.
+pub fn run(rc: &Rc, console: &Console) -> anyhow::Result<Code> {
+    match rc {
+        Rc::Serve(args) => serve::run(args, console),
+        Rc::Ping(args) => ping::run(args, console),
+        //Rc::Connect(args) => connect::run(args, console),
+        //Rc::Perf(args) => perf::run(args, console),
+    }
+}
+
+/// Our own port and addresses.
+#[derive(clap::Args)]
+pub struct PortArgs {
+    /// The port, such as xdp:eth0, unix:MINE.sock,THEIRS.sock, mem:NAME, fault+xdp:eth0?loss=0.01&seed=7
+    #[arg(long, value_name = "URI")]
+    port: String,
+    /// Our address on its network, such as 10.77.0.1/24 or fd00::1/64; another one with each further --address
+    #[arg(long, value_name = "ADDRESS[/BITS]", required = true)]
+    address: Vec<HostAddress>,
+    /// Where packets to other networks go
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Option<IpAddr>,
+    /// Our MAC address [default: the interface's, or a random one]
+    #[arg(long, value_name = "MAC")]
+    mac: Option<MacAddr>,
+    /// The VLAN to be in
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    vlan: Option<u16>,
+    /// Most payload of a packet: 256, 512, 1024, 2048 or 4096 bytes [default: the most that the port carries]
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    mtu: Option<Mtu>,
+    /// How long an acknowledgement may take: 4.096 us * 2^CODE (14: 67 ms)
+    #[arg(long, value_name = "CODE", default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=31))]
+    ack_timeout: u8,
+    /// While nothing happens: spin, yield, park, park:50us
+    #[arg(long, value_name = "HOW", default_value = "park")]
+    idle: IdleStrategy,
+}
+
+fn mtu(text: &str) -> Result<Mtu, String> {
+    let known = [Mtu::M256, Mtu::M512, Mtu::M1024, Mtu::M2048, Mtu::M4096];
+    let found = known.into_iter().find(|mtu| text.parse() == Ok(mtu.bytes()));
+    found.ok_or_else(|| "256, 512, 1024, 2048 or 4096 bytes are expected".to_owned())
+}
+
+impl PortArgs {
+    /// The device that they describe.
+    fn device(&self) -> DeviceConfig {
+        let first = self.address.first().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip);
+        let mut config = DeviceConfig::new(&self.port, first);
+        (config.ipv4, config.ipv6) = (Vec::new(), Vec::new());
+        for address in &self.address {
+            match address.ip {
+                IpAddr::V4(ip) => config.ipv4.push((ip, address.prefix_len)),
+                IpAddr::V6(ip) => config.ipv6.push((ip, address.prefix_len)),
+            }
+        }
+        match self.gateway {
+            Some(IpAddr::V4(ip)) => config.gateway4 = Some(ip),
+            Some(IpAddr::V6(ip)) => config.gateway6 = Some(ip),
+            None => {}
+        }
+        (config.mac, config.vlan, config.idle) = (self.mac, self.vlan, self.idle);
+        config.roce.cm.ack_timeout = self.ack_timeout;
+        if let Some(mtu) = self.mtu {
+            config.roce.mtu = mtu;
+            // A packet and its headers are to fit into one frame, and frames come in powers of two.
+            config.pool.chunk_len = config.pool.chunk_len.max(mtu.bytes() * 2);
+        }
+        config
+    }
+}
+
+/// The peer.
+#[derive(clap::Args)]
+pub struct PeerArgs {
+    /// The peer's address
+    peer: IpAddr,
+    /// The peer's port of the connection manager (rping's default: 7174)
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT)]
+    service_port: u16,
+    /// Give up after so many seconds without a sign of the peer
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = crate::verb::measured::seconds)]
+    patience: Duration,
+    #[command(flatten)]
+    port: PortArgs,
+}
+
+impl PeerArgs {
+    fn target(&self) -> Target {
+        Target {
+            device: self.port.device(),
+            peer: self.peer,
+            service_port: self.service_port,
+            patience: self.patience,
+        }
+    }
+}
+
+/// An error with its code and hint.
+fn failure(error: RcError) -> anyhow::Error {
+    let code = match &error {
+        RcError::Open(_) => return error.into(),
+        RcError::Range { .. } => Code::Usage,
+        error if error.is_stopped() => Code::Interrupted,
+        _ => Code::Failed,
+    };
+    let failure = Failure::new(code, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint).into(),
+        None => failure.into(),
+    }
+}

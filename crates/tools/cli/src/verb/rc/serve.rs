@@ -1,0 +1,130 @@
+//! `barewire rc serve`.
+
+use super::{PortArgs, failure};
+use crate::console::{Console, print};
+use crate::failure::Code;
+use crate::signals;
+use barewire_bench::rc::RPING_PORT;
+use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
+use barewire_engine::StopFlag;
+use serde_json::json;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A line for each connection when it has ended, and the sums at the end. Exit code 1 when a connection failed.
+
+Linux's rping, on a host at the other end of the port:
+    rping -c -a 10.77.0.1 -C 3 -v -V -S 1500")]
+pub struct Args {
+    #[command(flatten)]
+    port: PortArgs,
+    /// Ports of the connection manager to listen on (rping's default: 7174)
+    #[arg(long, short = 'p', value_name = "PORT", value_delimiter = ',', default_values_t = [RPING_PORT])]
+    service_port: Vec<u16>,
+    /// Stop after so many connections have ended
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Requests for connections that may wait
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    backlog: u32,
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    connections: usize,
+    /// A JSON object for each connection, and one of the sums
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it until a signal comes.
+///
+/// # Errors
+/// What could not be opened or listened on.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    signals::catch()?;
+    let stop = StopFlag::new()?;
+    signals::stop_when_interrupted(&stop);
+    let config = ServeConfig {
+        device: args.port.device(),
+        service_ports: args.service_port.clone(),
+        backlog: args.backlog,
+        connections_max: args.connections,
+        count: args.count,
+    };
+    let mut printed = Ok(());
+    let quiet = console.is_quiet();
+    let totals = serve::run(&config, &stop, &mut |event| match event {
+        ServeEvent::Ready(port) => {
+            console.note(&format!("port: {port}"));
+            let ports: Vec<String> = args.service_port.iter().map(u16::to_string).collect();
+            console.note(&format!("serving port {}; Ctrl-C stops", ports.join(", ")));
+        }
+        ServeEvent::Refused { peer, why } => console.note(&format!("{peer} was refused: {why}")),
+        ServeEvent::Ended(_) if quiet || printed.is_err() => {}
+        ServeEvent::Ended(summary) => printed = print(&line(summary, args.json)),
+    });
+    let totals = totals.map_err(failure)?;
+    printed?;
+    print(&sums(&totals, args.json))?;
+    Ok(if totals.failed == 0 { Code::Done } else { Code::Failed })
+}
+
+fn line(s: &Summary, as_json: bool) -> String {
+    if as_json {
+        return json!({
+            "schema": 1,
+            "connection": {
+                "peer": s.peer.to_string(),
+                "service_port": s.service_port,
+                "use": s.used_for.word(),
+                "lasted_ns": s.lasted.as_nanos(),
+                "messages": s.messages,
+                "bytes_in": s.bytes_in,
+                "bytes_out": s.bytes_out,
+                "failed": s.failed,
+            },
+        })
+        .to_string();
+    }
+    let end = s.failed.as_ref().map_or("closed by the peer".to_owned(), |why| format!("FAILED: {why}"));
+    format!(
+        "{} port {}: {}, {} messages, {} bytes in, {} out, {}, {end}",
+        s.peer,
+        s.service_port,
+        s.used_for.word(),
+        s.messages,
+        s.bytes_in,
+        s.bytes_out,
+        s.lasted
+    )
+}
+
+fn sums(t: &Totals, as_json: bool) -> String {
+    if as_json {
+        return json!({
+            "schema": 1,
+            "totals": {
+                "connections": t.connections,
+                "failed": t.failed,
+                "not_established": t.not_established,
+                "messages": t.messages,
+                "bytes_in": t.bytes_in,
+                "bytes_out": t.bytes_out,
+                "packets_resent": t.packets_resent,
+                "frames_dropped": t.frames_dropped,
+            },
+        })
+        .to_string();
+    }
+    format!(
+        "{} connections, {} failed, {} not established; {} messages, {} bytes in, {} out; {} packets sent again, {} frames dropped",
+        t.connections,
+        t.failed,
+        t.not_established,
+        t.messages,
+        t.bytes_in,
+        t.bytes_out,
+        t.packets_resent,
+        t.frames_dropped
+    )
+}
