@@ -250,6 +250,8 @@ impl RdmaStack {
     pub fn sleep(&mut self, now: Instant, limit: Duration) {
         let left = self.next_deadline().map_or(limit, |at| at.since(now).min(limit));
         if left == Duration::ZERO {
+            // Frames wait, and the port takes none: whoever is to make room may need this core.
+            std::thread::yield_now();
             return;
         }
         match self.port.wait_fd() {
