@@ -54,12 +54,7 @@ pub(crate) struct Link {
 impl Link {
     /// Opens the device, then a connection over it, with room for so many requests each way. `private` goes to the peer's
     /// application.
-    pub fn connect(
-        target: &Target,
-        stop: &StopFlag,
-        requests: u16,
-        private: &[u8],
-    ) -> Result<Link, RcError> {
+    pub fn connect(target: &Target, stop: &StopFlag, requests: u16, private: &[u8]) -> Result<Link, RcError> {
         let mut device = target.open(stop)?;
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
@@ -74,8 +69,7 @@ impl Link {
         let pending = device
             .start_connect(target.peer, service_id(target.service_port), &init, private)
             .map_err(|error| target.about(error))?;
-        let connection =
-            device.finish_connect(pending, CONNECT_MAX).map_err(|error| target.about(error))?;
+        let connection = device.finish_connect(pending, CONNECT_MAX).map_err(|error| target.about(error))?;
         let connected_in = stamp().since(start);
         Ok(Link { device, connection, pd, cq, connected_in, patience: target.patience })
     }

@@ -109,7 +109,9 @@ impl RcError {
                 RdmaError::Rejected(RejReason::INVALID_MTU) => "the peer carries less: try a smaller --mtu",
                 _ => return None,
             },
-            RcError::NoOffer => "`perf` needs `barewire rc serve` at the other end; `rping -s` knows ping only",
+            RcError::NoOffer => {
+                "`perf` needs `barewire rc serve` at the other end; `rping -s` knows ping only"
+            }
             RcError::Closed("pinging") | RcError::Failed { doing: "pinging", .. } => {
                 "`rping -s` needs a buffer as large as --size: start it with `-S`"
             }

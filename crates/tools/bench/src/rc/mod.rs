@@ -12,10 +12,10 @@
 //! thread.
 
 mod client;
-//pub mod connect;
+pub mod connect;
 mod error;
 mod greeting;
-//pub mod perf;
+pub mod perf;
 pub mod ping;
 pub mod rate;
 pub mod serve;

@@ -137,7 +137,12 @@ fn rounds(
         sink.write(0, &stale);
         let start = stamp();
         for memory in [&source, &sink] {
-            tell(link, &inbox, &outbox, &Advert { addr: memory.addr(), rkey: memory.rkey(), len: config.size })?;
+            tell(
+                link,
+                &inbox,
+                &outbox,
+                &Advert { addr: memory.addr(), rkey: memory.rkey(), len: config.size },
+            )?;
         }
         let time = stamp().since(start);
         report.times.record(time.as_nanos());

@@ -224,11 +224,10 @@ impl Server<'_> {
             Err(Refusal(why)) => return refused(device, RejReason::CONSUMER, why),
         };
         let now = device.now();
-        let (session, answer) =
-            match admission.session(device.verbs(), &self.shared, request.conn, now) {
-                Ok(made) => made,
-                Err(error) => return refused(device, RejReason::NO_RESOURCES, &error.to_string()),
-            };
+        let (session, answer) = match admission.session(device.verbs(), &self.shared, request.conn, now) {
+            Ok(made) => made,
+            Err(error) => return refused(device, RejReason::NO_RESOURCES, &error.to_string()),
+        };
         match device.accept(request, &admission.init, &answer) {
             Ok(qpn) => {
                 let posted = session.start(device.verbs(), qpn);
@@ -250,7 +249,8 @@ impl Server<'_> {
         let Some(session) = self.sessions.get(&qpn) else { return };
         let (conn, now) = (session.conn, device.now());
         let verbs = device.verbs();
-        if verbs.disconnect(now, conn).is_err() && verbs.conn_info(conn).is_none_or(|info| info.qpn.is_none()) {
+        if verbs.disconnect(now, conn).is_err() && verbs.conn_info(conn).is_none_or(|info| info.qpn.is_none())
+        {
             self.ended(device, qpn);
         }
     }

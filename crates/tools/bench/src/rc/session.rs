@@ -111,8 +111,9 @@ struct Ping {
 struct Perf {
     mode: Mode,
     memory: Memory,
-    /// Places of messages.
+    /// Places of messages, and how many.
     slots: Option<Memory>,
+    count: usize,
     stride: usize,
 }
 
@@ -153,7 +154,8 @@ impl Admission {
     pub fn of(private: &[u8], shared: &Shared) -> Result<Admission, Refusal> {
         let plain = QpInit::rc(shared.pd, shared.cq);
         let Some(greeting) = Greeting::parse(private) else {
-            let init = QpInit { srq: Some(shared.srq), send_max: 4, recv_max: 0, access: Access::NONE, ..plain };
+            let init =
+                QpInit { srq: Some(shared.srq), send_max: 4, recv_max: 0, access: Access::NONE, ..plain };
             return Ok(Admission { greeting: None, init });
         };
         let greeting = greeting.ok_or(Refusal("this version of the greeting is not known here"))?;
@@ -179,8 +181,11 @@ impl Admission {
             None => Work::Ping(Ping { stage: Stage::Source, memory: None }),
             Some(greeting) => {
                 let perf = Perf::new(verbs, shared.pd, &greeting)?;
-                let memory =
-                    Advert { addr: perf.memory.addr(), rkey: perf.memory.rkey(), len: perf.memory.len() as u32 };
+                let memory = Advert {
+                    addr: perf.memory.addr(),
+                    rkey: perf.memory.rkey(),
+                    len: perf.memory.len() as u32,
+                };
                 answer = Offer { memory }.bytes().to_vec();
                 Work::Perf(perf)
             }
@@ -217,16 +222,16 @@ fn bytes_of(greeting: &Greeting) -> u64 {
 impl Perf {
     fn new(verbs: &mut Endpoint, pd: Pd, greeting: &Greeting) -> Result<Perf, RcError> {
         let stride = greeting.size as usize;
-        let slots = slots_of(greeting) as usize;
+        let count = slots_of(greeting) as usize;
         let (memory, slots) = match greeting.mode {
             Mode::Memory => (patterned(verbs, pd, stride.max(8), Access::ALL)?, None),
             mode => {
                 let access = if mode == Mode::Sink { Access::REMOTE_READ } else { Access::NONE };
-                let count = Memory::register(verbs, pd, 8, access)?;
-                (count, Some(Memory::register(verbs, pd, slots * stride, Access::LOCAL_WRITE)?))
+                let counted = Memory::register(verbs, pd, 8, access)?;
+                (counted, Some(Memory::register(verbs, pd, (count * stride).max(8), Access::LOCAL_WRITE)?))
             }
         };
-        Ok(Perf { mode: greeting.mode, memory, slots, stride })
+        Ok(Perf { mode: greeting.mode, memory, slots, count, stride })
     }
 
     fn post(&self, verbs: &mut Endpoint, qpn: Qpn, slot: u64) -> Result<(), RcError> {
@@ -247,11 +252,8 @@ impl Session {
 
     /// Posts what must be there before the client's first message.
     pub fn start(&self, verbs: &mut Endpoint, qpn: Qpn) -> Result<(), RcError> {
-        if let Work::Perf(perf) = &self.work
-            && let Some(slots) = &perf.slots
-        {
-            let count = slots.len().checked_div(perf.stride).unwrap_or(2);
-            for slot in 0..count {
+        if let Work::Perf(perf) = &self.work {
+            for slot in 0..perf.count {
                 perf.post(verbs, qpn, slot as u64)?;
             }
         }

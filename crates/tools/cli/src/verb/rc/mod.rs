@@ -1,7 +1,7 @@
 //! `barewire rc`: RDMA connections over RoCEv2 without RDMA hardware: a server and its clients.
 
-//pub mod connect;
-//pub mod perf;
+pub mod connect;
+pub mod perf;
 pub mod ping;
 pub mod serve;
 
@@ -24,10 +24,10 @@ pub enum Rc {
     Serve(Box<serve::Args>),
     /// Have data read and written back by `rping -s` or `rc serve`, and compare it
     Ping(Box<ping::Args>),
-    // Open
-    //Connect(Box<connect::Args>),
-    // Send of `rc serve`, and time it
-    //Perf(Box<perf::Args>),
+    /// Open and close connections, and time it
+    Connect(Box<connect::Args>),
+    /// Send, write, read and count in the memory of `rc serve`, and time it
+    Perf(Box<perf::Args>),
 }
 
 /// Runs it.
@@ -38,8 +38,8 @@ pub fn run(rc: &Rc, console: &Console) -> anyhow::Result<Code> {
     match rc {
         Rc::Serve(args) => serve::run(args, console),
         Rc::Ping(args) => ping::run(args, console),
-        //Rc::Connect(args) => connect::run(args, console),
-        //Rc::Perf(args) => perf::run(args, console),
+        Rc::Connect(args) => connect::run(args, console),
+        Rc::Perf(args) => perf::run(args, console),
     }
 }
 
