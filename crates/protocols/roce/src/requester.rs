@@ -211,7 +211,8 @@ impl Qp {
         let Some(time) = timeout_ns(self.timeout) else { return };
         let in_vain = self.retry_count.saturating_sub(self.retries);
         let patient = time.saturating_mul(1 << in_vain.min(7)).min(SILENCE_MAX.as_nanos());
-        self.lost_at = now + Duration::from_nanos(time.max(patient));
+        // What waits for the end of a pause has not been sent yet.
+        self.lost_at = now.max(self.wait_until) + Duration::from_nanos(time.max(patient));
         core.timers.arm(Owner::Qp(slot).id(), self.lost_at);
     }
 
@@ -390,6 +391,11 @@ impl Qp {
         match kind {
             AckKind::SequenceError => {
                 core.counters.nak_sequence_received.add(1);
+                if at == self.una_psn && at == self.next_psn {
+                    // All from there on will be sent again as it is. (Linux's receivers that are not ready say so, and then
+                    // refuse what comes behind, too: the pause stands, and none of it is a loss.)
+                    return Ok(());
+                }
                 if self.retries == 0 {
                     self.fail(core, WcStatus::RetryExceeded);
                     return Ok(());

@@ -4,6 +4,7 @@ mod common;
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_ring::Region;
 use barewire_roce::*;
+use barewire_wire::roce::{Opcode, Segment};
 use common::*;
 
 fn status(wcs: &[Wc]) -> Vec<(u64, WcStatus)> {
@@ -263,6 +264,45 @@ fn a_receiver_that_is_not_ready_is_waited_for() {
     p.run_for(ms(10));
     assert_eq!(status(&p.ends[0].completions()), [(1, WcStatus::RnrRetryExceeded)]);
     assert_eq!(p.ends[1].ep.counters().rnr_sent.get(), 3);
+}
+
+#[test]
+fn what_comes_behind_an_unready_receiver_may_be_refused_too() {
+    // As Linux's soft RoCE does: first "not ready, wait", then "out of sequence" for the packets behind.
+    let unready = Config { cm: CmConfig { min_rnr_timer: 0, ..CmConfig::default() }, ..config(2) };
+    let mut p = Pair::with(config(1), unready);
+    let [(_, a), (_, b)] = p.connect();
+    let (tell, told) = std::sync::mpsc::channel();
+    p.filter = Box::new(move |side, frame| {
+        // The syndrome stands before the ICRC.
+        let at = frame.len() - 8;
+        if side == 1 && Segment::parse(datagram(frame)).is_ok_and(|s| s.bth.opcode == Opcode::ACKNOWLEDGE) {
+            let _ = tell.send((frame[at], frame.clone()));
+        }
+        true
+    });
+    for wr_id in 1..4 {
+        p.post(0, a, wr_id, SendOp::Send, 0, 10);
+    }
+    p.exchange();
+    let (syndrome, mut frame) = told.try_recv().expect("an answer");
+    assert_eq!(syndrome, 0x20, "not ready, 655 ms");
+    let at = frame.len() - 8;
+    frame[at] = 0x60;
+    seal(&mut frame);
+    for _ in 0..20 {
+        let now = p.now;
+        p.ends[0].ep.handle_frame(now, &frame);
+        p.run_for(ms(10));
+    }
+    assert_eq!(p.ends[0].ep.counters().nak_sequence_received.get(), 20);
+    assert_eq!(p.ends[0].ep.counters().packets_resent.get(), 0, "the pause stands");
+    for wr_id in 50..53 {
+        p.recv(1, b, wr_id, 0, 100);
+    }
+    p.run_for(ms(500));
+    assert_eq!(ok(&p.ends[0].completions()), [1, 2, 3]);
+    assert_eq!(p.ends[0].ep.counters().timeouts.get(), 0, "a pause is no loss");
 }
 
 #[test]
