@@ -89,7 +89,7 @@ static void serve_one(struct rdma_cm_event *e) {
     struct ibv_mr *mr = ibv_reg_mr(pd, memory, len, all), *bmr = ibv_reg_mr(pd, buffers, room + 8, IBV_ACCESS_LOCAL_WRITE);
     CHECK("memory", mr && bmr);
     for (uint32_t i = 0; i < slots; i++) post_recv(id, bmr, buffers + (size_t)i * size, size, i);
-    struct offer o = { "bwRC", 1, { 0 }, htobe64((uintptr_t)memory), htobe32(mr->rkey), htobe32(len) };
+    struct offer o = { "", 1, { 0 }, htobe64((uintptr_t)memory), htobe32(mr->rkey), htobe32(len) };
     memcpy(o.magic, "bwRC", 4);
     p.private_data = &o;
     p.private_data_len = sizeof o;
