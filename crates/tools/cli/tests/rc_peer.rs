@@ -1,0 +1,194 @@
+//! `barewire rc` and Linux's own soft RoCE, in both directions, on a clean wire and on a bad one.
+
+mod common;
+mod rxe_peer;
+
+use barewire_measure::stamp;
+use common::{Said, barewire, run, said};
+use rustix::process::{Pid, Signal, kill_process};
+use rxe_peer::{Guest, Running};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const US: &str = "10.77.0.1";
+const GUEST: &str = "10.77.0.2";
+/// Where the guest's `rcconn` listens, and its `ops`.
+const RCCONN: &str = "7471";
+const OPS: &str = "7175";
+/// One packet in a hundred is lost, in either direction.
+const LOSS: &str = "?loss=0.01&seed=7&dir=both";
+
+fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// `rc serve`, until it is told to stop.
+struct Server {
+    process: Running,
+    /// What it prints, read all the time: a full pipe would stop it.
+    out: JoinHandle<String>,
+}
+
+impl Server {
+    fn start(port: &str) -> Server {
+        let args = ["rc", "serve", "--port", port, "--address", "10.77.0.1/24", "--json"];
+        let mut command = barewire(&[&args[..], &["--service-port", &format!("7174,{RCCONN}")]].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut process = Running(child);
+        let mut stdout = process.0.stdout.take().expect("piped");
+        let out = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).expect("UTF-8");
+            text
+        });
+        let mut ready = String::new();
+        let stderr = process.0.stderr.as_mut().expect("piped");
+        let mut stderr = BufReader::with_capacity(1, stderr);
+        while !ready.contains("serving") {
+            assert!(stderr.read_line(&mut ready).is_ok_and(|n| n > 0), "{ready}");
+        }
+        Server { process, out }
+    }
+
+    /// Ends it by the signal that a terminal sends: its connections, and its sums.
+    fn stop(mut self) -> (Vec<Value>, Value) {
+        kill_process(Pid::from_child(&self.process.0), Signal::INT).expect("it runs");
+        let text = self.out.join().expect("it was read");
+        let status = self.process.0.wait().expect("it ends");
+        assert!(status.success(), "{status}: {text}");
+        let mut lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let totals = lines.pop().expect("sums")["totals"].take();
+        (lines.into_iter().map(|mut line| line["connection"].take()).collect(), totals)
+    }
+}
+
+/// A client of ours.
+fn rc(verb: &str, port: &str, more: &[&str]) -> Said {
+    let args = ["rc", verb, GUEST, "--port", port, "--address", "10.77.0.1/24"];
+    said(barewire(&[&args[..], more].concat()).stdin(Stdio::null()).output().expect("it starts"))
+}
+
+fn object(said: &Said) -> Value {
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+/// The guest's clients against our server; sizes of rping, rounds of each, seconds of connecting. How many connections were made.
+fn clients_of_the_guest(guest: &mut Guest, port: &str, sizes: &[u32], rcconn: &[(u32, u32)]) -> u64 {
+    let server = Server::start(port);
+    guest.run(&format!("until ping -c1 -W1 {US} > /dev/null; do :; done"), s(20));
+    for size in sizes {
+        let rping = format!(
+            "rping -c -a {US} -C 3 -v -V -S {size} > /tmp/out 2>&1; code=$?; cut -c1-40 /tmp/out; exit $code"
+        );
+        let lines = guest.run(&rping, s(60));
+        let rounds = lines.iter().filter(|line| line.starts_with("ping data: rdma-ping-")).count();
+        assert_eq!(rounds, 3, "rping of {size} bytes: {lines:#?}");
+    }
+    let ops = guest.run(&format!("ops -c {US}"), s(90));
+    assert!(ops.iter().any(|line| line == "OPS DONE"), "{ops:#?}");
+    let mut made = 0;
+    for (threads, seconds) in rcconn {
+        let lines = guest.run(&format!("rcconn -s {US} -t {threads} -d {seconds}"), s(60));
+        let result = lines.iter().find(|line| line.starts_with("RESULT")).expect("a result");
+        let words: Vec<&str> = result.split(' ').collect();
+        assert_eq!(&words[5..7], ["err", "0"], "{result}");
+        println!("{result}");
+        made += words[4].parse::<u64>().expect("a number");
+    }
+    let (connections, totals) = server.stop();
+    println!("serve: {totals}");
+    let of = |word: &str| connections.iter().filter(|c| c["use"] == word).collect::<Vec<_>>();
+    let pings = of("ping");
+    assert_eq!(pings.len(), sizes.len(), "{totals}");
+    for (ping, size) in pings.iter().zip(sizes) {
+        assert_eq!((&ping["messages"], &ping["bytes_in"]), (&3.into(), &(3 * size).into()), "{ping}");
+    }
+    assert_eq!((of("perf-memory").len(), of("perf-echo").len()), (1, 1));
+    // Those that were just being opened when rcconn's time was over may be more.
+    assert!(of("connect").len() as u64 >= made, "{made} connections were made: {totals}");
+    for connection in &connections {
+        assert!(connection["failed"].is_null() || connection["use"] == "connect", "{connection}");
+    }
+    made
+}
+
+/// Our `perf` against the guest's memory. Its application is slower than its device: with many messages in flight it is not
+/// ready at times, and asks for pauses of 0.65 s.
+fn operations(port: &str, seconds: &str) {
+    for operation in ["send", "write", "read", "fetch-add", "compare-swap"] {
+        for (window, size) in [("1", "64"), ("16", "5000")] {
+            let args = ["-p", OPS, "-o", operation, "-w", window, "-S", size, "--seconds", seconds, "--json"];
+            let report = object(&rc("perf", port, &args));
+            assert_eq!(report["wrong"], 0, "{report}");
+            assert!(report["operations"].as_u64().is_some_and(|n| n > 0), "{report}");
+            println!("{operation}, {window} in flight: {}/s", report["operations_per_s"]);
+        }
+    }
+}
+
+/// Our `ping` against the guest's `rping -s`.
+fn pings(port: &str, sizes: &[u32], count: u32) {
+    for size in sizes {
+        let (size, count) = (size.to_string(), count.to_string());
+        let report = object(&rc("ping", port, &["-S", &size, "-C", &count, "--json"]));
+        assert_eq!((&report["wrong"], report["samples"].to_string()), (&0.into(), count), "{report}");
+        assert_eq!(report["path_mtu_bytes"], 1024);
+    }
+}
+
+#[test]
+fn linux_soft_roce_and_we_understand_each_other() {
+    let start = stamp();
+    let mut guest = match Guest::boot() {
+        Ok(guest) => guest,
+        Err(why) => {
+            println!("SKIPPED: linux_soft_roce_and_we_understand_each_other: {why}");
+            return;
+        }
+    };
+    println!("the guest is up after {}", stamp().since(start));
+    let (clean, bad) = (guest.port("", ""), guest.port("fault+", LOSS));
+    let servers = format!(
+        "rping -s -a {GUEST} -P -S 65000 > /tmp/rping 2>&1 & rcconn -p {RCCONN} > /tmp/rcconn 2>&1 & ops -s > /tmp/ops 2>&1 & sleep 1"
+    );
+    guest.run(&servers, s(20));
+
+    // Its clients, our server.
+    let sizes = [23, 64, 1024, 1025, 1500, 4000, 64_000];
+    let made = clients_of_the_guest(&mut guest, &clean, &sizes, &[(1, 3), (4, 8)]);
+    assert!(made > 1000, "{made} connections");
+    println!("its clients, our server: done after {}", stamp().since(start));
+
+    // Our clients, its servers.
+    pings(&clean, &[1, 64, 1024, 1500, 4000, 64_000], 5);
+    operations(&clean, "1");
+    let report = object(&rc("connect", &clean, &["-p", RCCONN, "-C", "1000", "-w", "16", "--json"]));
+    assert_eq!((&report["connections"], &report["failed"]), (&1000.into(), &0.into()), "{report}");
+    println!("connect: {}/s", report["connections_per_s"]);
+
+    // What it refuses, in words.
+    let said = rc("ping", &clean, &["-S", "65537", "-C", "1"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("hint: `rping -s` needs a buffer as large"), "{}", said.err);
+    let said = rc("ping", &clean, &["-p", "99", "-C", "1"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("nobody listens") && said.err.contains("(reason 8)"), "{}", said.err);
+    let said = run(&["rc", "ping", "10.77.0.9", "--port", &clean, "--address", "10.77.0.1/24", "-C", "1"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("ARP") && said.err.contains("hint: "), "{}", said.err);
+    println!("our clients, its servers: done after {}", stamp().since(start));
+
+    // The same, and every hundredth packet is lost. Its own time-outs are of seconds.
+    clients_of_the_guest(&mut guest, &bad, &[64, 1500, 4000, 64_000], &[]);
+    pings(&bad, &[64, 4000, 64_000], 10);
+    operations(&bad, "1");
+    let report = object(&rc("connect", &bad, &["-p", RCCONN, "-C", "500", "-w", "16", "--json"]));
+    assert_eq!((&report["connections"], &report["failed"]), (&500.into(), &0.into()), "{report}");
+    assert!(report["messages_resent"].as_u64().is_some_and(|n| n > 5), "{report}");
+    println!("both with loss: done after {}", stamp().since(start));
+}
