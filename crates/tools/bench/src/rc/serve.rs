@@ -14,8 +14,8 @@ use std::net::IpAddr;
 const COMPLETIONS_MAX: usize = 256;
 /// How long the end waits for peers to agree.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How long an agreement of ours to the last end may be repeated.
-const LINGER: Duration = Duration::from_millis(60);
+/// How long we go on answering peers that have not heard our agreement to the end: ours ask again after 20, 60 and 140 ms.
+const LINGER: Duration = Duration::from_millis(250);
 
 /// What to serve.
 #[derive(Clone, Debug)]

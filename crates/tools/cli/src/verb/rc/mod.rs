@@ -64,7 +64,7 @@ pub struct PortArgs {
     /// Most payload of a packet: 256, 512, 1024, 2048 or 4096 bytes [default: the most that the port carries]
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     mtu: Option<Mtu>,
-    /// How long an acknowledgement may take: 4.096 us * 2^CODE (14: 67 ms)
+    /// How long an acknowledgement may take, on connections that we ask for: 4.096 us * 2^CODE (14: 67 ms)
     #[arg(long, value_name = "CODE", default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=31))]
     ack_timeout: u8,
     /// While nothing happens: spin, yield, park, park:50us
