@@ -1,0 +1,417 @@
+//! Two runs, or two sets of repetitions: for every figure that both have, faster, slower, within noise, or unknown and why.
+//!
+//! The unit of repetition is a run of a row, not a sample: samples within a run follow each other and would make every
+//! difference look certain. A verdict needs an interval that leaves 1 out, a difference above the floor, and as many repetitions as
+//! the level of confidence takes; what is missing is said, never guessed.
+
+mod bootstrap;
+mod little;
+mod quantile;
+
+pub use bootstrap::{Interval, repetitions_needed};
+pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
+pub use quantile::quantile_interval;
+
+use crate::figure::{Better, Figure, Stat, Unit, figures, identity};
+use crate::run::{Record, Role, Run};
+use bootstrap::{ratio_interval, smallest_p};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Method {
+    /// Level of the intervals.
+    pub confidence: f64,
+    /// Resamples of the bootstrap.
+    pub resamples: u32,
+    /// Seed of the resampling: the same files give the same verdicts.
+    pub seed: u64,
+    /// A difference below this share is noise however certain it is.
+    pub floor: f64,
+    /// Compare runs of different machines, too.
+    pub across_machines: bool,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Method { confidence: 0.95, resamples: 4_000, seed: 1, floor: 0.02, across_machines: false }
+    }
+}
+
+impl Method {
+    /// The method in a sentence, for whoever reads the verdicts.
+    pub fn words(&self) -> String {
+        format!(
+            "Ratio of medians of repetitions (B over A) with a {:.0} % percentile bootstrap interval, {} resamples, seed {}; a verdict \
+             needs at least {} repetitions on each side, an interval without 1, and more than {:.1} % difference.",
+            self.confidence * 100.0,
+            self.resamples,
+            self.seed,
+            repetitions_needed(self.confidence),
+            self.floor * 100.0,
+        )
+    }
+}
+
+/// What came of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// B is worse.
+    Slower,
+    /// B is better.
+    Faster,
+    /// No difference that this many repetitions show.
+    WithinNoise,
+    /// It cannot be said; the row tells why.
+    Unknown,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Slower => "slower",
+            Verdict::Faster => "faster",
+            Verdict::WithinNoise => "within noise",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// One side of a compared figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Median of the repetitions, or the row's value where there are none. `None`: too few samples.
+    pub value: Option<f64>,
+    /// Repetitions.
+    pub repetitions: usize,
+    /// Samples of the row, over all repetitions.
+    pub samples: Option<u64>,
+    /// Interval of the percentile within the histogram, in ns: what counting alone leaves open.
+    pub within: Option<(u64, u64)>,
+    /// Some repetition was contended.
+    pub contended: bool,
+    /// Little's law, for closed loops.
+    pub little: Option<Little>,
+}
+
+/// One figure of one row, compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// The row's table.
+    pub table: String,
+    /// Who: `barewire embedded over xdp`.
+    pub name: String,
+    /// With which settings.
+    pub details: String,
+    /// The figure's place in the row.
+    pub path: String,
+    /// The figure in words.
+    pub figure: String,
+    /// Which way it should go.
+    pub better: Better,
+    /// Its unit.
+    #[serde(skip)]
+    pub unit: Unit,
+    /// First side.
+    pub a: Side,
+    /// Second side.
+    pub b: Side,
+    /// B over A, with its interval. Below 1 is better for times.
+    pub interval: Option<Interval>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why it is unknown, or what a reader has to know besides.
+    pub notes: Vec<String>,
+}
+
+/// Two runs, compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Names of the first side's folders.
+    pub a: Vec<String>,
+    /// Names of the second side's folders.
+    pub b: Vec<String>,
+    /// How it was done.
+    pub method: Method,
+    /// In what the machines and builds differ, as `field: A -> B`.
+    pub differences: Vec<String>,
+    /// The figures, in the order of the first side's rows.
+    pub rows: Vec<Compared>,
+    /// Rows that only A has.
+    pub only_a: Vec<String>,
+    /// Rows that only B has.
+    pub only_b: Vec<String>,
+}
+
+/// One cell of a set of runs: the same row in every folder of it.
+struct Cell<'a> {
+    name: String,
+    details: String,
+    table: String,
+    rows: Vec<(&'a Run, &'a Record)>,
+}
+
+fn cells<'a>(runs: &[&'a Run]) -> (Vec<String>, BTreeMap<String, Cell<'a>>) {
+    let (mut order, mut cells) = (Vec::new(), BTreeMap::new());
+    for run in runs {
+        for record in run.records.iter().filter(|r| !matches!(r.role, Role::Missing | Role::Control)) {
+            let id = identity(record);
+            let cell = cells.entry(id.key.clone()).or_insert_with(|| {
+                order.push(id.key.clone());
+                Cell { name: id.name, details: id.details, table: record.table.clone(), rows: Vec::new() }
+            });
+            cell.rows.push((*run, record));
+        }
+    }
+    (order, cells)
+}
+
+/// Compares the rows of `a` with the same rows of `b`. Several folders on a side are repetitions of one another.
+pub fn compare(a: &[&Run], b: &[&Run], method: Method) -> Comparison {
+    let names = |runs: &[&Run]| runs.iter().map(|run| run.name()).collect();
+    let (order, left) = cells(a);
+    let (order_b, right) = cells(b);
+    let (differences, machines_differ) = differences(a, b);
+    let mut rows = Vec::new();
+    for key in &order {
+        if let (Some(a), Some(b)) = (left.get(key), right.get(key)) {
+            compare_cells(a, b, method, machines_differ, &mut rows);
+        }
+    }
+    let only = |order: &[String], mine: &BTreeMap<String, Cell<'_>>, other: &BTreeMap<String, Cell<'_>>| {
+        let title = |cell: &Cell<'_>| format!("{}: {}, {}", cell.table, cell.name, cell.details);
+        order
+            .iter()
+            .filter(|key| !other.contains_key(*key))
+            .filter_map(|key| mine.get(key))
+            .map(title)
+            .collect()
+    };
+    Comparison {
+        a: names(a),
+        b: names(b),
+        method,
+        differences,
+        rows,
+        only_a: only(&order, &left, &right),
+        only_b: only(&order_b, &right, &left),
+    }
+}
+
+/// In what the first folders of both sides differ, and whether any two folders are of different machines.
+fn differences(a: &[&Run], b: &[&Run]) -> (Vec<String>, bool) {
+    let machine = |run: &&Run| run.manifest.fingerprint.get("machine").cloned().unwrap_or(Value::Null);
+    let class = |run: &&Run| run.manifest.hardware;
+    let mut all = a.iter().chain(b);
+    let differ = all.next().is_some_and(|first| {
+        all.any(|other| machine(other) != machine(first) || class(other) != class(first))
+    });
+    let mut found = Vec::new();
+    if let (Some(a), Some(b)) = (a.first(), b.first()) {
+        if class(a) != class(b) {
+            found.push(format!("hardware: {} -> {}", class(a).as_str(), class(b).as_str()));
+        }
+        match (a.fingerprint(), b.fingerprint()) {
+            (Some(left), Some(right)) => {
+                let diff = left.diff(&right);
+                found.extend(diff.into_iter().map(|d| format!("{}: {} -> {}", d.field, d.left, d.right)));
+            }
+            _ if machine(a) != machine(b) => found.push("machine: not the same fingerprint".to_owned()),
+            _ => {}
+        }
+    }
+    (found, differ)
+}
+
+fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bool, out: &mut Vec<Compared>) {
+    let of = |cell: &Cell<'_>| -> Vec<Vec<Figure>> {
+        cell.rows.iter().map(|(_, record)| figures(&record.row)).collect()
+    };
+    let (left, right) = (of(a), of(b));
+    let Some(first) = left.first() else { return };
+    for figure in first {
+        // Extremes of runs of different lengths are of different things.
+        if figure.stat == Stat::Extreme {
+            continue;
+        }
+        let find = |all: &[Vec<Figure>]| -> Vec<Figure> {
+            all.iter().filter_map(|f| f.iter().find(|f| f.path == figure.path)).cloned().collect()
+        };
+        let (mine, theirs) = (find(&left), find(&right));
+        if theirs.is_empty() {
+            continue;
+        }
+        out.push(one(a, b, figure, (&mine, &theirs), method, machines_differ));
+    }
+}
+
+/// The repetitions of a figure: those of each folder's row; a row without any counts as one.
+fn groups(figures: &[Figure]) -> Vec<Vec<f64>> {
+    figures
+        .iter()
+        .map(|f| match (f.runs.is_empty(), f.value) {
+            (false, _) => f.runs.clone(),
+            (true, Some(value)) => vec![value],
+            (true, None) => Vec::new(),
+        })
+        .collect()
+}
+
+fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Figure], method: Method) -> Side {
+    let mut all: Vec<f64> = groups(mine).concat();
+    let repetitions = all.len();
+    let told = mine.iter().any(|f| f.value.is_some());
+    let histogram = merged(cell, figure);
+    let within = match (figure.stat, &histogram) {
+        (Stat::Quantile(q), Some(h)) => quantile_interval(h, q, method.confidence),
+        _ => None,
+    };
+    let samples: Vec<u64> =
+        cell.rows.iter().filter_map(|(_, r)| r.row.get("samples").and_then(Value::as_u64)).collect();
+    Side {
+        value: (told && repetitions > 0).then(|| bootstrap::median(&mut all)),
+        repetitions,
+        samples: (!samples.is_empty()).then(|| samples.iter().fold(0u64, |a, b| a.saturating_add(*b))),
+        within,
+        contended: cell.rows.iter().any(|(_, r)| r.row.get("contended") == Some(&Value::Bool(true))),
+        little: cell.rows.first().and_then(|(run, record)| {
+            let histogram = ["rtt", "service"].iter().find_map(|name| run.histogram(record, name));
+            little(&record.row, histogram.as_ref())
+        }),
+    }
+}
+
+/// The histogram behind a percentile, over all folders of a side: `rtt_ns.p50` is of the histogram `rtt`.
+fn merged(cell: &Cell<'_>, figure: &Figure) -> Option<barewire_measure::Histogram> {
+    let name = figure.path.split('.').next()?.trim_end_matches("_ns");
+    let mut all = cell.rows.iter().filter_map(|(run, record)| run.histogram(record, name));
+    let mut merged = all.next()?;
+    all.for_each(|more| merged.merge(&more));
+    Some(merged)
+}
+
+fn one(
+    a: &Cell<'_>,
+    b: &Cell<'_>,
+    figure: &Figure,
+    (mine, theirs): (&[Figure], &[Figure]),
+    method: Method,
+    machines_differ: bool,
+) -> Compared {
+    let (side_a, side_b) = (side(a, figure, mine, method), side(b, figure, theirs, method));
+    let (left, right) = (groups(mine), groups(theirs));
+    let interval = ratio_interval(&left, &right, method.resamples, method.confidence, method.seed);
+    let mut unknown = Vec::new();
+    let void = |cell: &Cell<'_>| {
+        cell.rows.iter().find_map(|(_, r)| r.row.get("void").and_then(Value::as_str).map(str::to_owned))
+    };
+    for (name, cell, side, figures) in [("A", a, &side_a, mine), ("B", b, &side_b, theirs)] {
+        if let Some(why) = void(cell) {
+            unknown.push(format!("{name} is void: {why}"));
+        }
+        if side.value.is_none() {
+            match figures.iter().find_map(|f| f.needs) {
+                Some(needs) => unknown.push(format!("{name}: n<{needs}")),
+                None => unknown.push(format!("{name} has no value")),
+            }
+        }
+        if side.little.is_some_and(|l| l.broken()) && figure.unit == Unit::Ns {
+            unknown.push(format!("{name}: times and rate contradict each other (Little's law)"));
+        }
+    }
+    if machines_differ && !method.across_machines {
+        unknown.push("measured on different machines".to_owned());
+    }
+    let p = smallest_p(side_a.repetitions, side_b.repetitions);
+    if p > 1.0 - method.confidence + 1e-12 {
+        unknown.push(format!(
+            "{} and {} repetitions cannot show a difference at {:.0} %; {} each can",
+            side_a.repetitions,
+            side_b.repetitions,
+            method.confidence * 100.0,
+            repetitions_needed(method.confidence),
+        ));
+    }
+    let verdict = match interval {
+        Some(i) if unknown.is_empty() => judge(i, figure.better, method.floor),
+        _ => Verdict::Unknown,
+    };
+    if interval.is_none() && unknown.is_empty() {
+        unknown.push("a value is not positive: there is no ratio".to_owned());
+    }
+    let mut notes = unknown;
+    for (name, side) in [("A", &side_a), ("B", &side_b)] {
+        if side.contended {
+            notes.push(format!("{name} contended"));
+        }
+        if let Some(l) = side.little.filter(|l| !l.agrees() && !l.broken()) {
+            notes.push(format!("{name}: Little's law off: {:.2}", l.ratio));
+        }
+    }
+    Compared {
+        table: a.table.clone(),
+        name: a.name.clone(),
+        details: a.details.clone(),
+        path: figure.path.clone(),
+        figure: figure.label.clone(),
+        better: figure.better,
+        unit: figure.unit,
+        a: side_a,
+        b: side_b,
+        interval,
+        verdict,
+        notes,
+    }
+}
+
+fn judge(i: Interval, better: Better, floor: f64) -> Verdict {
+    let noise = (i.low..=i.high).contains(&1.0) || (i.ratio - 1.0).abs() < floor;
+    match (noise, i.ratio > 1.0, better) {
+        (true, ..) => Verdict::WithinNoise,
+        (false, true, Better::Lower) | (false, false, Better::Higher) => Verdict::Slower,
+        (false, ..) => Verdict::Faster,
+    }
+}
+
+/// What `--fail-on-regression` has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate<'a> {
+    /// Every figure that got worse: any of these is a failure.
+    pub regressions: Vec<&'a Compared>,
+    /// Rows that A has and B has not: what is gone cannot have been checked.
+    pub missing: &'a [String],
+    /// Figures that could not be judged.
+    pub unknown: Vec<&'a Compared>,
+    /// Figures that were judged.
+    pub judged: usize,
+}
+
+impl Gate<'_> {
+    /// Nothing got worse, no row is gone, and something was judged at all.
+    pub fn passes(&self) -> bool {
+        self.regressions.is_empty() && self.missing.is_empty() && self.judged > 0
+    }
+}
+
+impl Comparison {
+    /// The gate of `--fail-on-regression`.
+    pub fn gate(&self) -> Gate<'_> {
+        let of = |verdict| self.rows.iter().filter(|r| r.verdict == verdict).collect::<Vec<&Compared>>();
+        let unknown = of(Verdict::Unknown);
+        Gate {
+            regressions: of(Verdict::Slower),
+            missing: &self.only_a,
+            judged: self.rows.len() - unknown.len(),
+            unknown,
+        }
+    }
+
+    /// Rows of this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|r| r.verdict == verdict).count()
+    }
+}

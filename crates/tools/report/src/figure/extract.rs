@@ -1,0 +1,254 @@
+//! Figures out of rows.
+
+use super::unit::{Better, Unit};
+use barewire_measure::samples_needed;
+use serde_json::{Map, Value};
+
+/// Which statistic of a distribution a figure is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stat {
+    /// The figure is no distribution's.
+    Single,
+    /// Shortest or longest.
+    Extreme,
+    /// Mean.
+    Mean,
+    /// The share of samples (0 to 1) that it is not exceeded by.
+    Quantile(f64),
+}
+
+/// One figure of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Where it stands: `rtt_ns.p50`, `tcp_mbps`.
+    pub path: String,
+    /// In words: `round trip p50`.
+    pub label: String,
+    /// Its unit; times are ns whatever the row has.
+    pub unit: Unit,
+    /// Which way it should go.
+    pub better: Better,
+    /// Which statistic.
+    pub stat: Stat,
+    /// The value. `None`: too few samples.
+    pub value: Option<f64>,
+    /// Samples that it needs, when there are too few: `n<k`.
+    pub needs: Option<u64>,
+    /// The value of each run, void runs left out.
+    pub runs: Vec<f64>,
+}
+
+/// Objects of a row that hold a distribution: key, words, key of a run's median.
+const DISTRIBUTIONS: [(&str, &str); 5] = [
+    ("rtt_ns", "round trip"),
+    ("latency_ns", "latency"),
+    ("response_ns", "response"),
+    ("service_ns", "service"),
+    ("connect_ns", "connection set-up"),
+];
+
+/// Statistics by the keys that the bench verbs use.
+const STATS: [(&str, &str, Stat); 11] = [
+    ("min", "min", Stat::Extreme),
+    ("p50", "p50", Stat::Quantile(0.5)),
+    ("median", "p50", Stat::Quantile(0.5)),
+    ("mean", "mean", Stat::Mean),
+    ("p90", "p90", Stat::Quantile(0.9)),
+    ("p95", "p95", Stat::Quantile(0.95)),
+    ("p99", "p99", Stat::Quantile(0.99)),
+    ("p99_9", "p99.9", Stat::Quantile(0.999)),
+    ("p99_99", "p99.99", Stat::Quantile(0.9999)),
+    ("p99_999", "p99.999", Stat::Quantile(0.99999)),
+    ("max", "max", Stat::Extreme),
+];
+
+/// Figures whose name says more than a unit: key, words, unit, direction, factor.
+const NAMED: [(&str, &str, Unit, Better, f64); 5] = [
+    ("ns_per_packet", "time a packet", Unit::Ns, Better::Lower, 1.0),
+    ("ns_per_message", "time a message", Unit::Ns, Better::Lower, 1.0),
+    ("cpu_us_per_packet", "CPU time a packet", Unit::Ns, Better::Lower, 1e3),
+    ("instructions_per_packet", "instructions a packet", Unit::Count, Better::Lower, 1.0),
+    ("rate_per_s", "rate", Unit::PerSecond, Better::Higher, 1.0),
+];
+
+/// What a name's end says: end, unit, direction, factor.
+const ENDS: [(&str, Unit, Better, f64); 7] = [
+    ("_per_s", Unit::PerSecond, Better::Higher, 1.0),
+    ("_pps", Unit::PerSecond, Better::Higher, 1.0),
+    ("_mbps", Unit::Mbps, Better::Higher, 1.0),
+    ("_bps", Unit::Mbps, Better::Higher, 1e-6),
+    ("_ns", Unit::Ns, Better::Lower, 1.0),
+    ("_us", Unit::Ns, Better::Lower, 1e3),
+    ("_ms", Unit::Ns, Better::Lower, 1e6),
+];
+
+/// Keys that end in a unit and are settings or remarks, not results.
+fn is_setting(key: &str) -> bool {
+    key.starts_with("offered_")
+        || ["gap_us", "clock_ns", "sent_pps", "timeout_ns", "interval_us"].contains(&key)
+}
+
+/// All figures of a row, in the order distributions, named ones, others by name.
+pub fn figures(row: &Map<String, Value>) -> Vec<Figure> {
+    let mut found = Vec::new();
+    for (key, words) in DISTRIBUTIONS {
+        if let Some(Value::Object(object)) = row.get(key) {
+            distribution(row, key, words, object, &mut found);
+        }
+    }
+    for (key, words, unit, better, factor) in NAMED {
+        single(row, key, words, (unit, better, factor), &mut found);
+    }
+    for key in row.keys() {
+        if is_setting(key) || NAMED.iter().any(|n| n.0 == key) {
+            continue;
+        }
+        if let Some((end, unit, better, factor)) = ENDS.iter().find(|(end, ..)| key.ends_with(end)) {
+            let words = key.strip_suffix(end).unwrap_or(key).replace('_', " ");
+            single(row, key, &words, (*unit, *better, *factor), &mut found);
+        }
+    }
+    found
+}
+
+/// The figure that a row is known by: a median where there is one, else a rate.
+pub fn primary(figures: &[Figure]) -> Option<&Figure> {
+    figures
+        .iter()
+        .find(|f| f.stat == Stat::Quantile(0.5) && f.value.is_some())
+        .or_else(|| figures.iter().find(|f| f.value.is_some() && f.better == Better::Higher))
+        .or_else(|| figures.iter().find(|f| f.value.is_some()))
+}
+
+fn distribution(
+    row: &Map<String, Value>,
+    key: &str,
+    words: &str,
+    object: &Map<String, Value>,
+    found: &mut Vec<Figure>,
+) {
+    let samples = row.get("samples").and_then(Value::as_u64);
+    for (stat_key, stat_words, stat) in STATS {
+        let Some(raw) = object.get(stat_key) else { continue };
+        let mut value = number(raw);
+        let mut needs = None;
+        if let Stat::Quantile(q) = stat {
+            let needed = samples_needed(q);
+            // The samples are those of the first distribution; a response has as many as its service time.
+            if value.is_none() || samples.is_some_and(|n| n < needed) {
+                (value, needs) = (None, Some(needed));
+            }
+        }
+        // A run's own percentiles are those of its service time: of the one that a row shows first.
+        let runs = match key {
+            "rtt_ns" | "latency_ns" | "connect_ns" => {
+                runs(row, &[format!("{stat_key}_ns"), format!("{key}.{stat_key}")], 1.0)
+            }
+            _ => runs(row, &[format!("{key}.{stat_key}")], 1.0),
+        };
+        found.push(Figure {
+            path: format!("{key}.{stat_key}"),
+            label: format!("{words} {stat_words}"),
+            unit: Unit::Ns,
+            better: Better::Lower,
+            stat,
+            value,
+            needs,
+            runs,
+        });
+    }
+}
+
+fn single(
+    row: &Map<String, Value>,
+    key: &str,
+    words: &str,
+    (unit, better, factor): (Unit, Better, f64),
+    found: &mut Vec<Figure>,
+) {
+    let Some(value) = row.get(key).and_then(number) else { return };
+    let mut each = runs(row, &[key.to_owned()], factor);
+    if each.is_empty() && key == "ns_per_message" {
+        each = row
+            .get("runs_ns")
+            .and_then(Value::as_array)
+            .map(|all| all.iter().filter_map(number).collect())
+            .unwrap_or_default();
+    }
+    found.push(Figure {
+        path: key.to_owned(),
+        label: words.to_owned(),
+        unit,
+        better,
+        // A key such as `rtt_p50_ns` is a median all the same.
+        stat: if key.contains("p50") || key.contains("median") { Stat::Quantile(0.5) } else { Stat::Single },
+        value: Some(value * factor),
+        needs: None,
+        runs: each,
+    });
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|n| n.is_finite())
+}
+
+/// The value of each run that is not void, under the first of `paths` that a run has.
+fn runs(row: &Map<String, Value>, paths: &[String], factor: f64) -> Vec<f64> {
+    let Some(all) = row.get("runs").and_then(Value::as_array) else { return Vec::new() };
+    all.iter()
+        .filter(|run| run.get("void").is_none_or(Value::is_null))
+        .filter_map(|run| {
+            let at =
+                |path: &String| path.split('.').try_fold(run, |value, key| value.get(key)).and_then(number);
+            paths.iter().find_map(at)
+        })
+        .map(|value| value * factor)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_message_row_has_its_percentiles_rate_and_runs() {
+        let found = figures(&row(
+            r#"{"samples":20000,"rtt_ns":{"min":1,"p50":9000,"p90":9500,"p99":12000,"p99_9":null,"max":99},
+            "rate_per_s":99000.5,"offered_per_s":5,"seconds":3.0,
+            "runs":[{"p50_ns":8000,"rate_per_s":98000.0,"void":null},{"p50_ns":9500,"rate_per_s":7,"void":"lagged"},
+                    {"p50_ns":9100,"rate_per_s":99100.0}]}"#,
+        ));
+        let by = |path: &str| found.iter().find(|f| f.path == path).unwrap();
+        assert_eq!(by("rtt_ns.p50").runs, [8000.0, 9100.0]);
+        assert_eq!((by("rtt_ns.p99_9").value, by("rtt_ns.p99_9").needs), (None, Some(100_000)));
+        assert_eq!((by("rate_per_s").value, by("rate_per_s").better), (Some(99000.5), Better::Higher));
+        assert_eq!(by("rate_per_s").runs.len(), 2);
+        assert!(found.iter().all(|f| !f.path.starts_with("offered")));
+        assert_eq!(primary(&found).unwrap().path, "rtt_ns.p50");
+    }
+
+    #[test]
+    fn a_percentile_with_too_few_samples_is_not_told_even_if_the_row_has_it() {
+        let found = figures(&row(r#"{"samples":150,"latency_ns":{"median":70,"p99":90}}"#));
+        assert_eq!((found[0].value, found[1].value, found[1].needs), (Some(70.0), None, Some(10_000)));
+    }
+
+    #[test]
+    fn unknown_verbs_are_understood_by_their_units() {
+        let found = figures(&row(
+            r#"{"connect_us":12.5,"connections_per_s":400,"goodput_mbps":3.5,"gap_us":5,"clock_ns":20,"text_ns":"x"}"#,
+        ));
+        let got: Vec<(&str, f64)> = found.iter().map(|f| (f.label.as_str(), f.value.unwrap())).collect();
+        assert_eq!(got, [("connect", 12_500.0), ("connections", 400.0), ("goodput", 3.5)]);
+    }
+
+    #[test]
+    fn decoders_keep_their_runs_elsewhere() {
+        let found = figures(&row(r#"{"ns_per_message":69.5,"runs_ns":[69.5,65.0]}"#));
+        assert_eq!((found.len(), found[0].runs.len()), (1, 2));
+    }
+}

@@ -1,0 +1,150 @@
+//! Which rows are the same experiment, so that two runs can be set beside each other.
+
+use crate::run::Record;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Keys of a row that say what was run, in the order in which people want to read them.
+const KEYS: [&str; 36] = [
+    "system",
+    "decoder",
+    "engine",
+    "mode",
+    "idle",
+    "over",
+    "program",
+    "message",
+    "what",
+    "base",
+    "points",
+    "workload",
+    "loop",
+    "size",
+    "window",
+    "connections",
+    "offered_per_s",
+    "arrivals",
+    "threads",
+    "machines",
+    "clients",
+    "servers",
+    "nics",
+    "peers",
+    "instruments",
+    "lines",
+    "entries",
+    "masks",
+    "flows",
+    "offloads",
+    "gso",
+    "gap_us",
+    "keep_warm",
+    "idle_state",
+    "verified",
+    "simulated",
+];
+
+/// Keys whose value is a name by itself.
+const NAMES: [&str; 7] = ["system", "decoder", "engine", "mode", "idle", "over", "program"];
+
+/// What a row is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// Everything: two rows with one key are repetitions of one cell.
+    pub key: String,
+    /// Who: `barewire embedded over xdp`.
+    pub name: String,
+    /// The rest: `1024 B, window 1`.
+    pub details: String,
+}
+
+/// What `record` is of.
+pub fn identity(record: &Record) -> Identity {
+    let mut key = format!("{}|{}", record.experiment, record.table);
+    let (mut name, mut details) = (String::new(), String::new());
+    let said = |axis: &str| record.axes.contains_key(axis);
+    for field in KEYS {
+        let Some(text) = record.row.get(field).and_then(text_of) else { continue };
+        let _ = write!(key, "|{field}={text}");
+        if NAMES.contains(&field) {
+            match field {
+                "over" => _ = write!(name, "{}over {text}", space(&name)),
+                "idle" => _ = write!(name, "-{text}"),
+                _ => _ = write!(name, "{}{text}", space(&name)),
+            }
+        } else if !said(field)
+            && let Some(words) = detail(field, &text)
+        {
+            let _ = write!(details, "{}{words}", comma(&details));
+        }
+    }
+    for (axis, value) in &record.axes {
+        let _ = write!(key, "|@{axis}={value}");
+        let _ = write!(details, "{}{axis} {value}", comma(&details));
+    }
+    if name.is_empty() {
+        name = record.experiment.clone();
+    }
+    Identity { key, name, details }
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(n) => Some(n.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn space(text: &str) -> &'static str {
+    if text.is_empty() { "" } else { " " }
+}
+
+fn comma(text: &str) -> &'static str {
+    if text.is_empty() { "" } else { ", " }
+}
+
+/// A setting in words; `None` when the usual value goes without saying.
+fn detail(field: &str, text: &str) -> Option<String> {
+    Some(match (field, text) {
+        ("connections", "1") | ("verified" | "simulated" | "gso", "false") | ("lines", "a") => return None,
+        ("base", _) => return None,
+        ("size", bytes) => format!("{bytes} B"),
+        ("offered_per_s", rate) => format!("offered {rate}/s"),
+        ("gap_us", "0") => "back to back".to_owned(),
+        ("gap_us", us) => format!("{us} us gaps"),
+        ("loop", kind) => format!("{kind} loop"),
+        ("offloads", "true") => "offloads on".to_owned(),
+        ("offloads", _) => "offloads off".to_owned(),
+        ("keep_warm", "true") => "kept warm".to_owned(),
+        ("keep_warm", _) => "not kept warm".to_owned(),
+        ("verified" | "simulated" | "gso", _) => field.to_owned(),
+        ("idle_state" | "points" | "what" | "workload" | "message" | "arrivals", word) => word.to_owned(),
+        ("window" | "peers", n) => format!("{field} {n}"),
+        ("lines", lines) => format!("lines {lines}"),
+        (many, n) => format!("{n} {many}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_for_people_and_keys_for_comparison() {
+        let row = serde_json::from_str(
+            r#"{"system":"barewire","mode":"daemon","over":"xdp","idle":"yield","size":1024,"window":1,"connections":1,
+            "loop":"closed","rate_per_s":5.0,"idle_state":"warm","command":"x"}"#,
+        )
+        .unwrap();
+        let mut record = Record::new("msg", "machnet", row);
+        let id = identity(&record);
+        assert_eq!(id.name, "barewire daemon-yield over xdp");
+        assert_eq!(id.details, "closed loop, 1024 B, window 1, warm");
+        assert!(!id.key.contains("rate_per_s") && !id.key.contains("command"));
+        record.axes.insert("window".into(), 1.0.into());
+        assert_eq!(identity(&record).details, "closed loop, 1024 B, warm, window 1");
+        assert_ne!(identity(&record).key, id.key);
+    }
+}

@@ -1,0 +1,23 @@
+//! What a run leaves, and what people look at: run folders, their index, comparisons, and the report page.
+//!
+//! ```text
+//! bench verb ──> run::RunWriter ──> folder ──> run::Run ──> report::Report ──> html::page      one file, works offline
+//!                                    │                          ▲         └──> text::{markdown, csv, charts}
+//!                                    └──> index::Index          └── published (the five reports), compare::compare
+//! ```
+//! A figure never stands without where it was measured: rows of a folder share its machine and its caveats, and a published row
+//! beside a measured one is marked *not comparable* with the reason unless both are of one hardware class.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod compare;
+pub mod figure;
+pub mod import;
+pub mod index;
+mod near;
+pub mod published;
+pub mod run;
+mod utc;
+
+pub use near::nearest;
+pub use utc::{span_text, utc_day, utc_text};

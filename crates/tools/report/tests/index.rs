@@ -1,0 +1,113 @@
+//! The index: found by every key, made again from the folders, and never another program's file.
+
+use barewire_report::index::{Index, IndexError, Query};
+use barewire_report::run::{HardwareClass, Record, Run, RunStart, RunWriter};
+use serde_json::{Map, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DAY_MS: u64 = 86_400_000;
+
+fn run(parent: &Path, label: &str, day: u64, commit: Option<&str>, tables: &[&str]) -> PathBuf {
+    let start = RunStart {
+        label: label.to_owned(),
+        started_unix_ms: 20_000 * DAY_MS + day * DAY_MS,
+        commit: commit.map(str::to_owned),
+        command: "barewire".to_owned(),
+        hardware: HardwareClass::OneMachine,
+        config: json!(null),
+        fingerprint: json!(null),
+    };
+    let mut writer = RunWriter::create(parent, &start).unwrap();
+    for table in tables {
+        writer.add(Record::new("x", table, Map::new()), &[]).unwrap();
+    }
+    writer.finish(start.started_unix_ms + 5).unwrap()
+}
+
+fn labels(index: &Index, query: &Query) -> Vec<String> {
+    index.find(query).unwrap().into_iter().map(|e| e.label).collect()
+}
+
+#[test]
+fn runs_are_found_by_every_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    run(&runs, "quick", 1, Some("abc123"), &["machnet", "machnet", "bmv2"]);
+    run(&runs, "full_100%", 2, Some("abd999"), &["machnet"]);
+    run(&runs, "Full night", 3, None, &["rc.threads"]);
+    let broken = run(&runs, "broken", 4, None, &["bmv2"]);
+    fs::write(broken.join("rows.jsonl"), "x").unwrap();
+    fs::create_dir(runs.join("no run")).unwrap();
+
+    let path = dir.path().join("index.sqlite");
+    let (index, rebuilt) = Index::rebuild(&path, &runs).unwrap();
+    assert_eq!((rebuilt.indexed, rebuilt.refused.len()), (3, 1));
+    assert!(rebuilt.refused[0].1.to_string().contains("when the run ended"));
+    let all = index.find(&Query::default()).unwrap();
+    assert_eq!(
+        all.iter().map(|e| e.label.as_str()).collect::<Vec<_>>(),
+        ["Full night", "full_100%", "quick"]
+    );
+    assert_eq!(all[2].tables, [("bmv2".to_owned(), 1), ("machnet".to_owned(), 2)]);
+    assert_eq!((all[2].records, all[2].hardware.as_str()), (3, "one-machine"));
+    let with = |change: &dyn Fn(&mut Query)| {
+        let mut query = Query::default();
+        change(&mut query);
+        labels(&index, &query)
+    };
+    assert_eq!(with(&|q| q.label = Some("FULL".into())), ["Full night", "full_100%"]);
+    assert_eq!(with(&|q| q.label = Some("100%".into())), ["full_100%"]);
+    assert_eq!(with(&|q| q.label = Some("l_n".into())), Vec::<String>::new());
+    assert_eq!(with(&|q| q.label = Some("'; DROP TABLE runs; --".into())), Vec::<String>::new());
+    assert_eq!(with(&|q| q.table = Some("machnet".into())), ["full_100%", "quick"]);
+    assert_eq!(with(&|q| q.commit = Some("ab".into())), ["full_100%", "quick"]);
+    assert_eq!(with(&|q| q.from_unix_ms = Some(20_002 * DAY_MS)), ["Full night", "full_100%"]);
+    assert_eq!(with(&|q| q.before_unix_ms = Some(20_002 * DAY_MS)), ["quick"]);
+    assert_eq!(with(&|q| q.limit = Some(1)), ["Full night"]);
+    assert_eq!(index.nearest_label("quik").unwrap().as_deref(), Some("quick"));
+    assert_eq!(index.nearest_table("machnt").unwrap().as_deref(), Some("machnet"));
+    assert_eq!(index.nearest_table("zzzzzzzz").unwrap(), None);
+}
+
+#[test]
+fn a_run_is_in_it_once_and_leaves_with_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = run(dir.path(), "quick", 1, None, &["machnet"]);
+    let mut index = Index::open(&dir.path().join("index.sqlite")).unwrap();
+    let read = Run::open(&folder).unwrap();
+    index.add(&read).unwrap();
+    index.add(&read).unwrap();
+    let found = index.find(&Query::default()).unwrap();
+    assert_eq!((found.len(), found[0].tables[0].1), (1, 1));
+    assert_eq!(index.forget_missing().unwrap(), 0);
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(index.forget_missing().unwrap(), 1);
+    assert!(index.find(&Query::default()).unwrap().is_empty());
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("other");
+    fs::write(&path, "a text of more than a hundred bytes, ".repeat(40)).unwrap();
+    let error = Index::open(&path).unwrap_err();
+    assert!(matches!(&error, IndexError::Foreign { .. }), "{error}");
+    assert!(error.to_string().ends_with("rebuild it from the run folders"), "{error}");
+    assert!(fs::read_to_string(&path).unwrap().starts_with("a text"));
+
+    let theirs = dir.path().join("theirs.sqlite");
+    rusqlite::Connection::open(&theirs).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(matches!(Index::open(&theirs), Err(IndexError::Foreign { .. })));
+
+    let old = dir.path().join("old.sqlite");
+    drop(Index::open(&old).unwrap());
+    rusqlite::Connection::open(&old).unwrap().pragma_update(None, "user_version", 77).unwrap();
+    let error = Index::open(&old).unwrap_err().to_string();
+    assert!(error.contains("version 77"), "{error}");
+    // A rebuild is the remedy.
+    fs::create_dir(dir.path().join("runs")).unwrap();
+    let (index, rebuilt) = Index::rebuild(&old, &dir.path().join("runs")).unwrap();
+    assert_eq!((index.find(&Query::default()).unwrap().len(), rebuilt.indexed), (0, 0));
+    assert!(matches!(Index::open(&dir.path().join("no/where")), Err(IndexError::Sqlite { .. })));
+}

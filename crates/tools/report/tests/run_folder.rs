@@ -1,0 +1,253 @@
+//! Run folders: what is written comes back, nothing is overwritten, and garbage is refused with its place.
+
+use barewire_measure::{Fingerprint, Histogram};
+use barewire_report::run::{HardwareClass, Record, Role, Run, RunError, RunStart, RunWriter};
+use proptest::prelude::*;
+use serde_json::{Map, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// 22 November 2026, 12:03:04.123.
+const START_MS: u64 = 1_795_348_984_123;
+
+fn start(label: &str) -> RunStart {
+    RunStart {
+        label: label.to_owned(),
+        started_unix_ms: START_MS,
+        commit: Some("0123456789ab".to_owned()),
+        command: "barewire bench msg".to_owned(),
+        hardware: HardwareClass::OneMachine,
+        config: json!({ "runs": 3 }),
+        fingerprint: serde_json::to_value(Fingerprint::collect()).unwrap(),
+    }
+}
+
+fn row() -> Map<String, serde_json::Value> {
+    serde_json::from_value(json!({ "system": "barewire", "window": 1, "rate_per_s": 0.1 })).unwrap()
+}
+
+fn histogram(ns: u64) -> Histogram {
+    let mut h = Histogram::new();
+    h.record_n(ns, 1_000);
+    h
+}
+
+/// A run with two rows, of which the first has histograms of two runs.
+fn written(parent: &Path) -> PathBuf {
+    let mut writer = RunWriter::create(parent, &start("quick")).unwrap();
+    let mut record = Record::new("msg", "machnet", row());
+    record.axes.insert("window".into(), 1.0.into());
+    record.axes.insert("over".into(), "xdp".into());
+    writer.add(record, &[("rtt", &histogram(1_000)), ("rtt", &histogram(3_000))]).unwrap();
+    writer.add(Record::missing("msg", "rc.threads", "no RDMA card"), &[]).unwrap();
+    writer.attach("host-a.log", b"hello\n").unwrap();
+    writer.caveat("contended");
+    writer.caveat("contended");
+    writer.finish(START_MS + 1_500).unwrap()
+}
+
+#[test]
+fn what_is_written_comes_back_and_histograms_merge_exactly() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = written(&dir.path().join("runs"));
+    assert!(path.ends_with("20261122-120304-123-quick"), "{}", path.display());
+    let run = Run::open(&path).unwrap();
+    assert_eq!(run.manifest.label, "quick");
+    assert_eq!(run.manifest.ended_unix_ms, Some(START_MS + 1_500));
+    assert_eq!(run.manifest.caveats, ["contended"]);
+    assert_eq!(run.manifest.config, json!({ "runs": 3 }));
+    let names: Vec<&str> = run.manifest.files.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["rows.jsonl", "histograms.hlog", "host-a.log"]);
+    assert_eq!(run.records.len(), 2);
+    // A number with no exact binary form is the same number again.
+    assert_eq!(run.records[0].row["rate_per_s"], json!(0.1));
+    assert_eq!(run.records[0].axes["over"].to_string(), "xdp");
+    let merged = run.histogram(&run.records[0], "rtt").unwrap();
+    let mut expected = histogram(1_000);
+    expected.merge(&histogram(3_000));
+    assert!(merged.buckets().eq(expected.buckets()));
+    assert!(run.histogram(&run.records[0], "service").is_none());
+    assert_eq!(
+        (run.records[1].role, run.records[1].reason.as_deref()),
+        (Role::Missing, Some("no RDMA card"))
+    );
+    assert!(run.fingerprint().is_some());
+}
+
+#[test]
+fn a_run_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = written(dir.path());
+    let before = fs::read(path.join("rows.jsonl")).unwrap();
+    let again = RunWriter::create(dir.path(), &start("quick")).unwrap_err();
+    assert!(matches!(&again, RunError::Exists { path: p } if *p == path), "{again}");
+    assert!(again.to_string().ends_with("is there already: a run is never overwritten"));
+    assert_eq!(fs::read(path.join("rows.jsonl")).unwrap(), before);
+
+    let mut other = RunWriter::create(dir.path(), &start("other")).unwrap();
+    assert!(matches!(other.attach("rows.jsonl", b""), Err(RunError::Exists { .. })));
+    for name in ["../x", "a/b", "", ".hidden", "a\0b"] {
+        assert!(matches!(other.attach(name, b""), Err(RunError::Refused(_))), "{name}");
+    }
+}
+
+#[test]
+fn a_label_cannot_leave_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for (label, end) in [("../../etc/x y", "etc-x-y"), ("", "run"), ("....", "run"), ("größe", "gr--e")] {
+        let sub = dir.path().join(end).join(label.len().to_string());
+        let writer = RunWriter::create(&sub, &start(label)).unwrap();
+        let name = writer.path().file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name.ends_with(&format!("-123-{end}")), "{name}");
+        assert_eq!(writer.path().parent(), Some(sub.as_path()));
+        let kept = writer.finish(START_MS).unwrap();
+        assert_eq!(Run::open(&kept).unwrap().manifest.label, label);
+    }
+}
+
+#[test]
+fn a_killed_run_is_read_as_far_as_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(dir.path(), &start("killed")).unwrap();
+    writer.add(Record::new("msg", "machnet", row()), &[("rtt", &histogram(5))]).unwrap();
+    writer.add(Record::new("msg", "machnet", row()), &[]).unwrap();
+    let path = writer.path().to_owned();
+    drop(writer);
+    for file in ["rows.jsonl", "histograms.hlog"] {
+        let whole = fs::read(path.join(file)).unwrap();
+        fs::write(path.join(file), &whole[..whole.len() - 5]).unwrap();
+    }
+    let run = Run::open(&path).unwrap();
+    assert_eq!((run.manifest.ended_unix_ms, run.records.len()), (None, 1));
+}
+
+#[test]
+fn every_fault_is_told_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let fault = |file: &str, change: &dyn Fn(String) -> String| {
+        let path = written(dir.path());
+        // Without a list of files the checksums do not come first.
+        let manifest = path.join("manifest.json");
+        let text = fs::read_to_string(&manifest).unwrap();
+        let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        if file != "manifest.json" {
+            value["files"] = json!([]);
+            value["ended_unix_ms"] = json!(null);
+            fs::write(&manifest, value.to_string()).unwrap();
+        }
+        let text = fs::read_to_string(path.join(file)).unwrap();
+        fs::write(path.join(file), change(text)).unwrap();
+        let error = Run::open(&path).unwrap_err().to_string();
+        fs::remove_dir_all(&path).unwrap();
+        error
+    };
+    for (file, from, to, expected) in [
+        (
+            "manifest.json",
+            "\"schema\": 1",
+            "\"schema\": 9",
+            "run folder of version 9; this build reads version 1",
+        ),
+        (
+            "manifest.json",
+            "\"caveats\"",
+            "\"caveat\"",
+            "manifest.json: unknown key `caveat`; did you mean `caveats`?",
+        ),
+        (
+            "manifest.json",
+            "one-machine",
+            "one-machin",
+            "hardware `one-machin` is not known; did you mean `one-machine`?",
+        ),
+        ("manifest.json", "host-a.log", "../host-a.log", "file name `../host-a.log` is no plain name"),
+        ("manifest.json", "{", "", "manifest.json:2: no JSON"),
+        (
+            "rows.jsonl",
+            "\"table\":\"rc",
+            "\"tabel\":\"rc",
+            "rows.jsonl:2: unknown key `tabel`; did you mean `table`?",
+        ),
+        (
+            "rows.jsonl",
+            "\"missing\"",
+            "\"mising\"",
+            "rows.jsonl:2: role `mising` is not known; did you mean `missing`?",
+        ),
+        ("rows.jsonl", "\"machnet\"", "7", "rows.jsonl:1: invalid type"),
+        ("rows.jsonl", ":0.1,", ":,", "rows.jsonl:1: no JSON"),
+        ("histograms.hlog", "HISTFAAAA", "HISTXAAAA", "histograms.hlog:4: not an HDR V2 histogram"),
+    ] {
+        let error = fault(file, &|text| {
+            assert!(text.contains(from), "{file} has no {from}: {text}");
+            text.replacen(from, to, 1)
+        });
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_changed_later_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    for (file, from, to, expected) in [
+        ("rows.jsonl", "0.1", "0.2", "checksum"),
+        ("rows.jsonl", "0.1", "0.11", "when the run ended"),
+        ("host-a.log", "hello", "hullo", "checksum"),
+    ] {
+        let path = written(&dir.path().join(format!("{file}{to}")));
+        let text = fs::read_to_string(path.join(file)).unwrap();
+        fs::write(path.join(file), text.replacen(from, to, 1)).unwrap();
+        let error = Run::open(&path).unwrap_err().to_string();
+        assert!(error.contains("not as the run left it") && error.contains(expected), "{error}");
+    }
+    let path = written(&dir.path().join("gone"));
+    fs::remove_file(path.join("histograms.hlog")).unwrap();
+    assert!(matches!(Run::open(&path), Err(RunError::Io { .. })));
+    assert!(matches!(Run::open(dir.path()), Err(RunError::NoRun { .. })));
+    assert!(matches!(Run::open(&dir.path().join("nowhere")), Err(RunError::Io { .. })));
+}
+
+#[test]
+fn what_could_not_be_read_back_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(dir.path(), &start("x")).unwrap();
+    let mut record = Record::new("msg", "machnet", row());
+    record.axes.insert("load".into(), f64::NAN.into());
+    assert!(matches!(writer.add(record, &[]), Err(RunError::Refused(_))));
+    assert!(matches!(writer.add(Record::new("", "t", row()), &[]), Err(RunError::Refused(_))));
+    assert!(Run::open(&writer.finish(START_MS).unwrap()).unwrap().records.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Any bytes in any file: read or refused, never a panic.
+    #[test]
+    fn garbage_is_refused(
+        which in 0usize..3, at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 0..40),
+        cut in any::<bool>(), finished in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = written(dir.path());
+        let manifest = path.join("manifest.json");
+        let mut value: serde_json::Value = serde_json::from_str(&fs::read_to_string(&manifest).unwrap()).unwrap();
+        value["files"] = json!([]);
+        if finished {
+            value["files"] = json!(null);
+        } else {
+            value["ended_unix_ms"] = json!(null);
+        }
+        fs::write(&manifest, value.to_string()).unwrap();
+        let file = path.join(["manifest.json", "rows.jsonl", "histograms.hlog"][which]);
+        let mut content = fs::read(&file).unwrap();
+        let at = at.index(content.len());
+        if cut {
+            content.truncate(at);
+        }
+        content.splice(at..at, bytes);
+        fs::write(&file, content).unwrap();
+        if let Err(error) = Run::open(&path) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
