@@ -10,13 +10,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod chart;
 pub mod compare;
 pub mod figure;
+pub mod html;
 pub mod import;
 pub mod index;
 mod near;
 pub mod published;
+pub mod report;
 pub mod run;
+pub mod text;
 mod utc;
 
 pub use near::nearest;

@@ -1,0 +1,431 @@
+//! Tables: published rows, measured rows and baselines side by side, each with what a reader has to know about it.
+
+use super::item::Item;
+use super::{Ids, pictures};
+use crate::chart::Chart;
+use crate::compare::{LITTLE_TOLERANCE, little};
+use crate::figure::{Better, Figure, Stat, Unit, primary, quantity};
+use crate::published::{self, Column, PublishedRow, PublishedTable};
+use crate::run::{HardwareClass, Role, Run};
+use barewire_measure::little_law_check;
+use std::collections::BTreeSet;
+
+/// Columns of a table that no report published.
+const COLUMNS_MAX: usize = 7;
+
+/// Who a row is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Printed by others.
+    Published,
+    /// Measured in one of the report's runs.
+    Measured,
+    /// Measured beside it, for comparison.
+    Baseline,
+    /// Should be there and is not.
+    Missing,
+}
+
+impl Source {
+    /// The source in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Published => "published",
+            Source::Measured => "measured",
+            Source::Baseline => "baseline",
+            Source::Missing => "missing",
+        }
+    }
+}
+
+/// How grave a badge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadgeKind {
+    /// The row must not be used.
+    Bad,
+    /// The row must not be used for everything.
+    Warn,
+    /// Good to know.
+    Note,
+}
+
+/// A mark on a row, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Badge {
+    /// How grave.
+    pub kind: BadgeKind,
+    /// The mark.
+    pub text: String,
+    /// Its reason.
+    pub why: String,
+}
+
+/// A figure in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// As printed: a number with its unit, `n<k`, `not run`, or a dash.
+    pub text: String,
+    /// How far repetitions are apart.
+    pub spread: Option<String>,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Who it is of.
+    pub source: Source,
+    /// Name.
+    pub name: String,
+    /// Settings or hardware.
+    pub details: String,
+    /// A cell for each column.
+    pub cells: Vec<Cell>,
+    /// How it stands to each baseline measured beside it, and to comparable published rows.
+    pub beside: Vec<String>,
+    /// Marks.
+    pub badges: Vec<Badge>,
+    /// The exact command, of a measured row.
+    pub command: Option<String>,
+}
+
+/// Rows that may be looked at together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What they share; empty in a table without parts.
+    pub label: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Unique in its report; letters, digits and dashes.
+    pub id: String,
+    /// As records name it.
+    pub table_id: String,
+    /// Which report published it; empty: none did.
+    pub report: String,
+    /// Heading.
+    pub title: String,
+    /// The published command.
+    pub command: Option<String>,
+    /// How the published figures were taken.
+    pub method: Option<String>,
+    /// Headings of the figures.
+    pub columns: Vec<String>,
+    /// Its parts.
+    pub groups: Vec<Group>,
+    /// Its pictures.
+    pub charts: Vec<Chart>,
+}
+
+pub(super) fn tables(items: &[Item<'_>], runs: &[&Run], all: bool, ids: &mut Ids) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for published in published::tables() {
+        let mine: Vec<&Item<'_>> = items.iter().filter(|i| i.record.table == published.records_of).collect();
+        if all || !mine.is_empty() {
+            tables.push(of_published(published, &mine, runs, ids));
+        }
+    }
+    let mut own: Vec<&str> = Vec::new();
+    for item in items {
+        let id = item.record.table.as_str();
+        if published::table(id).is_none() && !own.contains(&id) {
+            own.push(id);
+        }
+    }
+    for id in own {
+        let mine: Vec<&Item<'_>> = items.iter().filter(|i| i.record.table == id).collect();
+        tables.push(of_own(id, &mine, ids));
+    }
+    tables
+}
+
+fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], ids: &mut Ids) -> Table {
+    let mut groups: Vec<Group> = Vec::new();
+    for (case, heading) in t.cases.iter().enumerate() {
+        let printed: Vec<&PublishedRow> = t.rows.iter().filter(|r| r.case == case).collect();
+        let here: Vec<&&Item<'_>> = mine
+            .iter()
+            .filter(|i| t.case_of(i.record) == Some(case) && i.record.role != Role::Missing)
+            .collect();
+        let mut rows: Vec<Row> = printed.iter().map(|r| published_row(t, r)).collect();
+        rows.extend(here.iter().map(|item| {
+            let mut row = measured_row(item, mine, &|i| cells_of(t.columns, i));
+            against(&mut row, item, t, &printed);
+            row
+        }));
+        if here.is_empty() {
+            rows.push(missing_row(t.columns.len(), &reason(mine, t, case, runs)));
+        }
+        groups.push(Group { label: heading.label.to_owned(), rows });
+    }
+    let others: Vec<Row> = mine
+        .iter()
+        .filter(|i| t.case_of(i.record).is_none() && i.record.role != Role::Missing)
+        .map(|item| measured_row(item, mine, &|i| cells_of(t.columns, i)))
+        .collect();
+    if !others.is_empty() {
+        groups.push(Group { label: "Rows that repeat no published one".to_owned(), rows: others });
+    }
+    // Tables that print another one's figures again do not show the same pictures again.
+    let charts = if t.id == t.records_of { pictures::of_published(t, mine, ids) } else { Vec::new() };
+    Table {
+        id: ids.make(t.id),
+        table_id: t.id.to_owned(),
+        report: t.report.to_owned(),
+        title: t.title.to_owned(),
+        command: Some(t.command.to_owned()),
+        method: Some(t.method.to_owned()),
+        columns: t.columns.iter().map(|c| c.label.to_owned()).collect(),
+        groups,
+        charts,
+    }
+}
+
+/// Why a case has no measured row: what a record says, or that no run has one.
+fn reason(mine: &[&Item<'_>], t: &PublishedTable, case: usize, runs: &[&Run]) -> String {
+    let missing = |of: &dyn Fn(Option<usize>) -> bool| {
+        let found = mine.iter().find(|i| i.record.role == Role::Missing && of(t.case_of(i.record)));
+        found.and_then(|i| i.record.reason.clone())
+    };
+    missing(&|c| c == Some(case)).or_else(|| missing(&|c| c.is_none())).unwrap_or_else(|| match runs.len() {
+        1 => "this run has no such row".to_owned(),
+        _ => "none of the runs has such a row".to_owned(),
+    })
+}
+
+fn missing_row(columns: usize, why: &str) -> Row {
+    Row {
+        source: Source::Missing,
+        name: "here".to_owned(),
+        details: why.to_owned(),
+        cells: vec![Cell { text: "not run".to_owned(), spread: None }; columns],
+        beside: Vec::new(),
+        badges: Vec::new(),
+        command: None,
+    }
+}
+
+fn published_row(t: &PublishedTable, row: &PublishedRow) -> Row {
+    let cell = |(column, value): (&Column, &Option<f64>)| Cell {
+        text: value.map_or_else(|| "not run".to_owned(), |v| quantity(v, column.unit)),
+        spread: None,
+    };
+    let mut details = format!("{}; {}", row.hardware, row.class.as_str());
+    if let Some(window) = row.window {
+        details.push_str(&format!("; window {window}"));
+    }
+    if !row.note.is_empty() {
+        details.push_str(&format!("; {}", row.note));
+    }
+    if let (Some(window), [Some(p50), .., Some(rate)]) = (row.window, row.values) {
+        details.push_str(&format!("; Little's law {:.2}", little_law_check(window as u32, *rate, *p50)));
+    }
+    Row {
+        source: Source::Published,
+        name: row.system.to_owned(),
+        details,
+        cells: t.columns.iter().zip(row.values).map(cell).collect(),
+        beside: Vec::new(),
+        badges: Vec::new(),
+        command: None,
+    }
+}
+
+fn cells_of(columns: &[Column], item: &Item<'_>) -> Vec<Cell> {
+    columns.iter().map(|c| item.figure(c.paths).map_or_else(no_cell, cell)).collect()
+}
+
+fn no_cell() -> Cell {
+    Cell { text: "-".to_owned(), spread: None }
+}
+
+fn cell(figure: &Figure) -> Cell {
+    let text = match (figure.value, figure.needs) {
+        (Some(value), _) => quantity(value, figure.unit),
+        (None, Some(needs)) => format!("n<{needs}"),
+        (None, None) => "-".to_owned(),
+    };
+    Cell { text, spread: spread(figure) }
+}
+
+/// The least and the most of some repetitions.
+fn spread(figure: &Figure) -> Option<String> {
+    let least = figure.runs.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = figure.runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let told = figure.value.is_some() && figure.runs.len() > 1;
+    told.then(|| {
+        format!("{}..{} in {}", quantity(least, figure.unit), quantity(most, figure.unit), figure.runs.len())
+    })
+}
+
+fn measured_row(item: &Item<'_>, all: &[&Item<'_>], cells: &dyn Fn(&Item<'_>) -> Vec<Cell>) -> Row {
+    let source = match item.record.role {
+        Role::Baseline => Source::Baseline,
+        Role::Missing => Source::Missing,
+        _ => Source::Measured,
+    };
+    let mut details = item.identity.details.clone();
+    let mut also = |text: String| {
+        if !details.is_empty() {
+            details.push_str("; ");
+        }
+        details.push_str(&text);
+    };
+    if item.figures.iter().any(|f| f.path.contains('.'))
+        && let Some(samples) = item.number("samples")
+    {
+        also(format!("{samples} samples"));
+    }
+    if let Some(why) = &item.record.reason {
+        also(why.clone());
+    }
+    Row {
+        source,
+        name: item.identity.name.clone(),
+        details,
+        cells: cells(item),
+        beside: if source == Source::Measured { beside(item, all) } else { Vec::new() },
+        badges: badges(item),
+        command: item.text("command").map(str::to_owned),
+    }
+}
+
+/// How the row stands to each baseline of the same work in the same run.
+fn beside(item: &Item<'_>, all: &[&Item<'_>]) -> Vec<String> {
+    let Some(ours) = primary(&item.figures) else { return Vec::new() };
+    all.iter()
+        .filter(|b| b.record.role == Role::Baseline && b.run_index == item.run_index && item.same_workload(b))
+        .filter_map(|b| {
+            let theirs = b.figures.iter().find(|f| f.path == ours.path)?;
+            Some(format!("{} {} ({})", standing(ours, theirs)?, b.identity.name, ours.label))
+        })
+        .collect()
+}
+
+/// `3.7 times faster than`; no verdict where repetitions overlap.
+fn standing(ours: &Figure, theirs: &Figure) -> Option<String> {
+    let (a, b) = (ours.value.filter(|v| *v > 0.0)?, theirs.value.filter(|v| *v > 0.0)?);
+    let ends = |runs: &[f64]| {
+        let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
+        (low, runs.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((a_low, a_high), (b_low, b_high)) = (ends(&ours.runs), ends(&theirs.runs));
+    let enough = ours.runs.len() > 1 && theirs.runs.len() > 1;
+    if enough && a_low <= b_high && b_low <= a_high {
+        return Some("no faster and no slower than".to_owned());
+    }
+    let gain = match ours.better {
+        Better::Lower => b / a,
+        Better::Higher => a / b,
+    };
+    Some(match gain {
+        g if g >= 1.0 => format!("{} times faster than", quantity(g, Unit::Ratio)),
+        g => format!("{} times slower than", quantity(1.0 / g, Unit::Ratio)),
+    })
+}
+
+/// Sets a measured row against the published ones of its case: comparable, or not and why.
+fn against(row: &mut Row, item: &Item<'_>, t: &PublishedTable, printed: &[&PublishedRow]) {
+    let here = item.run.manifest.hardware;
+    let classes: BTreeSet<&str> = printed.iter().map(|r| r.class.as_str()).collect();
+    let classes: Vec<&str> = classes.into_iter().collect();
+    let why = match (&item.record.not_comparable, here) {
+        (Some(why), _) => Some(why.clone()),
+        (None, HardwareClass::Simulated) => Some("simulated: no machine's time at all".to_owned()),
+        (None, here) if printed.iter().all(|r| r.class != here) => {
+            Some(format!("published on {}; here {}", classes.join(" and "), here.as_str()))
+        }
+        _ => None,
+    };
+    if let Some(why) = why {
+        row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
+        return;
+    }
+    let why = "published on hardware of the same class, but not on this machine".to_owned();
+    row.badges.push(Badge { kind: BadgeKind::Note, text: "another machine".to_owned(), why });
+    for other in printed.iter().filter(|r| r.class == here) {
+        let found = t.columns.iter().zip(other.values).find_map(|(column, theirs)| {
+            let ours = item.figure(column.paths)?;
+            let theirs = Figure { value: *theirs, runs: Vec::new(), ..ours.clone() };
+            Some(format!("{} published {} ({})", standing(ours, &theirs)?, other.system, column.label))
+        });
+        row.beside.extend(found);
+    }
+}
+
+fn badges(item: &Item<'_>) -> Vec<Badge> {
+    let mut badges = Vec::new();
+    let mut mark = |kind, text: &str, why: String| badges.push(Badge { kind, text: text.to_owned(), why });
+    if let Some(why) = item.text("void") {
+        mark(BadgeKind::Bad, "void", why.to_owned());
+    }
+    if item.flag("contended") {
+        let reasons = item.texts("contention");
+        let why = if reasons.is_empty() {
+            "another process ran on our cores, or the hypervisor took them".to_owned()
+        } else {
+            reasons.join("; ")
+        };
+        mark(BadgeKind::Warn, "contended", why);
+    }
+    if let Some(why) = item.text("recorded") {
+        mark(BadgeKind::Warn, "recorded elsewhere", why.to_owned());
+    }
+    let histogram = ["rtt", "service"].iter().find_map(|name| item.run.histogram(item.record, name));
+    if let Some(l) = little(&item.record.row, histogram.as_ref()).filter(|l| !l.agrees()) {
+        let why = format!(
+            "rate times mean time is {:.1} in flight, {} were kept in flight (more than {:.0} % apart)",
+            l.in_flight,
+            l.window,
+            LITTLE_TOLERANCE * 100.0
+        );
+        mark(BadgeKind::Warn, "Little's law off", why);
+    }
+    let thin: Vec<String> =
+        item.figures.iter().filter_map(|f| Some(format!("{} needs {}", f.label, f.needs?))).collect();
+    if !thin.is_empty() {
+        mark(BadgeKind::Note, "thin", format!("too few samples: {}", thin.join("; ")));
+    }
+    if item.number("behind_percent").is_some_and(|b| b > 0.0) {
+        let behind = item.number("behind_percent").unwrap_or_default();
+        mark(BadgeKind::Warn, "behind schedule", format!("{behind:.1} % of sends were late"));
+    }
+    if item.flag("simulated") {
+        mark(BadgeKind::Warn, "simulated", "in virtual time".to_owned());
+    }
+    let notes = item.texts("notes");
+    if !notes.is_empty() {
+        mark(BadgeKind::Note, "note", notes.join("; "));
+    }
+    badges
+}
+
+/// A table that no report published: its columns are the figures that its rows have.
+fn of_own(id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Table {
+    let mut columns: Vec<(&str, &str)> = Vec::new();
+    let told = |f: &&Figure| f.stat != Stat::Extreme && (f.value.is_some() || f.needs.is_some());
+    for figure in mine.iter().flat_map(|i| i.figures.iter().filter(told)) {
+        let entry = (figure.path.as_str(), figure.label.as_str());
+        if !columns.contains(&entry) && columns.len() < COLUMNS_MAX {
+            columns.push(entry);
+        }
+    }
+    let cells = |item: &Item<'_>| -> Vec<Cell> {
+        columns.iter().map(|(path, _)| item.figure(&[path]).map_or_else(no_cell, cell)).collect()
+    };
+    let rows = mine.iter().map(|item| measured_row(item, mine, &cells)).collect();
+    Table {
+        id: ids.make(id),
+        table_id: id.to_owned(),
+        report: String::new(),
+        title: id.to_owned(),
+        command: None,
+        method: None,
+        columns: columns.iter().map(|(_, label)| (*label).to_owned()).collect(),
+        groups: vec![Group { label: String::new(), rows }],
+        charts: pictures::of_own(id, mine, ids),
+    }
+}
