@@ -9,7 +9,7 @@ use barewire_base::Duration;
 use barewire_bench::rc::rate::live::Over;
 use barewire_bench::rc::rate::plan::{Baseline, Request};
 use barewire_bench::rc::rate::render::{data_table, text_table};
-use barewire_bench::rc::rate::{RcError, RcOutput, RcRow, data};
+use barewire_bench::rc::rate::{RateError, RcOutput, RcRow, data};
 use barewire_measure::Fingerprint;
 use std::path::PathBuf;
 
@@ -152,11 +152,11 @@ pub fn conclude(rows: &[RcRow], failures: &[anyhow::Error], console: &Console) -
 }
 
 /// What an error of this bench means here.
-pub fn of_rc(error: RcError) -> anyhow::Error {
+pub fn of_rc(error: RateError) -> anyhow::Error {
     match error {
-        RcError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
-        RcError::Lab(error) => error.into(),
-        RcError::Io { .. } | RcError::Open(_) => Failure::new(Code::Unfit, error.to_string()).into(),
+        RateError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
+        RateError::Lab(error) => error.into(),
+        RateError::Io { .. } | RateError::Open(_) => Failure::new(Code::Unfit, error.to_string()).into(),
         other => anyhow::Error::new(other),
     }
 }

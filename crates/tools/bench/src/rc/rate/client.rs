@@ -1,7 +1,7 @@
 //! The connecting end: opens and closes as fast as its window allows.
 
 use super::server::{CQ_ENTRIES, Offer};
-use super::{RcError, SERVICE_ID, Steps, go_on};
+use super::{RateError, SERVICE_ID, Steps, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::Way;
 use barewire_measure::{Histogram, stamp};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: u64 = 1024;
 
 /// What else runs in this thread: the server, when both ends share it.
-pub(crate) type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RcError>;
+pub(crate) type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RateError>;
 
 /// What came of a client thread.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Client {
         own_cq: bool,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<Client, RcError> {
+    ) -> Result<Client, RateError> {
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
         let shared_cq = verbs.create_cq(1 << 16)?;
@@ -108,7 +108,7 @@ impl Client {
         self.device.stack().endpoint().counters().tx_frames.get()
     }
 
-    fn ask(&mut self, now: Instant, n: usize) -> Result<(), RcError> {
+    fn ask(&mut self, now: Instant, n: usize) -> Result<(), RateError> {
         let verbs = self.device.verbs();
         let to = Connect::new(self.path, SERVICE_ID);
         self.asked.clear();
@@ -124,7 +124,7 @@ impl Client {
         Ok(())
     }
 
-    fn destroy(&mut self, now: Instant, qpn: Qpn) -> Result<(), RcError> {
+    fn destroy(&mut self, now: Instant, qpn: Qpn) -> Result<(), RateError> {
         let verbs = self.device.verbs();
         let cq = verbs.query_qp(qpn)?.send_cq;
         verbs.destroy_qp(now, qpn)?;
@@ -149,7 +149,7 @@ impl Client {
         progress: &AtomicU64,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<Counted, RcError> {
+    ) -> Result<Counted, RateError> {
         let mut counted = Counted::default();
         let (start, frames) = (stamp(), self.tx_frames());
         let (mut heard, mut cycles, mut ending) = (start, 0u64, false);
@@ -244,9 +244,9 @@ impl Client {
     fn event(
         &mut self,
         idle: fn(),
-        other: &mut dyn FnMut(Instant) -> Result<(), RcError>,
+        other: &mut dyn FnMut(Instant) -> Result<(), RateError>,
         wanted: impl Fn(&Event) -> bool,
-    ) -> Result<Event, RcError> {
+    ) -> Result<Event, RateError> {
         let end = stamp() + PATIENCE;
         loop {
             let now = stamp();
@@ -269,7 +269,7 @@ impl Client {
     }
 
     /// One connection after the other until `end`, each step timed, with one byte written over each.
-    pub(crate) fn steps(&mut self, end: Instant, idle: fn(), other: Other<'_>) -> Result<Steps, RcError> {
+    pub(crate) fn steps(&mut self, end: Instant, idle: fn(), other: Other<'_>) -> Result<Steps, RateError> {
         let mut spans: [Histogram; 6] = std::array::from_fn(|_| Histogram::new());
         while stamp() < end {
             go_on()?;
@@ -284,7 +284,7 @@ impl Client {
             self.event(idle, other, |e| matches!(e, Event::Connected { conn: c, .. } if *c == conn))?;
             at[2] = stamp();
             let offer = Offer::parse(self.device.stack().endpoint().private_data())
-                .ok_or_else(|| RcError::Plan("the server did not say where its memory is".to_owned()))?;
+                .ok_or_else(|| RateError::Plan("the server did not say where its memory is".to_owned()))?;
             self.device.stack_mut().transmit(at[2])?;
             at[3] = stamp();
             let to = SendOp::Write { addr: offer.addr, rkey: offer.rkey };

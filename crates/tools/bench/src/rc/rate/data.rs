@@ -6,7 +6,7 @@
 
 use super::live::{Over, Side, pin};
 use super::wires::{self, Hosts, Shape};
-use super::{DataRow, RcError, Span, go_on};
+use super::{DataRow, RateError, Span, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::open_port;
 use barewire_frame::{Pool, PoolConfig};
@@ -126,7 +126,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(mut device: Device) -> Result<Peer, RcError> {
+    fn new(mut device: Device) -> Result<Peer, RateError> {
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
         let cq = verbs.create_cq(1024)?;
@@ -141,10 +141,10 @@ impl Peer {
         bytes
     }
 
-    fn take_offer(&mut self) -> Result<(), RcError> {
+    fn take_offer(&mut self) -> Result<(), RateError> {
         let bytes = self.device.stack().endpoint().private_data();
         let (Some(addr), Some(rkey)) = (bytes.first_chunk::<8>(), bytes.get(8..12)) else {
-            return Err(RcError::Plan("the peer did not say where its memory is".to_owned()));
+            return Err(RateError::Plan("the peer did not say where its memory is".to_owned()));
         };
         let mut key = [0; 4];
         key.copy_from_slice(rkey);
@@ -152,20 +152,20 @@ impl Peer {
         Ok(())
     }
 
-    fn post_receives(&mut self, qpn: Qpn) -> Result<(), RcError> {
+    fn post_receives(&mut self, qpn: Qpn) -> Result<(), RateError> {
         for n in 0..RECVS {
             self.post_recv(qpn, n)?;
         }
         Ok(())
     }
 
-    fn post_recv(&mut self, qpn: Qpn, n: u64) -> Result<(), RcError> {
+    fn post_recv(&mut self, qpn: Qpn, n: u64) -> Result<(), RateError> {
         let sge = self.memory.sge(RECV_AT, PING_MAX);
         Ok(self.device.verbs().post_recv(qpn, n, &[sge])?)
     }
 
     #[inline]
-    fn post(&mut self, op: SendOp, data: Data<'_>, signaled: bool) -> Result<(), RcError> {
+    fn post(&mut self, op: SendOp, data: Data<'_>, signaled: bool) -> Result<(), RateError> {
         let qpn = self.qpn.ok_or(RdmaError::Disconnected)?;
         let wr = SendWr { signaled, ..SendWr::new(0, op, data) };
         Ok(self.device.verbs().post_send(qpn, &wr)?)
@@ -173,7 +173,7 @@ impl Peer {
 
     /// Writes a ping, or sends one.
     #[inline]
-    fn ping(&mut self, number: u64, work: Work) -> Result<(), RcError> {
+    fn ping(&mut self, number: u64, work: Work) -> Result<(), RateError> {
         let mut bytes = [0u8; 64];
         let at = work.size - 8;
         bytes[at..work.size].copy_from_slice(&number.to_le_bytes());
@@ -190,12 +190,12 @@ impl Peer {
         self.memory.region().load_u64(PING_AT + size - 8).map_or(0, u64::from_le)
     }
 
-    fn cycle(&mut self, now: Instant) -> Result<usize, RcError> {
+    fn cycle(&mut self, now: Instant) -> Result<usize, RateError> {
         Ok(self.device.stack_mut().poll(now)?)
     }
 
     /// The passive side: accepts, and answers pings.
-    fn serve(&mut self, now: Instant) -> Result<usize, RcError> {
+    fn serve(&mut self, now: Instant) -> Result<usize, RateError> {
         let mut work = self.device.stack_mut().receive(now)?;
         while let Some(event) = self.device.stack_mut().poll_event() {
             if let Event::ConnectRequest { conn, .. } = event {
@@ -230,14 +230,14 @@ impl Peer {
     }
 }
 
-fn check(wc: &Wc) -> Result<(), RcError> {
+fn check(wc: &Wc) -> Result<(), RateError> {
     match wc.status {
         WcStatus::Success => Ok(()),
         status => Err(RdmaError::Failed { wr_id: wc.wr_id, status }.into()),
     }
 }
 
-type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RcError>;
+type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RateError>;
 
 /// The asking side, connected.
 struct Asking {
@@ -246,10 +246,10 @@ struct Asking {
 }
 
 impl Asking {
-    fn connect(mut peer: Peer, idle: fn(), other: Other<'_>) -> Result<Asking, RcError> {
+    fn connect(mut peer: Peer, idle: fn(), other: Other<'_>) -> Result<Asking, RateError> {
         let end = stamp() + PATIENCE;
         let server = wires::server_address(0).into();
-        let late = || RcError::from(RdmaError::NoAnswer);
+        let late = || RateError::from(RdmaError::NoAnswer);
         let path = loop {
             let now = stamp();
             match peer.device.stack_mut().way(now, server, None) {
@@ -306,7 +306,7 @@ impl Asking {
         duration: Duration,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<(Histogram, u64, f64), RcError> {
+    ) -> Result<(Histogram, u64, f64), RateError> {
         self.part(work, WARMUP, idle, other)?;
         self.part(work, duration, idle, other)
     }
@@ -317,7 +317,7 @@ impl Asking {
         duration: Duration,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<(Histogram, u64, f64), RcError> {
+    ) -> Result<(Histogram, u64, f64), RateError> {
         if work.one_way {
             self.pings(work, duration, idle, other)
         } else {
@@ -331,7 +331,7 @@ impl Asking {
         duration: Duration,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<(Histogram, u64, f64), RcError> {
+    ) -> Result<(Histogram, u64, f64), RateError> {
         let mut latency = Histogram::new();
         let start = stamp();
         let mut rounds = 0u64;
@@ -366,7 +366,7 @@ impl Asking {
                 self.peer.device.stack_mut().transmit(now)?;
                 idle();
                 tries += 1;
-                if tries % LOOK_EVERY == 0 {
+                if tries.is_multiple_of(LOOK_EVERY) {
                     go_on()?;
                     if now.since(since) > PATIENCE {
                         return Err(RdmaError::TimedOut.into());
@@ -392,7 +392,7 @@ impl Asking {
         duration: Duration,
         idle: fn(),
         other: Other<'_>,
-    ) -> Result<(Histogram, u64, f64), RcError> {
+    ) -> Result<(Histogram, u64, f64), RateError> {
         let mut latency = Histogram::new();
         let mut posted = std::collections::VecDeque::with_capacity(work.window as usize);
         let (start, mut completed, mut heard) = (stamp(), 0u64, stamp());
@@ -434,7 +434,7 @@ impl Asking {
                 return Ok((latency, completed, spent));
             }
             tries += 1;
-            if tries % LOOK_EVERY == 0 {
+            if tries.is_multiple_of(LOOK_EVERY) {
                 go_on()?;
                 if now.since(heard) > PATIENCE {
                     return Err(RdmaError::TimedOut.into());
@@ -446,7 +446,7 @@ impl Asking {
 
 impl Peer {
     /// Receives may be posted once the queue pair is in the state `Init`.
-    fn post_receives_at_init(&mut self, qpn: Qpn) -> Result<(), RcError> {
+    fn post_receives_at_init(&mut self, qpn: Qpn) -> Result<(), RateError> {
         self.device.verbs().modify_qp(qpn, barewire_roce::Modify::Init)?;
         self.post_receives(qpn)
     }
@@ -456,8 +456,8 @@ impl Request {
     /// Measures every row, in turns.
     ///
     /// # Errors
-    /// [`RcError`].
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<Vec<DataRow>, RcError> {
+    /// [`RateError`].
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<Vec<DataRow>, RateError> {
         let hosts = match self.over {
             Over::Mem => None,
             _ => Some(Hosts::create(Shape { hosts: 1, threads: 1, nics: 1 })?),
@@ -480,7 +480,7 @@ impl Request {
         Ok(WORKS.iter().zip(&sums).map(|(work, runs)| self.row(*work, runs)).collect())
     }
 
-    fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), RcError> {
+    fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), RateError> {
         Ok(match hosts {
             None => {
                 // Frames of the largest path MTU.
@@ -496,7 +496,7 @@ impl Request {
         })
     }
 
-    fn peer(&self, side: Side, is_server: bool) -> Result<Peer, RcError> {
+    fn peer(&self, side: Side, is_server: bool) -> Result<Peer, RateError> {
         let shape = Shape { hosts: 1, threads: 1, nics: 1 };
         let address = if is_server { wires::server_address(0) } else { wires::client_address(shape, 0) };
         let mut config = DeviceConfig::new("", address.into());
@@ -519,23 +519,23 @@ impl Request {
         Ok(peer)
     }
 
-    fn run_once(&self, work: Work, hosts: Option<&Hosts>) -> Result<Ran, RcError> {
+    fn run_once(&self, work: Work, hosts: Option<&Hosts>) -> Result<Ran, RateError> {
         let (ours, theirs) = self.sides(hosts)?;
         if self.one_thread {
-            let body = || -> Result<Ran, RcError> {
+            let body = || -> Result<Ran, RateError> {
                 pin(self.cores.map(|c| c.0))?;
                 let mut server = self.peer(theirs, true)?;
                 let mut other = |now: Instant| server.serve(now).map(|_| ());
                 self.ask(work, ours, std::hint::spin_loop, &mut other)
             };
             return std::thread::scope(|scope| scope.spawn(body).join())
-                .unwrap_or_else(|_| Err(RcError::Plan("the thread that measures panicked".to_owned())));
+                .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
         }
         let idle: fn() = if self.cores.is_some() { std::hint::spin_loop } else { std::thread::yield_now };
         let (stop, failed) = (AtomicBool::new(false), AtomicBool::new(false));
         let (stop, failed) = (&stop, &failed);
-        let serving = move || -> Result<(), RcError> {
-            let run = || -> Result<(), RcError> {
+        let serving = move || -> Result<(), RateError> {
+            let run = || -> Result<(), RateError> {
                 pin(self.cores.map(|c| c.1))?;
                 let mut server = self.peer(theirs, true)?;
                 while !stop.load(Ordering::Relaxed) {
@@ -547,11 +547,11 @@ impl Request {
             };
             run().inspect_err(|_| failed.store(true, Ordering::Relaxed))
         };
-        let asking = move || -> Result<Ran, RcError> {
+        let asking = move || -> Result<Ran, RateError> {
             pin(self.cores.map(|c| c.0))?;
             let mut other = |_: Instant| {
                 if failed.load(Ordering::Relaxed) {
-                    return Err(RcError::Plan("the server's thread failed".to_owned()));
+                    return Err(RateError::Plan("the server's thread failed".to_owned()));
                 }
                 Ok(())
             };
@@ -568,13 +568,13 @@ impl Request {
             });
             let asked = client.join();
             stop.store(true, Ordering::Relaxed);
-            let panicked = || RcError::Plan("a thread panicked".to_owned());
+            let panicked = || RateError::Plan("a thread panicked".to_owned());
             server.join().map_err(|_| panicked())??;
             asked.map_err(|_| panicked())?
         })
     }
 
-    fn ask(&self, work: Work, side: Side, idle: fn(), other: Other<'_>) -> Result<Ran, RcError> {
+    fn ask(&self, work: Work, side: Side, idle: fn(), other: Other<'_>) -> Result<Ran, RateError> {
         let mut asking = Asking::connect(self.peer(side, false)?, idle, other)?;
         let mtu = asking.peer.device.verbs().conn_info(asking.conn).map_or(0, |info| info.mtu.bytes());
         let watch = Contention::start();

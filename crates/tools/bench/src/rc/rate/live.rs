@@ -3,7 +3,7 @@
 use super::client::{Client, Counted, Until};
 use super::server::Server;
 use super::wires::{self, Hosts, Shape};
-use super::{RcError, Steps, go_on};
+use super::{RateError, Steps, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::open_port;
 use barewire_frame::{Burst, Pool, PoolConfig};
@@ -118,7 +118,7 @@ fn pool_for(over: Over) -> PoolConfig {
     PoolConfig { frames: if over == Over::Mem { 1024 } else { 4096 }, ..PoolConfig::default() }
 }
 
-fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RcError> {
+fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RateError> {
     let mut config = DeviceConfig::new("", address.into());
     config.ipv4 = vec![(address, wires::PREFIX_LEN)];
     config.mac = Some(wires::mac_of(address));
@@ -150,7 +150,7 @@ impl Gate {
         self.arrived.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn pass(&self, all: u32) -> Result<(), RcError> {
+    fn pass(&self, all: u32) -> Result<(), RateError> {
         while self.arrived.load(Ordering::Acquire) < all {
             self.check()?;
             go_on()?;
@@ -159,9 +159,9 @@ impl Gate {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), RcError> {
+    fn check(&self) -> Result<(), RateError> {
         if self.failed.load(Ordering::Relaxed) {
-            return Err(RcError::Plan("another thread failed".to_owned()));
+            return Err(RateError::Plan("another thread failed".to_owned()));
         }
         Ok(())
     }
@@ -211,12 +211,12 @@ impl Sent {
 /// Runs it. `report` gets a line a second.
 ///
 /// # Errors
-/// [`RcError`].
+/// [`RateError`].
 pub fn run(
     run: &LiveRun,
     hosts: Option<&Hosts>,
     report: &mut (dyn FnMut(String) + Send),
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     let clients = run.shape.clients();
     let shared = Shared {
         servers: Gate::default(),
@@ -228,34 +228,12 @@ pub fn run(
         counting: AtomicBool::new(false),
         server_frames: AtomicU64::new(0),
     };
-    let (mut ours, mut theirs): (Vec<Option<Side>>, Vec<Vec<(Side, Ipv4Addr)>>) =
-        (Vec::new(), (0..run.shape.nics).map(|_| Vec::new()).collect());
-    for client in 0..clients {
-        let nic = run.shape.nic_of(client);
-        let address = wires::server_address(nic);
-        match hosts {
-            None => {
-                let (a, b) =
-                    MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
-                ours.push(Some(Side::Mem(Box::new(a))));
-                theirs[nic as usize].push((Side::Mem(Box::new(b)), address));
-            }
-            Some(hosts) => {
-                let scheme = run.over.as_str();
-                ours.push(Some(Side::Uri(format!("{scheme}:{}", hosts.client_interface(client)))));
-                if theirs[nic as usize].is_empty() {
-                    let uri = format!("{scheme}:{}", Hosts::server_interface(nic));
-                    theirs[nic as usize].push((Side::Uri(uri), address));
-                }
-            }
-        }
-    }
+    let Sides { mut ours, mut theirs } = sides(run, hosts)?;
     let before = resident();
     if run.one_thread {
-        let (Some(Some(ours)), Some(Some((theirs, _)))) =
-            (ours.pop(), theirs.pop().map(|mut sides| sides.pop()))
+        let (Some(ours), Some(Some((theirs, _)))) = (ours.pop(), theirs.pop().map(|mut sides| sides.pop()))
         else {
-            return Err(RcError::Plan("one thread holds one client and one server".to_owned()));
+            return Err(RateError::Plan("one thread holds one client and one server".to_owned()));
         };
         let core = run.cores.map(|c| c.0);
         let result = std::thread::scope(|scope| {
@@ -263,7 +241,8 @@ pub fn run(
             watch(run, &shared, report);
             client.join()
         });
-        return result.unwrap_or_else(|_| Err(RcError::Plan("the thread that measures panicked".to_owned())));
+        return result
+            .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
     }
     let idle = if run.cores.is_some() { spin } else { yield_now };
     let shared = &shared;
@@ -281,23 +260,20 @@ pub fn run(
         for (client, side) in ours.into_iter().enumerate() {
             let client = client as u32;
             let core = run.cores.filter(|_| client == 0).map(|c| c.0);
-            let connect = move || {
-                let side = side.ok_or_else(|| RcError::Plan("no wire".to_owned()))?;
-                ask(run, client, side, core, idle, before, shared)
-            };
+            let connect = move || ask(run, client, side, core, idle, before, shared);
             asking.push(scope.spawn(move || match hosts {
                 Some(hosts) => hosts.client(client).enter(connect)?,
                 None => connect(),
             }));
         }
         watch(run, shared, report);
-        let panicked = || Err(RcError::Plan("a thread panicked".to_owned()));
-        let asked: Vec<Result<LiveResult, RcError>> =
+        let panicked = || Err(RateError::Plan("a thread panicked".to_owned()));
+        let asked: Vec<Result<LiveResult, RateError>> =
             asking.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect();
         shared.stop.store(true, Ordering::Relaxed);
         // The server's error explains the clients', which only saw it fall silent.
         for server in servers {
-            server.join().unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))?;
+            server.join().unwrap_or_else(|_| Err(RateError::Plan("a thread panicked".to_owned())))?;
         }
         let mut sum = LiveResult::default();
         for asked in asked {
@@ -306,6 +282,40 @@ pub fn run(
         sum.divide_frames(shared.server_frames.load(Ordering::Relaxed));
         Ok(sum)
     })
+}
+
+/// The ends of all wires.
+struct Sides {
+    /// One for each client thread.
+    ours: Vec<Side>,
+    /// Those of each of the server's NICs, with its address.
+    theirs: Vec<Vec<(Side, Ipv4Addr)>>,
+}
+
+fn sides(run: &LiveRun, hosts: Option<&Hosts>) -> Result<Sides, RateError> {
+    let mut sides = Sides { ours: Vec::new(), theirs: (0..run.shape.nics).map(|_| Vec::new()).collect() };
+    for client in 0..run.shape.clients() {
+        let nic = run.shape.nic_of(client);
+        let address = wires::server_address(nic);
+        let theirs = &mut sides.theirs[nic as usize];
+        match hosts {
+            None => {
+                let (a, b) =
+                    MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
+                sides.ours.push(Side::Mem(Box::new(a)));
+                theirs.push((Side::Mem(Box::new(b)), address));
+            }
+            Some(hosts) => {
+                let scheme = run.over.as_str();
+                sides.ours.push(Side::Uri(format!("{scheme}:{}", hosts.client_interface(client))));
+                if theirs.is_empty() {
+                    let uri = format!("{scheme}:{}", Hosts::server_interface(nic));
+                    theirs.push((Side::Uri(uri), address));
+                }
+            }
+        }
+    }
+    Ok(sides)
 }
 
 impl LiveResult {
@@ -362,7 +372,7 @@ fn serve(
     core: Option<usize>,
     idle: fn(),
     shared: &Shared,
-) -> Result<(), RcError> {
+) -> Result<(), RateError> {
     let mut tells = Tells(&shared.servers, false);
     pin(core)?;
     let mut servers = Vec::new();
@@ -388,9 +398,9 @@ fn serve(
     Ok(())
 }
 
-pub(super) fn pin(core: Option<usize>) -> Result<(), RcError> {
+pub(super) fn pin(core: Option<usize>) -> Result<(), RateError> {
     match core {
-        Some(core) => pin_to_core(core).map_err(RcError::io(format!("pinning to core {core}"))),
+        Some(core) => pin_to_core(core).map_err(RateError::io(format!("pinning to core {core}"))),
         None => Ok(()),
     }
 }
@@ -412,7 +422,7 @@ fn ask(
     idle: fn(),
     before: u64,
     shared: &Shared,
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     let _done = Done(&shared.done);
     pin(core)?;
     let mut tells = Tells(&shared.clients, false);
@@ -439,7 +449,7 @@ fn one_thread(
     core: Option<usize>,
     before: u64,
     shared: &Shared,
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     let _done = Done(&shared.done);
     pin(core)?;
     let mut server = Server::new(open(run, theirs, wires::server_address(0), run.live)?, run.own_cq)?;
@@ -466,7 +476,7 @@ fn measure(
     before: u64,
     shared: &Shared,
     other: super::client::Other<'_>,
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     let unseen = AtomicU64::new(0);
     let mut result = LiveResult::default();
     let clients = run.shape.clients();
@@ -535,12 +545,12 @@ fn resident() -> u64 {
 /// Frames of the connection manager's size that a port carries in a second, one way: what no protocol on it can pass.
 ///
 /// # Errors
-/// [`RcError`].
+/// [`RateError`].
 pub fn port_frames_per_s(
     over: Over,
     hosts: Option<&Hosts>,
     cores: Option<(usize, usize)>,
-) -> Result<f64, RcError> {
+) -> Result<f64, RateError> {
     let (ours, theirs) = match hosts {
         None => {
             let (a, b) = MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
@@ -553,7 +563,7 @@ pub fn port_frames_per_s(
     };
     let (ready, stop) = (Gate::default(), AtomicBool::new(false));
     let (ready, stop) = (&ready, &stop);
-    let open = move |side: Side| -> Result<(Box<dyn Port>, Pool), RcError> {
+    let open = move |side: Side| -> Result<(Box<dyn Port>, Pool), RateError> {
         let pool = Pool::new(pool_for(over)).map_err(barewire_verbs::OpenError::from)?;
         let port: Box<dyn Port> = match side {
             Side::Mem(end) => Box::new(end.open(pool.clone())),
@@ -566,7 +576,7 @@ pub fn port_frames_per_s(
         Ok((port, pool))
     };
     let idle = if cores.is_some() { spin } else { yield_now };
-    let receive = move || -> Result<f64, RcError> {
+    let receive = move || -> Result<f64, RateError> {
         pin(cores.map(|c| c.1))?;
         let mut tells = Tells(ready, false);
         let (mut port, _pool) = open(theirs)?;
@@ -589,7 +599,7 @@ pub fn port_frames_per_s(
         let spent = first.map_or(0.0, |first| last.since(first).as_secs_f64());
         Ok(if spent > 0.0 { frames as f64 / spent } else { 0.0 })
     };
-    let send = move || -> Result<(), RcError> {
+    let send = move || -> Result<(), RateError> {
         pin(cores.map(|c| c.0))?;
         let mut tells = Tells(ready, false);
         let (mut port, pool) = open(ours)?;
@@ -631,8 +641,8 @@ pub fn port_frames_per_s(
         let sent = sender.join();
         stop.store(true, Ordering::Relaxed);
         let received = receiver.join();
-        sent.unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))?;
-        received.unwrap_or_else(|_| Err(RcError::Plan("a thread panicked".to_owned())))
+        sent.unwrap_or_else(|_| Err(RateError::Plan("a thread panicked".to_owned())))?;
+        received.unwrap_or_else(|_| Err(RateError::Plan("a thread panicked".to_owned())))
     })
 }
 

@@ -31,7 +31,7 @@ use std::io;
 /// Why a row could not be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RcError {
+pub enum RateError {
     /// What was asked for cannot be run.
     #[error("{0}")]
     Plan(String),
@@ -63,22 +63,22 @@ pub enum RcError {
     Interrupted,
 }
 
-impl RcError {
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RcError {
+impl RateError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RateError {
         let what = what.into();
-        move |source| RcError::Io { what, source }
+        move |source| RateError::Io { what, source }
     }
 }
 
-impl From<barewire_port::PortError> for RcError {
-    fn from(error: barewire_port::PortError) -> RcError {
-        RcError::Rdma(error.into())
+impl From<barewire_port::PortError> for RateError {
+    fn from(error: barewire_port::PortError) -> RateError {
+        RateError::Rdma(error.into())
     }
 }
 
 /// Nothing more is to be started when somebody interrupted.
-pub(crate) fn go_on() -> Result<(), RcError> {
-    if crate::interrupted() { Err(RcError::Interrupted) } else { Ok(()) }
+pub(crate) fn go_on() -> Result<(), RateError> {
+    if crate::interrupted() { Err(RateError::Interrupted) } else { Ok(()) }
 }
 
 /// The service id of the published benchmark.

@@ -3,7 +3,7 @@
 use super::live::{self, LiveResult, LiveRun, Over};
 use super::row::{RcRow, RcRun, Span};
 use super::wires::{Hosts, Shape};
-use super::{RcError, Steps, go_on, tcp};
+use super::{RateError, Steps, go_on, tcp};
 use barewire_base::Duration;
 use barewire_measure::{Histogram, allowed_cores};
 use std::str::FromStr;
@@ -110,9 +110,9 @@ impl Request {
     /// What cannot be run, before anything is.
     ///
     /// # Errors
-    /// [`RcError::Plan`] in words.
-    pub fn check(&self) -> Result<(), RcError> {
-        let refuse = |why: String| Err(RcError::Plan(why));
+    /// [`RateError::Plan`] in words.
+    pub fn check(&self) -> Result<(), RateError> {
+        let refuse = |why: String| Err(RateError::Plan(why));
         if self.runs == 0 || self.seconds == Duration::ZERO {
             return refuse("a run needs some time, and there must be one".to_owned());
         }
@@ -181,7 +181,7 @@ impl Request {
     }
 
     /// Measures everything, run by run in turns. Rows that were measured before something failed are given with it.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Option<RcError>) {
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Option<RateError>) {
         let cells = self.cells();
         let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
         let mut ports = Vec::new();
@@ -200,7 +200,7 @@ impl Request {
         sums: &mut [Sum],
         ports: &mut Vec<(Over, f64)>,
         progress: &mut (dyn FnMut(String) + Send),
-    ) -> Result<(), RcError> {
+    ) -> Result<(), RateError> {
         self.check()?;
         let mut hosts: Vec<(Shape, Hosts)> = Vec::new();
         for cell in cells.iter().filter(|cell| cell.over != Over::Mem) {
@@ -418,6 +418,10 @@ mod tests {
             assert_eq!(row.system == "barewire", row.steps_ns.is_some());
             assert_eq!(row.system == "barewire", row.port_frames_per_s.is_some());
         }
-        assert!(rows[0].same_but_system(&rows[1]) == false && rows[1].over == "loopback");
+        assert!(rows[0].same_but_system(&rows[1]) && !rows[0].same_but_system(&rows[3]), "windows differ");
+        let text = super::super::render::text_table(&rows);
+        for part in ["loopback", "/ kernel TCP: ", "DREQ to DREP"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

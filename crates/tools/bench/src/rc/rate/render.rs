@@ -91,14 +91,7 @@ pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
     for base in rows.iter().filter(|row| row.system == "kernel-tcp").filter(usable) {
-        let same = |row: &&RcRow| {
-            row.system == "barewire"
-                && row.teardown
-                && (row.over == "mem") == (base.over == "loopback")
-                && (row.threads, row.hosts, row.nics, row.window)
-                    == (base.threads, base.hosts, base.nics, base.window)
-        };
-        for row in rows.iter().filter(same).filter(usable) {
+        for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
             let by_run: Vec<f64> = row
                 .runs
                 .iter()

@@ -142,9 +142,12 @@ impl RcRow {
         )
     }
 
-    /// Whether `other` does the same work on the same shape of wires, with another system.
+    /// Whether `other` does the same work on the same wires, with another system. Memory links and the loopback count as the same.
     pub fn same_but_system(&self, other: &RcRow) -> bool {
-        let key = |r: &RcRow| (r.threads, r.hosts, r.nics, r.window, r.teardown, r.over == "mem", r.live_qps);
+        let key = |r: &RcRow| {
+            let memory = r.over == "mem" || r.over == "loopback";
+            (r.threads, r.hosts, r.nics, r.window, r.teardown, r.live_qps, memory)
+        };
         key(self) == key(other) && self.system != other.system
     }
 }

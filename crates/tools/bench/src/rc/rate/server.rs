@@ -1,6 +1,6 @@
 //! The accepting end.
 
-use super::{RcError, SERVICE_ID};
+use super::{RateError, SERVICE_ID};
 use barewire_base::Instant;
 use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
 use barewire_verbs::{Device, Memory};
@@ -52,7 +52,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(mut device: Device, own_cq: bool) -> Result<Server, RcError> {
+    pub(crate) fn new(mut device: Device, own_cq: bool) -> Result<Server, RateError> {
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
         let shared_cq = verbs.create_cq(1 << 16)?;
@@ -69,7 +69,7 @@ impl Server {
 
     /// One duty cycle: what has arrived is answered in it. Says how much moved.
     #[inline]
-    pub(crate) fn cycle(&mut self, now: Instant) -> Result<usize, RcError> {
+    pub(crate) fn cycle(&mut self, now: Instant) -> Result<usize, RateError> {
         let mut work = self.device.stack_mut().receive(now)?;
         while let Some(event) = self.device.stack_mut().poll_event() {
             self.handle(now, event)?;
@@ -78,7 +78,7 @@ impl Server {
         Ok(work)
     }
 
-    fn handle(&mut self, now: Instant, event: Event) -> Result<(), RcError> {
+    fn handle(&mut self, now: Instant, event: Event) -> Result<(), RateError> {
         let verbs = self.device.verbs();
         match event {
             Event::ConnectRequest { conn, .. } => {
@@ -97,7 +97,7 @@ impl Server {
         Ok(())
     }
 
-    fn destroy(&mut self, now: Instant, qpn: barewire_roce::Qpn) -> Result<(), RcError> {
+    fn destroy(&mut self, now: Instant, qpn: barewire_roce::Qpn) -> Result<(), RateError> {
         let verbs = self.device.verbs();
         let cq = verbs.query_qp(qpn)?.send_cq;
         verbs.destroy_qp(now, qpn)?;

@@ -6,7 +6,7 @@
 
 use super::live::{LiveResult, pin};
 use super::wires::{self, Hosts, Shape};
-use super::{RcError, go_on};
+use super::{RateError, go_on};
 use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,11 +27,11 @@ const WARMUP: Duration = Duration::from_millis(200);
 const LOOK_EVERY: u32 = 256;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RcError {
-    move |errno| RcError::Io { what: what.to_owned(), source: errno.into() }
+fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
+    move |errno| RateError::Io { what: what.to_owned(), source: errno.into() }
 }
 
-fn new_socket() -> Result<OwnedFd, RcError> {
+fn new_socket() -> Result<OwnedFd, RateError> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).map_err(io("socket"))?;
     Ok(fd)
@@ -40,14 +40,14 @@ fn new_socket() -> Result<OwnedFd, RcError> {
 /// Runs it. Without hosts: over loopback.
 ///
 /// # Errors
-/// [`RcError`].
+/// [`RateError`].
 pub(crate) fn run(
     shape: Shape,
     window: u32,
     duration: Duration,
     cores: Option<(usize, usize)>,
     hosts: Option<&Hosts>,
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     let stop = AtomicBool::new(false);
     // The port of each NIC's listener, once it listens: the kernel's choice, as others may be on the loopback.
     let ports: Vec<AtomicU32> = (0..shape.nics).map(|_| AtomicU32::new(0)).collect();
@@ -75,7 +75,7 @@ pub(crate) fn run(
                 let nic = shape.nic_of(client);
                 while ports[nic as usize].load(Ordering::Acquire) == 0 {
                     if failed.load(Ordering::Relaxed) {
-                        return Err(RcError::Plan("another thread failed".to_owned()));
+                        return Err(RateError::Plan("another thread failed".to_owned()));
                     }
                     go_on()?;
                     std::thread::yield_now();
@@ -89,7 +89,7 @@ pub(crate) fn run(
                 None => connect(),
             }));
         }
-        let panicked = || RcError::Plan("a thread panicked".to_owned());
+        let panicked = || RateError::Plan("a thread panicked".to_owned());
         let asked: Vec<_> = asking.into_iter().map(|t| t.join().map_err(|_| panicked())).collect();
         stop.store(true, Ordering::Relaxed);
         for server in servers {
@@ -120,7 +120,7 @@ fn serve(
     spin: bool,
     stop: &AtomicBool,
     port: &AtomicU32,
-) -> Result<(), RcError> {
+) -> Result<(), RateError> {
     pin(core)?;
     let listener = new_socket()?;
     bind(&listener, &SocketAddrV4::new(at, 0)).map_err(io("bind"))?;
@@ -164,7 +164,7 @@ fn ask(
     duration: Duration,
     spin: bool,
     is_first: bool,
-) -> Result<LiveResult, RcError> {
+) -> Result<LiveResult, RateError> {
     pin(core)?;
     let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
     let mut latency = Histogram::new();

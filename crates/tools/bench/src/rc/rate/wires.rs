@@ -11,7 +11,7 @@
 //! Each client thread has an interface of its own, as a virtual function of a shared card would be; at the server there is one
 //! interface for each NIC. Namespaces have no names: nothing can be left behind.
 
-use super::RcError;
+use super::RateError;
 use barewire_lab::{LinkConfig, Namespace, VethPair};
 use barewire_wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -85,7 +85,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Without the rights, or when the kernel refuses.
-    pub fn create(shape: Shape) -> Result<Hosts, RcError> {
+    pub fn create(shape: Shape) -> Result<Hosts, RateError> {
         let server = Namespace::anonymous()?;
         let clients: Vec<Namespace> =
             (0..shape.hosts).map(|_| Namespace::anonymous()).collect::<Result<_, _>>()?;
@@ -119,7 +119,7 @@ impl Hosts {
         &self.clients[self.shape.host_of(client) as usize]
     }
 
-    fn wire_directly(&self) -> Result<(), RcError> {
+    fn wire_directly(&self) -> Result<(), RateError> {
         let (ours, theirs) = (client_address(self.shape, 0), server_address(0));
         let (here, there) = (self.client_interface(0), Hosts::server_interface(0));
         let link = LinkConfig {
@@ -134,7 +134,7 @@ impl Hosts {
         Ok(())
     }
 
-    fn wire_through(&self, switch: &Namespace) -> Result<(), RcError> {
+    fn wire_through(&self, switch: &Namespace) -> Result<(), RateError> {
         let mut ports = Vec::new();
         for nic in 0..self.shape.nics {
             let bridge = format!("br{nic}");
@@ -162,7 +162,7 @@ impl Hosts {
     }
 
     /// Everyone knows everyone's MAC address, so that no ARP of the kernel's disturbs.
-    fn introduce(&self) -> Result<(), RcError> {
+    fn introduce(&self) -> Result<(), RateError> {
         for client in 0..self.shape.clients() {
             let nic = self.shape.nic_of(client);
             let (ours, theirs) = (client_address(self.shape, client), server_address(nic));
@@ -175,7 +175,7 @@ impl Hosts {
     }
 }
 
-fn start(host: &Namespace, interface: &str, address: Ipv4Addr) -> Result<(), RcError> {
+fn start(host: &Namespace, interface: &str, address: Ipv4Addr) -> Result<(), RateError> {
     host.set_up(interface)?;
     host.add_address(interface, address.into(), PREFIX_LEN)?;
     Ok(())
