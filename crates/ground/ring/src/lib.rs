@@ -21,6 +21,7 @@
 //! With `--cfg loom` a region is a list of loom's atomics, so that `tests/loom.rs` explores the very code that runs.
 #![warn(missing_docs)]
 
+pub mod huge;
 pub mod mpsc;
 pub mod park;
 mod region;

@@ -3,6 +3,7 @@
 //! as far as [`PROBES_MAX`] allows.
 
 use crate::slab::NONE;
+use barewire_ring::huge;
 
 /// Entries looked at before an insertion makes the table grow, or at the largest size is refused.
 const PROBES_MAX: usize = 64;
@@ -108,7 +109,7 @@ impl Index {
                 self.entries = old;
                 return false;
             }
-            self.entries = vec![EMPTY; size];
+            self.entries = huge::filled(EMPTY, size);
             for entry in &old {
                 if entry.value != NONE && !self.place(entry.key, entry.value) {
                     continue 'larger;
