@@ -43,13 +43,6 @@ impl Index {
         Some(self.entries[self.find(key)?].value)
     }
 
-    /// The value of a key, to be changed to anything but `NONE`.
-    #[inline]
-    pub(crate) fn get_mut(&mut self, key: u64) -> Option<&mut u32> {
-        let at = self.find(key)?;
-        Some(&mut self.entries[at].value)
-    }
-
     /// Where a key is.
     #[inline]
     fn find(&self, key: u64) -> Option<usize> {

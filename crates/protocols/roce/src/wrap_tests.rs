@@ -199,3 +199,19 @@ fn a_number_that_the_peer_still_remembers_is_refused_and_the_next_one_is_not() {
     assert_eq!(two.run(), [Event::Connected { conn, qpn: again }]);
     two.carries(again, 3);
 }
+
+#[test]
+fn a_queue_pair_is_not_connected_again_while_its_last_connection_is_remembered() {
+    let mut two = Two::new([Duration::from_millis(10), Duration::from_millis(10)]);
+    let (conn, qpn) = two.connect();
+    two.ends[0].disconnect(two.now, conn).unwrap();
+    two.run();
+    two.ends[0].modify_qp(qpn, Modify::Reset).unwrap();
+    let to = Connect::new(two.path, SERVICE);
+    assert_eq!(two.ends[0].connect(two.now, qpn, &to), Err(ConnectError::QueuePair));
+    assert_eq!(two.ends[0].connections(), 1);
+    two.wait(Duration::from_millis(11));
+    let conn = two.ends[0].connect(two.now, qpn, &to).unwrap();
+    assert_eq!(two.run(), [Event::Connected { conn, qpn }]);
+    two.carries(qpn, 1);
+}

@@ -19,7 +19,8 @@ pub enum ConnectError {
     /// The verb on the queue pair or the path was refused.
     #[error(transparent)]
     Verb(#[from] VerbError),
-    /// The queue pair is of another kind, in another state, or belongs to another connection.
+    /// The queue pair is of another kind, in another state, or belongs to another connection, which may be closed and only
+    /// remembered (time-wait).
     #[error("the queue pair is not a new one for reliable connections")]
     QueuePair,
     /// There is no such connection, or not in this state.
