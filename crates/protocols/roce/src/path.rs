@@ -167,12 +167,17 @@ impl Path {
         usize::from(self.len) + bth::HEADER_LEN
     }
 
-    /// The CRC over the headers of packets to one queue pair, with lengths, opcode, flags and sequence number zero.
+    /// The CRC over the headers of packets to one queue pair in the default partition, with lengths, opcode, flags and sequence
+    /// number zero.
     #[inline]
     pub(crate) fn header_crc(&self, src_port: u16, dst_qpn: u32) -> u32 {
         let ports = if self.v4 { 5 } else { 10 };
         let state = HeaderCrc::from_crc(self.crc, self.v4);
-        state.changed(ports, u32::from(src_port) << 16).changed(ports + 3, dst_qpn).crc()
+        state
+            .changed_half(ports, 0, src_port)
+            .changed_half(ports + 2, 1, roce::PKEY_DEFAULT)
+            .changed(ports + 3, dst_qpn)
+            .crc()
     }
 
     /// Writes headers and ICRC around the `body` bytes that stand at [`body_at`](Self::body_at), and pads them. `crc` came from
@@ -200,15 +205,15 @@ impl Path {
         }
         self.write_lengths(buf, src_port, udp_len, ecn);
         let state = HeaderCrc::from_crc(crc, self.v4);
-        let (len_word, len_xor, first) = if self.v4 {
-            (0, u32::from(udp_len + ipv4::HEADER_LEN as u16), 5)
+        let (state, first) = if self.v4 {
+            (state.changed_half(0, 1, udp_len + ipv4::HEADER_LEN as u16), 5)
         } else {
-            (1, u32::from(udp_len) << 16, 10)
+            (state.changed_half(1, 0, udp_len), 10)
         };
+        // The partition key is in the state already.
         let state = state
-            .changed(len_word, len_xor)
-            .changed(first + 1, u32::from(udp_len) << 16)
-            .changed(first + 2, words[0])
+            .changed_half(first + 1, 0, udp_len)
+            .changed_half(first + 2, 0, (words[0] >> 16) as u16)
             .changed(first + 4, words[2]);
         let icrc = state.finish(&buf[body_at..end]);
         buf[end..end + ICRC_LEN].copy_from_slice(&icrc.to_le_bytes());

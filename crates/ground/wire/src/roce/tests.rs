@@ -288,6 +288,8 @@ proptest! {
         prop_assert_eq!(state.finish(&body), icrc::compute(&p).unwrap());
         // First and last word of the BTH.
         let last = header / 4 - 1;
+        let halves = state.changed_half(last - 2, 0, (word >> 16) as u16).changed_half(last - 2, 1, word as u16);
+        assert_eq!(halves, state.changed(last - 2, word));
         let state = state.changed(last - 2, word).changed(last, psn);
         for (at, xor) in [(header - 12, word), (header - 4, psn)] {
             let old = u32::from_be_bytes(*p[at..].first_chunk().unwrap());
