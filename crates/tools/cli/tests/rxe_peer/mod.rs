@@ -66,7 +66,7 @@ fn provide() -> Result<(), String> {
         let how = format!("apt-get install {}", PACKAGES.join(" "));
         return Err(format!("{} is not there (as root: {how})", lacking.join(", ")));
     }
-    let wait = ["-qq", "-o", "DPkg::Lock::Timeout=300"];
+    let wait = ["-qq", "-oDPkg::Lock::Timeout=300", "-oAcquire::http::Timeout=20", "-oAcquire::Retries=0"];
     run(Command::new("apt-get").arg("update").args(wait))?;
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "--no-install-recommends"]);
