@@ -3,7 +3,10 @@
 mod common;
 mod rxe_peer;
 
+use barewire_bench::rc::{Greeting, Mode, Offer, service_id};
 use barewire_measure::stamp;
+use barewire_roce::{Access, Data, QpInit, SendOp, SendWr};
+use barewire_verbs::{Device, DeviceConfig, Memory};
 use common::{Said, barewire, run, said};
 use rustix::process::{Pid, Signal, kill_process};
 use rxe_peer::{Guest, Running};
@@ -131,6 +134,39 @@ fn operations(port: &str, seconds: &str) {
     }
 }
 
+/// What no verb of ours sends: messages and writes with immediate data, of one packet and of several.
+fn immediate_data(guest: &mut Guest, port: &str) {
+    let timeout = barewire_base::Duration::from_secs(10);
+    let mut device = Device::open(&DeviceConfig::new(port, [10, 77, 0, 1].into())).expect("a device");
+    let verbs = device.verbs();
+    let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(16).expect("a queue"));
+    let memory = Memory::register(verbs, pd, 4000, Access::NONE).expect("memory");
+    let greeting = Greeting { mode: Mode::Sink, size: 4000, window: 8 };
+    let (peer, port) = ([10, 77, 0, 2].into(), service_id(OPS.parse().expect("a port")));
+    let init = QpInit::rc(pd, cq);
+    let pending = device.start_connect(peer, port, &init, &greeting.bytes()).expect("asked");
+    let connection = device.finish_connect(pending, timeout).expect("agreed");
+    let offer = Offer::parse(&connection.private).expect("an offer").memory;
+    let (addr, rkey) = (offer.addr + 64, offer.rkey);
+    for (op, len) in [
+        (SendOp::SendImm(1), 0),
+        (SendOp::SendImm(20), 7),
+        (SendOp::SendImm(300), 4000),
+        (SendOp::WriteImm { addr, rkey, imm: 4000 }, 0),
+        (SendOp::WriteImm { addr, rkey, imm: 50_000 }, 9),
+        (SendOp::WriteImm { addr, rkey, imm: 0xff60_0000 }, 4000),
+    ] {
+        let list = [memory.sge(0, len)];
+        let wr = SendWr::new(1, op, Data::Sges(&list));
+        device.verbs().post_send(connection.qpn, &wr).expect("posted");
+        device.wait_cq(cq, timeout).expect("done");
+    }
+    device.disconnect(connection.conn, connection.qpn, timeout).expect("agreed");
+    let sum = 1 + 20 + 300 + 4000 + 50_000 + 0xff60_0000_u64;
+    let lines = guest.run("sleep 1; tail -1 /tmp/ops", s(20));
+    assert!(lines.iter().any(|l| l.ends_with(&format!("messages 6 immediate {sum}"))), "{lines:#?}");
+}
+
 /// Our `ping` against the guest's `rping -s`.
 fn pings(port: &str, sizes: &[u32], count: u32) {
     for size in sizes {
@@ -170,6 +206,8 @@ fn linux_soft_roce_and_we_understand_each_other() {
     let report = object(&rc("connect", &clean, &["-p", RCCONN, "-C", "1000", "-w", "16", "--json"]));
     assert_eq!((&report["connections"], &report["failed"]), (&1000.into(), &0.into()), "{report}");
     println!("connect: {}/s", report["connections_per_s"]);
+
+    immediate_data(&mut guest, &clean);
 
     // What it refuses, in words.
     let said = rc("ping", &clean, &["-S", "65537", "-C", "1"]);

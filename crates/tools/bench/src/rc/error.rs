@@ -49,6 +49,9 @@ pub enum RcError {
     /// The peer accepted the connection and does not speak `perf`.
     #[error("the peer accepted the connection, but offered no memory for this")]
     NoOffer,
+    /// Connections have all the memory that they get.
+    #[error("no memory left for one more connection like this")]
+    Memory,
     /// The peer is silent.
     #[error("no answer for {seconds} s while {doing}")]
     Silent {

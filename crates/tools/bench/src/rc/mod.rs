@@ -25,7 +25,6 @@ pub use client::Target;
 pub use error::RcError;
 pub use greeting::{Advert, Greeting, Mode, Offer, WINDOW_MAX};
 
-use barewire_roce::{Access, Endpoint, Pd};
 use barewire_verbs::Memory;
 use barewire_wire::roce::rdma_cm::{self, PortSpace};
 
@@ -42,10 +41,8 @@ pub(crate) fn pattern(at: usize) -> u8 {
     (at ^ (at >> 8).wrapping_mul(31) ^ (at >> 16).wrapping_mul(101)) as u8
 }
 
-/// Memory full of [`pattern`].
-pub(crate) fn patterned(verbs: &mut Endpoint, pd: Pd, len: usize, access: Access) -> Result<Memory, RcError> {
-    let memory = Memory::register(verbs, pd, len, access)?;
-    let bytes: Vec<u8> = (0..len).map(pattern).collect();
+/// Writes [`pattern`] into all of it.
+pub(crate) fn fill(memory: &Memory) {
+    let bytes: Vec<u8> = (0..memory.len()).map(pattern).collect();
     memory.write(0, &bytes);
-    Ok(memory)
 }

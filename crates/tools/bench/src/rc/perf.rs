@@ -7,7 +7,7 @@
 //! | `write`, `read`, `fetch-add`, `compare-swap` | any | from posting until its completion; no application at the peer takes part |
 
 use super::client::{Link, Target, ended};
-use super::{Greeting, Mode, Offer, RcError, WINDOW_MAX, pattern, patterned};
+use super::{Greeting, Mode, Offer, RcError, WINDOW_MAX, fill, pattern};
 use crate::words::word;
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
@@ -197,7 +197,8 @@ fn measure(config: &PerfConfig, size: u32, mode: Mode, link: &mut Link) -> Resul
     let offer = Offer::parse(&link.connection.private).ok_or(RcError::NoOffer)?;
     let path_mtu = link.device.verbs().conn_info(link.connection.conn).map_or(0, |info| info.mtu.bytes());
     let (pd, verbs) = (link.pd, link.device.verbs());
-    let source = patterned(verbs, pd, (size as usize).max(8), Access::NONE)?;
+    let source = Memory::register(verbs, pd, (size as usize).max(8), Access::NONE)?;
+    fill(&source);
     let places = if config.operation.is_atomic() { config.window as usize } else { 1 };
     let sink = Memory::register(verbs, pd, (size as usize * places).max(8), Access::LOCAL_WRITE)?;
     sink.write(0, &vec![STALE; sink.len()]);

@@ -5,7 +5,7 @@ use super::session::{Admission, Refusal, Session, Shared};
 use super::{RcError, service_id};
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
-use barewire_roce::{ConnId, Ended, Event, QpFault, Qpn, RejReason, Wc};
+use barewire_roce::{ConnId, ConnInfo, ConnState, Ended, Event, QpFault, Qpn, RejReason, Wc};
 use barewire_verbs::{Device, DeviceConfig, RdmaError, Request};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -97,6 +97,8 @@ struct Server<'a> {
     totals: Totals,
     tell: &'a mut dyn FnMut(ServeEvent<'_>),
     done: Vec<Wc>,
+    /// Connections to close. Empty between calls.
+    broken: Vec<Qpn>,
 }
 
 /// Serves until `stop` is stopped, or so many connections have ended.
@@ -123,6 +125,7 @@ pub fn run(
         totals: Totals::default(),
         tell,
         done: Vec::with_capacity(COMPLETIONS_MAX),
+        broken: Vec::new(),
     };
     let enough = |totals: &Totals| config.count.is_some_and(|count| totals.connections >= count);
     loop {
@@ -167,12 +170,14 @@ impl Server<'_> {
                 let Some(session) = self.sessions.get_mut(&wc.qpn) else { continue };
                 if let Err(error) = session.completed(verbs, &self.shared, &wc) {
                     session.failed.get_or_insert(error.to_string());
-                    self.close(device, wc.qpn);
-                    return self.done = Vec::with_capacity(COMPLETIONS_MAX);
+                    self.broken.push(wc.qpn);
                 }
             }
         }
         self.done = done;
+        while let Some(qpn) = self.broken.pop() {
+            self.close(device, qpn);
+        }
     }
 
     fn event(&mut self, device: &mut Device, event: Event, private: Vec<u8>) {
@@ -238,7 +243,7 @@ impl Server<'_> {
                 }
             }
             Err(error) => {
-                session.release(device.verbs());
+                session.release(device.verbs(), &self.shared);
                 refused(device, RejReason::NO_RESOURCES, &error.to_string());
             }
         }
@@ -249,8 +254,8 @@ impl Server<'_> {
         let Some(session) = self.sessions.get(&qpn) else { return };
         let (conn, now) = (session.conn, device.now());
         let verbs = device.verbs();
-        if verbs.disconnect(now, conn).is_err() && verbs.conn_info(conn).is_none_or(|info| info.qpn.is_none())
-        {
+        let closing = |info: ConnInfo| info.state == ConnState::DreqSent;
+        if verbs.disconnect(now, conn).is_err() && !verbs.conn_info(conn).is_some_and(closing) {
             self.ended(device, qpn);
         }
     }
@@ -261,7 +266,7 @@ impl Server<'_> {
         let Some(session) = self.sessions.remove(&qpn) else { return };
         let summary = summary(&session, now);
         let established = session.established;
-        session.release(device.verbs());
+        session.release(device.verbs(), &self.shared);
         if !established {
             self.totals.not_established += 1;
             return;

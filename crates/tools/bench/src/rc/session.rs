@@ -1,16 +1,19 @@
 //! One connection of the server: what its client wants, and how far it is.
 
 use super::error::words;
-use super::{Advert, Greeting, Mode, Offer, RcError, patterned};
+use super::{Advert, Greeting, Mode, Offer, RcError, fill};
 use barewire_base::Instant;
 use barewire_roce::{
     Access, ConnId, CqId, Data, Endpoint, Pd, QpInit, Qpn, SendOp, SendWr, Sge, SrqId, Wc, WcOpcode, WcStatus,
 };
 use barewire_verbs::Memory;
+use std::cell::Cell;
 use std::net::IpAddr;
 
 /// Most memory that one connection gets, in bytes.
 pub(super) const SESSION_BYTES_MAX: u64 = 1 << 28;
+/// Most memory that all connections get together, in bytes.
+const BYTES_MAX: u64 = 1 << 31;
 /// Messages that wait in the shared queue for connections that have said nothing of themselves.
 const INBOX_SLOTS: usize = 1024;
 /// Bytes of each: more than an advert, so that a longer message is told from one.
@@ -24,6 +27,8 @@ pub(super) struct Shared {
     inbox: Memory,
     /// What "go on" is said with: its bytes mean nothing, their number does.
     go_on: Memory,
+    /// Bytes that connections may still get.
+    left: Cell<u64>,
 }
 
 impl Shared {
@@ -35,11 +40,27 @@ impl Shared {
             srq: verbs.create_srq(pd, INBOX_SLOTS as u32)?,
             inbox: Memory::register(verbs, pd, INBOX_SLOTS * INBOX_STRIDE, Access::LOCAL_WRITE)?,
             go_on: Memory::register(verbs, pd, Advert::LEN, Access::NONE)?,
+            left: Cell::new(BYTES_MAX),
         };
         for slot in 0..INBOX_SLOTS {
             shared.post(verbs, slot)?;
         }
         Ok(shared)
+    }
+
+    /// Memory for a connection.
+    fn lend(&self, verbs: &mut Endpoint, len: usize, access: Access) -> Result<Memory, RcError> {
+        let left = self.left.get().checked_sub(len as u64).ok_or(RcError::Memory)?;
+        let memory = Memory::register(verbs, self.pd, len, access)?;
+        self.left.set(left);
+        Ok(memory)
+    }
+
+    /// Takes it back.
+    fn take_back(&self, verbs: &mut Endpoint, memory: &Memory) {
+        if verbs.dereg_mr(memory.mr()).is_ok() {
+            self.left.set(self.left.get() + memory.len() as u64);
+        }
     }
 
     fn post(&self, verbs: &mut Endpoint, slot: usize) -> Result<(), RcError> {
@@ -180,7 +201,7 @@ impl Admission {
         let work = match self.greeting {
             None => Work::Ping(Ping { stage: Stage::Source, memory: None }),
             Some(greeting) => {
-                let perf = Perf::new(verbs, shared.pd, &greeting)?;
+                let perf = Perf::new(verbs, shared, &greeting)?;
                 let memory = Advert {
                     addr: perf.memory.addr(),
                     rkey: perf.memory.rkey(),
@@ -220,15 +241,25 @@ fn bytes_of(greeting: &Greeting) -> u64 {
 }
 
 impl Perf {
-    fn new(verbs: &mut Endpoint, pd: Pd, greeting: &Greeting) -> Result<Perf, RcError> {
+    fn new(verbs: &mut Endpoint, shared: &Shared, greeting: &Greeting) -> Result<Perf, RcError> {
         let stride = greeting.size as usize;
         let count = slots_of(greeting) as usize;
         let (memory, slots) = match greeting.mode {
-            Mode::Memory => (patterned(verbs, pd, stride.max(8), Access::ALL)?, None),
+            Mode::Memory => {
+                let memory = shared.lend(verbs, stride.max(8), Access::ALL)?;
+                fill(&memory);
+                (memory, None)
+            }
             mode => {
                 let access = if mode == Mode::Sink { Access::REMOTE_READ } else { Access::NONE };
-                let counted = Memory::register(verbs, pd, 8, access)?;
-                (counted, Some(Memory::register(verbs, pd, (count * stride).max(8), Access::LOCAL_WRITE)?))
+                let slots = shared.lend(verbs, (count * stride).max(8), Access::LOCAL_WRITE)?;
+                match shared.lend(verbs, 8, access) {
+                    Ok(counted) => (counted, Some(slots)),
+                    Err(error) => {
+                        shared.take_back(verbs, &slots);
+                        return Err(error);
+                    }
+                }
             }
         };
         Ok(Perf { mode: greeting.mode, memory, slots, count, stride })
@@ -307,13 +338,13 @@ impl Session {
     }
 
     /// Gives its memory back. Its queue pair is gone already.
-    pub fn release(self, verbs: &mut Endpoint) {
+    pub fn release(self, verbs: &mut Endpoint, shared: &Shared) {
         let memories = match self.work {
             Work::Ping(ping) => [ping.memory, None],
             Work::Perf(perf) => [Some(perf.memory), perf.slots],
         };
         for memory in memories.into_iter().flatten() {
-            let _ = verbs.dereg_mr(memory.mr());
+            shared.take_back(verbs, &memory);
         }
     }
 }
@@ -332,7 +363,7 @@ impl Ping {
         self.stage = match (self.stage, wc.opcode) {
             (Stage::Source, WcOpcode::Recv) => {
                 let source = Advert::parse(&shared.take(verbs, wc)?);
-                let list = [self.room(verbs, shared.pd, source.len)?];
+                let list = [self.room(verbs, shared, source.len)?];
                 let op = SendOp::Read { addr: source.addr, rkey: source.rkey };
                 verbs.post_send(wc.qpn, &SendWr::new(0, op, Data::Sges(&list)))?;
                 Stage::Reading(source.len)
@@ -345,7 +376,7 @@ impl Ping {
             (Stage::Sink(len), WcOpcode::Recv) => {
                 let sink = Advert::parse(&shared.take(verbs, wc)?);
                 step.data_out = len.min(sink.len);
-                let list = [self.room(verbs, shared.pd, step.data_out)?];
+                let list = [self.room(verbs, shared, step.data_out)?];
                 let op = SendOp::Write { addr: sink.addr, rkey: sink.rkey };
                 verbs.post_send(wc.qpn, &SendWr::new(0, op, Data::Sges(&list)))?;
                 Stage::Writing
@@ -366,18 +397,18 @@ impl Ping {
     }
 
     /// Memory for so many bytes of data, the same as before if it is large enough.
-    fn room(&mut self, verbs: &mut Endpoint, pd: Pd, len: u32) -> Result<Sge, RcError> {
+    fn room(&mut self, verbs: &mut Endpoint, shared: &Shared, len: u32) -> Result<Sge, RcError> {
         if u64::from(len) > SESSION_BYTES_MAX {
             let (name, value) = ("an advertised length", len.into());
             return Err(RcError::Range { name, value, min: 0, max: SESSION_BYTES_MAX });
         }
         let len = len as usize;
         if let Some(memory) = self.memory.take_if(|memory| memory.len() < len) {
-            verbs.dereg_mr(memory.mr())?;
+            shared.take_back(verbs, &memory);
         }
         let memory = match self.memory.take() {
             Some(memory) => memory,
-            None => Memory::register(verbs, pd, len.max(64).next_power_of_two(), Access::LOCAL_WRITE)?,
+            None => shared.lend(verbs, len.max(64).next_power_of_two(), Access::LOCAL_WRITE)?,
         };
         Ok(self.memory.insert(memory).sge(0, len))
     }

@@ -80,7 +80,7 @@ static void serve_one(struct rdma_cm_event *e) {
     struct ibv_pd *pd;
     struct ibv_cq *cq = queue_pair(id, &pd, slots + 4);
     size_t len = g.mode == MEMORY ? size : 8, room = (size_t)slots * size;
-    if (len < 8) len = 8;
+    if (len < 4096) len = 4096;
     char *memory = aligned_alloc(4096, (len + 4095) & ~4095ul), *buffers = calloc(1, room + 8);
     memset(memory, 0, len);
     if (g.mode == MEMORY)
@@ -95,7 +95,7 @@ static void serve_one(struct rdma_cm_event *e) {
     p.private_data_len = sizeof o;
     CHECK("accept", !rdma_accept(id, &p));
     rdma_ack_cm_event(event(RDMA_CM_EVENT_ESTABLISHED));
-    uint64_t count = 0;
+    uint64_t count = 0, immediate = 0;
     struct pollfd fd = { channel->fd, POLLIN, 0 };
     for (;;) {
         struct ibv_wc wc;
@@ -106,8 +106,9 @@ static void serve_one(struct rdma_cm_event *e) {
         }
         if (wc.status) continue; // flushed: the event comes
         char *at = buffers + wc.wr_id * size;
-        if (wc.opcode == IBV_WC_RECV) {
+        if (wc.opcode == IBV_WC_RECV || wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
             count++;
+            if (wc.wc_flags & IBV_WC_WITH_IMM) immediate += ntohl(wc.imm_data);
             if (g.mode == ECHO) {
                 post_send(id, bmr, at, wc.byte_len, wc.wr_id, IBV_WR_SEND, NULL, 0, 0);
             } else {
@@ -129,7 +130,8 @@ static void serve_one(struct rdma_cm_event *e) {
     rdma_destroy_id(id);
     free(memory);
     free(buffers);
-    printf("OPS SERVED mode %d size %u window %u messages %lu\n", g.mode, size, window, (unsigned long)count);
+    printf("OPS SERVED mode %d size %u window %u messages %lu immediate %lu\n", g.mode, size, window, (unsigned long)count,
+           (unsigned long)immediate);
     fflush(stdout);
 }
 
