@@ -6,7 +6,8 @@ use super::workspace::Member;
 use super::{Finding, Tree, Workspace};
 
 /// Crates whose subject is unsafe.
-const ISLANDS: &[&str] = &["frame", "ring", "channel", "packet", "xdp", "p4-jit", "ffi", "feed-ffi"];
+const ISLANDS: &[&str] =
+    &["frame", "ring", "channel", "packet", "xdp", "p4-jit", "ffi", "feed-ffi", "verbs-ffi"];
 /// The one kind of integration test that needs `unsafe` anywhere: it replaces the allocator to prove that none is asked.
 const ALLOCATOR_TEST: &str = "no_alloc.rs";
 

@@ -138,9 +138,7 @@ impl RdmaConfig {
         let q = &self.quotas;
         let addresses = config.addresses();
         let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        // Requests, completions, and what is kept to answer a repeated read or atomic again.
-        let reads = all(q.queue_pairs).saturating_mul(roce::READS_MAX.into());
-        let requests = all(q.requests).max(all(q.completions)).max(reads).min(1 << 30);
+        let requests = all(q.requests).max(all(q.completions)).min(1 << 30);
         roce::Config {
             mac,
             guid: roce::Config::new(mac, first).guid,

@@ -83,7 +83,15 @@ impl Context {
     /// # Errors
     /// `Unknown` when the peer has taken it back; `QueuePair`.
     pub fn accept(&mut self, request: &ConnRequest, qp: Qp, private: &[u8]) -> Result<(), ContextError> {
-        let (conn, qp) = (self.own(request.conn.0)?, self.own(qp.0)?);
+        self.accept_conn(request.conn, qp, private)
+    }
+
+    /// As [`accept`](Self::accept), for who has only the connection.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn accept_conn(&mut self, conn: Conn, qp: Qp, private: &[u8]) -> Result<(), ContextError> {
+        let (conn, qp) = (self.own(conn.0)?, self.own(qp.0)?);
         self.command(private, |token| entry::Request::Accept { token, conn, qp })
     }
 
@@ -97,7 +105,15 @@ impl Context {
         reason: RejReason,
         private: &[u8],
     ) -> Result<(), ContextError> {
-        let conn = self.own(request.conn.0)?;
+        self.reject_conn(request.conn, reason, private)
+    }
+
+    /// As [`reject`](Self::reject), for who has only the connection.
+    ///
+    /// # Errors
+    /// As [`reject`](Self::reject).
+    pub fn reject_conn(&mut self, conn: Conn, reason: RejReason, private: &[u8]) -> Result<(), ContextError> {
+        let conn = self.own(conn.0)?;
         self.command(private, |token| entry::Request::Reject { token, conn, reason: reason.0 })
     }
 

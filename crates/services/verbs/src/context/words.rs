@@ -1,6 +1,6 @@
 //! What a context's calls take and give.
 
-use super::ContextError;
+use super::{Context, ContextError};
 use barewire_ring::Region;
 use barewire_roce::{Access, ConnectFailure, Ended, Mtu, QpFault, QpState, Sge, WcOpcode, WcStatus};
 use std::net::IpAddr;
@@ -23,6 +23,11 @@ macro_rules! handles {
                 /// Its number at the daemon.
                 pub const fn number(self) -> u32 {
                     self.0.number
+                }
+
+                /// The object with that number, for bindings that keep numbers: whether there is one is the daemon's to say.
+                pub fn from_number(context: &Context, number: u32) -> $name {
+                    $name(Handle { context: context.tag, number })
                 }
             }
         )+
