@@ -1,7 +1,7 @@
 //! Ring entries of the shared-memory channel.
 
 use barewire_channel::layout::ENTRY_WORDS;
-use barewire_channel::{Completion, Request};
+use barewire_channel::{Completion, Request, rdma};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 const ENTRY_LEN: usize = ENTRY_WORDS * 8;
@@ -50,6 +50,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
         Request::Close { flow },
         Request::Reset { flow },
     ];
+    let requests = requests.into_iter().chain(verbs(token).into_iter().map(Request::Rdma));
     let completions = [
         Completion::Listening { token, udp_port },
         Completion::ListenFailed { token, udp_port, code },
@@ -62,10 +63,116 @@ pub fn corpus() -> Vec<Vec<u8>> {
         Completion::SendRefused { flow, token, offset, code },
         Completion::Closed { flow, reason },
     ];
-    let encoded = requests.iter().map(Request::encode).chain(completions.iter().map(Completion::encode));
+    let completions = completions.into_iter().chain(answers(token).into_iter().map(Completion::Rdma));
+    let encoded = requests.map(|r| r.encode()).chain(completions.map(|c| c.encode()));
     let mut corpus: Vec<Vec<u8>> = encoded.map(|words| words.map(u64::to_le_bytes).concat()).collect();
     corpus.push(corpus.concat());
     corpus
+}
+
+/// A request about RDMA of every kind.
+fn verbs(token: u64) -> Vec<rdma::Request> {
+    use rdma::{Connect, CreateQp, PostRecv, PostSend, SendData, SendOp, Sge, Staged};
+    let sge = Sge { addr: 0x1000, len: 64, lkey: 7 };
+    let list = [sge, sge];
+    let (addr, rkey, imm, result) = (0x2000, 8, 9, sge);
+    let sges = SendData::Sges { n: 2, list };
+    let ops = [
+        SendOp::Send(sges),
+        SendOp::Send(SendData::StagedInline),
+        SendOp::SendImm { imm, data: SendData::Inline { len: 32, bytes: [5; 32] } },
+        SendOp::SendInvalidate { rkey, data: SendData::StagedSges },
+        SendOp::Write { addr, rkey, data: sges },
+        SendOp::WriteImm { addr, rkey, imm, data: sges },
+        SendOp::Read { addr, rkey, data: sges },
+        SendOp::CompareSwap { addr, rkey, compare: 1, swap: 2, result },
+        SendOp::FetchAdd { addr, rkey, add: 1, result },
+    ];
+    let post = |op| PostSend { qp: 3, wr_id: token, op, signaled: true, solicited: true, fence: true };
+    let (v4, v6) = (IpAddr::from([10, 0, 0, 1]), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let connect = |local, remote| Connect {
+        token,
+        qp: 3,
+        service_id: 50,
+        src_port: 6,
+        mtu: 3,
+        timeout_ms: 100,
+        local,
+        remote,
+    };
+    let create =
+        CreateQp { token, pd: 1, send_cq: 2, recv_cq: 3, srq: 4, send_max: 5, recv_max: 6, access: 31 };
+    let mut all = vec![
+        rdma::Request::Query { token },
+        rdma::Request::Stage(Staged { len: 48, bytes: [6; 48] }),
+        rdma::Request::AllocPd { token },
+        rdma::Request::RegMr { token, pd: 1, recv_memory: true, offset: 2, len: 3, base: 4, access: 31 },
+        rdma::Request::CreateCq { token, entries: 1 },
+        rdma::Request::CreateSrq { token, pd: 1, limit: 2 },
+        rdma::Request::ArmSrq { token, srq: 1, low: 2 },
+        rdma::Request::CreateQp(create),
+        rdma::Request::ModifyQp { token, qp: 1, to: 6 },
+        rdma::Request::QueryQp { token, qp: 1 },
+        rdma::Request::Destroy { token, object: 1 },
+        rdma::Request::Listen { token, service_id: 50, backlog: 1 },
+        rdma::Request::Connect(connect(None, v4)),
+        rdma::Request::Connect(connect(Some(v6), v6)),
+        rdma::Request::Accept { token, conn: 1, qp: 2 },
+        rdma::Request::Reject { token, conn: 1, reason: 28 },
+        rdma::Request::Disconnect { token, conn: 1 },
+        rdma::Request::PostRecv(PostRecv { queue: 1, wr_id: 2, n: Some(2), list }),
+        rdma::Request::PostRecv(PostRecv { queue: 1, wr_id: 2, n: None, list: Default::default() }),
+    ];
+    all.extend(ops.map(|op| rdma::Request::PostSend(post(op))));
+    all
+}
+
+/// A completion about RDMA of every kind.
+fn answers(token: u64) -> Vec<rdma::Completion> {
+    use rdma::{Device, Staged, Wc};
+    let (v4, v6) = (IpAddr::from([10, 0, 0, 1]), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let device = Device {
+        token,
+        mtu: 3,
+        queue_pairs: 1,
+        connections: 2,
+        regions: 3,
+        cqs: 4,
+        requests: 5,
+        completions: 6,
+    };
+    let wc = Wc {
+        cq: 1,
+        wr_id: token,
+        status: 0,
+        opcode: 128,
+        qpn: 2,
+        len: 3,
+        imm: Some(4),
+        invalidated: Some(5),
+    };
+    let wish = |local, remote| rdma::Completion::ConnectRequest {
+        listener: 1,
+        conn: 2,
+        service_id: 50,
+        remote_qpn: 3,
+        local,
+        remote,
+    };
+    vec![
+        rdma::Completion::Device(device),
+        rdma::Completion::Stage(Staged { len: 48, bytes: [6; 48] }),
+        rdma::Completion::Made { token, object: 1, key: 2 },
+        rdma::Completion::Done { token },
+        rdma::Completion::Refused { token, code: 4, what: 6, limit: 1024 },
+        rdma::Completion::PostRefused { queue: 1, wr_id: token, code: 5, recv: true },
+        rdma::Completion::Qp { token, state: 3, remote_qpn: 1, rq_psn: 2, sq_psn: 3, sends: 4, recvs: 5 },
+        rdma::Completion::Wc(wc),
+        rdma::Completion::Wc(Wc { imm: None, invalidated: None, ..wc }),
+        wish(v4, v4),
+        wish(v6, v6),
+        rdma::Completion::Event { kind: 3, object: 1, other: 2, why: 1, reason: 28 },
+    ]
 }
 
 #[cfg(test)]

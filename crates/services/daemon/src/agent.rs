@@ -58,8 +58,8 @@ pub(crate) struct DaemonAgent {
     /// Grows when an application comes or goes.
     generation: u64,
     applications: usize,
-    /// Flows after the last cycle.
-    flows: u32,
+    /// Flows and RDMA connections after the last cycle.
+    open: (u32, usize),
     port_is_down: bool,
     /// To the daemon's other engines, where there are any.
     links: Option<Links>,
@@ -85,7 +85,7 @@ impl DaemonAgent {
             offences: Offences::default(),
             generation: 0,
             applications: 0,
-            flows: 0,
+            open: (0, 0),
             port_is_down: false,
             links,
         }
@@ -544,11 +544,12 @@ impl Agent for DaemonAgent {
 
     fn do_work(&mut self, now: Instant) -> usize {
         let mut work = self.obey(now) + self.cycle(now);
-        let flows = self.stack.endpoint().flows_used();
-        if self.flows != flows {
+        let connections = self.stack.rdma().map_or(0, |rdma| rdma.connections());
+        let open = (self.stack.endpoint().flows_used(), connections);
+        if self.open != open {
             // A flow that ends its lingering moves no frame and tells nobody. It is work all the same, or its gauge would be
             // published after the next sleep, however long.
-            self.flows = flows;
+            self.open = open;
             work += 1;
         }
         if work > 0 {

@@ -7,6 +7,26 @@
 //! ```
 //! Verbs that make, end or look at objects wait for the daemon's answer, a few microseconds while it polls. Posts do not: what
 //! the daemon finds wrong with one is its completion. Polling calls never sleep; waiting calls take a time-out.
+//!
+//! ```no_run
+//! use barewire_roce::{Access, Data, SendOp, SendWr};
+//! use barewire_verbs::context::{ConnectTo, Context, QpAttr};
+//! use std::time::Duration;
+//!
+//! let second = Duration::from_secs(1);
+//! let mut context = Context::open("hello")?;
+//! let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+//! let memory = context.reg_mr(pd, 4096, Access::ALL)?;
+//! let qp = context.create_qp(&QpAttr::new(pd, cq))?;
+//! context.connect(qp, &ConnectTo::new([10, 0, 0, 2].into(), 50), second)?;
+//! memory.write(0, b"hello");
+//! context.post_send(qp, &SendWr::new(1, SendOp::Send, Data::Sges(&[memory.sge(0, 5)])))?;
+//! assert_eq!(context.wait_cq(cq, second)?.wr_id, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Through the daemon there are reliable connections only, made by the connection manager: no datagrams, and no queue pairs that
+//! are connected by hand.
 
 mod arena;
 mod connect;

@@ -37,6 +37,9 @@ pub struct Args {
     /// Pin the engine to this core
     #[arg(long)]
     core: Option<usize>,
+    /// Let applications use RDMA too: UDP port 4791 is the daemon's own then
+    #[arg(long)]
+    rdma: bool,
     /// Stop when the process that started this one ends
     #[arg(long, hide = true)]
     with_parent: bool,
@@ -71,6 +74,7 @@ fn config(args: &Args) -> anyhow::Result<Config> {
         })?;
     }
     config.core = args.core.or(config.core);
+    config.rdma.enabled |= args.rdma;
     Ok(config)
 }
 
