@@ -134,7 +134,7 @@ impl Ruler {
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
                 let parts_of_ten: &[f64] = match decades {
-                    d if d <= 3.01 => &[1.0, 2.0, 5.0],
+                    d if d <= 4.01 => &[1.0, 2.0, 5.0],
                     _ => &[1.0],
                 };
                 let first = self.low.log10().floor() as i32;

@@ -63,13 +63,20 @@ const STATS: [(&str, &str, Stat); 11] = [
 ];
 
 /// Figures whose name says more than a unit: key, words, unit, direction, factor.
-const NAMED: [(&str, &str, Unit, Better, f64); 5] = [
+const NAMED: [(&str, &str, Unit, Better, f64); 9] = [
     ("ns_per_packet", "time a packet", Unit::Ns, Better::Lower, 1.0),
     ("ns_per_message", "time a message", Unit::Ns, Better::Lower, 1.0),
+    ("rate_per_s", "rate", Unit::PerSecond, Better::Higher, 1.0),
+    ("connections_per_s", "connections", Unit::PerSecond, Better::Higher, 1.0),
+    ("tcp_mbps", "TCP", Unit::Mbps, Better::Higher, 1.0),
+    ("rate_pps", "packets", Unit::PerSecond, Better::Higher, 1.0),
+    ("sustained_pps", "packets without loss", Unit::PerSecond, Better::Higher, 1.0),
     ("cpu_us_per_packet", "CPU time a packet", Unit::Ns, Better::Lower, 1e3),
     ("instructions_per_packet", "instructions a packet", Unit::Count, Better::Lower, 1.0),
-    ("rate_per_s", "rate", Unit::PerSecond, Better::Higher, 1.0),
 ];
+
+/// Words that keys shorten.
+const SHORT: [(&str, &str); 4] = [("tcp", "TCP"), ("udp", "UDP"), ("rtt", "round trip"), ("cpu", "CPU")];
 
 /// What a name's end says: end, unit, direction, factor.
 const ENDS: [(&str, Unit, Better, f64); 7] = [
@@ -104,7 +111,13 @@ pub fn figures(row: &Map<String, Value>) -> Vec<Figure> {
             continue;
         }
         if let Some((end, unit, better, factor)) = ENDS.iter().find(|(end, ..)| key.ends_with(end)) {
-            let words = key.strip_suffix(end).unwrap_or(key).replace('_', " ");
+            let words: Vec<&str> = key
+                .strip_suffix(end)
+                .unwrap_or(key)
+                .split('_')
+                .map(|word| SHORT.iter().find(|(short, _)| *short == word).map_or(word, |(_, long)| long))
+                .collect();
+            let words = words.join(" ");
             single(row, key, &words, (*unit, *better, *factor), &mut found);
         }
     }
@@ -243,7 +256,7 @@ mod tests {
             r#"{"connect_us":12.5,"connections_per_s":400,"goodput_mbps":3.5,"gap_us":5,"clock_ns":20,"text_ns":"x"}"#,
         ));
         let got: Vec<(&str, f64)> = found.iter().map(|f| (f.label.as_str(), f.value.unwrap())).collect();
-        assert_eq!(got, [("connect", 12_500.0), ("connections", 400.0), ("goodput", 3.5)]);
+        assert_eq!(got, [("connections", 400.0), ("connect", 12_500.0), ("goodput", 3.5)]);
     }
 
     #[test]

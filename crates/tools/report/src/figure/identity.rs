@@ -45,7 +45,7 @@ const KEYS: [&str; 36] = [
 ];
 
 /// Keys whose value is a name by itself.
-const NAMES: [&str; 7] = ["system", "decoder", "engine", "mode", "idle", "over", "program"];
+const NAMES: [&str; 6] = ["system", "decoder", "engine", "mode", "idle", "over"];
 
 /// What a row is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,7 +120,9 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("keep_warm", "true") => "kept warm".to_owned(),
         ("keep_warm", _) => "not kept warm".to_owned(),
         ("verified" | "simulated" | "gso", _) => field.to_owned(),
-        ("idle_state" | "points" | "what" | "workload" | "message" | "arrivals", word) => word.to_owned(),
+        ("idle_state" | "points" | "program" | "what" | "workload" | "message" | "arrivals", word) => {
+            word.to_owned()
+        }
         ("window" | "peers", n) => format!("{field} {n}"),
         ("lines", lines) => format!("lines {lines}"),
         (many, n) => format!("{n} {many}"),

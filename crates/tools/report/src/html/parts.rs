@@ -133,6 +133,10 @@ fn one_table(out: &mut String, table: &Table) {
         }
         out.push_str("</p>");
     }
+    // Figures that another table has already are there for whoever looks for them.
+    if table.again {
+        out.push_str("<details><summary>The same rows again, as this page prints them</summary>");
+    }
     out.push_str("<div class=\"wide-box\"><table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">System</th>");
     for column in &table.columns {
         let _ = write!(out, "<th role=\"columnheader\" scope=\"col\" class=\"num\">{}</th>", escape(column));
@@ -152,6 +156,9 @@ fn one_table(out: &mut String, table: &Table) {
         out.push_str("</tbody>");
     }
     out.push_str("</table></div>\n");
+    if table.again {
+        out.push_str("</details>");
+    }
     table.charts.iter().for_each(|chart| figure(out, chart));
     out.push_str("</section>\n");
 }

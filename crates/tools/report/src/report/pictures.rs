@@ -389,7 +389,11 @@ fn one_scaling(
     if ideal && let Some(line) = ideal_line(&series) {
         series.push(line);
     }
-    let words = sweep.map_or_else(|| axis.replace('_', " "), |s| s.words.to_owned());
+    let words = match (sweep, axis) {
+        (Some(s), _) => s.words.to_owned(),
+        (None, "size") => "bytes".to_owned(),
+        (None, axis) => axis.replace('_', " "),
+    };
     let (_, label, unit) =
         figure.unwrap_or_else(|| (String::new(), "connections".to_owned(), Unit::PerSecond));
     let points = || series.iter().flat_map(|s| &s.points);
@@ -455,7 +459,7 @@ fn ideal_line(series: &[Series]) -> Option<Series> {
         .iter()
         .map(|p| Point { x: p.x, y: first.y * p.x / first.x, label: None, thin: false })
         .collect();
-    Some(Series { name: format!("if {} scaled", of.name), origin: Origin::Ideal, points })
+    Some(Series { name: "if it scaled".to_owned(), origin: Origin::Ideal, points })
 }
 
 // ---- where the time goes

@@ -112,6 +112,8 @@ pub struct Table {
     pub command: Option<String>,
     /// How the published figures were taken.
     pub method: Option<String>,
+    /// It prints the figures of another table again.
+    pub again: bool,
     /// Headings of the figures.
     pub columns: Vec<String>,
     /// Its parts.
@@ -178,6 +180,7 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
         title: t.title.to_owned(),
         command: Some(t.command.to_owned()),
         method: Some(t.method.to_owned()),
+        again: t.id != t.records_of,
         columns: t.columns.iter().map(|c| c.label.to_owned()).collect(),
         groups,
         charts,
@@ -296,8 +299,16 @@ fn measured_row(item: &Item<'_>, all: &[&Item<'_>], cells: &dyn Fn(&Item<'_>) ->
 /// How the row stands to each baseline of the same work in the same run.
 fn beside(item: &Item<'_>, all: &[&Item<'_>]) -> Vec<String> {
     let Some(ours) = primary(&item.figures) else { return Vec::new() };
-    all.iter()
-        .filter(|b| b.record.role == Role::Baseline && b.run_index == item.run_index && item.same_workload(b))
+    let candidates = || {
+        all.iter().filter(|b| {
+            b.record.role == Role::Baseline && b.run_index == item.run_index && item.same_workload(b)
+        })
+    };
+    // Systems of one command took turns; others of the run did not, and stand in only where there is nothing better.
+    let together = |b: &Item<'_>| b.text("command") == item.text("command");
+    let any = candidates().any(|b| together(b));
+    candidates()
+        .filter(|b| !any || together(b))
         .filter_map(|b| {
             let theirs = b.figures.iter().find(|f| f.path == ours.path)?;
             Some(format!("{} {} ({})", standing(ours, theirs)?, b.identity.name, ours.label))
@@ -424,6 +435,7 @@ fn of_own(id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Table {
         title: id.to_owned(),
         command: None,
         method: None,
+        again: false,
         columns: columns.iter().map(|(_, label)| (*label).to_owned()).collect(),
         groups: vec![Group { label: String::new(), rows }],
         charts: pictures::of_own(id, mine, ids),
