@@ -81,7 +81,9 @@ fn open(browser: &Browser, dir: &Path, name: &str, html: &str, width: u32, dark:
     let out = command.arg(format!("file://{}", file.display())).stdin(Stdio::null()).output().unwrap();
     let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "{stderr}");
-    let console = stderr.lines().filter(|l| l.contains("CONSOLE")).map(str::to_owned).collect();
+    // The browser's own pages speak there, too.
+    let of_page = |l: &&str| l.contains("CONSOLE") && !l.contains("source: chrome");
+    let console = stderr.lines().filter(of_page).map(str::to_owned).collect();
     let log: Value = serde_json::from_str(&fs::read_to_string(&net_log).unwrap()).unwrap();
     let mut requests = Vec::new();
     for event in log["events"].as_array().unwrap() {

@@ -18,11 +18,11 @@ pub(super) const DARK: [&str; 10] = [
 /// What a drawing in a page needs. The page sets the variables `--bg`, `--fg`, `--grid`, `--pub` and `--s0` to `--s5`.
 pub const STYLE: &str = "\
 .chart{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans','DejaVu Sans',sans-serif}\
-.chart text{fill:var(--fg)}.chart .ax{stroke:var(--fg);stroke-width:1}.chart .gr{stroke:var(--grid);stroke-width:1}\
+.chart text{fill:var(--fg);paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round}.chart .ax{stroke:var(--fg);stroke-width:1}.chart .gr{stroke:var(--grid);stroke-width:1}\
 .chart .one{stroke:var(--fg);stroke-width:1;stroke-dasharray:4 3}\
 .chart .ln{fill:none;stroke-width:2;stroke-linejoin:round}.chart .thin{stroke-dasharray:1.5 4;stroke-linecap:round}\
 .chart .publn{stroke-dasharray:6 4;stroke-width:1.5}.chart .ideal{stroke:var(--pub);stroke-width:1.2;stroke-dasharray:1.5 3;fill:none}\
-.chart .mk{stroke-width:1.5}.chart .hollow{fill:var(--bg)}.chart .inbar{fill:var(--bg);font-weight:600}\
+.chart .mk{stroke-width:1.5}.chart .hollow{fill:var(--bg)}.chart .inbar{fill:var(--bg);stroke:none;font-weight:600}\
 .chart .c0{stroke:var(--s0)}.chart .c1{stroke:var(--s1)}.chart .c2{stroke:var(--s2)}.chart .c3{stroke:var(--s3)}\
 .chart .c4{stroke:var(--s4)}.chart .c5{stroke:var(--s5)}.chart .cp{stroke:var(--pub)}\
 .chart .f0{fill:var(--s0)}.chart .f1{fill:var(--s1)}.chart .f2{fill:var(--s2)}.chart .f3{fill:var(--s3)}\

@@ -128,6 +128,14 @@ pub struct Compared {
     pub notes: Vec<String>,
 }
 
+impl Compared {
+    /// The row: table, who, and with which settings.
+    pub fn of(&self) -> String {
+        let comma = if self.details.is_empty() { "" } else { ", " };
+        format!("{}: {}{comma}{}", self.table, self.name, self.details)
+    }
+}
+
 /// Two runs, compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -183,7 +191,10 @@ pub fn compare(a: &[&Run], b: &[&Run], method: Method) -> Comparison {
         }
     }
     let only = |order: &[String], mine: &BTreeMap<String, Cell<'_>>, other: &BTreeMap<String, Cell<'_>>| {
-        let title = |cell: &Cell<'_>| format!("{}: {}, {}", cell.table, cell.name, cell.details);
+        let title = |cell: &Cell<'_>| {
+            let comma = if cell.details.is_empty() { "" } else { ", " };
+            format!("{}: {}{comma}{}", cell.table, cell.name, cell.details)
+        };
         order
             .iter()
             .filter(|key| !other.contains_key(*key))
@@ -238,10 +249,7 @@ fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bo
         if figure.stat == Stat::Extreme {
             continue;
         }
-        let find = |all: &[Vec<Figure>]| -> Vec<Figure> {
-            all.iter().filter_map(|f| f.iter().find(|f| f.path == figure.path)).cloned().collect()
-        };
-        let (mine, theirs) = (find(&left), find(&right));
+        let (mine, theirs) = (sided(a, &left, &figure.path), sided(b, &right, &figure.path));
         if theirs.is_empty() {
             continue;
         }
@@ -249,22 +257,43 @@ fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bo
     }
 }
 
-/// The repetitions of a figure: those of each folder's row; a row without any counts as one.
-fn groups(figures: &[Figure]) -> Vec<Vec<f64>> {
-    figures
+/// A figure as each folder of a side has it.
+struct Sided {
+    figure: Figure,
+    /// Its repetitions.
+    values: Vec<f64>,
+}
+
+/// The figure at `path` in each row of `cell`, with its repetitions: those that the row lists, else those of its histograms, one for
+/// each repetition; a row with neither counts as one.
+fn sided(cell: &Cell<'_>, all: &[Vec<Figure>], path: &str) -> Vec<Sided> {
+    cell.rows
         .iter()
-        .map(|f| match (f.runs.is_empty(), f.value) {
-            (false, _) => f.runs.clone(),
-            (true, Some(value)) => vec![value],
-            (true, None) => Vec::new(),
+        .zip(all)
+        .filter_map(|((run, record), figures)| {
+            let figure = figures.iter().find(|f| f.path == path)?.clone();
+            let mut values = figure.runs.clone();
+            if let (true, Stat::Quantile(q)) = (values.is_empty(), figure.stat) {
+                let each = run.repetitions(record, histogram_of(&figure.path));
+                values = each.filter_map(|h| h.quantile(q).value()).map(|ns| ns as f64).collect();
+            }
+            if values.is_empty() {
+                values.extend(figure.value);
+            }
+            Some(Sided { figure, values })
         })
         .collect()
 }
 
-fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Figure], method: Method) -> Side {
-    let mut all: Vec<f64> = groups(mine).concat();
+/// The histogram behind a figure: `rtt_ns.p50` is of `rtt`.
+fn histogram_of(path: &str) -> &str {
+    path.split('.').next().unwrap_or_default().trim_end_matches("_ns")
+}
+
+fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Sided], method: Method) -> Side {
+    let mut all: Vec<f64> = mine.iter().flat_map(|s| s.values.iter().copied()).collect();
     let repetitions = all.len();
-    let told = mine.iter().any(|f| f.value.is_some());
+    let told = mine.iter().any(|s| s.figure.value.is_some());
     let histogram = merged(cell, figure);
     let within = match (figure.stat, &histogram) {
         (Stat::Quantile(q), Some(h)) => quantile_interval(h, q, method.confidence),
@@ -285,9 +314,9 @@ fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Figure], method: Method) -> Si
     }
 }
 
-/// The histogram behind a percentile, over all folders of a side: `rtt_ns.p50` is of the histogram `rtt`.
+/// The histogram behind a percentile, over all folders of a side.
 fn merged(cell: &Cell<'_>, figure: &Figure) -> Option<barewire_measure::Histogram> {
-    let name = figure.path.split('.').next()?.trim_end_matches("_ns");
+    let name = histogram_of(&figure.path);
     let mut all = cell.rows.iter().filter_map(|(run, record)| run.histogram(record, name));
     let mut merged = all.next()?;
     all.for_each(|more| merged.merge(&more));
@@ -298,11 +327,12 @@ fn one(
     a: &Cell<'_>,
     b: &Cell<'_>,
     figure: &Figure,
-    (mine, theirs): (&[Figure], &[Figure]),
+    (mine, theirs): (&[Sided], &[Sided]),
     method: Method,
     machines_differ: bool,
 ) -> Compared {
     let (side_a, side_b) = (side(a, figure, mine, method), side(b, figure, theirs, method));
+    let groups = |all: &[Sided]| all.iter().map(|s| s.values.clone()).collect::<Vec<Vec<f64>>>();
     let (left, right) = (groups(mine), groups(theirs));
     let interval = ratio_interval(&left, &right, method.resamples, method.confidence, method.seed);
     let mut unknown = Vec::new();
@@ -314,7 +344,7 @@ fn one(
             unknown.push(format!("{name} is void: {why}"));
         }
         if side.value.is_none() {
-            match figures.iter().find_map(|f| f.needs) {
+            match figures.iter().find_map(|s| s.figure.needs) {
                 Some(needs) => unknown.push(format!("{name}: n<{needs}")),
                 None => unknown.push(format!("{name} has no value")),
             }
@@ -327,7 +357,8 @@ fn one(
         unknown.push("measured on different machines".to_owned());
     }
     let p = smallest_p(side_a.repetitions, side_b.repetitions);
-    if p > 1.0 - method.confidence + 1e-12 {
+    let told = side_a.value.is_some() && side_b.value.is_some();
+    if told && p > 1.0 - method.confidence + 1e-12 {
         unknown.push(format!(
             "{} and {} repetitions cannot show a difference at {:.0} %; {} each can",
             side_a.repetitions,

@@ -1,5 +1,6 @@
 //! Which rows are the same experiment, so that two runs can be set beside each other.
 
+use super::unit::{Unit, quantity};
 use crate::run::Record;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -111,7 +112,10 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("connections", "1") | ("verified" | "simulated" | "gso", "false") | ("lines", "a") => return None,
         ("base", _) => return None,
         ("size", bytes) => format!("{bytes} B"),
-        ("offered_per_s", rate) => format!("offered {rate}/s"),
+        ("offered_per_s", rate) => {
+            let told = rate.parse().map_or_else(|_| rate.to_owned(), |r| quantity(r, Unit::PerSecond));
+            format!("offered {told}/s")
+        }
         ("gap_us", "0") => "back to back".to_owned(),
         ("gap_us", us) => format!("{us} us gaps"),
         ("loop", kind) => format!("{kind} loop"),

@@ -1,7 +1,7 @@
 //! The parts of the page, in their order.
 
 use crate::chart::{Chart, DataTable, Frame, escape};
-use crate::compare::{Comparison, Side, Verdict};
+use crate::compare::{Compared, Comparison, Side, Verdict};
 use crate::figure::{Unit, quantity};
 use crate::report::{Badge, BadgeKind, Cell, Report, Row, RunHead, Table};
 use std::fmt::Write as _;
@@ -275,20 +275,32 @@ fn compared(out: &mut String, comparison: &Comparison, charts: &[Chart]) {
     list(out, "Only in A", &comparison.only_a);
     list(out, "Only in B", &comparison.only_b);
     charts.iter().for_each(|chart| figure(out, chart));
+    let of = |verdict| comparison.rows.iter().filter(move |r| r.verdict == verdict).collect::<Vec<_>>();
+    let judged = [Verdict::Slower, Verdict::Faster, Verdict::WithinNoise].map(of).concat();
+    if !judged.is_empty() {
+        verdicts(out, &judged);
+    }
+    let unknown = of(Verdict::Unknown);
+    if !unknown.is_empty() {
+        let _ = write!(out, "<details><summary>Unknown ({}), each with the reason</summary>", unknown.len());
+        verdicts(out, &unknown);
+        out.push_str("</details>\n");
+    }
+}
+
+fn verdicts(out: &mut String, rows: &[&Compared]) {
     out.push_str("<div class=\"wide-box\"><table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
     for heading in ["Figure", "A", "B", "B over A", "Verdict"] {
         let class = if ["A", "B", "B over A"].contains(&heading) { " class=\"num\"" } else { "" };
         let _ = write!(out, "<th role=\"columnheader\" scope=\"col\"{class}>{heading}</th>");
     }
     out.push_str("</tr></thead><tbody role=\"rowgroup\">");
-    for row in &comparison.rows {
+    for row in rows {
         let _ = write!(
             out,
-            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\"><span class=\"name\">{}</span><span class=\"sub\">{}: {}, {}</span></th>",
+            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\"><span class=\"name\">{}</span><span class=\"sub\">{}</span></th>",
             escape(&row.figure),
-            escape(&row.table),
-            escape(&row.name),
-            escape(&row.details)
+            escape(&row.of())
         );
         number(out, "A", &side(&row.a, row.unit));
         number(out, "B", &side(&row.b, row.unit));
@@ -296,7 +308,8 @@ fn compared(out: &mut String, comparison: &Comparison, charts: &[Chart]) {
             || Cell { text: "-".to_owned(), spread: None },
             |i| {
                 let r = |v| quantity(v, Unit::Ratio);
-                Cell { text: r(i.ratio), spread: Some(format!("{} to {}", r(i.low), r(i.high))) }
+                let spread = (i.low < i.high).then(|| format!("{} to {}", r(i.low), r(i.high)));
+                Cell { text: r(i.ratio), spread }
             },
         );
         number(out, "B over A", &ratio);
@@ -315,7 +328,10 @@ fn compared(out: &mut String, comparison: &Comparison, charts: &[Chart]) {
 }
 
 fn side(side: &Side, unit: Unit) -> Cell {
-    let mut about = format!("{} repetitions", side.repetitions);
+    let mut about = match side.repetitions {
+        1 => "one repetition".to_owned(),
+        n => format!("{n} repetitions"),
+    };
     if let Some((low, high)) = side.within {
         let _ = write!(
             about,

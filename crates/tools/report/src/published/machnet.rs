@@ -4,10 +4,10 @@ use super::{Case, Column, PublishedRow, PublishedTable, Want};
 use crate::figure::{Better, Unit};
 use crate::run::HardwareClass::{self, BareMetal, CloudVms};
 
-const COMMAND: &str = "msg_gen --local_ip CLIENT --remote_ip SERVER --msg_window 1|32 --tx_msg_size 1024   \
-    (msg_gen has no flag --tx_msg_size; what it has is --msg_size)";
+const COMMAND: &str = "msg_gen --local_ip CLIENT --remote_ip SERVER --msg_window 1|32 --tx_msg_size 1024";
 const METHOD: &str = "Closed loop, 1024-byte requests and responses, one connection. msg_gen truncates each time to whole \
-    microseconds and keeps two significant digits; its percentiles are those of one second, not of a run.";
+    microseconds and keeps two significant digits; its percentiles are those of one second, not of a run. \
+    The published command has a flag --tx_msg_size that msg_gen does not have; what it has is --msg_size.";
 
 const fn us(label: &'static str, path: &'static [&'static str]) -> Column {
     Column { label, unit: Unit::Ns, better: Better::Lower, paths: path }

@@ -6,7 +6,8 @@ use crate::run::HardwareClass::BareMetal;
 
 const REPORT: &str = "RC connection benchmark (KRdmaKit, MITOSIS)";
 const METHOD: &str = "Kernel modules on Linux 4.15, RDMA cards; rates are read off a log. The card's firmware is in every figure; \
-    software endpoints have none.";
+    software endpoints have none. \
+    The published commands take a password on the command line.";
 
 const RATE: Column = Column {
     label: "connections/s",
@@ -85,7 +86,7 @@ pub(super) const TABLES: &[PublishedTable] = &[
     table(
         "rc.latency",
         "Latency: one thread, one NIC",
-        "bootstrap_proxy.py -f latency/run.toml -u USER -p PASSWORD   (the password is on the command line)",
+        "bootstrap_proxy.py -f latency/run.toml -u USER -p PASSWORD",
         LATENCY,
         &[Case { label: "One thread", wants: &[] }],
         None,

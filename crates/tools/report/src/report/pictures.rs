@@ -5,7 +5,7 @@ use super::item::Item;
 use crate::chart::{
     Axis, Bar, Chart, Forest, ForestRow, Kind, Lines, Origin, Point, SERIES_MAX, Scale, Series, Waterfall,
 };
-use crate::compare::{Compared, Comparison};
+use crate::compare::{Compared, Comparison, Verdict};
 use crate::figure::{Better, Stat, Unit};
 use crate::published::{PublishedRow, PublishedTable};
 use crate::run::Role;
@@ -545,7 +545,9 @@ pub(super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Chart> {
 pub(super) fn forests(comparison: &Comparison) -> Vec<Chart> {
     let mut ids = Ids::of("ab");
     let mut tables: Vec<(&str, Vec<&Compared>)> = Vec::new();
-    for row in comparison.rows.iter().filter(|r| r.interval.is_some()) {
+    // A single value on each side has no interval to show.
+    let shown = |r: &&Compared| r.interval.is_some_and(|i| i.low < i.high || r.verdict != Verdict::Unknown);
+    for row in comparison.rows.iter().filter(shown) {
         match tables.iter_mut().find(|(t, _)| *t == row.table) {
             Some((_, rows)) => rows.push(row),
             None => tables.push((&row.table, vec![row])),
@@ -559,7 +561,8 @@ pub(super) fn forests(comparison: &Comparison) -> Vec<Chart> {
             let rows = chunk
                 .iter()
                 .filter_map(|row| {
-                    let name = format!("{}: {}, {}", row.figure, row.name, row.details);
+                    let comma = if row.details.is_empty() { "" } else { ", " };
+                    let name = format!("{}: {}{comma}{}", row.figure, row.name, row.details);
                     Some(ForestRow { name, interval: row.interval?, verdict: row.verdict })
                 })
                 .collect();

@@ -4,7 +4,7 @@
 //! runs/20261122-120304-123-quick/
 //!   manifest.json      version, machine, commit, configuration, command, start and end, files with their checksums
 //!   rows.jsonl         one record a line: what the bench verb prints, with experiment, table and axes around it
-//!   histograms.hlog    HDR V2 interval log; a record names its lines by tag, and lines of one tag merge exactly
+//!   histograms.hlog    HDR V2 interval log; a record names its lines by tag: one for each repetition
 //! ```
 //! A folder without an end in its manifest is of a run that was killed: its rows are read as far as they go.
 

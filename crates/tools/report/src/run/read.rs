@@ -85,19 +85,21 @@ impl Run {
         manifest(&path.join(MANIFEST), path)
     }
 
-    /// The histogram that `record` calls `name`, all lines of its tag merged. `None` when it has none.
+    /// The histogram that `record` calls `name`, all repetitions merged. `None` when it has none.
     pub fn histogram(&self, record: &Record, name: &str) -> Option<Histogram> {
-        let reference = record.histograms.iter().find(|r| r.name == name)?;
-        let mut merged: Option<Histogram> = None;
-        for line in self.histograms.get(&reference.tag)? {
-            // Decoded once already, when the folder was read.
-            let (_, histogram) = Histogram::from_log_line(line).ok()?;
-            match &mut merged {
-                Some(all) => all.merge(&histogram),
-                None => merged = Some(histogram),
-            }
-        }
-        merged
+        let mut all = self.repetitions(record, name);
+        let mut merged = all.next()?;
+        all.for_each(|more| merged.merge(&more));
+        Some(merged)
+    }
+
+    /// The histograms that `record` calls `name`, one for each repetition, in their order.
+    pub fn repetitions<'a>(&'a self, record: &Record, name: &str) -> impl Iterator<Item = Histogram> + 'a {
+        let reference = record.histograms.iter().find(|r| r.name == name);
+        let lines =
+            reference.and_then(|r| self.histograms.get(&r.tag)).map(Vec::as_slice).unwrap_or_default();
+        // Each was decoded once already, when the folder was read: none fails here.
+        lines.iter().filter_map(|line| Some(Histogram::from_log_line(line).ok()?.1))
     }
 
     /// The machine, where this build knows the fingerprint's version.

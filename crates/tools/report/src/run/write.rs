@@ -86,8 +86,8 @@ impl RunWriter {
         &self.path
     }
 
-    /// Adds a row, with its histograms by name. What `record.histograms` held is replaced. Histograms of one name (those of
-    /// several runs or machines) merge when they are read.
+    /// Adds a row, with its histograms by name: one for each repetition, those of several machines merged before. They are kept
+    /// apart, so that repetitions can be compared, and merge exactly when they are read. What `record.histograms` held is replaced.
     ///
     /// # Errors
     /// [`RunError::Refused`] for a record that could not be read back; [`RunError::Io`].

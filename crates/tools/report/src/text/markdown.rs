@@ -182,11 +182,9 @@ fn compared(out: &mut String, comparison: &Comparison) {
         }
         let _ = writeln!(
             out,
-            "| {} | {}: {}, {} | {} | {} | {ratio} | {verdict} |",
+            "| {} | {} | {} | {} | {ratio} | {verdict} |",
             plain(&row.figure),
-            plain(&row.table),
-            plain(&row.name),
-            plain(&row.details),
+            plain(&row.of()),
             value(row.a.value),
             value(row.b.value),
         );
