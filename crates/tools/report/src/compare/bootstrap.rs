@@ -147,7 +147,7 @@ mod tests {
         fn intervals_hold_and_turn_with_their_sides(
             a in prop::collection::vec(1.0f64..1e6, 1..9), b in prop::collection::vec(1.0f64..1e6, 1..9), seed in any::<u64>(),
         ) {
-            let i = ratio_interval(&[a.clone()], &[b.clone()], 200, 0.95, seed).unwrap();
+            let i = ratio_interval(std::slice::from_ref(&a), std::slice::from_ref(&b), 200, 0.95, seed).unwrap();
             prop_assert!(i.low <= i.ratio && i.ratio <= i.high, "{i:?}");
             let least = b.iter().copied().fold(f64::INFINITY, f64::min) / a.iter().copied().fold(0.0, f64::max);
             prop_assert!(i.low >= least * (1.0 - 1e-12), "{i:?} {least}");
