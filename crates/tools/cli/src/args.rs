@@ -83,6 +83,8 @@ pub enum Verb {
     Port(verb::port::Args),
     /// Show the counters of a running engine
     Stat(verb::stat::Args),
+    /// Runs as one HTML page, as Markdown, CSV and pictures, with the published tables beside them
+    Report(Box<verb::report::Args>),
     /// Print a completion script for a shell
     Completions(verb::completions::Args),
 }
@@ -98,6 +100,8 @@ pub enum Bench {
     Feed(Box<verb::bench_feed::Args>),
     /// RDMA: how fast reliable connections are made, and what goes over them
     Rc(Box<verb::bench_rc::Args>),
-    /// The published tables of the message service, bmv2 and a feed handler, with the same experiments run here beside them
+    /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
+    /// Whether one run is worse than another, figure by figure
+    Compare(verb::report::CompareArgs),
 }

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod msg;
 pub mod port;
 pub mod rc;
+pub mod report;
 pub mod stat;
 pub mod switch;
 pub mod up;
@@ -32,6 +33,8 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
+        Verb::Bench { what: Bench::Compare(args) } => report::run_compare(args, console),
+        Verb::Report(args) => report::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
         Verb::Up(args) => up::run(args, console),

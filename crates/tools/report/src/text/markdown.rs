@@ -147,6 +147,13 @@ fn beside(row: &Row) -> String {
     badges.chain(row.beside.iter().map(|b| plain(b))).collect::<Vec<_>>().join("; ")
 }
 
+/// A comparison alone, as Markdown.
+pub fn comparison(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    compared(&mut out, comparison);
+    out
+}
+
 fn compared(out: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         out,

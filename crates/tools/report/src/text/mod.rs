@@ -4,7 +4,7 @@ mod csv;
 mod markdown;
 
 pub use csv::csv;
-pub use markdown::markdown;
+pub use markdown::{comparison, markdown};
 
 use crate::report::Report;
 
