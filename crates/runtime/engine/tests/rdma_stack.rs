@@ -1,0 +1,98 @@
+//! Messages and RDMA on one port: each frame finds its endpoint, and neither keeps the other from sending.
+
+use barewire_base::{Duration, Instant};
+use barewire_engine::{RDMA_UDP_PORT, Stack, Way};
+use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_host::{Host, HostConfig};
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
+use barewire_roce::{self as roce, Connect, Data, QpInit, Qpn, SendOp, SendWr, Terms};
+use barewire_transport::{self as transport, Endpoint, Event, HeapMemory, SendBuf};
+use barewire_wire::MacAddr;
+use std::net::{IpAddr, Ipv4Addr};
+
+fn ip(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, host)
+}
+
+fn stack(end: MemoryEnd, host: u8) -> Stack<HeapMemory> {
+    let pool = Pool::new(PoolConfig::default()).unwrap();
+    let mac = MacAddr([2, 0, 0, 0, 0, host]);
+    let mut config = HostConfig::new(mac);
+    config.ipv4 = vec![(ip(host), 24)];
+    let memory = HeapMemory::new(1 << 20, 1 << 20);
+    let messages = Endpoint::new(transport::Config::default(), memory, [host; 32]).unwrap();
+    let rdma = roce::Endpoint::new(roce::Config::new(mac, ip(host).into()), [host; 16]).unwrap();
+    let port = Box::new(end.open(pool.clone()));
+    Stack::new(port, pool, Host::new(config), messages).with_rdma(rdma)
+}
+
+/// A queue pair with room for what is posted here.
+fn queue_pair(stack: &mut Stack<HeapMemory>) -> Qpn {
+    let (rdma, _) = stack.rdma_parts().unwrap();
+    let (pd, cq) = (rdma.endpoint.alloc_pd(), rdma.endpoint.create_cq(1000).unwrap());
+    rdma.endpoint.create_qp(&QpInit::rc(pd, cq)).unwrap()
+}
+
+#[test]
+fn messages_and_rdma_take_turns_on_one_port() {
+    let (left, right) = MemoryLink::new(MemoryConfig::default()).unwrap();
+    let (mut a, mut b) = (stack(left, 1), stack(right, 2));
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut turn = |a: &mut Stack<HeapMemory>, b: &mut Stack<HeapMemory>| {
+        now += Duration::from_micros(10);
+        a.poll(now).unwrap();
+        b.poll(now).unwrap();
+        now
+    };
+    // A flow and a connection.
+    b.endpoint_mut().listen(888, 0, 0).unwrap();
+    b.rdma_parts().unwrap().0.endpoint.listen(50, 4).unwrap();
+    let (qp, peer) = (queue_pair(&mut a), queue_pair(&mut b));
+    let start = turn(&mut a, &mut b);
+    let to = (IpAddr::from(ip(1)), IpAddr::from(ip(2)));
+    let flow = a.endpoint_mut().connect(start, 0, (to.0, 0).into(), (to.1, 888).into(), true, 0).unwrap();
+    let (mut asked, mut open, mut connected) = (false, false, false);
+    for _ in 0..10_000 {
+        let now = turn(&mut a, &mut b);
+        let changed = a.take_neighbours_changed();
+        let (mut rdma, _) = a.rdma_parts().unwrap();
+        if !asked && let Way::Ready(path) = rdma.way(now, to.1, None) {
+            assert!(changed, "whoever waits for a neighbour is told");
+            rdma.endpoint.connect(now, qp, &Connect::new(path, 50)).unwrap();
+            asked = true;
+        }
+        connected |= matches!(rdma.endpoint.poll_event(), Some(roce::Event::Connected { .. }));
+        let (rdma, _) = b.rdma_parts().unwrap();
+        if let Some(roce::Event::ConnectRequest { conn, .. }) = rdma.endpoint.poll_event() {
+            rdma.endpoint.accept(now, conn, peer, &Terms::default()).unwrap();
+        }
+        open |= matches!(a.poll_event(), Some(Event::Connected { .. }));
+        if open && connected {
+            break;
+        }
+    }
+    assert!(open && connected, "open {open}, connected {connected}");
+
+    // Much of both to send: what leaves first is of both kinds.
+    let now = turn(&mut a, &mut b);
+    a.endpoint_mut().send(now, flow, SendBuf { owner: 0, offset: 0, len: 500_000 }, 0).unwrap();
+    let (rdma, _) = a.rdma_parts().unwrap();
+    for i in 0..100 {
+        let wr = SendWr::new(i, SendOp::Send, Data::Inline(b"text"));
+        rdma.endpoint.post_send(qp, &wr).unwrap();
+    }
+    assert_eq!(a.next_deadline(), Some(Instant::ZERO));
+    a.transmit(now).unwrap();
+    let mut burst = Burst::new();
+    let mut kinds = vec![];
+    while b.port_mut().rx_burst(now, &mut burst).unwrap() > 0 {
+        while let Some(frame) = burst.pop() {
+            kinds.push(frame.data()[36..38] == RDMA_UDP_PORT.to_be_bytes());
+        }
+    }
+    let first = &kinds[..16];
+    let rdma = first.iter().filter(|is| **is).count();
+    assert!((4..=12).contains(&rdma), "{kinds:?}");
+    // Whoever has more to send than the other goes on alone.
+    assert!(kinds.iter().filter(|is| **is).count() >= kinds.len() / 2, "{kinds:?}");
+}
