@@ -1,0 +1,126 @@
+//! Where the time goes, and two runs side by side.
+
+use super::super::Ids;
+use super::super::item::Item;
+use crate::chart::{Bar, Chart, Forest, ForestRow, Kind, Waterfall};
+use crate::compare::{Compared, Comparison, Verdict};
+use crate::figure::Stat;
+use std::collections::BTreeMap;
+
+/// Rows of a forest or waterfall.
+const BARS_MAX: usize = 16;
+
+/// One chart for each kind of operation.
+pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Chart> {
+    let mut bars: BTreeMap<String, Vec<Bar>> = BTreeMap::new();
+    let mut add = |kind: &str, name: String, stages: Vec<(String, f64)>| {
+        bars.entry(kind.to_owned()).or_default().push(Bar { name, stages });
+    };
+    let median = |item: &Item<'_>, family: &str| {
+        let of = |f: &&crate::figure::Figure| f.path.starts_with(family) && f.stat == Stat::Quantile(0.5);
+        item.figures.iter().find(of).and_then(|f| f.value)
+    };
+    for item in items {
+        let name = || match item.text("workload") {
+            Some(workload) => format!("{}, {workload}", item.identity.name),
+            None => item.identity.name.clone(),
+        };
+        if let Some(stages) = item.record.row.get("stages_ns").and_then(serde_json::Value::as_object) {
+            let stages: Vec<(String, f64)> = stages
+                .iter()
+                .filter_map(|(stage, v)| {
+                    let ns = v.as_f64().or_else(|| v.get("p50").and_then(serde_json::Value::as_f64))?;
+                    Some((stage.clone(), ns))
+                })
+                .collect();
+            if !stages.is_empty() {
+                add(&item.record.experiment, name(), stages);
+            }
+        }
+        if let (Some(response), Some(service)) = (median(item, "response_ns."), median(item, "service_ns.")) {
+            let waited = (response - service).max(0.0);
+            add(
+                "messages, open loop",
+                format!("{}, {}", name(), item.identity.details),
+                vec![("t0..t1".into(), waited), ("t1..t5".into(), service)],
+            );
+        }
+        if item.text("base") == Some("stamp") {
+            let partner = items.iter().find(|o| {
+                let same = |key: &str| o.record.row.get(key) == item.record.row.get(key);
+                o.text("base") == Some("app")
+                    && o.run_index == item.run_index
+                    && ["engine", "what", "gap_us", "workload", "instruments", "lines"]
+                        .iter()
+                        .all(|k| same(k))
+            });
+            let whole = median(item, "latency_ns.");
+            let app = partner.and_then(|p| median(p, "latency_ns."));
+            if let (Some(whole), Some(app)) = (whole, app) {
+                let pace = match item.number("gap_us") {
+                    Some(0.0) => "back to back".to_owned(),
+                    Some(us) => format!("{us} us between packets"),
+                    None => String::new(),
+                };
+                let before = (whole - app).max(0.0);
+                add(
+                    &format!("market data, {pace}"),
+                    name(),
+                    vec![("t3..t4".into(), before), ("t4..t5".into(), app.min(whole))],
+                );
+            }
+        }
+    }
+    let mut charts = Vec::new();
+    for (kind, bars) in bars {
+        for part in bars.chunks(BARS_MAX) {
+            charts.push(Chart {
+                id: ids.make(&format!("waterfall-{kind}")),
+                title: format!("Where the time goes: {kind}"),
+                reading: "Medians, laid end to end. A stage that was not measured by itself is the difference of two medians, which is \
+                    not the median of the differences."
+                    .to_owned(),
+                kind: Kind::Waterfall(Waterfall { bars: part.to_vec() }),
+            });
+        }
+    }
+    charts
+}
+
+/// One chart for each table, and more where it has many figures.
+pub(in super::super) fn forests(comparison: &Comparison) -> Vec<Chart> {
+    let mut ids = Ids::of("ab");
+    let mut tables: Vec<(&str, Vec<&Compared>)> = Vec::new();
+    // A single value on each side has no interval to show.
+    let shown = |r: &&Compared| r.interval.is_some_and(|i| i.low < i.high || r.verdict != Verdict::Unknown);
+    for row in comparison.rows.iter().filter(shown) {
+        match tables.iter_mut().find(|(t, _)| *t == row.table) {
+            Some((_, rows)) => rows.push(row),
+            None => tables.push((&row.table, vec![row])),
+        }
+    }
+    let mut charts = Vec::new();
+    for (table, rows) in tables {
+        let parts = rows.len().div_ceil(BARS_MAX);
+        for (part, chunk) in rows.chunks(BARS_MAX).enumerate() {
+            let of = if parts > 1 { format!(" ({} of {parts})", part + 1) } else { String::new() };
+            let rows = chunk
+                .iter()
+                .filter_map(|row| {
+                    let comma = if row.details.is_empty() { "" } else { ", " };
+                    let name = format!("{}: {}{comma}{}", row.figure, row.name, row.details);
+                    Some(ForestRow { name, interval: row.interval?, verdict: row.verdict })
+                })
+                .collect();
+            charts.push(Chart {
+                id: ids.make(&format!("compare-{table}")),
+                title: format!("B over A: {table}{of}"),
+                reading: "A point is the ratio of medians, its line the interval; one that crosses the dashed line is within noise. Left \
+                    of it is better for times, right of it for rates."
+                    .to_owned(),
+                kind: Kind::Forest(Forest { rows }),
+            });
+        }
+    }
+    charts
+}
