@@ -1,6 +1,6 @@
 //! Documents that bench verbs print (`--json`), as records: for documents that were recorded before there were run folders.
 
-use crate::published::table_of;
+use crate::published::tables_of;
 use crate::run::{Record, Role};
 use serde_json::{Map, Value};
 
@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 const DOCUMENT_SCHEMA: u64 = 1;
 
 /// The arrays of a document, with what their rows are of.
-const ARRAYS: [(&str, &str); 6] = [
+const ARRAYS: [(&str, &str); 7] = [
     ("rows", ""),
     ("switch_rows", "switch"),
     ("feed_rows", "feed"),
     ("rc_rows", "rc"),
+    ("data", "rc-data"),
     ("rates", "feed-rates"),
     ("decoders", "feed-decoders"),
 ];
@@ -70,7 +71,11 @@ pub fn document(text: &str) -> Result<Document, ImportError> {
             let Value::Object(row) = row else {
                 return Err(ImportError::Shape(format!("`{key}[{index}]`: an object is expected")));
             };
-            records.push(record(row.clone(), family));
+            let first = record(row.clone(), family);
+            for table in tables_of(row).into_iter().skip(1) {
+                records.push(Record { table: table.to_owned(), ..first.clone() });
+            }
+            records.push(first);
         }
     }
     if !known {
@@ -80,10 +85,11 @@ pub fn document(text: &str) -> Result<Document, ImportError> {
     Ok(Document { fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null), records })
 }
 
-/// A row as a record. `family` names its verb; empty: found out from the row.
+/// A row as a record, of the first table that it repeats. `family` names its verb; empty: found out from the row.
 pub fn record(row: Map<String, Value>, family: &str) -> Record {
     let family = match family {
         "" if row.contains_key("rtt_ns") => "msg",
+        "" if row.contains_key("connections_per_s") => "rc",
         "" if row.contains_key("latency_ns") => "feed",
         "" if row.contains_key("program") => "switch",
         "" => "rows",
@@ -93,7 +99,7 @@ pub fn record(row: Map<String, Value>, family: &str) -> Record {
     let baseline = system.starts_with("kernel")
         || BASELINES.contains(&system)
         || row.get("decoder").and_then(Value::as_str).is_some_and(|d| d != "barewire");
-    let mut record = match table_of(&row) {
+    let mut record = match tables_of(&row).first() {
         Some(table) => Record::new(family, table, row),
         None => Record::new(family, family, row),
     };

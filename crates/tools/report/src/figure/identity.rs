@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 36] = [
+const KEYS: [&str; 41] = [
     "system",
     "decoder",
     "engine",
@@ -26,7 +26,12 @@ const KEYS: [&str; 36] = [
     "offered_per_s",
     "arrivals",
     "threads",
-    "machines",
+    "hosts",
+    "teardown",
+    "live_qps",
+    "own_cq",
+    "operation",
+    "mtu",
     "clients",
     "servers",
     "nics",

@@ -38,10 +38,10 @@ const THREADS: &[Case] = &[
     threads("12 threads", &[("threads", Want::Is(12.0))]),
 ];
 const MACHINES: &[Case] = &[
-    threads("1 client machine", &[("machines", Want::Is(1.0))]),
-    threads("2 client machines", &[("machines", Want::Is(2.0))]),
-    threads("4 client machines", &[("machines", Want::Is(4.0))]),
-    threads("8 client machines", &[("machines", Want::Is(8.0))]),
+    threads("1 client machine", &[("hosts", Want::Is(1.0))]),
+    threads("2 client machines", &[("hosts", Want::Is(2.0))]),
+    threads("4 client machines", &[("hosts", Want::Is(4.0))]),
+    threads("8 client machines", &[("hosts", Want::Is(8.0))]),
 ];
 
 const fn row(case: usize, values: &'static [Option<f64>], note: &'static str) -> PublishedRow {
@@ -80,7 +80,20 @@ const fn table(
 }
 
 const BY_THREADS: Option<Sweep> = Some(Sweep { axis: "threads", words: "threads" });
-const BY_MACHINES: Option<Sweep> = Some(Sweep { axis: "machines", words: "client machines" });
+const BY_MACHINES: Option<Sweep> = Some(Sweep { axis: "hosts", words: "client machines" });
+
+/// The tables that a row of connections repeats: one connection at a time of each thread, closed again, and none that stay. That of
+/// one thread stands in three of them.
+pub(super) fn tables_of(hosts: u64, threads: u64, nics: u64) -> &'static [&'static str] {
+    match (hosts, threads, nics) {
+        (1, 1, 1) => &["rc.threads", "rc.latency", "rc.dual-nic"],
+        (1, 2, 1) => &["rc.threads", "rc.machines"],
+        (1, _, 1) => &["rc.threads"],
+        (1, _, 2) => &["rc.dual-nic"],
+        (_, 2, 1) => &["rc.machines"],
+        _ => &[],
+    }
+}
 
 pub(super) const TABLES: &[PublishedTable] = &[
     table(

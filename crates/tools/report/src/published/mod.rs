@@ -110,8 +110,24 @@ pub fn table(id: &str) -> Option<&'static PublishedTable> {
     tables().find(|t| t.id == id)
 }
 
-/// The published table that a row of a bench verb repeats, judged by what the row says of itself.
-pub fn table_of(row: &Map<String, Value>) -> Option<&'static str> {
+/// The published tables that a row of a bench verb repeats, judged by what the row says of itself.
+pub fn tables_of(row: &Map<String, Value>) -> Vec<&'static str> {
+    if !row.contains_key("connections_per_s") {
+        return table_of(row).into_iter().collect();
+    }
+    let number = |key: &str| row.get(key).and_then(Value::as_u64);
+    let plain = number("window") == Some(1)
+        && row.get("teardown") == Some(&Value::Bool(true))
+        && number("live_qps").is_none_or(|n| n == 0);
+    match (number("hosts"), number("threads"), number("nics")) {
+        (Some(hosts), Some(threads), Some(nics)) if plain => {
+            mitosis::tables_of(hosts, threads, nics).to_vec()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn table_of(row: &Map<String, Value>) -> Option<&'static str> {
     let text = |key: &str| row.get(key).and_then(Value::as_str);
     let number = |key: &str| row.get(key).and_then(Value::as_f64);
     if row.contains_key("rtt_ns") {
@@ -207,6 +223,21 @@ mod tests {
         assert_eq!(
             table_of(&row(r#"{"latency_ns":{},"base":"stamp","gap_us":0,"what":"book"}"#)),
             Some("onixs.net-0")
+        );
+        let rc = row(
+            r#"{"connections_per_s":1.0,"window":1,"teardown":true,"live_qps":0,"hosts":8,"threads":2,"nics":1}"#,
+        );
+        assert_eq!(tables_of(&rc), ["rc.machines"]);
+        let record = Record::new("rc", "rc.machines", rc);
+        assert_eq!(table("rc.machines").unwrap().case_of(&record), Some(3));
+        let rc =
+            row(r#"{"connections_per_s":1.0,"window":1,"teardown":true,"hosts":1,"threads":1,"nics":1}"#);
+        assert_eq!(tables_of(&rc).len(), 3);
+        assert!(
+            tables_of(&row(
+                r#"{"connections_per_s":1.0,"window":64,"teardown":true,"hosts":1,"threads":1,"nics":1}"#
+            ))
+            .is_empty()
         );
         let mut record = Record::new("rc", "rc.threads", Map::new());
         record.axes.insert("threads".into(), 4.0.into());

@@ -299,7 +299,7 @@ impl Request {
             frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
             port_frames_per_s: port.filter(|_| cell.rdma.is_some()),
             bytes_per_live_qp: sum.bytes,
-            connections: sum.connections,
+            opened: sum.connections,
             failed: sum.failed,
             contended: sum.runs.iter().any(|run| run.contended),
             void: (sum.connections == 0).then(|| "no connection was counted".to_owned()),
@@ -414,7 +414,7 @@ mod tests {
         for row in &rows {
             assert_eq!((row.runs.len(), row.void.as_deref(), row.failed), (2, None, 0), "{row:?}");
             let of_runs: u64 = row.runs.iter().map(|run| run.connections).sum();
-            assert_eq!(row.connections, of_runs);
+            assert_eq!(row.opened, of_runs);
             assert_eq!(row.system == "barewire", row.steps_ns.is_some());
             assert_eq!(row.system == "barewire", row.port_frames_per_s.is_some());
         }

@@ -105,7 +105,7 @@ pub struct RcRow {
     /// Resident memory of each queue pair that stayed open, on each side, in bytes.
     pub bytes_per_live_qp: Option<f64>,
     /// Connections of all runs.
-    pub connections: u64,
+    pub opened: u64,
     /// Connections that failed.
     pub failed: u64,
     /// Each run.
