@@ -109,6 +109,19 @@ fn the_published_tables_come_with_ours() {
         let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();
         assert_eq!(over, ["mem", "xdp", "packet"]);
     }
+    // Every row of every table of the five reports, with ours beside it.
+    let tables = document["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 52);
+    for row in tables {
+        assert!(row["published"].is_object(), "{row}");
+        let measured = row["measured"].as_array().unwrap_or_else(|| panic!("{row}"));
+        assert!(!measured.is_empty() && row.get("missing").is_none(), "{row}");
+    }
+    let of = |table: &str| tables.iter().filter(|t| t["table"] == table).count();
+    assert_eq!(
+        [of("rc.latency"), of("rc.threads"), of("rc.machines"), of("rc.dual-nic"), of("bmv2")],
+        [1, 5, 4, 5, 1]
+    );
 }
 
 #[test]

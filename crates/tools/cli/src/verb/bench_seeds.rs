@@ -21,6 +21,7 @@ use barewire_bench::switch::SwitchRow;
 use barewire_bench::switch::plan::seed_requests;
 use barewire_bench::{Cell, MsgWorkload, interrupted};
 use barewire_measure::Fingerprint;
+use barewire_report::{import, published};
 use std::path::PathBuf;
 
 /// Requests in flight: E1 and E2 of the published tables.
@@ -54,7 +55,7 @@ pub struct Args {
     /// Runs of each system
     #[arg(long)]
     runs: Option<u32>,
-    /// Print one JSON object with the rows measured here, instead of tables
+    /// Print one JSON object instead of tables: under `tables` each published row, `published` beside `measured` (or `missing`)
     #[arg(long)]
     json: bool,
     /// Write the JSON object to a file, too
@@ -101,7 +102,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
     let (feeds, feed_failures) = feeds(args, with_hosts, cores, console);
     let (connections, rc_failures) = connections(args, with_hosts, cores, console);
-    let document = document(&measured, &switches, &feeds, &connections)?;
+    let mut document = document(&measured, &switches, &feeds, &connections)?;
+    document["tables"] = tables(args, &document)?.into();
+    let document = document.to_string();
     if let Some(path) = &args.out {
         std::fs::write(path, format!("{document}\n"))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -211,12 +214,29 @@ fn document(
     switches: &[SwitchRow],
     feeds: &[FeedRow],
     connections: &[RcRow],
-) -> anyhow::Result<String> {
+) -> anyhow::Result<serde_json::Value> {
     let mut document: serde_json::Value = serde_json::from_str(&measured.document())?;
     document["switch_rows"] = serde_json::to_value(switches)?;
     document["feed_rows"] = serde_json::to_value(feeds)?;
     document["rc_rows"] = serde_json::to_value(connections)?;
-    Ok(document.to_string())
+    Ok(document)
+}
+
+/// Every row of every table of the five reports, with ours beside it or the reason why there is none.
+fn tables(args: &Args, document: &serde_json::Value) -> anyhow::Result<Vec<serde_json::Value>> {
+    let records = import::document(&document.to_string())?.records;
+    Ok(published::beside(&records, &|table| {
+        let wanted = match table.id.split_once('.').map_or(table.id, |(report, _)| report) {
+            "onixs" => args.wants(Only::Feed),
+            "rc" => args.wants(Only::Rc),
+            "bmv2" => args.wants(Only::Switch),
+            _ => args.wants(Only::Msg),
+        };
+        match wanted {
+            false => "left out by --only".to_owned(),
+            true => "no such row could be measured here: see stderr, or run as root with the peer's programs installed".to_owned(),
+        }
+    }))
 }
 
 /// Hosts where they can be made; else memory and loopback, and a loud note why.

@@ -3,10 +3,13 @@
 //! A published figure never stands alone: with it come the hardware class, the published command and what the authors did not run.
 //! `None` is a figure that the text prints as `XXX` or not at all.
 
+mod beside;
 mod bmv2;
 mod machnet;
 mod mitosis;
 mod onixs;
+
+pub use beside::beside;
 
 use crate::figure::{Better, Unit};
 use crate::run::{AxisValue, HardwareClass, Record};
