@@ -3,7 +3,7 @@
 use super::server::{CQ_ENTRIES, Offer};
 use super::{RateError, SERVICE_ID, Steps, go_on};
 use barewire_base::{Duration, Instant};
-use barewire_engine::Way;
+use barewire_engine::{RdmaStack, Way};
 use barewire_measure::{Histogram, stamp};
 use barewire_roce::{ConnId, Connect, CqId, Data, Event, PathId, Pd, QpInit, Qpn, SendOp, SendWr, WcStatus};
 use barewire_verbs::{Device, RdmaError};
@@ -18,6 +18,29 @@ const LOOK_EVERY: u64 = 1024;
 
 /// What else runs in this thread: the server, when both ends share it.
 pub(crate) type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RateError>;
+
+/// What a thread does when nothing has moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Idle {
+    /// Looks again: it has a core of its own.
+    Spin,
+    /// Sleeps until something comes: there are more threads than cores.
+    Sleep,
+}
+
+/// Longest sleep: what else a loop looks at is looked at after it.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+impl Idle {
+    /// Does it.
+    #[inline]
+    pub(crate) fn rest(self, stack: &mut RdmaStack, now: Instant) {
+        match self {
+            Idle::Spin => std::hint::spin_loop(),
+            Idle::Sleep => stack.sleep(now, SLEEP_MAX),
+        }
+    }
+}
 
 /// What came of a client thread.
 #[derive(Default)]
@@ -67,7 +90,7 @@ impl Client {
         mut device: Device,
         server: IpAddr,
         own_cq: bool,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<Client, RateError> {
         let verbs = device.verbs();
@@ -81,7 +104,7 @@ impl Client {
                 Way::Pending if now < end => {
                     device.stack_mut().poll(now)?;
                     other(now)?;
-                    idle();
+                    idle.rest(device.stack_mut(), now);
                 }
                 _ => return Err(RdmaError::Unreachable(server).into()),
             }
@@ -147,7 +170,7 @@ impl Client {
         teardown: bool,
         until: &Until,
         progress: &AtomicU64,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<Counted, RateError> {
         let mut counted = Counted::default();
@@ -228,7 +251,7 @@ impl Client {
             if work > 0 {
                 heard = now;
             } else {
-                idle();
+                idle.rest(self.device.stack_mut(), now);
                 if now.since(heard) > PATIENCE {
                     return Err(RdmaError::NoAnswer.into());
                 }
@@ -243,7 +266,7 @@ impl Client {
     /// Polls until an event that is wanted has come.
     fn event(
         &mut self,
-        idle: fn(),
+        idle: Idle,
         other: &mut dyn FnMut(Instant) -> Result<(), RateError>,
         wanted: impl Fn(&Event) -> bool,
     ) -> Result<Event, RateError> {
@@ -261,7 +284,7 @@ impl Client {
             }
             self.device.stack_mut().transmit(now)?;
             other(now)?;
-            idle();
+            idle.rest(self.device.stack_mut(), now);
             if now > end {
                 return Err(RdmaError::NoAnswer.into());
             }
@@ -269,7 +292,7 @@ impl Client {
     }
 
     /// One connection after the other until `end`, each step timed, with one byte written over each.
-    pub(crate) fn steps(&mut self, end: Instant, idle: fn(), other: Other<'_>) -> Result<Steps, RateError> {
+    pub(crate) fn steps(&mut self, end: Instant, idle: Idle, other: Other<'_>) -> Result<Steps, RateError> {
         let mut spans: [Histogram; 6] = std::array::from_fn(|_| Histogram::new());
         while stamp() < end {
             go_on()?;
@@ -301,7 +324,7 @@ impl Client {
                 if now.since(at[3]) > PATIENCE {
                     return Err(RdmaError::TimedOut.into());
                 }
-                idle();
+                idle.rest(self.device.stack_mut(), now);
             };
             at[4] = stamp();
             if status != WcStatus::Success {

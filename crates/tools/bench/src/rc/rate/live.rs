@@ -1,6 +1,6 @@
 //! One run: devices in threads, connections between them, timed.
 
-use super::client::{Client, Counted, Until};
+use super::client::{Client, Counted, Idle, Until};
 use super::server::Server;
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, Steps, go_on};
@@ -244,7 +244,7 @@ pub fn run(
         return result
             .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
     }
-    let idle = if run.cores.is_some() { spin } else { yield_now };
+    let idle = if run.cores.is_some() { Idle::Spin } else { Idle::Sleep };
     let shared = &shared;
     std::thread::scope(|scope| {
         let mut servers = Vec::new();
@@ -370,7 +370,7 @@ fn serve(
     run: &LiveRun,
     sides: Vec<(Side, Ipv4Addr)>,
     core: Option<usize>,
-    idle: fn(),
+    idle: Idle,
     shared: &Shared,
 ) -> Result<(), RateError> {
     let mut tells = Tells(&shared.servers, false);
@@ -389,7 +389,12 @@ fn serve(
             work += server.cycle(now)?;
         }
         if work == 0 {
-            idle();
+            match servers.as_mut_slice() {
+                [server] => server.rest(idle, now),
+                // It cannot sleep on several ports at once; it has only the core to give away.
+                _ if idle == Idle::Sleep => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
         }
         frames.see(servers.iter().map(Server::tx_frames).sum(), shared);
     }
@@ -419,7 +424,7 @@ fn ask(
     client: u32,
     side: Side,
     core: Option<usize>,
-    idle: fn(),
+    idle: Idle,
     before: u64,
     shared: &Shared,
 ) -> Result<LiveResult, RateError> {
@@ -460,9 +465,10 @@ fn one_thread(
         frames.see(server.tx_frames(), shared);
         Ok(())
     };
-    let mut client = Client::new(device, wires::server_address(0).into(), run.own_cq, spin, &mut other)?;
+    let mut client =
+        Client::new(device, wires::server_address(0).into(), run.own_cq, Idle::Spin, &mut other)?;
     shared.clients.arrive();
-    let mut result = measure(run, 0, &mut client, spin, before, shared, &mut other)?;
+    let mut result = measure(run, 0, &mut client, Idle::Spin, before, shared, &mut other)?;
     result.divide_frames(frames.counted);
     Ok(result)
 }
@@ -472,7 +478,7 @@ fn measure(
     run: &LiveRun,
     number: u32,
     client: &mut Client,
-    idle: fn(),
+    idle: Idle,
     before: u64,
     shared: &Shared,
     other: super::client::Other<'_>,
@@ -488,7 +494,7 @@ fn measure(
         while shared.opened.arrived.load(Ordering::Acquire) < clients {
             other(stamp())?;
             go_on()?;
-            idle();
+            std::thread::yield_now();
         }
         if number == 0 {
             let each = resident().saturating_sub(before) as f64 / run.live as f64 / 2.0;

@@ -266,7 +266,7 @@ impl Request {
         let mut notes = Vec::new();
         let cores = allowed_cores().map_or(1, |cores| cores.len());
         if threads as usize > cores && !self.one_thread {
-            notes.push(format!("{threads} threads on {cores} cores"));
+            notes.push(format!("{threads} threads on {cores} cores: they sleep when idle"));
         }
         if sum.failed > 0 {
             notes.push(format!("{} connections failed", sum.failed));
@@ -277,7 +277,8 @@ impl Request {
             mode: match cell.rdma {
                 Some(_) if self.one_thread => "embedded-one-thread",
                 Some(_) => "embedded",
-                None => "spin",
+                None if self.cores_for(cell.shape).is_some() => "spin",
+                None => "blocking",
             }
             .to_owned(),
             over: match (cell.over, cell.rdma) {

@@ -74,7 +74,7 @@ pub struct RcRow {
     /// `barewire` or `kernel-tcp`.
     pub system: String,
     /// `embedded`: engines in the threads that connect and accept; `embedded-one-thread`: both ends in one thread; `spin`: of
-    /// kernel TCP, whose ends ask without pause.
+    /// kernel TCP, whose ends ask without pause; `blocking`: sleep, as there are more threads than cores.
     pub mode: String,
     /// `mem`, `xdp`, `packet`; of kernel TCP `veth` or `loopback`.
     pub over: String,

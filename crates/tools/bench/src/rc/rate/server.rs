@@ -1,5 +1,6 @@
 //! The accepting end.
 
+use super::client::Idle;
 use super::{RateError, SERVICE_ID};
 use barewire_base::Instant;
 use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
@@ -65,6 +66,11 @@ impl Server {
     /// Frames sent.
     pub(crate) fn tx_frames(&self) -> u64 {
         self.device.stack().endpoint().counters().tx_frames.get()
+    }
+
+    /// Does what a thread does when nothing has moved.
+    pub(crate) fn rest(&mut self, idle: Idle, now: Instant) {
+        idle.rest(self.device.stack_mut(), now);
     }
 
     /// One duty cycle: what has arrived is answered in it. Says how much moved.

@@ -1,6 +1,6 @@
 //! The baseline: the kernel's TCP, connect, accept and close, on the same wires.
 //!
-//! Both ends ask without pause. The client closes with a reset (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either
+//! Both ends ask without pause, or sleep in `poll` when there are more threads than cores. The client closes with a reset (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either
 //! side; the server accepts, sees the reset, and closes. System calls of a connection: the client's socket, setsockopt, connect
 //! and close, with one poll for all that are in flight; the server's accept, recv and close.
 
@@ -26,6 +26,8 @@ const WARMUP: Duration = Duration::from_millis(200);
 /// Rounds between two looks at the flag that somebody interrupted.
 const LOOK_EVERY: u32 = 256;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Longest sleep.
+const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
     move |errno| RateError::Io { what: what.to_owned(), source: errno.into() }
@@ -146,15 +148,15 @@ fn serve(
             open.pop_front();
             work = true;
         }
-        if !work {
-            rest(spin);
+        if !work && spin {
+            std::hint::spin_loop();
+        } else if !work {
+            let mut fds = vec![PollFd::new(&listener, PollFlags::IN)];
+            fds.extend(open.front().map(|fd| PollFd::new(fd, PollFlags::IN)));
+            poll(&mut fds, Some(&SOON)).map_err(io("poll"))?;
         }
     }
     Ok(())
-}
-
-fn rest(spin: bool) {
-    if spin { std::hint::spin_loop() } else { std::thread::yield_now() }
 }
 
 fn ask(
@@ -199,7 +201,7 @@ fn ask(
         {
             let mut fds: Vec<PollFd<'_>> =
                 in_flight.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::OUT)).collect();
-            poll(&mut fds, Some(&NOW)).map_err(io("poll"))?;
+            poll(&mut fds, Some(if spin { &NOW } else { &SOON })).map_err(io("poll"))?;
             ready.extend(fds.iter().map(PollFd::revents));
         }
         let at = stamp();
@@ -219,7 +221,7 @@ fn ask(
             drop(fd);
         }
         if !any {
-            rest(spin);
+            std::hint::spin_loop();
         }
     }
     let seconds = stamp().since(start).as_secs_f64();
