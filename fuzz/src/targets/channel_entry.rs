@@ -66,7 +66,9 @@ pub fn corpus() -> Vec<Vec<u8>> {
     let completions = completions.into_iter().chain(answers(token).into_iter().map(Completion::Rdma));
     let encoded = requests.map(|r| r.encode()).chain(completions.map(|c| c.encode()));
     let mut corpus: Vec<Vec<u8>> = encoded.map(|words| words.map(u64::to_le_bytes).concat()).collect();
-    corpus.push(corpus.concat());
+    // Rings of them, no longer than an input may be.
+    let rings: Vec<Vec<u8>> = corpus.chunks(32).map(<[Vec<u8>]>::concat).collect();
+    corpus.extend(rings);
     corpus
 }
 
