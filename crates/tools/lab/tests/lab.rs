@@ -189,6 +189,8 @@ fn which_arrive(bench: &Bench, count: u32) -> Vec<u32> {
     let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
     let to = b.local_addr().unwrap();
     b.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    // A node that had to wait for a core sends everything at once.
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&b, 8 << 20).unwrap();
     let mut got = Vec::new();
     let mut buffer = [0; 64];
     let mut read = |got: &mut Vec<u32>| {

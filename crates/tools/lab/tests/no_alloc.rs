@@ -84,19 +84,27 @@ fn run(frames: u32, trace: bool) -> (u64, usize) {
         ready.recv().unwrap();
         let mut received = 0;
         let mut buffer = [0; 256];
+        // Never asleep in a send: the node may wait for room that only we make.
+        for end in &far {
+            end.set_nonblocking(true).unwrap();
+        }
         for i in 0..frames {
             let mut frame = [0xa5; 64];
             frame[..4].copy_from_slice(&i.to_be_bytes());
-            far[0].send_to(&frame, &node_path).unwrap();
-            if i % 8 == 7 {
-                std::thread::sleep(Duration::from_millis(1));
-                far[1].set_nonblocking(true).unwrap();
-                while far[1].recv(&mut buffer).is_ok() {
-                    received += 1;
+            loop {
+                let sent = far[0].send_to(&frame, &node_path).is_ok();
+                if !sent || i % 8 == 7 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    while far[1].recv(&mut buffer).is_ok() {
+                        received += 1;
+                    }
                 }
-                far[1].set_nonblocking(false).unwrap();
+                if sent {
+                    break;
+                }
             }
         }
+        far[1].set_nonblocking(false).unwrap();
         while far[1].recv(&mut buffer).is_ok() {
             received += 1;
         }
