@@ -93,7 +93,7 @@ fn the_pictures_that_belong_are_drawn() {
         "t-machnet-latency",
         "t-machnet-load",
         "t-rc-threads-by-threads",
-        "t-rc-machines-by-machines",
+        "t-rc-machines-by-hosts",
         "t-onixs-net-0-latency",
         "t-waterfall-market-data--back-to-back",
         "t-waterfall-messages--open-loop",

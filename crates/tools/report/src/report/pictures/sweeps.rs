@@ -10,7 +10,7 @@ use crate::published::PublishedTable;
 /// Axes of sweeps, with whether twice as much should give twice the rate.
 const SWEEPS: [(&str, bool); 10] = [
     ("threads", true),
-    ("machines", true),
+    ("hosts", true),
     ("clients", true),
     ("nics", true),
     ("peers", false),
