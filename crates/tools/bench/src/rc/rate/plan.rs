@@ -19,6 +19,11 @@ pub const WINDOW_MAX: u32 = 4096;
 /// Queue pairs that stay open, at most.
 pub const LIVE_MAX: u64 = 4_000_000;
 
+/// Connecting sockets of the kernel's baseline that are busy connecting, as a share of all, below which most of them stand still.
+const STILL: f64 = 0.04;
+/// What is said of such a row: it is no baseline.
+pub(super) const STOOD_STILL: &str = "stood still: lost SYNs are repeated after a second; no baseline";
+
 const OVERS: [(&str, Over); 3] = [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet)];
 
 impl FromStr for Over {
@@ -272,6 +277,11 @@ impl Request {
             notes.push(format!("{} connections failed", sum.failed));
         }
         let rates = sum.runs.iter().map(|run| run.connections_per_s);
+        let rate = crate::switch::median(rates.clone()).unwrap_or_default();
+        let in_flight = sum.latency.mean().unwrap_or_default() * rate / 1e9;
+        if cell.rdma.is_none() && in_flight < STILL * f64::from(cell.shape.clients() * cell.window) {
+            notes.push(STOOD_STILL.to_owned());
+        }
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
             mode: match cell.rdma {
@@ -294,7 +304,7 @@ impl Request {
             teardown: cell.rdma.is_none_or(|rdma| rdma.teardown),
             live_qps: cell.rdma.map_or(0, |rdma| rdma.live),
             own_cq: cell.rdma.is_some() && self.own_cq,
-            connections_per_s: crate::switch::median(rates).unwrap_or_default().round(),
+            connections_per_s: rate.round(),
             latency_ns: Span::of(&sum.latency),
             steps_ns: sum.steps,
             frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),

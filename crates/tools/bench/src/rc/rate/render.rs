@@ -1,5 +1,6 @@
 //! Rows about RDMA as text.
 
+use super::plan::STOOD_STILL;
 use super::{DataRow, RcRow, Span, Steps};
 use crate::render::{latency, rate};
 use crate::switch::render::columns;
@@ -90,7 +91,8 @@ fn steps_table(rows: &[&RcRow]) -> String {
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
-    for base in rows.iter().filter(|row| row.system == "kernel-tcp").filter(usable) {
+    let moves = |row: &&RcRow| !row.notes.iter().any(|note| note == STOOD_STILL);
+    for base in rows.iter().filter(|row| row.system == "kernel-tcp").filter(usable).filter(moves) {
         for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
             let by_run: Vec<f64> = row
                 .runs
