@@ -1,6 +1,6 @@
 //! The connecting end: opens and closes as fast as its window allows.
 
-use super::server::{CQ_ENTRIES, Offer};
+use super::server::{CQ_ENTRIES, offered};
 use super::{RateError, SERVICE_ID, Steps, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{RdmaStack, Way};
@@ -32,12 +32,39 @@ pub(crate) enum Idle {
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 impl Idle {
+    /// With cores of its own, or without.
+    pub(crate) fn for_cores(cores: Option<(usize, usize)>) -> Idle {
+        if cores.is_some() { Idle::Spin } else { Idle::Sleep }
+    }
+
     /// Does it.
     #[inline]
     pub(crate) fn rest(self, stack: &mut RdmaStack, now: Instant) {
         match self {
             Idle::Spin => std::hint::spin_loop(),
             Idle::Sleep => stack.sleep(now, SLEEP_MAX),
+        }
+    }
+}
+
+/// The way to the server. `other` runs meanwhile, where both ends share the thread.
+pub(crate) fn resolve(
+    device: &mut Device,
+    server: IpAddr,
+    idle: Idle,
+    other: &mut dyn FnMut(Instant) -> Result<(), RateError>,
+) -> Result<PathId, RateError> {
+    let end = stamp() + PATIENCE;
+    loop {
+        let now = barewire_engine::now();
+        match device.stack_mut().way(now, server, None) {
+            Way::Ready(path) => return Ok(path),
+            Way::Pending if now < end => {
+                device.stack_mut().poll(now)?;
+                other(now)?;
+                idle.rest(device.stack_mut(), now);
+            }
+            _ => return Err(RdmaError::Unreachable(server).into()),
         }
     }
 }
@@ -96,19 +123,7 @@ impl Client {
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
         let shared_cq = verbs.create_cq(1 << 16)?;
-        let end = stamp() + PATIENCE;
-        let path = loop {
-            let now = barewire_engine::now();
-            match device.stack_mut().way(now, server, None) {
-                Way::Ready(path) => break path,
-                Way::Pending if now < end => {
-                    device.stack_mut().poll(now)?;
-                    other(now)?;
-                    idle.rest(device.stack_mut(), now);
-                }
-                _ => return Err(RdmaError::Unreachable(server).into()),
-            }
-        };
+        let path = resolve(&mut device, server, idle, other)?;
         Ok(Client {
             device,
             pd,
@@ -306,8 +321,7 @@ impl Client {
             other(at[1])?;
             self.event(idle, other, |e| matches!(e, Event::Connected { conn: c, .. } if *c == conn))?;
             at[2] = stamp();
-            let offer = Offer::parse(self.device.stack().endpoint().private_data())
-                .ok_or_else(|| RateError::Plan("the server did not say where its memory is".to_owned()))?;
+            let offer = offered(&self.device)?;
             self.device.stack_mut().transmit(at[2])?;
             at[3] = stamp();
             let to = SendOp::Write { addr: offer.addr, rkey: offer.rkey };

@@ -4,19 +4,21 @@
 //! writes (sends) back. `completion` is from posting a request until its completion, which for a write is the peer's
 //! acknowledgement. Bandwidth counts payload whose requests have completed.
 
-use super::live::{Over, Side, pin};
+use super::client::{Idle, Other, resolve};
+use super::live::{Over, Side, device_config, pin};
+use super::server::offered;
 use super::wires::{self, Hosts, Shape};
 use super::{DataRow, RateError, Span, go_on};
+use crate::rc::Advert;
 use barewire_base::{Duration, Instant};
-use barewire_engine::open_port;
-use barewire_frame::{Pool, PoolConfig};
+use barewire_frame::PoolConfig;
 use barewire_measure::{Contention, ContentionReport, Histogram, stamp};
-use barewire_port::{MemoryConfig, MemoryLink, Port, PortUri};
+use barewire_port::MemoryConfig;
 use barewire_roce::{
     Access, ConnId, Connect, CqId, Data, Event, Pd, QpInit, Qpn, SendOp, SendWr, Sge, Terms, Wc, WcOpcode,
     WcStatus,
 };
-use barewire_verbs::{Device, DeviceConfig, Memory, RdmaError};
+use barewire_verbs::{Device, Memory, RdmaError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SERVICE_ID: u64 = 51;
@@ -119,7 +121,7 @@ struct Peer {
     memory: Memory,
     qpn: Option<Qpn>,
     /// The other side's memory.
-    remote: (u64, u32),
+    remote: Advert,
     done: Vec<Wc>,
     /// The last ping that was answered.
     answered: u64,
@@ -131,24 +133,25 @@ impl Peer {
         let pd = verbs.alloc_pd();
         let cq = verbs.create_cq(1024)?;
         let memory = Memory::register(verbs, pd, BULK_AT + BULK_MAX, Access::ALL)?;
-        Ok(Peer { device, pd, cq, memory, qpn: None, remote: (0, 0), done: Vec::new(), answered: 0 })
+        Ok(Peer {
+            device,
+            pd,
+            cq,
+            memory,
+            qpn: None,
+            remote: Advert { addr: 0, rkey: 0, len: 0 },
+            done: Vec::new(),
+            answered: 0,
+        })
     }
 
-    fn offer(&self) -> [u8; 13] {
-        let mut bytes = [1; 13];
-        bytes[..8].copy_from_slice(&self.memory.addr().to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.memory.rkey().to_be_bytes());
-        bytes
+    fn offer(&self) -> [u8; Advert::LEN] {
+        let memory = &self.memory;
+        Advert { addr: memory.addr(), rkey: memory.rkey(), len: memory.len() as u32 }.bytes()
     }
 
     fn take_offer(&mut self) -> Result<(), RateError> {
-        let bytes = self.device.stack().endpoint().private_data();
-        let (Some(addr), Some(rkey)) = (bytes.first_chunk::<8>(), bytes.get(8..12)) else {
-            return Err(RateError::Plan("the peer did not say where its memory is".to_owned()));
-        };
-        let mut key = [0; 4];
-        key.copy_from_slice(rkey);
-        self.remote = (u64::from_be_bytes(*addr), u32::from_be_bytes(key));
+        self.remote = offered(&self.device)?;
         Ok(())
     }
 
@@ -179,7 +182,7 @@ impl Peer {
         bytes[at..work.size].copy_from_slice(&number.to_le_bytes());
         let op = match work.operation {
             Operation::Send => SendOp::Send,
-            _ => SendOp::Write { addr: self.remote.0 + PING_AT as u64, rkey: self.remote.1 },
+            _ => SendOp::Write { addr: self.remote.addr + PING_AT as u64, rkey: self.remote.rkey },
         };
         self.post(op, Data::Inline(&bytes[..work.size]), false)
     }
@@ -237,8 +240,6 @@ fn check(wc: &Wc) -> Result<(), RateError> {
     }
 }
 
-type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RateError>;
-
 /// The asking side, connected.
 struct Asking {
     peer: Peer,
@@ -246,22 +247,11 @@ struct Asking {
 }
 
 impl Asking {
-    fn connect(mut peer: Peer, idle: fn(), other: Other<'_>) -> Result<Asking, RateError> {
+    fn connect(mut peer: Peer, idle: Idle, other: Other<'_>) -> Result<Asking, RateError> {
         let end = stamp() + PATIENCE;
         let server = wires::server_address(0).into();
         let late = || RateError::from(RdmaError::NoAnswer);
-        let path = loop {
-            let now = stamp();
-            match peer.device.stack_mut().way(now, server, None) {
-                barewire_engine::Way::Ready(path) => break path,
-                barewire_engine::Way::Pending if now < end => {
-                    peer.cycle(now)?;
-                    other(now)?;
-                    idle();
-                }
-                _ => return Err(RdmaError::Unreachable(server).into()),
-            }
-        };
+        let path = resolve(&mut peer.device, server, idle, other)?;
         let qpn = peer.device.verbs().create_qp(&QpInit::rc(peer.pd, peer.cq))?;
         peer.post_receives_at_init(qpn)?;
         let offer = peer.offer();
@@ -276,7 +266,7 @@ impl Asking {
                 Some(Event::Connected { .. }) => break,
                 Some(Event::ConnectFailed { .. }) => return Err(late()),
                 _ if now > end => return Err(late()),
-                _ => idle(),
+                _ => idle.rest(peer.device.stack_mut(), now),
             }
         }
         peer.take_offer()?;
@@ -287,7 +277,7 @@ impl Asking {
     }
 
     fn op(&self, work: Work, slot: u32) -> (SendOp, Sge) {
-        let (addr, rkey) = self.peer.remote;
+        let Advert { addr, rkey, .. } = self.peer.remote;
         let (there, here) =
             if work.size > PING_MAX { (BULK_AT, BULK_AT) } else { (SEND_AT, SEND_AT + slot as usize * 64) };
         let addr = addr + there as u64;
@@ -304,7 +294,7 @@ impl Asking {
         &mut self,
         work: Work,
         duration: Duration,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<(Histogram, u64, f64), RateError> {
         self.part(work, WARMUP, idle, other)?;
@@ -315,7 +305,7 @@ impl Asking {
         &mut self,
         work: Work,
         duration: Duration,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<(Histogram, u64, f64), RateError> {
         if work.one_way {
@@ -329,7 +319,7 @@ impl Asking {
         &mut self,
         work: Work,
         duration: Duration,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<(Histogram, u64, f64), RateError> {
         let mut latency = Histogram::new();
@@ -364,7 +354,7 @@ impl Asking {
                     break stamp();
                 }
                 self.peer.device.stack_mut().transmit(now)?;
-                idle();
+                idle.rest(self.peer.device.stack_mut(), now);
                 tries += 1;
                 if tries.is_multiple_of(LOOK_EVERY) {
                     go_on()?;
@@ -390,7 +380,7 @@ impl Asking {
         &mut self,
         work: Work,
         duration: Duration,
-        idle: fn(),
+        idle: Idle,
         other: Other<'_>,
     ) -> Result<(Histogram, u64, f64), RateError> {
         let mut latency = Histogram::new();
@@ -427,7 +417,7 @@ impl Asking {
                     }
                 }
             } else {
-                idle();
+                idle.rest(self.peer.device.stack_mut(), now);
             }
             self.peer.done = done;
             if let (Some(spent), true) = (spent, posted.is_empty()) {
@@ -481,37 +471,22 @@ impl Request {
     }
 
     fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), RateError> {
-        Ok(match hosts {
-            None => {
-                // Frames of the largest path MTU.
-                let config = MemoryConfig { slot_bytes: 4608, ..MemoryConfig::default() };
-                let (a, b) = MemoryLink::new(config).map_err(barewire_verbs::OpenError::from)?;
-                (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
-            }
-            Some(hosts) => {
-                let scheme = self.over.as_str();
-                let uri = |interface: &str| Side::Uri(format!("{scheme}:{interface}"));
-                (uri(&hosts.client_interface(0)), uri(&Hosts::server_interface(0)))
-            }
-        })
+        match hosts {
+            // Frames of the largest path MTU.
+            None => Side::memory(MemoryConfig { slot_bytes: 4608, ..MemoryConfig::default() }),
+            Some(hosts) => Ok(Side::veth(self.over, hosts)),
+        }
     }
 
     fn peer(&self, side: Side, is_server: bool) -> Result<Peer, RateError> {
         let shape = Shape { hosts: 1, threads: 1, nics: 1 };
         let address = if is_server { wires::server_address(0) } else { wires::client_address(shape, 0) };
-        let mut config = DeviceConfig::new("", address.into());
-        config.ipv4 = vec![(address, wires::PREFIX_LEN)];
-        config.mac = Some(wires::mac_of(address));
-        let chunk_len = if self.over == Over::Mem { 8192 } else { config.pool.chunk_len };
-        config.pool = PoolConfig { chunk_len, ..config.pool };
-        let pool = Pool::new(config.pool).map_err(barewire_verbs::OpenError::from)?;
-        let port: Box<dyn Port> = match side {
-            Side::Mem(end) => Box::new(end.open(pool.clone())),
-            Side::Uri(uri) => {
-                let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
-                open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
-            }
-        };
+        let mut pool = PoolConfig::default();
+        if self.over == Over::Mem {
+            pool.chunk_len = 8192;
+        }
+        let config = device_config(address, pool);
+        let (port, pool) = side.open(config.pool)?;
         let mut peer = Peer::new(Device::with_port(port, pool, &config)?)?;
         if is_server {
             peer.device.verbs().listen(SERVICE_ID, 16)?;
@@ -526,12 +501,12 @@ impl Request {
                 pin(self.cores.map(|c| c.0))?;
                 let mut server = self.peer(theirs, true)?;
                 let mut other = |now: Instant| server.serve(now).map(|_| ());
-                self.ask(work, ours, std::hint::spin_loop, &mut other)
+                self.ask(work, ours, Idle::Spin, &mut other)
             };
             return std::thread::scope(|scope| scope.spawn(body).join())
                 .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
         }
-        let idle: fn() = if self.cores.is_some() { std::hint::spin_loop } else { std::thread::yield_now };
+        let idle = Idle::for_cores(self.cores);
         let (stop, failed) = (AtomicBool::new(false), AtomicBool::new(false));
         let (stop, failed) = (&stop, &failed);
         let serving = move || -> Result<(), RateError> {
@@ -539,8 +514,9 @@ impl Request {
                 pin(self.cores.map(|c| c.1))?;
                 let mut server = self.peer(theirs, true)?;
                 while !stop.load(Ordering::Relaxed) {
-                    if server.serve(stamp())? == 0 {
-                        idle();
+                    let now = stamp();
+                    if server.serve(now)? == 0 {
+                        idle.rest(server.device.stack_mut(), now);
                     }
                 }
                 Ok(())
@@ -574,7 +550,7 @@ impl Request {
         })
     }
 
-    fn ask(&self, work: Work, side: Side, idle: fn(), other: Other<'_>) -> Result<Ran, RateError> {
+    fn ask(&self, work: Work, side: Side, idle: Idle, other: Other<'_>) -> Result<Ran, RateError> {
         let mut asking = Asking::connect(self.peer(side, false)?, idle, other)?;
         let mtu = asking.peer.device.verbs().conn_info(asking.conn).map_or(0, |info| info.mtu.bytes());
         let watch = Contention::start();

@@ -9,7 +9,7 @@ use barewire_engine::open_port;
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri};
-use barewire_verbs::{Device, DeviceConfig};
+use barewire_verbs::{Device, DeviceConfig, OpenError};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -106,6 +106,42 @@ pub(super) enum Side {
     Uri(String),
 }
 
+impl Side {
+    /// Both ends of a new memory link.
+    pub(super) fn memory(config: MemoryConfig) -> Result<(Side, Side), RateError> {
+        let (a, b) = MemoryLink::new(config).map_err(OpenError::from)?;
+        Ok((Side::Mem(Box::new(a)), Side::Mem(Box::new(b))))
+    }
+
+    /// The two ends of the wire between the first client and the server's first NIC.
+    pub(super) fn veth(over: Over, hosts: &Hosts) -> (Side, Side) {
+        let uri = |interface: &str| Side::Uri(format!("{}:{interface}", over.as_str()));
+        (uri(&hosts.client_interface(0)), uri(&Hosts::server_interface(0)))
+    }
+
+    /// Opens it with a pool of its own, in the thread that will use it.
+    pub(super) fn open(self, config: PoolConfig) -> Result<(Box<dyn Port>, Pool), RateError> {
+        let pool = Pool::new(config).map_err(OpenError::from)?;
+        let port: Box<dyn Port> = match self {
+            Side::Mem(end) => Box::new(end.open(pool.clone())),
+            Side::Uri(uri) => {
+                let uri: PortUri = uri.parse().map_err(OpenError::from)?;
+                open_port(&uri, &pool).map_err(OpenError::from)?
+            }
+        };
+        Ok((port, pool))
+    }
+}
+
+/// What a device at `address` is opened with.
+pub(super) fn device_config(address: Ipv4Addr, pool: PoolConfig) -> DeviceConfig {
+    let mut config = DeviceConfig::new("", address.into());
+    config.ipv4 = vec![(address, wires::PREFIX_LEN)];
+    config.mac = Some(wires::mac_of(address));
+    config.pool = pool;
+    config
+}
+
 fn spin() {
     std::hint::spin_loop();
 }
@@ -119,22 +155,12 @@ fn pool_for(over: Over) -> PoolConfig {
 }
 
 fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RateError> {
-    let mut config = DeviceConfig::new("", address.into());
-    config.ipv4 = vec![(address, wires::PREFIX_LEN)];
-    config.mac = Some(wires::mac_of(address));
-    config.pool = pool_for(run.over);
+    let mut config = device_config(address, pool_for(run.over));
     config.roce.qps_max = live as usize + SPARE_QPS;
     config.roce.cqs_max = config.roce.qps_max;
     // A queue promises its entries; memory is taken as they are used.
     config.roce.requests_max = config.roce.cqs_max * super::server::CQ_ENTRIES as usize + (1 << 20);
-    let pool = Pool::new(config.pool).map_err(barewire_verbs::OpenError::from)?;
-    let port: Box<dyn Port> = match side {
-        Side::Mem(end) => Box::new(end.open(pool.clone())),
-        Side::Uri(uri) => {
-            let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
-            open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
-        }
-    };
+    let (port, pool) = side.open(config.pool)?;
     Ok(Device::with_port(port, pool, &config)?)
 }
 
@@ -244,7 +270,7 @@ pub fn run(
         return result
             .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
     }
-    let idle = if run.cores.is_some() { Idle::Spin } else { Idle::Sleep };
+    let idle = Idle::for_cores(run.cores);
     let shared = &shared;
     std::thread::scope(|scope| {
         let mut servers = Vec::new();
@@ -300,10 +326,9 @@ fn sides(run: &LiveRun, hosts: Option<&Hosts>) -> Result<Sides, RateError> {
         let theirs = &mut sides.theirs[nic as usize];
         match hosts {
             None => {
-                let (a, b) =
-                    MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
-                sides.ours.push(Side::Mem(Box::new(a)));
-                theirs.push((Side::Mem(Box::new(b)), address));
+                let (a, b) = Side::memory(MemoryConfig::default())?;
+                sides.ours.push(a);
+                theirs.push((b, address));
             }
             Some(hosts) => {
                 let scheme = run.over.as_str();
@@ -558,28 +583,15 @@ pub fn port_frames_per_s(
     cores: Option<(usize, usize)>,
 ) -> Result<f64, RateError> {
     let (ours, theirs) = match hosts {
-        None => {
-            let (a, b) = MemoryLink::new(MemoryConfig::default()).map_err(barewire_verbs::OpenError::from)?;
-            (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
-        }
-        Some(hosts) => {
-            let uri = |interface: String| Side::Uri(format!("{}:{interface}", over.as_str()));
-            (uri(hosts.client_interface(0)), uri(Hosts::server_interface(0)))
-        }
+        None => Side::memory(MemoryConfig::default())?,
+        Some(hosts) => Side::veth(over, hosts),
     };
     let (ready, stop) = (Gate::default(), AtomicBool::new(false));
     let (ready, stop) = (&ready, &stop);
     let open = move |side: Side| -> Result<(Box<dyn Port>, Pool), RateError> {
-        let pool = Pool::new(pool_for(over)).map_err(barewire_verbs::OpenError::from)?;
-        let port: Box<dyn Port> = match side {
-            Side::Mem(end) => Box::new(end.open(pool.clone())),
-            Side::Uri(uri) => {
-                let uri: PortUri = uri.parse().map_err(barewire_verbs::OpenError::from)?;
-                open_port(&uri, &pool).map_err(barewire_verbs::OpenError::from)?
-            }
-        };
+        let opened = side.open(pool_for(over))?;
         ready.arrive();
-        Ok((port, pool))
+        Ok(opened)
     };
     let idle = if cores.is_some() { spin } else { yield_now };
     let receive = move || -> Result<f64, RateError> {

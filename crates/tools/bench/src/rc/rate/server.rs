@@ -2,6 +2,8 @@
 
 use super::client::Idle;
 use super::{RateError, SERVICE_ID};
+use crate::rc::Advert;
+use crate::rc::greeting::padded;
 use barewire_base::Instant;
 use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
 use barewire_verbs::{Device, Memory};
@@ -13,30 +15,12 @@ pub(crate) const CQ_ENTRIES: u32 = 128;
 /// Bytes of the memory whose key goes to every client.
 const MEMORY_LEN: usize = 4096;
 
-/// What the server says in its REP: where its memory is. The published server sends the same things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
-    pub addr: u64,
-    pub rkey: u32,
-}
-
-impl Offer {
-    const LEN: usize = 16;
-
-    fn to_bytes(self) -> [u8; Offer::LEN] {
-        let mut bytes = [0; Offer::LEN];
-        bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
-        // Its length, so that the last byte is not one of those that nobody can tell from an absent one.
-        bytes[12..].copy_from_slice(&(MEMORY_LEN as u32 + 1).to_be_bytes());
-        bytes
-    }
-
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Offer> {
-        let bytes: &[u8; Offer::LEN] = bytes.first_chunk()?;
-        let (addr, rest) = bytes.split_first_chunk::<8>()?;
-        let (rkey, _) = rest.split_first_chunk::<4>()?;
-        Some(Offer { addr: u64::from_be_bytes(*addr), rkey: u32::from_be_bytes(*rkey) })
+/// Where the peer's memory is, as it said in private data that came with the event taken last. The published server says the same.
+pub(super) fn offered(device: &Device) -> Result<Advert, RateError> {
+    let advert = Advert::parse(&padded(device.stack().endpoint().private_data()));
+    match advert.len {
+        0 => Err(RateError::Plan("the peer did not say where its memory is".to_owned())),
+        _ => Ok(advert),
     }
 }
 
@@ -46,7 +30,7 @@ pub(crate) struct Server {
     pd: Pd,
     shared_cq: CqId,
     own_cq: bool,
-    offer: [u8; Offer::LEN],
+    offer: [u8; Advert::LEN],
     _memory: Memory,
     pub established: u64,
     pub failed: u64,
@@ -58,7 +42,7 @@ impl Server {
         let pd = verbs.alloc_pd();
         let shared_cq = verbs.create_cq(1 << 16)?;
         let memory = Memory::register(verbs, pd, MEMORY_LEN, Access::ALL)?;
-        let offer = Offer { addr: memory.addr(), rkey: memory.rkey() }.to_bytes();
+        let offer = Advert { addr: memory.addr(), rkey: memory.rkey(), len: MEMORY_LEN as u32 }.bytes();
         verbs.listen(SERVICE_ID, BACKLOG)?;
         Ok(Server { device, pd, shared_cq, own_cq, offer, _memory: memory, established: 0, failed: 0 })
     }
