@@ -6,6 +6,7 @@ use crate::rc::rate::plan::{Baseline, Request};
 use crate::rc::rate::render::{notes, ratios};
 use crate::render::{cell, latency, rate};
 use barewire_base::Duration;
+use barewire_report::published::{self, Want};
 use std::fmt::Write as _;
 
 /// Which published table.
@@ -24,6 +25,16 @@ pub enum Table {
 impl Table {
     /// All, in the order of the page.
     pub const ALL: [Table; 4] = [Table::Latency, Table::Threads, Table::Machines, Table::DualNic];
+
+    /// Its id among the published tables.
+    fn id(self) -> &'static str {
+        match self {
+            Table::Latency => "rc.latency",
+            Table::Threads => "rc.threads",
+            Table::Machines => "rc.machines",
+            Table::DualNic => "rc.dual-nic",
+        }
+    }
 
     /// Its title.
     pub fn title(self) -> &'static str {
@@ -45,15 +56,9 @@ impl Table {
 
     /// Whether a measured row belongs here, and at which place of the axis.
     fn place(self, row: &RcRow) -> Option<u32> {
-        let plain = row.window == 1 && row.teardown && row.live_qps == 0;
-        let fits = match self {
-            Table::Latency => (row.hosts, row.threads, row.nics) == (1, 1, 1),
-            Table::Threads => (row.hosts, row.nics) == (1, 1),
-            Table::Machines => (row.threads, row.nics) == (2, 1),
-            // With one thread it is one NIC, as the page says too.
-            Table::DualNic => row.hosts == 1 && (row.nics == 2 || row.threads == 1),
-        };
-        (plain && fits).then_some(if self == Table::Machines { row.hosts } else { row.threads })
+        let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
+        let belongs = published::tables_of(&fields).contains(&self.id());
+        belongs.then_some(if self == Table::Machines { row.hosts } else { row.threads })
     }
 }
 
@@ -66,33 +71,29 @@ pub struct Published {
     pub count: u32,
     /// Connections per second.
     pub per_s: f64,
-}
-
-const fn published(table: Table, count: u32, per_s: f64) -> Published {
-    Published { table, count, per_s }
+    /// The published mean latency, in ns: of the first table, where it is one second divided by its rate, not a measurement of its own.
+    pub latency_ns: Option<f64>,
 }
 
 /// Every published figure, in the order of the page.
-pub const PUBLISHED: [Published; 15] = [
-    published(Table::Latency, 1, 197.0),
-    published(Table::Threads, 1, 172.6),
-    published(Table::Threads, 2, 375.9),
-    published(Table::Threads, 4, 398.0),
-    published(Table::Threads, 8, 391.0),
-    published(Table::Threads, 12, 400.0),
-    published(Table::Machines, 1, 397.3),
-    published(Table::Machines, 2, 408.6),
-    published(Table::Machines, 4, 400.8),
-    published(Table::Machines, 8, 391.2),
-    published(Table::DualNic, 1, 173.0),
-    published(Table::DualNic, 2, 352.0),
-    published(Table::DualNic, 4, 802.0),
-    published(Table::DualNic, 8, 841.0),
-    published(Table::DualNic, 12, 845.0),
-];
-
-/// The published mean latency of the first table, in us: one second divided by 197, not a measurement of its own.
-pub const PUBLISHED_LATENCY_US: f64 = 5070.0;
+pub fn published_rows() -> Vec<Published> {
+    let mut all = Vec::new();
+    for table in Table::ALL {
+        let Some(page) = published::table(table.id()) else { continue };
+        for row in page.rows {
+            let wants = page.cases.get(row.case).and_then(|case| case.wants.first());
+            let count = match wants {
+                Some((_, Want::Is(count))) => *count as u32,
+                _ => 1,
+            };
+            // The rate is the last column of all four.
+            let [latency @ .., Some(per_s)] = row.values else { continue };
+            let latency_ns = latency.first().copied().flatten();
+            all.push(Published { table, count, per_s: *per_s, latency_ns });
+        }
+    }
+    all
+}
 
 /// What the two sides mean by their words.
 const READING: &str = "\
@@ -157,7 +158,7 @@ pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
             table.axis()
         );
         out.push_str("| ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
-        for published in PUBLISHED.iter().filter(|p| p.table == table) {
+        for published in published_rows().iter().filter(|p| p.table == table) {
             lines(&mut out, published, rows);
         }
         out.push('\n');
@@ -172,11 +173,9 @@ pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
 
 fn lines(out: &mut String, published: &Published, rows: &[RcRow]) {
     let here = |row: &&RcRow| published.table.place(row) == Some(published.count);
-    let theirs = match published.table {
-        Table::Latency => {
-            format!("{}/s, {} ms", published.per_s, PUBLISHED_LATENCY_US / 1000.0)
-        }
-        _ => format!("{}/s", published.per_s),
+    let theirs = match published.latency_ns {
+        Some(ns) => format!("{}/s, {} ms", published.per_s, ns / 1e6),
+        None => format!("{}/s", published.per_s),
     };
     let kernel = rows
         .iter()
@@ -212,15 +211,17 @@ mod tests {
     #[test]
     fn every_published_row_is_there_and_waits_for_ours() {
         let text = rc_tables(&[], "a machine");
-        assert_eq!(text.matches("| not run | not run | not run |").count(), PUBLISHED.len(), "{text}");
+        assert_eq!(published_rows().len(), 15);
+        assert_eq!(text.matches("| not run | not run | not run |").count(), published_rows().len(), "{text}");
         for part in
             ["197/s, 5.07 ms", "| 12 | 400/s |", "| 8 | 391.2/s |", "| 12 | 845/s |", "no NIC firmware"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
         // The page: the second NIC doubles the rate, and eight machines are no faster than one.
-        let of =
-            |table, count| PUBLISHED.iter().find(|p| (p.table, p.count) == (table, count)).unwrap().per_s;
+        let of = |table, count| {
+            published_rows().iter().find(|p| (p.table, p.count) == (table, count)).unwrap().per_s
+        };
         assert!(of(Table::DualNic, 12) / of(Table::Threads, 12) > 2.0);
         assert!(of(Table::Machines, 8) < of(Table::Machines, 1));
     }
@@ -242,7 +243,7 @@ mod tests {
             text.lines().any(|l| l.starts_with("| 2 | 408.6/s |") && l.contains("not comparable")),
             "{text}"
         );
-        for published in PUBLISHED {
+        for published in published_rows() {
             let covered = requests.iter().any(|r| {
                 r.hosts.iter().any(|&hosts| {
                     r.threads.iter().any(|&threads| {
