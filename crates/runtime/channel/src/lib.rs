@@ -38,6 +38,7 @@
 #![warn(missing_docs)]
 
 mod app_side;
+mod attach;
 pub mod control;
 mod daemon_side;
 pub mod entry;
@@ -54,6 +55,7 @@ mod hostile_tests;
 mod wake_tests;
 
 pub use app_side::{AppChannel, Wake};
+pub use attach::{AttachError, Attached, attach};
 pub use barewire_ring::Region;
 pub use control::{ControlConn, ControlListener};
 pub use daemon_side::DaemonChannel;

@@ -1,10 +1,11 @@
 //! Through the daemon: the application's side of a channel.
 
-use crate::error::{AttachError, ConnectWaitError, SendError, WaitError};
+use crate::error::{ConnectWaitError, SendError, WaitError};
 use crate::event::{ConnectOptions, Event, Inbound};
 use barewire_channel::control::socket_path_default;
-use barewire_channel::message::{FromApp, FromDaemon, Hello};
-use barewire_channel::{AppChannel, ChannelFds, Completion, ControlConn, Geometry, Request, VERSION, Wake};
+use barewire_channel::{
+    AppChannel, AttachError, Attached, Completion, ControlConn, Geometry, Request, Wake, attach,
+};
 use barewire_transport::buddy::Buddy;
 use barewire_transport::{CloseReason, ConnectFailure, FlowId, RecvBuf, SendBuf};
 use std::collections::VecDeque;
@@ -16,8 +17,6 @@ use std::time::Duration;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
 const RING_CHECK: Duration = Duration::from_millis(1);
-/// How long the daemon may take to answer a hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tokens of messages whose fate nobody asked for have this bit clear; those of `commit` with a token have it set.
 const WANTED: u64 = 1 << 63;
 
@@ -96,40 +95,21 @@ impl Client {
     /// # Errors
     /// [`AttachError`].
     pub fn attach_with(config: &ClientConfig) -> Result<Client, AttachError> {
-        let control = ControlConn::connect(&config.socket)?;
-        let hello = Hello { version: VERSION, name: config.name.clone(), geometry: config.geometry };
-        control.send(&FromApp::Hello(hello), &[])?;
-        let (answer, fds) = loop {
-            if let Some(answer) = control.recv::<FromDaemon>()? {
-                break answer;
-            }
-            if !control.wait_readable(Some(HELLO_TIMEOUT)).map_err(AttachError::Wait)? {
-                return Err(AttachError::TimedOut);
-            }
-        };
-        match answer {
-            FromDaemon::Welcome(welcome) => {
-                let channel = AppChannel::attach(ChannelFds::try_from(fds)?)?;
-                Ok(Client {
-                    send_books: Buddy::new(channel.geometry().send_bytes as usize),
-                    sends_max: channel.geometry().sends_max(),
-                    channel,
-                    _control: control,
-                    addresses: welcome.addresses,
-                    mtu: welcome.mtu,
-                    number: welcome.application,
-                    spin: config.spin,
-                    queued: VecDeque::with_capacity(64),
-                    sends_under_way: 0,
-                    releases: VecDeque::new(),
-                    blocked: Blocked::No,
-                })
-            }
-            FromDaemon::Refused(r) => {
-                Err(AttachError::Refused { code: r.code, message: r.message, hint: r.hint })
-            }
-            _ => Err(AttachError::Protocol),
-        }
+        let Attached { channel, control, welcome } = attach(&config.socket, &config.name, config.geometry)?;
+        Ok(Client {
+            send_books: Buddy::new(channel.geometry().send_bytes as usize),
+            sends_max: channel.geometry().sends_max(),
+            channel,
+            _control: control,
+            addresses: welcome.addresses,
+            mtu: welcome.mtu,
+            number: welcome.application,
+            spin: config.spin,
+            queued: VecDeque::with_capacity(64),
+            sends_under_way: 0,
+            releases: VecDeque::new(),
+            blocked: Blocked::No,
+        })
     }
 
     /// The daemon's addresses.

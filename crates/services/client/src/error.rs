@@ -52,48 +52,6 @@ impl From<transport::SendError> for SendError {
     }
 }
 
-/// Why an application could not attach to the daemon.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttachError {
-    /// The control socket.
-    #[error(transparent)]
-    Control(#[from] barewire_channel::ControlError),
-    /// The daemon said no.
-    #[error("the daemon refused: {message}")]
-    Refused {
-        /// One of the constants of `barewire_channel::message::Refused`.
-        code: u16,
-        /// Why.
-        message: String,
-        /// What could be done.
-        hint: String,
-    },
-    /// The channel it gave makes no sense.
-    #[error(transparent)]
-    Channel(#[from] barewire_channel::ChannelError),
-    /// It did not answer in time.
-    #[error("the daemon does not answer")]
-    TimedOut,
-    /// It answered something else.
-    #[error("the daemon speaks another protocol")]
-    Protocol,
-    /// Waiting for it was interrupted.
-    #[error("waiting for the daemon: {0}")]
-    Wait(std::io::Error),
-}
-
-impl AttachError {
-    /// What could be done about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            AttachError::Control(e) => e.hint().map(Into::into),
-            AttachError::Refused { hint, .. } if !hint.is_empty() => Some(hint.clone()),
-            _ => None,
-        }
-    }
-}
-
 /// Why waiting for an event ended without one and not by its time-out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -31,10 +31,11 @@ mod embedded;
 mod error;
 mod event;
 
+pub use barewire_channel::AttachError;
 pub use barewire_channel::Geometry;
 pub use barewire_channel::control::socket_path_default;
 pub use barewire_transport::{CloseReason, ConnectError, ConnectFailure, FlowId, ListenError, SendBuf};
 pub use client::{Client, ClientConfig};
 pub use embedded::{Embedded, EmbeddedConfig};
-pub use error::{AttachError, ConnectWaitError, OpenError, SendError, WaitError};
+pub use error::{ConnectWaitError, OpenError, SendError, WaitError};
 pub use event::{ConnectOptions, Event, Inbound};

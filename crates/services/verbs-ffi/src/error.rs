@@ -1,6 +1,7 @@
 //! Codes, their texts, and which failure has which.
 
 use crate::boundary::Failure;
+use barewire_channel as channel;
 use barewire_verbs::context::{AttachError, ContextError, NotConnected, Refusal};
 use std::ffi::{CStr, c_int};
 
@@ -160,11 +161,15 @@ impl From<ContextError> for Failure {
 impl From<AttachError> for Failure {
     fn from(e: AttachError) -> Failure {
         let (code, hint) = match &e {
-            AttachError::Control(control) => (BWV_ERR_NO_DAEMON, control.hint().map(str::to_owned)),
-            AttachError::TimedOut => (BWV_ERR_NO_DAEMON, None),
-            AttachError::Refused { hint, .. } => (BWV_ERR_NOT_ADMITTED, Some(hint.clone())),
+            AttachError::Attach(channel::AttachError::Control(control)) => {
+                (BWV_ERR_NO_DAEMON, control.hint().map(str::to_owned))
+            }
+            AttachError::Attach(channel::AttachError::TimedOut) => (BWV_ERR_NO_DAEMON, None),
+            AttachError::Attach(channel::AttachError::Refused { hint, .. }) => {
+                (BWV_ERR_NOT_ADMITTED, Some(hint.clone()))
+            }
             AttachError::NoRdma => (BWV_ERR_NO_RDMA, None),
-            AttachError::Wait(_) => (BWV_ERR_SYSTEM, None),
+            AttachError::Attach(channel::AttachError::Wait(_)) => (BWV_ERR_SYSTEM, None),
             _ => (BWV_ERR_PROTOCOL, None),
         };
         match hint {

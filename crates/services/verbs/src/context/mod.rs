@@ -42,9 +42,8 @@ use self::arena::Arena;
 use self::words::Handle;
 use barewire_base::Instant;
 use barewire_channel::control::socket_path_default;
-use barewire_channel::message::{FromApp, FromDaemon, Hello};
 use barewire_channel::rdma::{self as entry, Stage, event};
-use barewire_channel::{AppChannel, ChannelFds, Completion, ControlConn, Geometry, Request, VERSION, Wake};
+use barewire_channel::{AppChannel, Attached, Completion, ControlConn, Geometry, Request, Wake, attach};
 use barewire_roce::{ConnectFailure, Ended, Mtu, QpFault, RejReason, WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -53,8 +52,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long the daemon may take to answer a hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a call that found the ring of requests full looks again: the daemon does not say when it has room.
 const RING_CHECK: Duration = Duration::from_millis(1);
 
@@ -96,31 +93,9 @@ impl ContextConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// The control socket.
+    /// There is no daemon, or it does not admit this application.
     #[error(transparent)]
-    Control(#[from] barewire_channel::ControlError),
-    /// The daemon said no.
-    #[error("the daemon refused: {message}")]
-    Refused {
-        /// One of the constants of `barewire_channel::message::Refused`.
-        code: u16,
-        /// Why.
-        message: String,
-        /// What could be done.
-        hint: String,
-    },
-    /// The channel it gave makes no sense.
-    #[error(transparent)]
-    Channel(#[from] barewire_channel::ChannelError),
-    /// It did not answer in time.
-    #[error("the daemon does not answer")]
-    TimedOut,
-    /// It answered something else.
-    #[error("the daemon speaks another protocol")]
-    Protocol,
-    /// Waiting for it was interrupted.
-    #[error("waiting for the daemon: {0}")]
-    Wait(std::io::Error),
+    Attach(#[from] barewire_channel::AttachError),
     /// It does no RDMA.
     #[error("the daemon does no RDMA: [rdma] in its configuration turns it on")]
     NoRdma,
@@ -235,25 +210,7 @@ impl Context {
     /// # Errors
     /// [`AttachError`].
     pub fn open_with(config: &ContextConfig) -> Result<Context, AttachError> {
-        let control = ControlConn::connect(&config.socket)?;
-        let hello = Hello { version: VERSION, name: config.name.clone(), geometry: config.geometry };
-        control.send(&FromApp::Hello(hello), &[])?;
-        let (answer, fds) = loop {
-            if let Some(answer) = control.recv::<FromDaemon>()? {
-                break answer;
-            }
-            if !control.wait_readable(Some(HELLO_TIMEOUT)).map_err(AttachError::Wait)? {
-                return Err(AttachError::TimedOut);
-            }
-        };
-        let welcome = match answer {
-            FromDaemon::Welcome(welcome) => welcome,
-            FromDaemon::Refused(r) => {
-                return Err(AttachError::Refused { code: r.code, message: r.message, hint: r.hint });
-            }
-            _ => return Err(AttachError::Protocol),
-        };
-        let channel = AppChannel::attach(ChannelFds::try_from(fds)?)?;
+        let Attached { channel, control, welcome } = attach(&config.socket, &config.name, config.geometry)?;
         let geometry = channel.geometry();
         let nothing = Limits {
             mtu: Mtu::M256,
@@ -286,7 +243,7 @@ impl Context {
         match context.ask(&[], |token| entry::Request::Query { token }) {
             Ok(entry::Completion::Device(d)) => {
                 context.limits = Limits {
-                    mtu: Mtu::from_code(d.mtu).ok_or(AttachError::Protocol)?,
+                    mtu: Mtu::from_code(d.mtu).ok_or(barewire_channel::AttachError::Protocol)?,
                     queue_pairs: d.queue_pairs,
                     connections: d.connections,
                     regions: d.regions,
@@ -297,9 +254,9 @@ impl Context {
                 Ok(context)
             }
             Err(ContextError::Refused(Refusal::NoRdma)) => Err(AttachError::NoRdma),
-            Err(ContextError::TimedOut) => Err(AttachError::TimedOut),
-            Err(ContextError::Wait(e)) => Err(AttachError::Wait(e)),
-            _ => Err(AttachError::Protocol),
+            Err(ContextError::TimedOut) => Err(barewire_channel::AttachError::TimedOut.into()),
+            Err(ContextError::Wait(e)) => Err(barewire_channel::AttachError::Wait(e).into()),
+            _ => Err(barewire_channel::AttachError::Protocol.into()),
         }
     }
 

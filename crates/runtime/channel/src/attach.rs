@@ -1,0 +1,93 @@
+//! How an application gets its channel: it says hello, the daemon welcomes it with the channel's descriptors or refuses.
+
+use crate::message::{FromApp, FromDaemon, Hello, Welcome};
+use crate::{AppChannel, ChannelError, ChannelFds, ControlConn, ControlError, Geometry, VERSION};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the daemon may take to answer.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a daemon gave.
+#[derive(Debug)]
+pub struct Attached {
+    /// The channel.
+    pub channel: AppChannel,
+    /// The control socket, to be kept open: its closing is how the daemon learns of the application's end.
+    pub control: ControlConn,
+    /// What the daemon said.
+    pub welcome: Welcome,
+}
+
+/// Why an application could not attach to the daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The daemon said no.
+    #[error("the daemon refused: {message}")]
+    Refused {
+        /// One of the constants of [`Refused`](crate::message::Refused).
+        code: u16,
+        /// Why.
+        message: String,
+        /// What could be done.
+        hint: String,
+    },
+    /// The channel it gave makes no sense.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// It did not answer in time.
+    #[error("the daemon does not answer")]
+    TimedOut,
+    /// It answered something else.
+    #[error("the daemon speaks another protocol")]
+    Protocol,
+    /// Waiting for it was interrupted.
+    #[error("waiting for the daemon: {0}")]
+    Wait(io::Error),
+}
+
+impl AttachError {
+    /// What could be done about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            AttachError::Control(e) => e.hint().map(Into::into),
+            AttachError::Refused { hint, .. } if !hint.is_empty() => Some(hint.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Attaches to the daemon that listens on `socket`, as the application `name`, with a channel of `geometry` or of the daemon's
+/// default.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn attach(socket: &Path, name: &str, geometry: Option<Geometry>) -> Result<Attached, AttachError> {
+    let control = ControlConn::connect(socket)?;
+    let hello = Hello { version: VERSION, name: name.to_owned(), geometry };
+    control.send(&FromApp::Hello(hello), &[])?;
+    let (answer, fds) = loop {
+        if let Some(answer) = control.recv::<FromDaemon>()? {
+            break answer;
+        }
+        if !control.wait_readable(Some(HELLO_TIMEOUT)).map_err(AttachError::Wait)? {
+            return Err(AttachError::TimedOut);
+        }
+    };
+    match answer {
+        FromDaemon::Welcome(welcome) => {
+            let channel = AppChannel::attach(ChannelFds::try_from(fds)?)?;
+            Ok(Attached { channel, control, welcome })
+        }
+        FromDaemon::Refused(r) => {
+            Err(AttachError::Refused { code: r.code, message: r.message, hint: r.hint })
+        }
+        #[allow(unreachable_patterns)] // what a later daemon may say
+        _ => Err(AttachError::Protocol),
+    }
+}
