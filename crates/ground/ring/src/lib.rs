@@ -24,10 +24,12 @@
 pub mod huge;
 pub mod mpsc;
 pub mod park;
+mod prefetch;
 mod region;
 pub mod spsc;
 mod sync;
 
+pub use prefetch::prefetch;
 pub use region::Region;
 
 /// Bytes between things that different cores write: two 64-byte lines, because x86 prefetches lines in pairs. A model

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 use barewire_base::Instant;
+use barewire_ring::prefetch;
 
 const TICK_SHIFT: u32 = 14;
 /// Nanoseconds of a tick: a quarter of the shortest timer, an acknowledgement's delay.
@@ -116,6 +117,14 @@ impl Timers {
     /// Takes back the deadline of `id`, if it has one.
     pub fn disarm(&mut self, id: u32) {
         self.unlink(id);
+    }
+
+    /// What [`disarm`](Self::disarm) and [`arm`](Self::arm) of `id` will touch first.
+    #[inline]
+    pub fn prefetch(&self, id: u32) {
+        if let Some(node) = self.nodes.get(id as usize) {
+            prefetch(node);
+        }
     }
 
     /// Whether any tick has to be looked at. One comparison on the path of every duty cycle.

@@ -3,7 +3,7 @@
 //! as far as [`PROBES_MAX`] allows.
 
 use crate::slab::NONE;
-use barewire_ring::huge;
+use barewire_ring::{huge, prefetch};
 
 /// Entries looked at before an insertion makes the table grow, or at the largest size is refused.
 const PROBES_MAX: usize = 64;
@@ -41,6 +41,12 @@ impl Index {
     #[inline]
     pub(crate) fn get(&self, key: u64) -> Option<u32> {
         Some(self.entries[self.find(key)?].value)
+    }
+
+    /// Asks for the memory in which a key is or will be.
+    #[inline]
+    pub(crate) fn expect(&self, key: u64) {
+        prefetch(&self.entries[self.home(key)]);
     }
 
     /// Where a key is.

@@ -18,12 +18,13 @@ mod verbs;
 
 pub use verbs::{ConnInfo, Connect, ConnectError, Terms};
 
-use crate::core::Core;
+use crate::core::{Core, Owner};
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::slab::{NONE, Slab};
 use crate::verbs::{Handle, Mtu};
 use barewire_base::Instant;
+use barewire_ring::prefetch;
 use barewire_wire::roce::cm::{RejReason, Rejected};
 use std::collections::VecDeque;
 
@@ -199,6 +200,22 @@ enum Answer {
     },
 }
 
+/// A closed connection that is remembered, with what it takes to find all that is to be forgotten of it.
+#[derive(Clone, Copy)]
+struct Closed {
+    until: Instant,
+    slot: u32,
+    local_id: u32,
+    path: u32,
+    remote_id: u32,
+    remote_qpn: u32,
+}
+
+/// How many closed connections ahead memory is asked for. Nobody has looked at them for as long as they were remembered.
+const FORGET_AHEAD: usize = 4;
+/// How many queue pair numbers ahead: peers count theirs up, and four share a line.
+const NUMBERS_AHEAD: u64 = 4;
+
 /// Answers to strangers that wait; what is more is lost, as strangers cannot have all our memory.
 const REPLIES_MAX: usize = 1024;
 
@@ -215,7 +232,7 @@ pub(crate) struct Cm {
     out: VecDeque<u32>,
     replies: VecDeque<Reply>,
     /// Closed connections, in the order in which they are to be forgotten.
-    closed: VecDeque<(Instant, u32, u32)>,
+    closed: VecDeque<Closed>,
     /// High word of our transaction ids.
     transaction_high: u32,
 }
@@ -250,7 +267,7 @@ impl Cm {
 
     /// When the oldest closed connection is to be forgotten.
     pub(crate) fn next_forgotten(&self) -> Option<Instant> {
-        self.closed.front().map(|c| c.0)
+        self.closed.front().map(|c| c.until)
     }
 
     /// Whether there are messages to send.
@@ -264,8 +281,8 @@ impl Cm {
             Some(slot) => slot,
             None => {
                 // Who has been closed for longest is forgotten early.
-                let (_, slot, id) = self.closed.pop_front()?;
-                if self.find(id) == Some(slot) {
+                let Closed { slot, local_id, .. } = self.closed.pop_front()?;
+                if self.find(local_id) == Some(slot) {
                     self.forget(core, slot);
                 }
                 self.conns.take()?
@@ -321,6 +338,16 @@ impl Cm {
         core.drop_private(private);
         self.leave_backlog(slot);
         self.conns.give(slot);
+    }
+
+    /// Asks for the memory of the connection that is forgotten after some others.
+    #[inline]
+    fn expect_forgetting(&self, core: &Core) {
+        let Some(next) = self.closed.get(FORGET_AHEAD) else { return };
+        prefetch(&self.conns[next.slot]);
+        core.timers.prefetch(Owner::Conn(next.slot).id());
+        self.by_remote.expect(key(next.path, next.remote_id));
+        self.by_qpn.expect(key(next.path, next.remote_qpn));
     }
 
     fn leave_backlog(&mut self, slot: u32) {
@@ -393,6 +420,7 @@ impl Cm {
         let conn = &mut self.conns[slot];
         let key = key(conn.path, conn.remote_qpn);
         conn.by_qpn = self.by_qpn.get(key).is_none() && self.by_qpn.insert(key, slot);
+        self.by_qpn.expect(key + NUMBERS_AHEAD);
         conn.by_qpn
     }
 }

@@ -1,6 +1,6 @@
 //! What applications ask of the connection manager.
 
-use super::{Answer, ConnId, ConnState, ListenerId, Reply, Serves, pending};
+use super::{Answer, Closed, Conn, ConnId, ConnState, ListenerId, Reply, Serves, pending};
 use crate::core::Owner;
 use crate::endpoint::Endpoint;
 use crate::slab::NONE;
@@ -422,18 +422,23 @@ impl Endpoint {
         conn.deadline = Instant::FAR_FUTURE;
         let private = std::mem::replace(&mut conn.private, NONE);
         self.core.drop_private(private);
-        self.cm.closed.push_back((now + self.core.config.cm.time_wait, id, self.cm.conns[id].local_id));
+        let Conn { local_id, path, remote_id, remote_qpn, .. } = *conn;
+        let until = now + self.core.config.cm.time_wait;
+        self.cm.closed.push_back(Closed { until, slot: id, local_id, path, remote_id, remote_qpn });
+        // While it is warm: fired later, it would wait for memory only to find nothing to do.
+        self.core.timers.disarm(Owner::Conn(id).id());
         self.cm.leave_backlog(id);
     }
 
     /// Forgets closed connections whose time is over.
     pub(crate) fn forget_closed(&mut self, now: Instant) {
-        while let Some(&(at, slot, id)) = self.cm.closed.front() {
-            if at > now {
+        while let Some(&Closed { until, slot, local_id, .. }) = self.cm.closed.front() {
+            if until > now {
                 break;
             }
+            self.cm.expect_forgetting(&self.core);
             self.cm.closed.pop_front();
-            if self.cm.find(id) == Some(slot) {
+            if self.cm.find(local_id) == Some(slot) {
                 self.cm.forget(&mut self.core, slot);
             }
         }

@@ -8,7 +8,7 @@ use barewire_base::{Duration, Instant};
 use barewire_engine::open_port;
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
-use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri};
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
 use barewire_verbs::{Device, DeviceConfig, OpenError};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -318,6 +318,12 @@ struct Sides {
     theirs: Vec<Vec<(Side, Ipv4Addr)>>,
 }
 
+/// A memory link with no more slots than what is in flight needs: they are used in turns, so all of them want to be cached.
+fn link_for(window: u32) -> MemoryConfig {
+    let slots = window.next_power_of_two().clamp(32, SLOTS_DEFAULT);
+    MemoryConfig { slots, ..MemoryConfig::default() }
+}
+
 fn sides(run: &LiveRun, hosts: Option<&Hosts>) -> Result<Sides, RateError> {
     let mut sides = Sides { ours: Vec::new(), theirs: (0..run.shape.nics).map(|_| Vec::new()).collect() };
     for client in 0..run.shape.clients() {
@@ -326,7 +332,7 @@ fn sides(run: &LiveRun, hosts: Option<&Hosts>) -> Result<Sides, RateError> {
         let theirs = &mut sides.theirs[nic as usize];
         match hosts {
             None => {
-                let (a, b) = Side::memory(MemoryConfig::default())?;
+                let (a, b) = Side::memory(link_for(run.window))?;
                 sides.ours.push(a);
                 theirs.push((b, address));
             }
