@@ -1,0 +1,188 @@
+//! The plan: what a file, once checked, says is to be run.
+//!
+//! A plan is made by [`crate::file`] or by another reader. Its commands are [`Template`]s, whose placeholders are filled in for each
+//! cell, run and host.
+
+mod template;
+
+pub use template::{Template, TemplateError};
+
+use crate::launcher::HostSpec;
+use barewire_report::run::{AxisValue, HardwareClass};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A checked experiment.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The file it came from, for people.
+    pub file: String,
+    /// What relative paths of it are relative to.
+    pub folder: PathBuf,
+    /// Short name: `a-z0-9_-`. Part of the run folder's name.
+    pub name: String,
+    /// Heading; empty: the name.
+    pub title: String,
+    /// What it is about; may be empty.
+    pub about: String,
+    /// Id of the published table that its rows repeat, where they repeat one.
+    pub table: Option<String>,
+    /// What lies between the hosts; `None`: the launcher knows.
+    pub hardware: Option<HardwareClass>,
+    /// What is random replays from.
+    pub seed: u64,
+    /// The lab that the local launcher brings up.
+    pub topology: Option<PathBuf>,
+    /// Its hosts by name. Empty: the launcher gives as many as the roles need.
+    pub hosts: Vec<HostSpec>,
+    /// How it is measured.
+    pub method: MethodPlan,
+    /// The points of the sweep, in order: at least one, which may have no axis at all.
+    pub points: Vec<Point>,
+    /// Who runs what, in the order in which it is started.
+    pub roles: Vec<RolePlan>,
+    /// How rows of several hosts become one.
+    pub merge: MergePlan,
+    /// Variables of every process.
+    pub environment: BTreeMap<String, String>,
+    /// Files that hosts need.
+    pub sync: Vec<SyncPlan>,
+    /// Hosts that are left out.
+    pub black: BTreeSet<String>,
+    /// Hosts whose output is not shown. It is kept all the same.
+    pub quiet: BTreeSet<String>,
+}
+
+/// Values of the axes at one point of the sweep, in the file's order.
+pub type Point = Vec<(String, AxisValue)>;
+
+/// How an experiment is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodPlan {
+    /// Runs of each cell.
+    pub runs: u32,
+    /// `{warmup}`, in seconds.
+    pub warmup_s: f64,
+    /// `{seconds}`: measured time of a run.
+    pub seconds: f64,
+    /// A run of a cell that has not ended after so long has failed. `None`: it may take for ever.
+    pub timeout: Option<Duration>,
+    /// How long a role may take until it is ready.
+    pub ready_timeout: Duration,
+    /// Cells take turns, run by run; else each has all its runs before the next.
+    pub interleave: bool,
+    /// Silence between two runs.
+    pub pause: Duration,
+}
+
+impl Default for MethodPlan {
+    fn default() -> MethodPlan {
+        MethodPlan {
+            runs: 3,
+            warmup_s: 1.0,
+            seconds: 3.0,
+            timeout: Some(Duration::from_secs(60)),
+            ready_timeout: Duration::from_secs(30),
+            interleave: true,
+            pause: Duration::ZERO,
+        }
+    }
+}
+
+/// A role: one command on one or several hosts.
+#[derive(Clone, Debug)]
+pub struct RolePlan {
+    /// Its name.
+    pub name: String,
+    /// Where it runs.
+    pub hosts: RoleHosts,
+    /// How many of these hosts; `None`: all that are named, or one.
+    pub count: Option<Count>,
+    /// Program and arguments. A first word `barewire` is the agent's own binary. An argument that is one placeholder is left out
+    /// when its value is empty.
+    pub command: Vec<Template>,
+    /// The folder it runs in; `None`: the agent's scratch folder.
+    pub cwd: Option<Template>,
+    /// Variables of its processes, beside the experiment's.
+    pub environment: BTreeMap<String, String>,
+    /// Text that a line of its output contains when it is ready. The next role starts then.
+    pub ready: Option<String>,
+    /// Time between its start (or its readiness) and the next role's start.
+    pub settle: Duration,
+    /// What becomes of its output. The run ends when all processes of collecting roles have ended; without such a role, when all
+    /// have.
+    pub collect: Option<Collect>,
+    /// How it is ended when the run is over.
+    pub stop: StopSignal,
+}
+
+/// Where a role runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleHosts {
+    /// On these.
+    Named(Vec<String>),
+    /// On hosts that no other role names, in the plan's order: as many as [`RolePlan::count`] says.
+    Free,
+    /// On all hosts that no other role takes.
+    Rest,
+    /// On the machine that runs the experiment, whatever the launcher.
+    Here,
+}
+
+/// A number of hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Always so many.
+    Fixed(u32),
+    /// As many as this axis of the sweep says.
+    Axis(String),
+}
+
+/// How a process is asked to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGINT, as Ctrl-C does.
+    Interrupt,
+    /// SIGTERM.
+    #[default]
+    Terminate,
+    /// SIGKILL: not asked at all.
+    Kill,
+}
+
+/// How rows are found in a role's output.
+#[derive(Clone, Debug)]
+pub enum Collect {
+    /// Standard output is a document of a bench verb, an object, an array of objects, or an object a line.
+    Json,
+    /// Lines of both outputs are matched; each match is a row of its named groups.
+    Regex(regex::Regex),
+}
+
+/// How rows of several hosts become one. What no list names: rates and sample counts are summed, percentiles come from the merged
+/// histograms, else they are the worst host's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergePlan {
+    /// Keys whose values are added.
+    pub sum: BTreeSet<String>,
+    /// Keys of which the largest counts.
+    pub max: BTreeSet<String>,
+    /// Keys of which the smallest counts.
+    pub min: BTreeSet<String>,
+    /// Keys whose values are averaged.
+    pub mean: BTreeSet<String>,
+    /// Rows stay apart, one for each host.
+    pub apart: bool,
+}
+
+/// A file that hosts need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncPlan {
+    /// Here: a file, relative to the plan's folder.
+    pub source: PathBuf,
+    /// There: relative to the agent's scratch folder, or absolute.
+    pub to: PathBuf,
+    /// Which hosts; empty: all.
+    pub targets: Vec<String>,
+}
