@@ -9,5 +9,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod agent;
 pub mod launcher;
 pub mod plan;
+mod sys;

@@ -1,0 +1,97 @@
+//! The guardian: makes the scratch folder, starts the worker, and cleans up when either it or the controller is gone.
+
+use super::{Family, WORKER, end_family, family, own_command};
+use crate::sys;
+use barewire_base::Duration;
+use barewire_measure::{realtime_ns, stamp};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, io};
+
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// How long the worker may take to clean up after itself.
+const WORKER_WAIT: Duration = Duration::from_secs(7);
+const PREFIX: &str = "barewire-agent-";
+
+pub(super) fn run(stop: &AtomicBool) -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    remove_stale();
+    let scratch = make_scratch()?;
+    let done = guard(&scratch, stop);
+    let me = std::process::id();
+    end_family(Family::Below(me), &|_| false);
+    let removed = match fs::remove_dir_all(&scratch) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    };
+    done.and(removed)
+}
+
+fn guard(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
+    let (program, arguments) = own_command()?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(WORKER, scratch);
+    // Asked, not killed: it cleans up when we are gone.
+    let mut worker = sys::start_tied(&mut command, Signal::TERM)?;
+    let pid = Pid::from_child(&worker);
+    let mut since = None;
+    loop {
+        if worker.try_wait()?.is_some() {
+            return Ok(());
+        }
+        if since.is_none() && (stop.load(Ordering::Relaxed) || controller_is_gone()) {
+            since = Some(stamp());
+            if stop.load(Ordering::Relaxed) {
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+            }
+            // A stopped worker notices nothing.
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
+        if since.is_some_and(|since| stamp().since(since) > WORKER_WAIT) {
+            worker.kill()?;
+            worker.wait()?;
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether nobody holds the other end of our standard input. What comes from it is the worker's to read.
+fn controller_is_gone() -> bool {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::RDHUP)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL | PollFlags::RDHUP;
+    rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(gone)
+}
+
+fn make_scratch() -> io::Result<PathBuf> {
+    let me = std::process::id();
+    let started = family::started_at(me).unwrap_or_default();
+    let path = env::temp_dir().join(format!("{PREFIX}{me}-{started}-{:x}", realtime_ns()));
+    // Nobody else may look in, and a folder that is there already is somebody else's.
+    DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}
+
+/// Removes scratch folders of agents that were killed before they could.
+fn remove_stale() {
+    let Ok(entries) = fs::read_dir(env::temp_dir()) else { return };
+    let us = rustix::process::geteuid().as_raw();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        let mut numbers = rest.split('-').map(str::parse::<u64>);
+        let (Some(Ok(pid)), Some(Ok(started))) = (numbers.next(), numbers.next()) else { continue };
+        let ours = fs::symlink_metadata(entry.path()).is_ok_and(|m| m.is_dir() && m.uid() == us);
+        let lives = u32::try_from(pid).is_ok_and(|pid| family::started_at(pid) == Some(started));
+        if ours && !lives {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

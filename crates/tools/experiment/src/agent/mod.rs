@@ -1,0 +1,52 @@
+//! The agent: what runs on each host, starts processes there, tells what they write, and leaves nothing behind.
+//!
+//! ```text
+//! controller ⇄ stdin, stdout (JSON lines) ⇄ worker ──> processes, each a group of its own
+//!                                   guardian ──┘   notices when the worker is gone, and when the controller is
+//! ```
+//! Two processes, so that one is left whichever is killed: the guardian starts the worker, and the kernel tells the worker when the
+//! guardian has died. Both are subreapers: what a process starts and leaves stays below them, and is ended with them.
+
+mod family;
+mod files;
+mod guardian;
+mod keeper;
+mod lines;
+mod outbox;
+mod process;
+pub mod protocol;
+mod worker;
+
+pub(crate) use family::{Family, end as end_family};
+pub(crate) use keeper::KEEPS;
+pub(crate) use lines::Lines;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, io};
+
+/// Says to a process that it is the worker, and where its scratch folder is.
+const WORKER: &str = "BAREWIRE_AGENT_WORKER";
+/// Marks what belongs to one run on this machine: a launcher may set it for its agents, and find by it what they left.
+pub const RUN_MARK: &str = "BAREWIRE_RUN";
+
+/// Is the agent, until the controller is done with it or gone. Reads standard input, writes standard output.
+///
+/// # Errors
+/// What keeps it from starting. What goes wrong later is told to the controller.
+pub fn serve() -> io::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).map_err(io::Error::other)?;
+    match (env::var_os(WORKER), env::var_os(KEEPS)) {
+        (Some(scratch), _) => worker::run(scratch.as_ref(), &stop),
+        (None, Some(lab)) => keeper::run(&lab),
+        (None, None) => guardian::run(&stop),
+    }
+}
+
+/// This process' own command line.
+fn own_command() -> io::Result<(OsString, Vec<OsString>)> {
+    Ok((env::current_exe()?.into_os_string(), env::args_os().skip(1).collect()))
+}

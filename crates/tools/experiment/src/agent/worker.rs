@@ -1,0 +1,234 @@
+//! The worker: speaks with the controller and starts processes.
+
+use super::files::Files;
+use super::outbox::Outbox;
+use super::process::Process;
+use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
+use super::{Family, WORKER, end_family};
+use barewire_base::{Duration, Instant};
+use barewire_measure::{Fingerprint, realtime_ns, stamp};
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::{env, fs};
+
+/// A controller that has said nothing for so long is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Between two looks at the clock and at signals.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Sleep is coarse: the rest until a start is waited for awake.
+const AWAKE_NS: u64 = 1_000_000;
+
+/// What reaches the worker's main thread.
+enum Incoming {
+    Request(Request),
+    /// A line that is none.
+    Garbage(String),
+    /// The controller is gone.
+    Closed,
+}
+
+pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (outbox, _writer) = Outbox::start(io::stdout())?;
+    let (sender, requests) = mpsc::channel();
+    std::thread::Builder::new().name("requests".into()).spawn(move || read_all(&sender))?;
+    let mut worker = Worker {
+        scratch,
+        outbox,
+        processes: HashMap::new(),
+        waiting: Vec::new(),
+        files: Files::default(),
+        exe: env::current_exe()?.display().to_string(),
+        heard: stamp(),
+    };
+    worker.serve(&requests, stop);
+    worker.outbox.close();
+    worker.sweep();
+    drop(worker);
+    match fs::remove_dir_all(scratch) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn read_all(sender: &Sender<Incoming>) {
+    let mut stdin = BufReader::new(io::stdin());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut stdin).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
+        let incoming = match read {
+            Ok(n) if n > 0 => match serde_json::from_slice(&line) {
+                Ok(request) => Incoming::Request(request),
+                Err(e) => Incoming::Garbage(e.to_string()),
+            },
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            _ => Incoming::Closed,
+        };
+        let last = matches!(incoming, Incoming::Closed);
+        if sender.send(incoming).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// A process whose time has not come.
+struct Waiting {
+    at_unix_ns: u64,
+    id: u32,
+    command: Command,
+}
+
+struct Worker<'a> {
+    scratch: &'a Path,
+    outbox: Outbox,
+    processes: HashMap<u32, Process>,
+    waiting: Vec<Waiting>,
+    files: Files,
+    exe: String,
+    heard: Instant,
+}
+
+impl Worker<'_> {
+    /// Until the controller says that it is enough, or is gone.
+    fn serve(&mut self, requests: &Receiver<Incoming>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match requests.recv_timeout(self.until_next()) {
+                Ok(Incoming::Request(Request::End) | Incoming::Closed) => return,
+                Ok(Incoming::Request(request)) => {
+                    self.heard = stamp();
+                    self.answer(request);
+                }
+                Ok(Incoming::Garbage(why)) => {
+                    self.heard = stamp();
+                    self.error(None, format!("a request that cannot be read: {why}"));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if stamp().since(self.heard) > SILENCE_MAX {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.start_due();
+        }
+    }
+
+    /// How long nothing has to be done.
+    fn until_next(&self) -> std::time::Duration {
+        let next = self.waiting.iter().map(|w| w.at_unix_ns).min();
+        let left = next.map(|at| at.saturating_sub(realtime_ns()).saturating_sub(AWAKE_NS));
+        left.map_or(LOOK, |left| LOOK.min(std::time::Duration::from_nanos(left)))
+    }
+
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::Hello { schema, fingerprint, .. } => self.hello(schema, fingerprint),
+            Request::Ping => self.outbox.tell(Event::Pong),
+            Request::Clock { seq } => self.outbox.tell(Event::Clock { seq, unix_ns: realtime_ns() }),
+            Request::Start { id, argv, cwd, env, at_unix_ns } => {
+                let Some((program, arguments)) = argv.split_first() else {
+                    return self.error(Some(id), "no program is named".to_owned());
+                };
+                let program = if program == "barewire" { &self.exe } else { program };
+                let mut command = Command::new(program);
+                command.args(arguments).envs(env).env_remove(WORKER);
+                command.current_dir(cwd.map_or_else(|| self.scratch.to_owned(), |cwd| self.scratch.join(cwd)));
+                self.waiting.push(Waiting { at_unix_ns, id, command });
+            }
+            Request::Signal { id, signal } => {
+                // A process that was not started yet never will be.
+                self.waiting.retain(|waiting| waiting.id != id);
+                if let Some(process) = self.processes.get(&id) {
+                    process.signal(signal);
+                }
+            }
+            Request::Put { path, mode, chunk, last } => {
+                match self.files.put(self.scratch, &path, mode, &chunk, last) {
+                    Ok(true) => self.outbox.tell(Event::Put { path }),
+                    Ok(false) => {}
+                    Err(why) => self.error(None, why),
+                }
+            }
+            Request::Sweep => {
+                self.waiting.clear();
+                let family = self.family();
+                let outbox = self.outbox.clone();
+                // Takes seconds when somebody does not want to go; pings must be answered meanwhile.
+                std::thread::spawn(move || {
+                    let ended = family();
+                    outbox.tell(Event::Swept { ended: ended.ended, left: ended.left });
+                });
+                self.processes.retain(|_, process| process.is_running());
+            }
+            Request::End => {}
+        }
+    }
+
+    fn hello(&self, schema: u32, fingerprint: bool) {
+        if schema != SCHEMA {
+            return self.error(None, format!("this agent speaks version {SCHEMA}, the controller {schema}"));
+        }
+        let machine = Fingerprint::collect();
+        self.outbox.tell(Event::Hello(Hello {
+            schema: SCHEMA,
+            version: machine.build.version.clone(),
+            commit: machine.build.git_commit.clone(),
+            exe: self.exe.clone(),
+            scratch: self.scratch.display().to_string(),
+            fingerprint: fingerprint.then(|| serde_json::to_value(&machine).unwrap_or_default()),
+        }));
+    }
+
+    fn start_due(&mut self) {
+        let horizon = realtime_ns() + AWAKE_NS;
+        let (mut due, later): (Vec<Waiting>, Vec<Waiting>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|w| w.at_unix_ns <= horizon);
+        self.waiting = later;
+        due.sort_by_key(|w| w.at_unix_ns);
+        for mut waiting in due {
+            while realtime_ns() < waiting.at_unix_ns {
+                std::hint::spin_loop();
+            }
+            let unix_ns = realtime_ns();
+            // The processes are tied to this thread, which lives as long as the worker.
+            match Process::start(waiting.id, &mut waiting.command, &self.outbox) {
+                Ok(process) => {
+                    self.outbox.tell(Event::Started { id: waiting.id, pid: process.pid(), unix_ns });
+                    self.processes.insert(waiting.id, process);
+                }
+                Err(e) => {
+                    let program = waiting.command.get_program().to_string_lossy().into_owned();
+                    self.error(Some(waiting.id), format!("cannot start `{program}`: {e}"));
+                }
+            }
+        }
+    }
+
+    fn error(&self, id: Option<u32>, text: String) {
+        self.outbox.tell(Event::Error { id, text });
+    }
+
+    /// What ends everything below us.
+    fn family(&self) -> impl FnOnce() -> super::family::Ended + Send + 'static {
+        let processes: Vec<Process> = self.processes.values().cloned().collect();
+        let me = std::process::id();
+        move || {
+            end_family(Family::Below(me), &|pid| {
+                processes.iter().any(|process| process.pid() == pid && process.is_running())
+            })
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.waiting.clear();
+        for process in self.processes.values() {
+            process.signal(SignalWord::Term);
+        }
+        self.family()();
+    }
+}
