@@ -10,6 +10,9 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod file;
 pub mod launcher;
 pub mod plan;
+pub mod redact;
+pub mod run;
 mod sys;

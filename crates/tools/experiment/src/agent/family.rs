@@ -121,10 +121,8 @@ pub(crate) fn end(family: Family<'_>, mine: &dyn Fn(u32) -> bool) -> Ended {
             }
         }
         let alive: Vec<&(u32, Stat)> = members.iter().filter(|(_, stat)| !stat.zombie).collect();
-        let counts = |left: usize| Ended {
-            ended: (asked.len() - left.min(asked.len())) as u32,
-            left: left as u32,
-        };
+        let counts =
+            |left: usize| Ended { ended: (asked.len() - left.min(asked.len())) as u32, left: left as u32 };
         if alive.is_empty() {
             return counts(0);
         }
@@ -161,12 +159,8 @@ mod tests {
         let mark = format!("BW_TEST_MARK={}", std::process::id());
         let (name, value) = mark.split_once('=').unwrap();
         let script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 50 & wait' & echo $$; wait";
-        let mut child = Command::new("sh")
-            .args(["-c", script])
-            .env(name, value)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            Command::new("sh").args(["-c", script]).env(name, value).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let pids: Vec<u32> = (0..2).map(|_| lines.next().unwrap().unwrap().parse().unwrap()).collect();
         assert!(pids.iter().all(|pid| started_at(*pid).is_some()));

@@ -15,7 +15,7 @@ use std::{env, io};
 
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// How long the worker may take to clean up after itself.
-const WORKER_WAIT: Duration = Duration::from_secs(7);
+const WORKER_WAIT: Duration = Duration::from_secs(3);
 const PREFIX: &str = "barewire-agent-";
 
 pub(super) fn run(stop: &AtomicBool) -> io::Result<()> {

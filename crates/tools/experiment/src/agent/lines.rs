@@ -48,7 +48,10 @@ impl Lines {
 fn cut_at(held: &[u8]) -> usize {
     let max = PIECE_BYTES_MAX.min(held.len());
     // A character has at most three bytes behind its first.
-    (max.saturating_sub(3)..=max).rev().find(|&at| held.get(at).is_none_or(|b| b & 0xc0 != 0x80)).unwrap_or(max)
+    (max.saturating_sub(3)..=max)
+        .rev()
+        .find(|&at| held.get(at).is_none_or(|b| b & 0xc0 != 0x80))
+        .unwrap_or(max)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use super::protocol::Event;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of lines that may wait. A process that writes faster than the controller reads then waits, too.
@@ -29,10 +29,15 @@ fn weight(event: &Event) -> usize {
 
 impl Outbox {
     /// Starts the thread that writes to `to`.
-    pub(super) fn start(to: impl Write + Send + 'static) -> std::io::Result<(Outbox, std::thread::JoinHandle<()>)> {
+    pub(super) fn start(
+        to: impl Write + Send + 'static,
+    ) -> std::io::Result<(Outbox, std::thread::JoinHandle<()>)> {
         let (sender, receiver) = mpsc::channel();
-        let outbox =
-            Outbox { sender, waiting: Arc::new(AtomicUsize::new(0)), closed: Arc::new(AtomicBool::new(false)) };
+        let outbox = Outbox {
+            sender,
+            waiting: Arc::new(AtomicUsize::new(0)),
+            closed: Arc::new(AtomicBool::new(false)),
+        };
         let (waiting, closed) = (Arc::clone(&outbox.waiting), Arc::clone(&outbox.closed));
         let thread = std::thread::Builder::new()
             .name("outbox".into())

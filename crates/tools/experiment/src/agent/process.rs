@@ -104,7 +104,10 @@ impl Watch {
         while !(told && out.from.is_none() && err.from.is_none()) {
             let pid_fd = ended.is_none().then(|| self.fd.as_fd());
             let timeout = if ended.is_some() && !told { DRAIN } else { LOOK };
-            let ready = wait([out.from.as_ref().map(AsFd::as_fd), err.from.as_ref().map(AsFd::as_fd), pid_fd], &timeout);
+            let ready = wait(
+                [out.from.as_ref().map(AsFd::as_fd), err.from.as_ref().map(AsFd::as_fd), pid_fd],
+                &timeout,
+            );
             if ready[0] {
                 out.take(self.id, &self.outbox);
             }

@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn lines_are_what_they_are() {
-        let text = r#"{"do":"start","id":1,"argv":["barewire","msg"],"cwd":null,"env":{"A":"b"},"at_unix_ns":7}"#;
+        let text =
+            r#"{"do":"start","id":1,"argv":["barewire","msg"],"cwd":null,"env":{"A":"b"},"at_unix_ns":7}"#;
         let request: Request = serde_json::from_str(text).unwrap();
         assert!(
             matches!(&request, Request::Start { id: 1, at_unix_ns: 7, env, .. } if env["A"] == "b"),

@@ -137,7 +137,8 @@ impl Worker<'_> {
                 let program = if program == "barewire" { &self.exe } else { program };
                 let mut command = Command::new(program);
                 command.args(arguments).envs(env).env_remove(WORKER);
-                command.current_dir(cwd.map_or_else(|| self.scratch.to_owned(), |cwd| self.scratch.join(cwd)));
+                command
+                    .current_dir(cwd.map_or_else(|| self.scratch.to_owned(), |cwd| self.scratch.join(cwd)));
                 self.waiting.push(Waiting { at_unix_ns, id, command });
             }
             Request::Signal { id, signal } => {

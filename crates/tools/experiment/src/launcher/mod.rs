@@ -3,6 +3,10 @@
 //! The order is always `obtain`, `start` for each host, `release`; `release` is called on every way out, also after an error of the
 //! others, also twice.
 
+mod local;
+
+pub use local::LocalLauncher;
+
 use crate::plan::{Count, Plan, RoleHosts};
 use barewire_report::run::{AxisValue, HardwareClass};
 use std::collections::BTreeMap;

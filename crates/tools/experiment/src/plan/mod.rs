@@ -186,3 +186,56 @@ pub struct SyncPlan {
     /// Which hosts; empty: all.
     pub targets: Vec<String>,
 }
+
+/// Runs and seconds of a quick look.
+const QUICK_SECONDS: f64 = 0.5;
+const QUICK_WARMUP_S: f64 = 0.2;
+/// Starting and ending processes takes about so long.
+const AROUND_S: f64 = 1.0;
+
+impl Plan {
+    /// One short run of each cell: figures to look at, not to believe.
+    pub fn make_quick(&mut self) {
+        self.method.runs = 1;
+        self.method.seconds = self.method.seconds.min(QUICK_SECONDS);
+        self.method.warmup_s = self.method.warmup_s.min(QUICK_WARMUP_S);
+        self.method.pause = Duration::ZERO;
+    }
+
+    /// Keeps the points at which an axis has this value.
+    ///
+    /// # Errors
+    /// In words, with the nearest right word, when there is no such axis or value.
+    pub fn keep_only(&mut self, axis: &str, value: &str) -> Result<(), String> {
+        let axes: Vec<&str> =
+            self.points.first().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+        if !axes.contains(&axis) {
+            return Err(format!("no axis `{axis}`{}", crate::file::near(axis, &axes)));
+        }
+        let has =
+            |point: &Point, value: &str| point.iter().any(|(key, v)| key == axis && v.to_string() == value);
+        if !self.points.iter().any(|point| has(point, value)) {
+            let mut values: Vec<String> = Vec::new();
+            for (_, value) in self.points.iter().flatten().filter(|(key, _)| key == axis) {
+                if !values.contains(&value.to_string()) {
+                    values.push(value.to_string());
+                }
+            }
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            return Err(format!("axis `{axis}` has no `{value}`{}", crate::file::near(value, &values)));
+        }
+        self.points.retain(|point| has(point, value));
+        Ok(())
+    }
+
+    /// About how long one run of a cell takes, in seconds.
+    pub fn run_seconds(&self) -> f64 {
+        let settle: f64 = self.roles.iter().map(|role| role.settle.as_secs_f64()).sum();
+        self.method.warmup_s + self.method.seconds + self.method.pause.as_secs_f64() + settle + AROUND_S
+    }
+
+    /// About how long all of it takes, in seconds.
+    pub fn total_seconds(&self) -> f64 {
+        self.run_seconds() * self.points.len() as f64 * f64::from(self.method.runs)
+    }
+}

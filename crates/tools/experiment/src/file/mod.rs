@@ -1,0 +1,578 @@
+//! The experiment file: TOML, checked into a [`Plan`] before anything starts.
+//!
+//! ```toml
+//! name = "rc-threads"
+//! table = "mitosis/throughput-thread"      # the published table that its rows repeat, if they repeat one
+//!
+//! [lab]
+//! topology = "two-hosts.toml"              # local launcher: hosts come from there
+//!
+//! [[host]]                                 # other launchers
+//! name = "h1"
+//! ssh = "alice@machine"
+//! settings = { interface = "eth0" }
+//!
+//! [sweep]
+//! threads = [1, 2, 4]                      # several keys: each with each
+//! zip = [{ size = 64, window = 32 }, { size = 1024, window = 8 }]   # these go together
+//!
+//! [[role]]
+//! name = "server"
+//! hosts = ["h2"]
+//! command = ["barewire", "rc", "serve", "--port", "xdp:{host.interface}", "--ip", "{host.cidr}"]
+//! ready = "listening"
+//!
+//! [[role]]
+//! name = "client"
+//! hosts = ["h1"]
+//! command = ["barewire", "rc", "perf", "--peer", "{server.address}", "--threads", "{threads}", "--json"]
+//! collect = "json"                         # or { regex = '(?P<rate_per_s>[0-9.]+) connections' }
+//! ```
+//! Roles start in the file's order; the run ends when those that collect have ended. Every error says line, column, reason, and the
+//! nearest right word.
+
+mod roles;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use crate::launcher::HostSpec;
+use crate::plan::{MergePlan, MethodPlan, Plan, Point, SyncPlan};
+use barewire_lab::Topology;
+use barewire_report::nearest;
+use barewire_report::published;
+use barewire_report::run::{AxisValue, HardwareClass};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tables::File;
+use toml::{Spanned, Value};
+
+/// Largest file that is read, in bytes.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// Most cells of one experiment.
+pub const CELLS_MAX: usize = 100_000;
+/// Longest name of an experiment, a host, a role or an axis.
+const NAME_LEN_MAX: usize = 32;
+/// Longest time that a file may name, in seconds: a week.
+const SECONDS_MAX: f64 = 7.0 * 86_400.0;
+
+/// What launchers tell of a host, beside what the file says: placeholders `{host.…}`.
+pub const HOST_FACTS: [&str; 7] = ["name", "address", "index", "interface", "cidr", "mac", "ip6"];
+/// Placeholders that are always there.
+pub const BUILT_IN: [&str; 8] = ["seconds", "warmup", "run", "runs", "seed", "self", "scratch", "name"];
+/// What `{ROLE.…}` may be, beside what is known of its first host.
+pub const ROLE_FACTS: [&str; 2] = ["addresses", "count"];
+
+/// Line and column, both from one, columns in characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Line.
+    pub line: u32,
+    /// Column in characters.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of byte `at` of `text`; of its end when `at` is beyond it.
+    pub fn of(text: &str, at: usize) -> Place {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Why an experiment was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file could not be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something in it cannot be.
+    #[error("{path}:{place}: {what}")]
+    At {
+        /// Which file.
+        path: String,
+        /// Where in it.
+        place: Place,
+        /// Key and value, what is wrong with them, the nearest right word.
+        what: String,
+    },
+    /// Its topology was refused, by line and column of that file.
+    #[error("{path}:{place}: lab.topology: {source}")]
+    Topology {
+        /// The experiment.
+        path: String,
+        /// Where in it.
+        place: Place,
+        /// What is wrong.
+        source: barewire_lab::TopologyError,
+    },
+}
+
+/// Reads an experiment file.
+///
+/// # Errors
+/// [`FileError`], with file and place.
+pub fn read(path: &Path) -> Result<Plan, FileError> {
+    let shown = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|source| FileError::Read { path: shown.clone(), source })?;
+    let folder = path.canonicalize().ok().and_then(|p| p.parent().map(Path::to_path_buf));
+    parse(&text, &shown, &folder.unwrap_or_default())
+}
+
+/// Parses an experiment's text. `path` is for messages, `folder` is what paths in it are relative to.
+///
+/// # Errors
+/// [`FileError`], with file and place.
+pub fn parse(text: &str, path: &str, folder: &Path) -> Result<Plan, FileError> {
+    let reader = Reader { text, path, folder };
+    if text.len() > FILE_BYTES_MAX {
+        return Err(reader.at_byte(0, format!("larger than {FILE_BYTES_MAX} bytes")));
+    }
+    let file: File = toml::from_str(text).map_err(|e| {
+        let at = e.span().map_or(0, |span| span.start);
+        reader.at_byte(at, with_nearest_word(e.message()))
+    })?;
+    reader.plan(&file)
+}
+
+/// The file, and where it is.
+struct Reader<'a> {
+    text: &'a str,
+    path: &'a str,
+    folder: &'a Path,
+}
+
+/// Names that placeholders and roles may use.
+struct Known {
+    /// Hosts by name; empty: the launcher gives some.
+    hosts: BTreeSet<String>,
+    /// Settings and facts of hosts.
+    settings: BTreeSet<String>,
+    axes: BTreeMap<String, Vec<AxisValue>>,
+    roles: BTreeSet<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn at_byte(&self, at: usize, what: impl Into<String>) -> FileError {
+        FileError::At { path: self.path.to_owned(), place: Place::of(self.text, at), what: what.into() }
+    }
+
+    fn at<T>(&self, of: &Spanned<T>, what: impl Into<String>) -> FileError {
+        self.at_byte(of.span().start, what)
+    }
+
+    fn plan(&self, file: &File) -> Result<Plan, FileError> {
+        self.check_name("name", &file.name)?;
+        if file.role.is_empty() {
+            return Err(self.at(&file.name, "[[role]] is missing: an experiment has at least one role"));
+        }
+        let (topology, lab_hosts) = self.topology(file)?;
+        let hosts = self.hosts(file)?;
+        let points = self.points(file)?;
+        let known = Known {
+            hosts: hosts.iter().map(|h| h.name.clone()).chain(lab_hosts).collect(),
+            settings: hosts
+                .iter()
+                .flat_map(|h| h.settings.keys().cloned())
+                .chain(HOST_FACTS.iter().map(|&fact| fact.to_owned()))
+                .collect(),
+            axes: points.iter().flatten().fold(BTreeMap::new(), |mut axes, (key, value)| {
+                axes.entry(key.clone()).or_insert_with(Vec::new).push(value.clone());
+                axes
+            }),
+            roles: file.role.iter().map(|role| role.name.get_ref().clone()).collect(),
+        };
+        let roles = self.roles(file, &known)?;
+        Ok(Plan {
+            file: self.path.to_owned(),
+            folder: self.folder.to_owned(),
+            name: file.name.get_ref().clone(),
+            title: file.title.clone(),
+            about: file.about.clone(),
+            table: self.published_table(file)?,
+            hardware: self.hardware(file)?,
+            seed: file.seed.unwrap_or(1),
+            topology,
+            hosts,
+            method: self.method(file)?,
+            points,
+            roles,
+            merge: self.merge(file)?,
+            environment: self.environment(&file.environment)?,
+            sync: self.sync(file, &known)?,
+            black: self.host_names("black", &file.black, &known)?,
+            quiet: self.host_names("quiet", &file.quiet, &known)?,
+        })
+    }
+
+    fn check_name(&self, key: &str, given: &Spanned<String>) -> Result<(), FileError> {
+        let name = given.get_ref();
+        let good = name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.len() <= NAME_LEN_MAX
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c));
+        if good {
+            return Ok(());
+        }
+        Err(self.at(
+            given,
+            format!(
+                "{key} = {name:?}: a name is a letter from a to z, then at most {} of a to z, 0 to 9, `-` and `_`",
+                NAME_LEN_MAX - 1
+            ),
+        ))
+    }
+
+    fn topology(&self, file: &File) -> Result<(Option<PathBuf>, Vec<String>), FileError> {
+        let Some(lab) = &file.lab else { return Ok((None, Vec::new())) };
+        let path = self.folder.join(lab.topology.get_ref());
+        let topology = Topology::read(&path).map_err(|source| FileError::Topology {
+            path: self.path.to_owned(),
+            place: Place::of(self.text, lab.topology.span().start),
+            source,
+        })?;
+        Ok((Some(path), topology.hosts.into_iter().map(|host| host.name).collect()))
+    }
+
+    fn hosts(&self, file: &File) -> Result<Vec<HostSpec>, FileError> {
+        let mut hosts: Vec<HostSpec> = Vec::new();
+        for table in &file.host {
+            let name = table.name.get_ref();
+            self.check_name("host.name", &table.name)?;
+            if hosts.iter().any(|host| host.name == *name) {
+                return Err(self.at(&table.name, format!("host.name = {name:?}: a second host of this name")));
+            }
+            if let Some(ssh) = table.ssh.as_ref().filter(|_| !table.reach.is_empty()) {
+                return Err(self.at(ssh, "host.ssh: the same as `reach`, which is there, too"));
+            }
+            let mut settings = BTreeMap::new();
+            for (key, value) in &table.settings {
+                if ["name", "index", "address"].contains(&key.as_str()) {
+                    return Err(self.at(value, format!("host.settings.{key}: known without it")));
+                }
+                settings.insert(key.clone(), self.scalar(&format!("host.settings.{key}"), value)?);
+            }
+            hosts.push(HostSpec {
+                name: name.clone(),
+                reach: table.ssh.as_ref().map_or_else(|| table.reach.clone(), |ssh| ssh.get_ref().clone()),
+                address: table.address.clone(),
+                settings,
+            });
+        }
+        Ok(hosts)
+    }
+
+    /// Text, number or yes and no, as text.
+    fn scalar(&self, key: &str, value: &Spanned<Value>) -> Result<String, FileError> {
+        axis_value(value.get_ref())
+            .map(|value| value.to_string())
+            .ok_or_else(|| self.at(value, format!("{key}: a text, a number, true or false is expected")))
+    }
+
+    fn published_table(&self, file: &File) -> Result<Option<String>, FileError> {
+        let Some(given) = &file.table else { return Ok(None) };
+        let id = given.get_ref();
+        if published::table(id).is_some() {
+            return Ok(Some(id.clone()));
+        }
+        let known: Vec<&str> = published::tables().map(|table| table.id).collect();
+        Err(self.at(given, format!("table = {id:?}: no published table{}", near(id, &known))))
+    }
+
+    fn hardware(&self, file: &File) -> Result<Option<HardwareClass>, FileError> {
+        let classes = [
+            HardwareClass::CloudVms,
+            HardwareClass::BareMetal,
+            HardwareClass::OneMachine,
+            HardwareClass::Simulated,
+        ];
+        let words: Vec<(&str, HardwareClass)> = classes.iter().map(|class| (class.word(), *class)).collect();
+        file.hardware.as_ref().map(|given| self.one_of("hardware", given, &words)).transpose()
+    }
+
+    fn one_of<T: Copy>(
+        &self,
+        key: &str,
+        given: &Spanned<String>,
+        words: &[(&str, T)],
+    ) -> Result<T, FileError> {
+        let word = given.get_ref();
+        words.iter().find(|(known, _)| known == word).map(|(_, value)| *value).ok_or_else(|| {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.at(given, format!("{key} = {word:?}: not known{}", near(word, &known)))
+        })
+    }
+
+    fn seconds(&self, key: &str, given: Option<&Spanned<f64>>, default: f64) -> Result<f64, FileError> {
+        let Some(given) = given else { return Ok(default) };
+        let value = *given.get_ref();
+        match (0.0..=SECONDS_MAX).contains(&value) {
+            true => Ok(value),
+            false => Err(self.at(given, format!("{key} = {value}: seconds, from 0 to a week"))),
+        }
+    }
+
+    fn method(&self, file: &File) -> Result<MethodPlan, FileError> {
+        let table = &file.method;
+        let usual = MethodPlan::default();
+        let runs = match &table.runs {
+            None => usual.runs,
+            Some(given) if (1..=10_000).contains(given.get_ref()) => *given.get_ref(),
+            Some(given) => {
+                return Err(self.at(given, format!("method.runs = {}: from 1 to 10000", given.get_ref())));
+            }
+        };
+        let seconds = self.seconds("method.seconds", table.seconds.as_ref(), usual.seconds)?;
+        let warmup_s = self.seconds("method.warmup_s", table.warmup_s.as_ref(), usual.warmup_s)?;
+        let timeout =
+            self.seconds("method.timeout_s", table.timeout_s.as_ref(), 60.0 + seconds + warmup_s)?;
+        if let Some(given) = table.timeout_s.as_ref().filter(|t| *t.get_ref() > 0.0 && timeout <= seconds) {
+            let what =
+                format!("method.timeout_s = {timeout}: a run measures for {seconds} s; 0: no time-out");
+            return Err(self.at(given, what));
+        }
+        let ready = self.seconds(
+            "method.ready_timeout_s",
+            table.ready_timeout_s.as_ref(),
+            usual.ready_timeout.as_secs_f64(),
+        )?;
+        let pause = self.seconds("method.cell_pause_s", table.cell_pause_s.as_ref(), 0.0)?;
+        Ok(MethodPlan {
+            runs,
+            warmup_s,
+            seconds,
+            timeout: (timeout > 0.0).then(|| Duration::from_secs_f64(timeout)),
+            ready_timeout: Duration::from_secs_f64(ready),
+            interleave: table.interleave.unwrap_or(usual.interleave),
+            pause: Duration::from_secs_f64(pause),
+        })
+    }
+
+    /// Every point of the sweep: each axis with each other, in the file's order, the last one fastest.
+    fn points(&self, file: &File) -> Result<Vec<Point>, FileError> {
+        let mut axes: Vec<(&String, &Spanned<Value>)> = file.sweep.iter().collect();
+        axes.sort_by_key(|(_, value)| value.span().start);
+        let mut points: Vec<Point> = vec![Vec::new()];
+        for (key, given) in axes {
+            let what = format!("sweep.{key}");
+            let Value::Array(values) = given.get_ref() else {
+                return Err(self.at(given, format!("{what}: a list of values is expected")));
+            };
+            if values.is_empty() {
+                return Err(self.at(given, format!("{what}: the list is empty")));
+            }
+            let steps: Vec<Point> = if key == "zip" {
+                self.zipped(given, values, &points)?
+            } else {
+                self.check_axis(given, key)?;
+                let all = values.iter().map(|value| Some(vec![(key.clone(), axis_value(value)?)]));
+                let all: Option<Vec<Point>> = all.collect();
+                all.ok_or_else(|| {
+                    self.at(given, format!("{what}: values are texts, numbers, true and false"))
+                })?
+            };
+            let twice = steps.iter().enumerate().find(|(i, step)| steps[..*i].contains(step));
+            if let Some((_, step)) = twice {
+                return Err(self.at(given, format!("{what}: {} stands there twice", point_text(step))));
+            }
+            if points.len().saturating_mul(steps.len()) > CELLS_MAX {
+                return Err(self.at(given, format!("{what}: makes more than {CELLS_MAX} cells")));
+            }
+            points = points
+                .iter()
+                .flat_map(|point| steps.iter().map(|step| point.iter().chain(step).cloned().collect()))
+                .collect();
+        }
+        Ok(points)
+    }
+
+    fn zipped(
+        &self,
+        given: &Spanned<Value>,
+        values: &[Value],
+        points: &[Point],
+    ) -> Result<Vec<Point>, FileError> {
+        let mut steps: Vec<Point> = Vec::new();
+        for value in values {
+            let step = value.as_table().and_then(|table| {
+                table
+                    .iter()
+                    .map(|(key, value)| Some((key.clone(), axis_value(value)?)))
+                    .collect::<Option<Point>>()
+            });
+            let Some(step) = step else {
+                let what = "sweep.zip: a list of tables is expected: [{ size = 64, window = 1 }, …]";
+                return Err(self.at(given, what));
+            };
+            for (key, _) in &step {
+                self.check_axis(given, key)?;
+                if points.first().is_some_and(|point| point.iter().any(|(axis, _)| axis == key)) {
+                    return Err(self.at(given, format!("sweep.zip: `{key}` is an axis of its own, too")));
+                }
+            }
+            let keys = |point: &Point| point.iter().map(|(key, _)| key.clone()).collect::<BTreeSet<_>>();
+            if steps.first().is_some_and(|first| keys(first) != keys(&step)) {
+                return Err(self.at(given, "sweep.zip: every table needs the same keys"));
+            }
+            steps.push(step);
+        }
+        Ok(steps)
+    }
+
+    fn check_axis(&self, given: &Spanned<Value>, key: &str) -> Result<(), FileError> {
+        let good = key.starts_with(|c: char| c.is_ascii_lowercase())
+            && key.len() <= NAME_LEN_MAX
+            && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if !good {
+            return Err(self.at(given, format!("sweep.{key}: an axis is named with a to z, 0 to 9 and `_`")));
+        }
+        if BUILT_IN.contains(&key) || key == "host" {
+            let what = format!("sweep.{key}: `{{{key}}}` means something already; name the axis otherwise");
+            return Err(self.at(given, what));
+        }
+        Ok(())
+    }
+
+    fn merge(&self, file: &File) -> Result<MergePlan, FileError> {
+        let table = &file.merge;
+        let mut seen = BTreeSet::new();
+        let mut list = |key: &str, given: &[Spanned<String>]| {
+            let mut keys = BTreeSet::new();
+            for one in given {
+                if !seen.insert(one.get_ref().clone()) {
+                    let what = format!("merge.{key}: `{}` stands there already", one.get_ref());
+                    return Err(self.at(one, what));
+                }
+                keys.insert(one.get_ref().clone());
+            }
+            Ok(keys)
+        };
+        let (sum, max) = (list("sum", &table.sum)?, list("max", &table.max)?);
+        let (min, mean) = (list("min", &table.min)?, list("mean", &table.mean)?);
+        if let Some(given) = &table.histogram {
+            self.one_of("merge.histogram", given, &[("merge", ())])?;
+        }
+        let words = [("together", false), ("apart", true)];
+        let apart = table.rows.as_ref().map(|given| self.one_of("merge.rows", given, &words)).transpose()?;
+        Ok(MergePlan { sum, max, min, mean, apart: apart.unwrap_or(false) })
+    }
+
+    fn environment(
+        &self,
+        given: &BTreeMap<String, Spanned<Value>>,
+    ) -> Result<BTreeMap<String, String>, FileError> {
+        let mut environment = BTreeMap::new();
+        for (name, value) in given {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(self.at(value, format!("environment: `{name}` is no name of a variable")));
+            }
+            let text = self.scalar(&format!("environment.{name}"), value)?;
+            if text.contains('\0') {
+                return Err(self.at(value, format!("environment.{name}: a byte 0 cannot be in a variable")));
+            }
+            environment.insert(name.clone(), text);
+        }
+        Ok(environment)
+    }
+
+    fn sync(&self, file: &File, known: &Known) -> Result<Vec<SyncPlan>, FileError> {
+        let mut all = Vec::new();
+        for table in &file.sync {
+            let source = self.folder.join(table.source.get_ref());
+            if !source.is_file() {
+                return Err(
+                    self.at(&table.source, format!("sync.source: there is no file {}", source.display()))
+                );
+            }
+            let name = source.file_name().map(PathBuf::from).unwrap_or_default();
+            all.push(SyncPlan {
+                source,
+                to: table.to.clone().unwrap_or(name),
+                targets: self.host_names("sync.targets", &table.targets, known)?.into_iter().collect(),
+            });
+        }
+        Ok(all)
+    }
+
+    fn host_names(
+        &self,
+        key: &str,
+        given: &[Spanned<String>],
+        known: &Known,
+    ) -> Result<BTreeSet<String>, FileError> {
+        let mut names = BTreeSet::new();
+        for name in given {
+            self.check_host(key, name.span().start, name.get_ref(), known)?;
+            names.insert(name.get_ref().clone());
+        }
+        Ok(names)
+    }
+
+    fn check_host(&self, key: &str, at: usize, name: &str, known: &Known) -> Result<(), FileError> {
+        if known.hosts.contains(name) {
+            return Ok(());
+        }
+        let hosts: Vec<&str> = known.hosts.iter().map(String::as_str).collect();
+        let hint = match hosts.is_empty() {
+            true => "; [[host]] or a lab's topology declares hosts".to_owned(),
+            false => near(name, &hosts),
+        };
+        Err(self.at_byte(at, format!("{key}: no host `{name}`{hint}")))
+    }
+}
+
+/// A value of a sweep; `None`: it cannot be one.
+fn axis_value(value: &Value) -> Option<AxisValue> {
+    match value {
+        Value::Integer(n) => Some(AxisValue::Number(*n as f64)),
+        Value::Float(n) if n.is_finite() => Some(AxisValue::Number(*n)),
+        Value::String(text) => Some(AxisValue::Text(text.clone())),
+        Value::Boolean(yes) => Some(AxisValue::Text(yes.to_string())),
+        _ => None,
+    }
+}
+
+/// `threads 2, size 64`.
+pub(crate) fn point_text(point: &[(String, AxisValue)]) -> String {
+    point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// `; did you mean X?`, else what there is, if that is little.
+pub(crate) fn near(word: &str, known: &[&str]) -> String {
+    const SHOWN_MAX: usize = 12;
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.len() <= SHOWN_MAX => format!(" (known: {})", known.join(", ")),
+        None => format!(" (known: {}, …)", known[..SHOWN_MAX].join(", ")),
+    }
+}
+
+/// Adds the nearest right word to the parser's complaint about an unknown key.
+fn with_nearest_word(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [wrong, known @ ..] if message.contains("unknown field") => {
+            match nearest(wrong, known.iter().copied()) {
+                Some(near) => format!("unknown key `{wrong}`; did you mean `{near}`?"),
+                None => format!("unknown key `{wrong}` (known: {})", known.join(", ")),
+            }
+        }
+        [missing] if message.contains("missing field") => format!("key `{missing}` is missing"),
+        _ => message.trim_end().replace('\n', "; "),
+    }
+}

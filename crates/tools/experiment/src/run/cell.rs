@@ -1,0 +1,502 @@
+//! One run of one cell: processes started in order, watched, ended; rows out of what they wrote.
+
+use super::assign::Values;
+use super::fleet::{Clock, Lost};
+use super::merge::over_hosts;
+use super::rows::{self, Row};
+use super::{Controller, Stop};
+use crate::agent::protocol::{Event, Request, SignalWord, Stream};
+use crate::plan::{Collect, Point, RolePlan, StopSignal};
+use barewire_base::Duration;
+use barewire_measure::{realtime_ns, stamp};
+use std::collections::VecDeque;
+
+/// Between the order to start and the start itself: the order must have arrived everywhere.
+const LEAD_NS: u64 = 200_000_000;
+/// How long roles may take to end when they are asked to.
+const STOP_WAIT: Duration = Duration::from_secs(3);
+/// How long an agent may take to end what is left.
+const SWEEP_WAIT: Duration = Duration::from_secs(8);
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Exchanges of clock readings before each run.
+const CLOCK_EXCHANGES: u32 = 3;
+/// Output of one process that is kept for its rows, in bytes.
+const OUT_BYTES_MAX: usize = 64 << 20;
+/// Lines that are told when a process fails.
+const TAIL_LINES: usize = 5;
+/// The exit code of a bench verb whose figures are void: the rows say why.
+const VOID_CODE: i32 = 4;
+
+/// What a process has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Exited {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// It could not be started.
+    Failed(String),
+}
+
+/// A process of the run.
+#[derive(Debug)]
+pub(super) struct Task {
+    id: u32,
+    role: usize,
+    /// The host's place.
+    host: usize,
+    state: State,
+    ready: bool,
+    /// It was told to end: how it ends is no failure.
+    stopped: bool,
+    started_unix_ns: Option<u64>,
+    out: String,
+    all: String,
+    /// The line that has not ended, of each stream.
+    partial: [String; 2],
+    tail: VecDeque<String>,
+    overflow: bool,
+}
+
+impl Task {
+    fn is_running(&self) -> bool {
+        self.state == State::Running
+    }
+}
+
+/// What one run of a cell came to: its rows, or why there are none.
+pub(super) type RunOutcome = Result<RunRows, String>;
+
+/// Rows of a run, hosts merged, each with the role that printed it and its place there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunRows {
+    pub(super) rows: Vec<((usize, usize), Row)>,
+    /// How far apart the hosts started, in ns, and how wrong that may be.
+    pub(super) spread_ns: Option<(u64, u64)>,
+}
+
+impl Controller<'_> {
+    /// Runs a cell once. Everything it started has ended when this returns, but for `Err`, after which the agents end it.
+    pub(super) fn run_cell(
+        &mut self,
+        point: &Point,
+        run: u32,
+        assigned: &[Vec<usize>],
+    ) -> Result<RunOutcome, Stop> {
+        self.measure_clocks(CLOCK_EXCHANGES)?;
+        self.tasks.clear();
+        let outcome = self.start_and_watch(point, run, assigned)?;
+        self.stop_rest()?;
+        self.sweep()?;
+        Ok(outcome.and_then(|()| self.collect()))
+    }
+
+    fn start_and_watch(
+        &mut self,
+        point: &Point,
+        run: u32,
+        assigned: &[Vec<usize>],
+    ) -> Result<Result<(), String>, Stop> {
+        let plan = self.plan;
+        let mut role = 0;
+        while role < plan.roles.len() {
+            // Neighbours that collect start together, at one instant.
+            let collects = plan.roles[role].collect.is_some() && plan.roles[role].ready.is_none();
+            let mut last = role;
+            while collects
+                && plan.roles.get(last + 1).is_some_and(|r| r.collect.is_some() && r.ready.is_none())
+            {
+                last += 1;
+            }
+            let at = realtime_ns() + LEAD_NS;
+            for each in role..=last {
+                if let Err(why) = self.start_role(each, point, run, assigned, if collects { at } else { 0 }) {
+                    return Ok(Err(why));
+                }
+            }
+            if let Err(why) = self.await_ready(role)? {
+                return Ok(Err(why));
+            }
+            if let Err(why) = self.settle(plan.roles[last].settle)? {
+                return Ok(Err(why));
+            }
+            role = last + 1;
+        }
+        self.await_end()
+    }
+
+    fn start_role(
+        &mut self,
+        role: usize,
+        point: &Point,
+        run: u32,
+        assigned: &[Vec<usize>],
+        at: u64,
+    ) -> Result<(), String> {
+        let spec = &self.plan.roles[role];
+        for (index, &host) in assigned[role].iter().enumerate() {
+            let agent = &self.fleet.agents[host];
+            let (exe, scratch) =
+                agent.hello.as_ref().map_or(("barewire", ""), |h| (h.exe.as_str(), h.scratch.as_str()));
+            let values = Values {
+                plan: self.plan,
+                hosts: self.hosts,
+                assigned,
+                point,
+                run,
+                role,
+                index,
+                exe,
+                scratch,
+            };
+            let of_role = |why: String| format!("role {}: {why}", spec.name);
+            let argv = values.command(spec).map_err(of_role)?;
+            let cwd = spec.cwd.as_ref().map(|cwd| values.fill(cwd)).transpose().map_err(of_role)?;
+            let mut env = self.plan.environment.clone();
+            env.extend(spec.environment.clone());
+            let id = self.next_id;
+            self.next_id += 1;
+            let ahead = agent.clock.map_or(0, |clock| clock.ahead_ns);
+            let at_unix_ns = if at == 0 { 0 } else { at.saturating_add_signed(ahead) };
+            let told = crate::redact::words(&argv).join(" ");
+            self.log(host, &format!("$ {told}"));
+            self.tasks.push(Task {
+                id,
+                role,
+                host,
+                state: State::Running,
+                ready: spec.ready.is_none(),
+                stopped: false,
+                started_unix_ns: None,
+                out: String::new(),
+                all: String::new(),
+                partial: Default::default(),
+                tail: VecDeque::new(),
+                overflow: false,
+            });
+            self.fleet.send(host, Request::Start { id, argv, cwd, env, at_unix_ns });
+        }
+        Ok(())
+    }
+
+    /// Handles events until `done`, or the time is up (`Ok(false)`).
+    fn pump(&mut self, wait: Option<Duration>, done: impl Fn(&[Task]) -> bool) -> Result<bool, Stop> {
+        let began = stamp();
+        loop {
+            if (self.interrupted)() {
+                return Err(Stop::Interrupted);
+            }
+            if done(&self.tasks) {
+                return Ok(true);
+            }
+            if wait.is_some_and(|wait| stamp().since(began) > wait) {
+                return Ok(false);
+            }
+            self.handle_next()?;
+        }
+    }
+
+    fn handle_next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
+        let event = self.fleet.next(LOOK).map_err(|Lost { host, why }| Stop::Lost { host, why })?;
+        match event {
+            Some((host, Event::Line { id, stream, text, more })) => {
+                self.line(host, id, stream, text, more);
+                Ok(None)
+            }
+            Some((_, Event::Started { id, unix_ns, .. })) => {
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                    task.started_unix_ns = Some(unix_ns);
+                }
+                Ok(None)
+            }
+            Some((host, Event::Exited { id, code, signal })) => {
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                    task.state = State::Exited { code, signal };
+                    self.log(host, &ended_text(code, signal));
+                }
+                Ok(None)
+            }
+            Some((host, Event::Error { id: Some(id), text })) => {
+                self.log(host, &text);
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                    task.state = State::Failed(text);
+                }
+                Ok(None)
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn line(&mut self, host: usize, id: u32, stream: Stream, text: String, more: bool) {
+        // Of a process of an earlier run, at its end.
+        let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return };
+        let task = &mut self.tasks[at];
+        let held = &mut task.partial[usize::from(stream == Stream::Err)];
+        if held.len() < OUT_BYTES_MAX {
+            held.push_str(&text);
+        } else {
+            task.overflow = true;
+        }
+        if more {
+            return;
+        }
+        let line = std::mem::take(held);
+        let role = &self.plan.roles[task.role];
+        if let Some(ready) = role.ready.as_ref().filter(|_| !task.ready) {
+            task.ready = line.contains(ready);
+        }
+        let keep = |kept: &mut String, overflow: &mut bool| match kept.len() + line.len() < OUT_BYTES_MAX {
+            true => {
+                kept.push_str(&line);
+                kept.push('\n');
+            }
+            false => *overflow = true,
+        };
+        match role.collect {
+            Some(Collect::Json) if stream == Stream::Out => keep(&mut task.out, &mut task.overflow),
+            Some(Collect::Regex(_)) => keep(&mut task.all, &mut task.overflow),
+            _ => {}
+        }
+        let line = self.redactor.text(line);
+        if !line.trim().is_empty() && (stream == Stream::Err || role.collect.is_none()) {
+            if task.tail.len() == TAIL_LINES {
+                task.tail.pop_front();
+            }
+            task.tail.push_back(line.clone());
+        }
+        self.log(host, &line);
+        let name = &self.hosts[host].name;
+        if !self.plan.quiet.contains(name) {
+            self.watch.line(name, &line);
+        }
+    }
+
+    fn await_ready(&mut self, role: usize) -> Result<Result<(), String>, Stop> {
+        let Some(text) = &self.plan.roles[role].ready else { return Ok(Ok(())) };
+        let wait = self.plan.method.ready_timeout;
+        let of_role = move |task: &&Task| task.role == role;
+        let done = self.pump(Some(span(wait)), |tasks| {
+            tasks.iter().filter(of_role).all(|t| t.ready) || tasks.iter().any(|t| !t.is_running())
+        })?;
+        if let Some(why) = self.failure() {
+            return Ok(Err(why));
+        }
+        let waiting = self.tasks.iter().filter(of_role).find(|task| !task.ready);
+        Ok(match waiting {
+            None => Ok(()),
+            Some(task) if done => Err(self.told(task, &format!("ended before it said {text:?}"))),
+            Some(task) => {
+                Err(self.told(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
+            }
+        })
+    }
+
+    fn settle(&mut self, wait: std::time::Duration) -> Result<Result<(), String>, Stop> {
+        if !wait.is_zero() {
+            self.pump(Some(span(wait)), |tasks| tasks.iter().any(failed))?;
+        }
+        Ok(self.failure().map_or(Ok(()), Err))
+    }
+
+    /// Until the collecting roles have ended, or all have; or one that should not has.
+    fn await_end(&mut self) -> Result<Result<(), String>, Stop> {
+        let plan = self.plan;
+        let collecting = |task: &Task| plan.roles[task.role].collect.is_some();
+        let any = self.tasks.iter().any(collecting);
+        let counts = |task: &&Task| !any || collecting(task);
+        let wait = plan.method.timeout;
+        let done = self.pump(wait.map(span), |tasks| {
+            tasks.iter().filter(counts).all(|task| !task.is_running()) || tasks.iter().any(failed)
+        })?;
+        if let Some(why) = self.failure() {
+            return Ok(Err(why));
+        }
+        if done {
+            return Ok(Ok(()));
+        }
+        let late = self.tasks.iter().filter(counts).find(|task| task.is_running());
+        let seconds = wait.unwrap_or_default().as_secs_f64();
+        Ok(Err(
+            late.map_or_else(String::new, |task| self.told(task, &format!("did not end within {seconds} s")))
+        ))
+    }
+
+    /// Why the run has failed, if it has: a process could not be started, or ended in another way than well.
+    fn failure(&self) -> Option<String> {
+        let task = self.tasks.iter().find(|task| failed(task))?;
+        Some(match &task.state {
+            State::Failed(why) => self.told(task, why),
+            State::Exited { code, signal } => self.told(task, &ended_text(*code, *signal)),
+            State::Running => self.told(task, "was stopped"),
+        })
+    }
+
+    /// What happened to a process, with what it said last.
+    fn told(&self, task: &Task, what: &str) -> String {
+        let role = &self.plan.roles[task.role].name;
+        let tail: Vec<&str> = task.tail.iter().map(|line| line.trim()).collect();
+        let said = if tail.is_empty() { String::new() } else { format!("; it said: {}", tail.join(" | ")) };
+        format!("{role} on {}: {what}{said}", self.hosts[task.host].name)
+    }
+
+    /// Ends what still runs, as each role wants it.
+    fn stop_rest(&mut self) -> Result<(), Stop> {
+        let mut asked = Vec::new();
+        for task in self.tasks.iter_mut().filter(|task| task.is_running()) {
+            task.stopped = true;
+            let signal = match self.plan.roles[task.role].stop {
+                StopSignal::Interrupt => SignalWord::Int,
+                StopSignal::Terminate => SignalWord::Term,
+                StopSignal::Kill => SignalWord::Kill,
+            };
+            asked.push((task.host, task.id, signal));
+        }
+        for (host, id, signal) in asked {
+            self.fleet.send(host, Request::Signal { id, signal });
+        }
+        // Who does not want to go is ended by the sweep.
+        self.pump(Some(STOP_WAIT), |tasks| tasks.iter().all(|task| !task.is_running()))?;
+        Ok(())
+    }
+
+    /// Ends everything that runs below the agents, whoever started it.
+    fn sweep(&mut self) -> Result<(), Stop> {
+        self.fleet.send_all(&Request::Sweep);
+        let mut swept = vec![false; self.fleet.agents.len()];
+        let began = stamp();
+        while !swept.iter().all(|done| *done) {
+            if (self.interrupted)() {
+                return Err(Stop::Interrupted);
+            }
+            if stamp().since(began) > SWEEP_WAIT {
+                let host = swept.iter().position(|done| !done).unwrap_or_default();
+                return Err(Stop::Lost { host, why: "did not end what it had started".to_owned() });
+            }
+            if let Some((host, Event::Swept { left, .. })) = self.handle_next()? {
+                swept[host] = true;
+                if left > 0 {
+                    let name = &self.hosts[host].name;
+                    self.watch.note(&format!("host {name}: {left} processes of the run do not end"));
+                }
+            }
+        }
+        // The ends of what was swept are told before or soon after.
+        self.pump(Some(Duration::from_secs(1)), |tasks| tasks.iter().all(|task| !task.is_running()))?;
+        Ok(())
+    }
+
+    /// Asks every agent for its clock some times, and keeps the reading of the shortest exchange.
+    pub(super) fn measure_clocks(&mut self, exchanges: u32) -> Result<(), Stop> {
+        for host in 0..self.fleet.agents.len() {
+            let mut best: Option<Clock> = None;
+            for _ in 0..exchanges {
+                self.clock_seq += 1;
+                let seq = self.clock_seq;
+                let (sent, from) = (stamp(), realtime_ns());
+                self.fleet.send(host, Request::Clock { seq });
+                let theirs = loop {
+                    if (self.interrupted)() {
+                        return Err(Stop::Interrupted);
+                    }
+                    match self.handle_next()? {
+                        Some((who, Event::Clock { seq: got, unix_ns })) if who == host && got == seq => {
+                            break unix_ns;
+                        }
+                        _ if stamp().since(sent) > super::fleet::SILENCE_MAX => {
+                            return Err(Stop::Lost {
+                                host,
+                                why: "does not say what its clock shows".to_owned(),
+                            });
+                        }
+                        _ => {}
+                    }
+                };
+                let trip = stamp().since(sent).as_nanos();
+                let ours = from + trip / 2;
+                let clock = Clock { ahead_ns: theirs.wrapping_sub(ours) as i64, error_ns: trip.div_ceil(2) };
+                if best.is_none_or(|best| clock.error_ns < best.error_ns) {
+                    best = Some(clock);
+                }
+            }
+            self.fleet.agents[host].clock = best;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self) -> RunOutcome {
+        let mut run = RunRows::default();
+        let mut starts: Vec<(u64, u64)> = Vec::new();
+        for (number, role) in self.plan.roles.iter().enumerate() {
+            let Some(how) = &role.collect else { continue };
+            let mut hosts: Vec<(String, Vec<Row>)> = Vec::new();
+            for task in self.tasks.iter().filter(|task| task.role == number) {
+                if task.overflow {
+                    return Err(self.told(task, &format!("wrote more than {OUT_BYTES_MAX} bytes")));
+                }
+                let rows = rows::rows(how, &task.out, &task.all).map_err(|why| self.told(task, &why))?;
+                hosts.push((self.hosts[task.host].name.clone(), rows));
+                let clock = self.fleet.agents[task.host].clock;
+                if let (Some(at), Some(clock)) = (task.started_unix_ns, clock) {
+                    starts.push((at.wrapping_add_signed(-clock.ahead_ns), clock.error_ns));
+                }
+            }
+            run.rows.extend(merged(number, role, hosts, self.plan.merge.apart, &self.plan.merge)?);
+        }
+        let (first, last) = (starts.iter().map(|s| s.0).min(), starts.iter().map(|s| s.0).max());
+        if let (Some(first), Some(last), true) = (first, last, starts.len() > 1) {
+            run.spread_ns = Some((last - first, starts.iter().map(|s| s.1).max().unwrap_or_default()));
+        }
+        Ok(run)
+    }
+}
+
+/// The rows of one role, those of several hosts together.
+fn merged(
+    number: usize,
+    role: &RolePlan,
+    hosts: Vec<(String, Vec<Row>)>,
+    apart: bool,
+    merge: &crate::plan::MergePlan,
+) -> Result<Vec<((usize, usize), Row)>, String> {
+    if apart {
+        let all = hosts.into_iter().flat_map(|(host, rows)| {
+            rows.into_iter().map(move |mut row| {
+                row.row.insert("host".to_owned(), host.clone().into());
+                row
+            })
+        });
+        return Ok(all.enumerate().map(|(index, row)| ((number, index), row)).collect());
+    }
+    let most = hosts.iter().map(|(_, rows)| rows.len()).max().unwrap_or_default();
+    if let Some((host, rows)) = hosts.iter().find(|(_, rows)| rows.len() != most) {
+        return Err(format!("{} on {host}: {} rows, {most} on another host", role.name, rows.len()));
+    }
+    let mut by_host: Vec<(String, std::vec::IntoIter<Row>)> =
+        hosts.into_iter().map(|(host, rows)| (host, rows.into_iter())).collect();
+    let row = |index| {
+        let same = by_host.iter_mut().filter_map(|(host, rows)| Some((host.clone(), rows.next()?))).collect();
+        ((number, index), over_hosts(same, merge))
+    };
+    Ok((0..most).map(row).collect())
+}
+
+fn failed(task: &Task) -> bool {
+    match task.state {
+        State::Running => false,
+        State::Failed(_) => true,
+        State::Exited { code, .. } => !task.stopped && !matches!(code, Some(0 | VOID_CODE)),
+    }
+}
+
+fn ended_text(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
+        (Some(code), _) => format!("ended with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn span(of: std::time::Duration) -> Duration {
+    Duration::from_nanos(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,255 @@
+//! All agents of an experiment, as the controller has them.
+
+use crate::agent::Lines;
+use crate::agent::protocol::{Event, Hello, LINE_BYTES_MAX, Request};
+use crate::launcher::AgentPipes;
+use barewire_base::{Duration, Instant};
+use barewire_measure::stamp;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+
+/// An agent that has said nothing for so long is lost.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Between two pings.
+const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long agents may take to clean up, all together.
+const END_WAIT: Duration = Duration::from_secs(8);
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+/// Lines that are kept of what an agent's process says beside the conversation.
+const WORDS_KEPT: usize = 5;
+const WORD_LEN_MAX: usize = 300;
+
+/// An agent that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) host: usize,
+    pub(super) why: String,
+}
+
+/// What came from an agent's process.
+enum Said {
+    Event(Event),
+    /// On standard error, or no event.
+    Words(String),
+    Closed,
+}
+
+/// By how much a host's clock is ahead of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub(super) ahead_ns: i64,
+    /// It may be wrong by so much: half of the exchange's round trip.
+    pub(super) error_ns: u64,
+}
+
+/// One agent.
+pub(super) struct Agent {
+    pub(super) name: String,
+    pub(super) hello: Option<Hello>,
+    pub(super) clock: Option<Clock>,
+    child: Child,
+    /// `None`: told to end.
+    requests: Option<Sender<Request>>,
+    heard: Arc<AtomicU64>,
+    words: VecDeque<String>,
+    closed: bool,
+}
+
+/// All of them.
+pub(super) struct Fleet {
+    pub(super) agents: Vec<Agent>,
+    sender: Sender<(usize, Said)>,
+    said: Receiver<(usize, Said)>,
+}
+
+impl Fleet {
+    pub(super) fn new() -> Fleet {
+        let (sender, said) = mpsc::channel();
+        Fleet { agents: Vec::new(), sender, said }
+    }
+
+    /// Takes an agent in, whose process was started. Its number is its place.
+    pub(super) fn add(&mut self, name: &str, pipes: AgentPipes) {
+        let mut child = pipes.child;
+        let index = self.agents.len();
+        let heard = Arc::new(AtomicU64::new(stamp().as_nanos()));
+        if let Some(stdout) = child.stdout.take() {
+            let (sender, heard) = (self.sender.clone(), Arc::clone(&heard));
+            std::thread::spawn(move || read_events(index, stdout, &sender, &heard));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            let sender = self.sender.clone();
+            std::thread::spawn(move || read_words(index, stderr, &sender));
+        }
+        let (requests, to_write) = mpsc::channel();
+        if let Some(stdin) = child.stdin.take() {
+            std::thread::spawn(move || write_requests(stdin, &to_write));
+        }
+        self.agents.push(Agent {
+            name: name.to_owned(),
+            hello: None,
+            clock: None,
+            child,
+            requests: Some(requests),
+            heard,
+            words: VecDeque::new(),
+            closed: false,
+        });
+    }
+
+    pub(super) fn send(&self, host: usize, request: Request) {
+        if let Some(requests) = self.agents.get(host).and_then(|agent| agent.requests.as_ref()) {
+            // An agent that is gone is noticed where it is listened to.
+            let _ = requests.send(request);
+        }
+    }
+
+    pub(super) fn send_all(&self, request: &Request) {
+        (0..self.agents.len()).for_each(|host| self.send(host, request.clone()));
+    }
+
+    /// The next event, if one comes within `wait`.
+    ///
+    /// # Errors
+    /// When an agent is gone, or has been silent for too long.
+    pub(super) fn next(&mut self, wait: std::time::Duration) -> Result<Option<(usize, Event)>, Lost> {
+        let said = self.said.recv_timeout(wait);
+        if let Ok((host, said)) = said {
+            return self.take(host, said);
+        }
+        let now = stamp();
+        let silent =
+            |agent: &Agent| now.since(Instant::from_nanos(agent.heard.load(Ordering::Relaxed))) > SILENCE_MAX;
+        match self.agents.iter().position(silent) {
+            Some(host) => {
+                let why = format!("said nothing for {} s", SILENCE_MAX.as_secs_f64());
+                Err(Lost { host, why: self.with_words(host, &why) })
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn take(&mut self, host: usize, said: Said) -> Result<Option<(usize, Event)>, Lost> {
+        let Some(agent) = self.agents.get_mut(host) else { return Ok(None) };
+        match said {
+            Said::Event(event) => return Ok(Some((host, event))),
+            Said::Words(text) => {
+                if agent.words.len() == WORDS_KEPT {
+                    agent.words.pop_front();
+                }
+                agent.words.push_back(text.chars().take(WORD_LEN_MAX).collect());
+                return Ok(None);
+            }
+            Said::Closed => agent.closed = true,
+        }
+        // What it says on standard error comes on another thread, and says most.
+        std::thread::sleep(LOOK);
+        while let Ok((host, said)) = self.said.try_recv() {
+            if let Said::Words(_) = said {
+                let _ = self.take(host, said);
+            }
+        }
+        let status = self.agents[host].child.try_wait().ok().flatten();
+        let why =
+            status.map_or("its agent is gone".to_owned(), |status| format!("its agent ended: {status}"));
+        Err(Lost { host, why: self.with_words(host, &why) })
+    }
+
+    fn with_words(&self, host: usize, why: &str) -> String {
+        let words: Vec<&str> =
+            self.agents[host].words.iter().map(|w| w.trim()).filter(|w| !w.is_empty()).collect();
+        if words.is_empty() { why.to_owned() } else { format!("{why}; it said: {}", words.join(" | ")) }
+    }
+
+    /// Ends all agents, and waits until they have cleaned up. Says which did not in time.
+    pub(super) fn end(&mut self) -> Vec<String> {
+        for agent in &mut self.agents {
+            if let Some(requests) = agent.requests.take() {
+                let _ = requests.send(Request::End);
+            }
+        }
+        let began = stamp();
+        let mut late = Vec::new();
+        loop {
+            // Pipes that nobody reads would keep them from ending.
+            while self.said.try_recv().is_ok() {}
+            let running = |agent: &mut Agent| matches!(agent.child.try_wait(), Ok(None));
+            if !self.agents.iter_mut().any(running) {
+                break;
+            }
+            if stamp().since(began) > END_WAIT {
+                for agent in
+                    self.agents.iter_mut().filter_map(|a| matches!(a.child.try_wait(), Ok(None)).then_some(a))
+                {
+                    let _ = agent.child.kill();
+                    late.push(agent.name.clone());
+                }
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        for agent in &mut self.agents {
+            let _ = agent.child.wait();
+        }
+        late
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn read_events(host: usize, from: impl Read, to: &Sender<(usize, Said)>, heard: &AtomicU64) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut from).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line) {
+            Ok(n) if n > 0 => {}
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            _ => break,
+        }
+        heard.store(stamp().as_nanos(), Ordering::Relaxed);
+        let said = match serde_json::from_slice(&line) {
+            Ok(Event::Pong) => continue,
+            Ok(event) => Said::Event(event),
+            Err(_) => Said::Words(String::from_utf8_lossy(&line).trim_end().to_owned()),
+        };
+        if to.send((host, said)).is_err() {
+            return;
+        }
+    }
+    let _ = to.send((host, Said::Closed));
+}
+
+fn read_words(host: usize, mut from: impl Read, to: &Sender<(usize, Said)>) {
+    let mut lines = Lines::default();
+    let mut buffer = [0; 4096];
+    let mut gone = false;
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        lines.push(&buffer[..n], |text, _| gone |= to.send((host, Said::Words(text))).is_err());
+    }
+    lines.finish(|text, _| gone |= to.send((host, Said::Words(text))).is_err());
+}
+
+fn write_requests(mut stdin: ChildStdin, requests: &Receiver<Request>) {
+    loop {
+        let request = match requests.recv_timeout(PING_EVERY) {
+            Ok(request) => request,
+            Err(RecvTimeoutError::Timeout) => Request::Ping,
+            // The end of its input tells the agent, too.
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let mut line = serde_json::to_vec(&request).unwrap_or_default();
+        line.push(b'\n');
+        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}

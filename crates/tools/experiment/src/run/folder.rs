@@ -1,0 +1,292 @@
+//! The run folder of an experiment: a record for each row of each cell, with all its runs; logs; what was run.
+
+use super::merge::over_runs;
+use super::rows::Row;
+use super::{Controller, Options, RunOutcome, Stop, cell_text};
+use crate::file::point_text;
+use crate::plan::{Plan, RoleHosts};
+use crate::redact;
+use barewire_measure::{Fingerprint, Histogram, realtime_ns};
+use barewire_report::import;
+use barewire_report::published;
+use barewire_report::run::{HardwareClass, Record, RunError, RunStart, RunWriter};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A clock that may be wrong by more than this deserves a word.
+const CLOCK_ERROR_TOLD_NS: u64 = 1_000_000;
+
+/// A run of a cell that gave no row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The cell and the run, in words.
+    pub of: String,
+    /// What happened.
+    pub why: String,
+}
+
+/// What came of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// Cells of the plan.
+    pub cells: usize,
+    /// Rows that were measured.
+    pub rows: usize,
+    /// Rows that must not be used.
+    pub void: usize,
+    /// Runs that gave no row.
+    pub failures: Vec<Failure>,
+    /// The host that was lost, if one was, and what happened.
+    pub lost: Option<(String, String)>,
+    /// Somebody pressed Ctrl-C.
+    pub interrupted: bool,
+    /// What could not be given back.
+    pub left_behind: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Cell {
+    /// Rows of each run that gave some, by role and place.
+    rows: BTreeMap<(usize, usize), Vec<Row>>,
+    failures: Vec<(u32, String)>,
+    spread_ns: Option<(u64, u64)>,
+    runs: u32,
+}
+
+pub(super) struct Folder {
+    writer: RunWriter,
+    cells: Vec<Cell>,
+}
+
+impl Folder {
+    pub(super) fn create(
+        controller: &Controller<'_>,
+        launcher: &str,
+        hardware: HardwareClass,
+        options: &Options,
+    ) -> Result<Folder, RunError> {
+        let plan = controller.plan;
+        let collecting = plan.roles.iter().position(|role| role.collect.is_some()).unwrap_or_default();
+        let measuring = super::assign(plan, controller.hosts, &plan.points[0])
+            .ok()
+            .and_then(|assigned| assigned.get(collecting)?.first().copied());
+        let fingerprint = measuring
+            .and_then(|host| controller.fleet.agents.get(host)?.hello.as_ref()?.fingerprint.clone())
+            .unwrap_or_else(|| serde_json::to_value(Fingerprint::collect()).unwrap_or_default());
+        let commit = Fingerprint::collect().build.git_commit;
+        let start = RunStart {
+            label: plan.name.clone(),
+            started_unix_ms: realtime_ns() / 1_000_000,
+            commit: (!commit.is_empty() && commit != "unknown").then_some(commit),
+            command: redact::words(&options.command).join(" "),
+            hardware,
+            config: config(controller, launcher),
+            fingerprint,
+        };
+        let mut writer = RunWriter::create(&options.out, &start)?;
+        for agent in &controller.fleet.agents {
+            if let Some(clock) = agent.clock.filter(|clock| clock.error_ns > CLOCK_ERROR_TOLD_NS) {
+                let error = clock.error_ns as f64 / 1e6;
+                writer.caveat(&format!("the clock of {} is known within {error:.1} ms only", agent.name));
+            }
+        }
+        Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect() })
+    }
+
+    /// What a run of a cell came to.
+    pub(super) fn keep(&mut self, cell: usize, run: u32, outcome: RunOutcome) {
+        let cell = &mut self.cells[cell];
+        cell.runs += 1;
+        match outcome {
+            Ok(run) => {
+                cell.spread_ns = cell.spread_ns.max(run.spread_ns);
+                for (place, row) in run.rows {
+                    cell.rows.entry(place).or_default().push(row);
+                }
+            }
+            Err(why) => cell.failures.push((run, why)),
+        }
+    }
+
+    /// Writes everything.
+    pub(super) fn finish(
+        mut self,
+        controller: &mut Controller<'_>,
+        ended: Result<(), Stop>,
+        late: &[String],
+    ) -> Result<Outcome, RunError> {
+        let plan = controller.plan;
+        let mut outcome = Outcome {
+            folder: self.writer.path().to_owned(),
+            cells: plan.points.len(),
+            rows: 0,
+            void: 0,
+            failures: Vec::new(),
+            lost: None,
+            interrupted: matches!(ended, Err(Stop::Interrupted)),
+            left_behind: None,
+        };
+        let early = match ended {
+            Ok(()) => None,
+            Err(Stop::Interrupted) => Some("interrupted".to_owned()),
+            Err(Stop::Lost { host, why }) => {
+                let host = controller.hosts[host].name.clone();
+                let told = format!("host {host} was lost: {why}");
+                outcome.lost = Some((host, why));
+                Some(told)
+            }
+        };
+        if let Some(why) = &early {
+            self.writer.caveat(&format!("the run did not come to its end: {why}"));
+        }
+        let cells = std::mem::take(&mut self.cells);
+        let collects = plan.roles.iter().any(|role| role.collect.is_some());
+        for (cell, point) in cells.into_iter().zip(&plan.points) {
+            for (run, why) in &cell.failures {
+                outcome.failures.push(Failure { of: cell_text(point, *run), why: why.clone() });
+            }
+            if cell.rows.is_empty() {
+                if collects {
+                    let reason = cell.failures.first().map(|(_, why)| why.clone()).or_else(|| early.clone());
+                    let mut record = Record::missing(
+                        &plan.name,
+                        plan.table.as_deref().unwrap_or(&plan.name),
+                        &reason.unwrap_or_else(|| "no row".to_owned()),
+                    );
+                    record.axes = point.iter().cloned().collect();
+                    self.writer.add(record, &[])?;
+                }
+                continue;
+            }
+            for rows in cell.rows.values() {
+                let (mut row, histograms) = over_runs(rows);
+                redact_strings(&mut row, controller);
+                if !cell.failures.is_empty() {
+                    let failed = cell.failures.iter().map(|(run, why)| json!({ "run": run, "why": why }));
+                    row.insert("failed_runs".to_owned(), failed.collect());
+                }
+                if let Some((spread, error)) = cell.spread_ns {
+                    let told = format!("{:.3} ms ± {:.3} ms", spread as f64 / 1e6, error as f64 / 1e6);
+                    row.insert("hosts_started_within".to_owned(), told.into());
+                }
+                if let Some(early) = early.as_ref().filter(|_| cell.runs < plan.method.runs) {
+                    row.insert(
+                        "runs_missing".to_owned(),
+                        json!(format!("{early}; {} of {} runs", cell.runs, plan.method.runs)),
+                    );
+                }
+                outcome.rows += 1;
+                outcome.void += usize::from(row.get("void").is_some_and(|void| !void.is_null()));
+                let record = record(plan, point, row, rows.first().map_or("", |row| row.family));
+                let named: Vec<(&str, &Histogram)> = histograms
+                    .iter()
+                    .flat_map(|(name, runs)| runs.iter().map(move |one| (name.as_str(), one)))
+                    .collect();
+                self.writer.add(record, &named)?;
+            }
+        }
+        for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
+            if log.dropped > 0 {
+                log.text.push_str(&format!("… {} more lines\n", log.dropped));
+                self.writer.caveat(&format!("the log of {} is not whole", host.name));
+            }
+            if !log.text.is_empty() {
+                self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes())?;
+            }
+        }
+        if !late.is_empty() {
+            outcome.left_behind = Some(format!("agents that did not end in time: {}", late.join(", ")));
+        }
+        self.writer.finish(realtime_ns() / 1_000_000)?;
+        Ok(outcome)
+    }
+}
+
+fn record(
+    plan: &Plan,
+    point: &crate::plan::Point,
+    row: serde_json::Map<String, Value>,
+    family: &str,
+) -> Record {
+    let mut record = import::record(row, family);
+    // A row that says of itself which table it repeats belongs there; else the file says.
+    match &plan.table {
+        Some(table) => record.table.clone_from(table),
+        None if published::table(&record.table).is_some() => {}
+        None => record.table.clone_from(&plan.name),
+    }
+    record.experiment.clone_from(&plan.name);
+    record.axes = point.iter().cloned().collect();
+    record
+}
+
+fn redact_strings(row: &mut serde_json::Map<String, Value>, controller: &Controller<'_>) {
+    fn all(value: &mut Value, controller: &Controller<'_>) {
+        match value {
+            Value::String(text) => *text = controller.redactor.text(std::mem::take(text)),
+            Value::Array(list) => list.iter_mut().for_each(|value| all(value, controller)),
+            Value::Object(map) => map.values_mut().for_each(|value| all(value, controller)),
+            _ => {}
+        }
+    }
+    row.values_mut().for_each(|value| all(value, controller));
+}
+
+/// The resolved configuration. What looks secret is hidden.
+fn config(controller: &Controller<'_>, launcher: &str) -> Value {
+    let plan = controller.plan;
+    let variables = |of: &BTreeMap<String, String>| -> Value {
+        of.iter()
+            .map(|(name, value)| (name.clone(), json!(redact::shown(name, value))))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let hosts: Vec<Value> = controller
+        .hosts
+        .iter()
+        .zip(&controller.fleet.agents)
+        .map(|(host, agent)| {
+            let hello = agent.hello.as_ref();
+            let clock = agent.clock.map(|c| json!({ "ahead_ns": c.ahead_ns, "error_ns": c.error_ns }));
+            json!({
+                "name": host.name, "address": host.address, "settings": variables(&host.settings), "clock": clock,
+                "version": hello.map(|h| &h.version), "commit": hello.map(|h| &h.commit),
+                "fingerprint": hello.and_then(|h| h.fingerprint.as_ref()),
+            })
+        })
+        .collect();
+    let roles: Vec<Value> = plan
+        .roles
+        .iter()
+        .map(|role| {
+            let command: Vec<String> = role.command.iter().map(ToString::to_string).collect();
+            let hosts = match &role.hosts {
+                RoleHosts::Named(names) => json!(names),
+                RoleHosts::Free => json!("free"),
+                RoleHosts::Rest => json!("rest"),
+                RoleHosts::Here => json!("here"),
+            };
+            json!({
+                "name": role.name, "hosts": hosts, "command": redact::words(&command), "ready": role.ready,
+                "environment": variables(&role.environment), "collects": role.collect.is_some(),
+            })
+        })
+        .collect();
+    let method = &plan.method;
+    json!({
+        "experiment": plan.name, "title": plan.title, "about": plan.about, "table": plan.table, "file": plan.file,
+        "launcher": launcher, "seed": plan.seed,
+        "method": {
+            "runs": method.runs, "warmup_s": method.warmup_s, "seconds": method.seconds,
+            "timeout_s": method.timeout.map(|t| t.as_secs_f64()), "interleave": method.interleave,
+            "cell_pause_s": method.pause.as_secs_f64(),
+        },
+        "cells": plan.points.iter().map(|point| point_text(point)).collect::<Vec<_>>(),
+        "roles": roles, "hosts": hosts, "environment": variables(&plan.environment),
+        "black": plan.black, "quiet": plan.quiet,
+    })
+}

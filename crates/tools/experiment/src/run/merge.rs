@@ -1,0 +1,348 @@
+//! Rows of several hosts, and of several runs, as one.
+
+use super::rows::Row;
+use crate::plan::MergePlan;
+use barewire_measure::Histogram;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ends of keys whose values add up over hosts: rates and volumes.
+const SUMMED_ENDS: [&str; 5] = ["_per_s", "_pps", "_mbps", "_bps", "_gbps"];
+/// Counts of what happened.
+const COUNTS: [&str; 6] = ["samples", "mismatches", "resends", "unanswered", "connections_made", "errors"];
+/// Ends of keys of which the largest is the honest one.
+const TIME_ENDS: [&str; 5] = ["_ns", "_us", "_ms", "_s", "seconds"];
+
+/// The rows of one run that stand for the same thing on several hosts, as one. What each host said is kept under `per_host`.
+pub(crate) fn over_hosts(rows: Vec<(String, Row)>, plan: &MergePlan) -> Row {
+    if rows.len() < 2 {
+        return rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
+    }
+    let family = rows[0].1.family;
+    let per_host: Vec<Value> =
+        rows.iter().map(|(host, row)| json!({ "host": host, "row": row.row })).collect();
+    let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
+    for (name, text) in rows.iter().flat_map(|(_, row)| &row.histograms) {
+        // Each was decoded once already, when the row was read.
+        if let Ok(one) = Histogram::from_base64(text) {
+            histograms.entry(name.clone()).or_default().merge(&one);
+        }
+    }
+    let keys: BTreeSet<&String> = rows.iter().flat_map(|(_, row)| row.row.keys()).collect();
+    let mut merged = Map::new();
+    for key in keys.into_iter().filter(|key| *key != "runs") {
+        let values: Vec<&Value> = rows.iter().filter_map(|(_, row)| row.row.get(key)).collect();
+        if key == "void" {
+            let void =
+                rows.iter().find_map(|(host, row)| Some(format!("{host}: {}", row.row.get(key)?.as_str()?)));
+            merged.insert(key.clone(), void.map_or(Value::Null, Value::from));
+        } else if let Some(value) = of_hosts(key, &values, plan, &histograms) {
+            merged.insert(key.clone(), value);
+        }
+    }
+    merged.entry("hosts").or_insert_with(|| json!(rows.len()));
+    merged.insert("per_host".to_owned(), Value::Array(per_host));
+    let histograms = histograms.into_iter().map(|(name, h)| (name, h.to_base64())).collect();
+    Row { row: merged, histograms, family }
+}
+
+fn of_hosts(
+    key: &str,
+    values: &[&Value],
+    plan: &MergePlan,
+    histograms: &BTreeMap<String, Histogram>,
+) -> Option<Value> {
+    let first = *values.first()?;
+    if let Some(numbers) = numbers(values) {
+        let largest = || numbers.iter().copied().fold(f64::MIN, f64::max);
+        let whole = values.iter().all(|value| value.is_u64() || value.is_i64());
+        if plan.sum.contains(key) {
+            return Some(number(numbers.iter().sum(), whole));
+        }
+        if plan.max.contains(key) {
+            return Some(number(largest(), whole));
+        }
+        if plan.min.contains(key) {
+            return Some(number(numbers.iter().copied().fold(f64::MAX, f64::min), whole));
+        }
+        if plan.mean.contains(key) {
+            return Some(json!(numbers.iter().sum::<f64>() / numbers.len() as f64));
+        }
+        // Before "all alike": two hosts with the same rate have twice the rate. What was offered is a setting of each host.
+        if COUNTS.contains(&key) || SUMMED_ENDS.iter().any(|end| key.ends_with(end)) {
+            return Some(number(numbers.iter().sum(), whole));
+        }
+        if values.iter().all(|value| *value == first) {
+            return Some(first.clone());
+        }
+        return TIME_ENDS.iter().any(|end| key.ends_with(end)).then(|| number(largest(), whole));
+    }
+    if let Some(stats) = distribution(key, values, histograms, |numbers| numbers.fold(f64::MIN, f64::max)) {
+        return Some(stats);
+    }
+    alike_or_any(key, values)
+}
+
+/// The rows of a cell, one for each run, as one row; and the histograms of each run, by name.
+pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, Vec<Histogram>>) {
+    let mut each: BTreeMap<String, Vec<Histogram>> = BTreeMap::new();
+    for (name, text) in rows.iter().flat_map(|row| &row.histograms) {
+        if let Ok(one) = Histogram::from_base64(text) {
+            each.entry(name.clone()).or_default().push(one);
+        }
+    }
+    let merged: BTreeMap<String, Histogram> = each
+        .iter()
+        .map(|(name, runs)| {
+            let mut all = Histogram::new();
+            runs.iter().for_each(|one| all.merge(one));
+            (name.clone(), all)
+        })
+        .collect();
+    let is_void = |row: &&Row| row.row.get("void").is_some_and(|void| !void.is_null());
+    let valid: Vec<&Row> = rows.iter().filter(|row| !is_void(row)).collect();
+    let of = if valid.is_empty() { rows.iter().collect() } else { valid };
+    let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.row.keys()).collect();
+    let mut row = Map::new();
+    for key in keys.into_iter().filter(|key| *key != "runs") {
+        if key == "void" {
+            let void = rows.iter().find_map(|row| row.row.get(key)?.as_str());
+            row.insert(key.clone(), void.map_or(Value::Null, Value::from));
+            continue;
+        }
+        let values: Vec<&Value> = of.iter().filter_map(|row| row.row.get(key)).collect();
+        if let Some(value) = of_runs(key, &values, &merged) {
+            row.insert(key.clone(), value);
+        }
+    }
+    row.insert("runs".to_owned(), Value::Array(runs_of(rows)));
+    (row, each)
+}
+
+fn of_runs(key: &str, values: &[&Value], histograms: &BTreeMap<String, Histogram>) -> Option<Value> {
+    let first = *values.first()?;
+    if let Some(numbers) = numbers(values) {
+        let whole = values.iter().all(|value| value.is_u64() || value.is_i64());
+        return Some(match COUNTS.contains(&key) || key == "seconds" {
+            true => number(numbers.iter().sum(), whole),
+            false if values.iter().all(|value| *value == first) => first.clone(),
+            false => json!(median(numbers.iter().copied())),
+        });
+    }
+    if let Some(stats) = distribution(key, values, histograms, |numbers| median(numbers)) {
+        return Some(stats);
+    }
+    // The last run's hosts stand for all: each run's own are not figures.
+    if key == "per_host" { values.last().map(|v| (*v).clone()) } else { alike_or_any(key, values) }
+}
+
+/// What each run came to: its own list where the verb had one, else its figures.
+fn runs_of(rows: &[Row]) -> Vec<Value> {
+    let mut lines = Vec::new();
+    for row in rows {
+        match row.row.get("runs") {
+            Some(Value::Array(own)) if !own.is_empty() => lines.extend(own.iter().cloned()),
+            _ => {
+                let figure = |(key, value): (&String, &Value)| {
+                    let keep =
+                        value.is_number() || key == "void" || key == "contended" || is_distribution(value);
+                    keep.then(|| (key.clone(), value.clone()))
+                };
+                lines.push(Value::Object(row.row.iter().filter_map(figure).collect()));
+            }
+        }
+    }
+    lines
+}
+
+fn numbers(values: &[&Value]) -> Option<Vec<f64>> {
+    values.iter().map(|value| value.as_f64().filter(|n| n.is_finite())).collect()
+}
+
+fn number(n: f64, whole: bool) -> Value {
+    // Whole numbers up to 2^53 are exact in an f64.
+    if whole && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = numbers.collect();
+    all.sort_by(f64::total_cmp);
+    match (all.len(), all.len() / 2) {
+        (0, _) => f64::NAN,
+        (n, half) if n % 2 == 1 => all[half],
+        (_, half) => f64::midpoint(all[half - 1], all[half]),
+    }
+}
+
+fn is_distribution(value: &Value) -> bool {
+    value.as_object().is_some_and(|stats| {
+        !stats.is_empty()
+            && stats.iter().all(|(key, v)| quantile_of(key).is_some() && (v.is_number() || v.is_null()))
+    })
+}
+
+/// What a key of a distribution is: a share of samples, or one of the three that are none.
+fn quantile_of(key: &str) -> Option<Option<f64>> {
+    match key {
+        "min" | "max" | "mean" | "samples" => Some(None),
+        "median" => Some(Some(0.5)),
+        _ => {
+            let digits = key.strip_prefix('p')?;
+            let percent: f64 = digits.replacen('_', ".", 1).parse().ok()?;
+            (digits.starts_with(|c: char| c.is_ascii_digit()) && percent < 100.0)
+                .then_some(Some(percent / 100.0))
+        }
+    }
+}
+
+/// Distributions as one: out of the merged histogram `X` of `X_ns`, else each statistic by `else_by`.
+fn distribution(
+    key: &str,
+    values: &[&Value],
+    histograms: &BTreeMap<String, Histogram>,
+    else_by: impl Fn(Box<dyn Iterator<Item = f64> + '_>) -> f64,
+) -> Option<Value> {
+    if !values.iter().all(|value| is_distribution(value)) {
+        return None;
+    }
+    let known = histograms.get(key.strip_suffix("_ns").unwrap_or(key));
+    let stats: BTreeSet<&String> =
+        values.iter().filter_map(|value| value.as_object()).flat_map(Map::keys).collect();
+    let stat = |stat: &String| {
+        if let Some(histogram) = known {
+            return match (stat.as_str(), quantile_of(stat).flatten()) {
+                ("min", _) => json!(histogram.min()),
+                ("max", _) => json!(histogram.max()),
+                ("mean", _) => json!(histogram.mean()),
+                ("samples", _) => json!(histogram.samples()),
+                (_, Some(q)) => json!(histogram.quantile(q).value()),
+                _ => Value::Null,
+            };
+        }
+        let all: Vec<f64> = values.iter().filter_map(|value| value.get(stat)?.as_f64()).collect();
+        // A percentile that one of them has too few samples for is not told.
+        if all.len() < values.len() {
+            return Value::Null;
+        }
+        match stat.as_str() {
+            "min" => json!(all.iter().copied().fold(f64::MAX, f64::min)),
+            "max" => json!(all.iter().copied().fold(f64::MIN, f64::max)),
+            "samples" => json!(all.iter().sum::<f64>()),
+            _ => json!(else_by(Box::new(all.iter().copied()))),
+        }
+    };
+    Some(Value::Object(stats.into_iter().map(|key| (key.clone(), stat(key))).collect()))
+}
+
+/// What is the same everywhere; marks that one is enough for; lists of reasons together. What differs otherwise is left out.
+fn alike_or_any(key: &str, values: &[&Value]) -> Option<Value> {
+    let first = *values.first()?;
+    if values.iter().all(|value| *value == first) {
+        return Some(first.clone());
+    }
+    match (key, first) {
+        ("contended", _) => Some(json!(values.iter().any(|value| value.as_bool() == Some(true)))),
+        ("verified", _) => Some(json!(values.iter().all(|value| value.as_bool() == Some(true)))),
+        ("contention", _) => {
+            let mut all: Vec<Value> = Vec::new();
+            for reason in values.iter().filter_map(|value| value.as_array()).flatten() {
+                if !all.contains(reason) {
+                    all.push(reason.clone());
+                }
+            }
+            Some(Value::Array(all))
+        }
+        ("command", _) => Some(first.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str) -> Row {
+        Row { row: serde_json::from_str(text).unwrap(), ..Row::default() }
+    }
+
+    fn with(mut row: Row, samples: &[(u64, u64)]) -> Row {
+        let mut histogram = Histogram::new();
+        samples.iter().for_each(|&(ns, n)| histogram.record_n(ns, n));
+        row.histograms.insert("rtt".into(), histogram.to_base64());
+        row
+    }
+
+    #[test]
+    fn hosts_add_up_and_histograms_merge_exactly() {
+        let a = with(
+            row(
+                r#"{"system":"x","rate_per_s":100,"samples":3000,"rtt_ns":{"min":1000,"p50":1000,"max":1000},
+                   "seconds":3.0,"size":64,"window":1,"note":"a","void":null,"contended":false}"#,
+            ),
+            &[(1000, 3000)],
+        );
+        let b = with(
+            row(
+                r#"{"system":"x","rate_per_s":100,"samples":1000,"rtt_ns":{"min":9000,"p50":9000,"max":9000},
+                   "seconds":3.1,"size":64,"window":4,"note":"b","void":"lagged","contended":true}"#,
+            ),
+            &[(9000, 1000)],
+        );
+        let merged = over_hosts(vec![("h1".into(), a), ("h2".into(), b)], &MergePlan::default());
+        let get = |key: &str| merged.row.get(key).cloned().unwrap_or_default();
+        assert_eq!(
+            (get("rate_per_s"), get("samples"), get("seconds")),
+            (json!(200), json!(4000), json!(3.1))
+        );
+        assert_eq!(get("rtt_ns")["max"].as_u64().unwrap() / 10, 900);
+        // The median of all: not the worst host's, which is 9000, nor the mean of both.
+        assert_eq!(get("rtt_ns")["p50"].as_u64().unwrap() / 10, 100);
+        assert_eq!((get("size"), get("system"), get("hosts")), (json!(64), json!("x"), json!(2)));
+        assert_eq!((get("window"), get("note")), (Value::Null, Value::Null), "what differs is nobody's");
+        assert_eq!((get("void"), get("contended")), (json!("h2: lagged"), json!(true)));
+        assert_eq!(get("per_host")[1]["row"]["note"], "b");
+        let mut expected = Histogram::new();
+        expected.record_n(1000, 3000);
+        expected.record_n(9000, 1000);
+        let got = Histogram::from_base64(&merged.histograms["rtt"]).unwrap();
+        assert!(got.buckets().eq(expected.buckets()));
+    }
+
+    #[test]
+    fn the_file_says_how_and_percentiles_without_histograms_are_the_worst() {
+        let rows = |keys: &str| {
+            let one = |n: u32, p: &str| row(&format!(r#"{{"a":{n},"b_ns":{{"p50":{n},"p99":{p}}}}}"#));
+            let plan: MergePlan = match keys {
+                "sum" => MergePlan { sum: ["a".into()].into(), ..MergePlan::default() },
+                "min" => MergePlan { min: ["a".into()].into(), ..MergePlan::default() },
+                "mean" => MergePlan { mean: ["a".into()].into(), ..MergePlan::default() },
+                _ => MergePlan { max: ["a".into()].into(), ..MergePlan::default() },
+            };
+            over_hosts(vec![("x".into(), one(1, "7")), ("y".into(), one(4, "null"))], &plan).row
+        };
+        assert_eq!(rows("sum")["a"], 5);
+        assert_eq!(rows("min")["a"], 1);
+        assert_eq!(rows("mean")["a"], 2.5);
+        assert_eq!(rows("max")["a"], 4);
+        assert_eq!(rows("max")["b_ns"], json!({ "p50": 4.0, "p99": null }));
+    }
+
+    #[test]
+    fn runs_give_medians_and_keep_each_value_and_void_ones_do_not_count() {
+        let rows = [
+            with(row(r#"{"rate_per_s":10.0,"samples":5,"rtt_ns":{"p50":7},"void":null}"#), &[(7, 5)]),
+            with(row(r#"{"rate_per_s":99.0,"samples":5,"rtt_ns":{"p50":9},"void":"lagged"}"#), &[(9, 5)]),
+            with(row(r#"{"rate_per_s":30.0,"samples":5,"rtt_ns":{"p50":8},"void":null}"#), &[(8, 5)]),
+        ];
+        let (merged, histograms) = over_runs(&rows);
+        assert_eq!((&merged["rate_per_s"], &merged["samples"]), (&json!(20.0), &json!(10)));
+        assert_eq!(merged["void"], "lagged");
+        assert_eq!(merged["runs"].as_array().unwrap().len(), 3);
+        assert_eq!(merged["runs"][1]["rate_per_s"], 99.0);
+        assert_eq!(merged["runs"][2]["rtt_ns"]["p50"], 8);
+        assert_eq!(histograms["rtt"].len(), 3, "repetitions stay apart");
+        let (own, _) =
+            over_runs(&[row(r#"{"runs":[{"p50_ns":1},{"p50_ns":2}]}"#), row(r#"{"runs":[{"p50_ns":3}]}"#)]);
+        assert_eq!(own["runs"].as_array().unwrap().len(), 3);
+    }
+}

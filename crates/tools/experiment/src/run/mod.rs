@@ -1,0 +1,407 @@
+//! The runner: hosts obtained, agents started, cells run in turn, everything ended and given back, a run folder left.
+
+mod assign;
+mod cell;
+mod fleet;
+mod folder;
+mod merge;
+mod rows;
+
+pub use folder::Outcome;
+
+use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
+use crate::file::point_text;
+use crate::launcher::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
+use crate::plan::{Plan, RoleHosts};
+use crate::redact::Redactor;
+use assign::{HERE, assign};
+use barewire_base::Duration;
+use barewire_measure::stamp;
+use barewire_report::run::RunError;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use cell::{RunOutcome, Task};
+use fleet::{Fleet, Lost};
+use folder::Folder;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// How long an agent may take until it answers: a login may be slow.
+const HELLO_WAIT: Duration = Duration::from_secs(30);
+/// How long a file may take to arrive.
+const PUT_WAIT: Duration = Duration::from_secs(600);
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Exchanges of clock readings at the start.
+const CLOCK_EXCHANGES: u32 = 8;
+/// What is kept of one host's output for its log, in bytes.
+const LOG_BYTES_MAX: usize = 16 << 20;
+
+/// How an experiment is run, beside what its plan says.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where run folders are.
+    pub out: PathBuf,
+    /// The command line, for the folder. What looks secret is hidden.
+    pub command: Vec<String>,
+    /// The command line of the agent on this machine, for roles that run `here`.
+    pub agent: Vec<OsString>,
+}
+
+/// Told what happens.
+pub trait Watch {
+    /// A host has written a line.
+    fn line(&mut self, host: &str, text: &str);
+    /// Something that a person wants to know.
+    fn note(&mut self, text: &str);
+    /// A run of a cell begins.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Runs that are done.
+    pub done: usize,
+    /// Runs in all.
+    pub total: usize,
+    /// The run that begins, from 1.
+    pub run: u32,
+    /// The point of the sweep, in words.
+    pub cell: String,
+    /// How long it will take still, in seconds.
+    pub left_s: f64,
+}
+
+/// Why an experiment was not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// Hosts cannot be had.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The plan does not fit the hosts.
+    #[error("{0}")]
+    Plan(String),
+    /// The folder cannot be written.
+    #[error(transparent)]
+    Folder(#[from] RunError),
+    /// An agent was lost before anything was measured.
+    #[error("host {host}: {why}")]
+    Lost {
+        /// Which.
+        host: String,
+        /// What happened.
+        why: String,
+    },
+    /// Somebody pressed Ctrl-C before anything was measured.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Why a run of a cell, and all that come after it, cannot go on.
+#[derive(Clone, Debug)]
+enum Stop {
+    Interrupted,
+    Lost { host: usize, why: String },
+}
+
+/// Runs `plan` on hosts of `launcher`. Whatever happens, everything that was started has ended and every host is given back when
+/// this returns. `interrupted` is asked all the time.
+///
+/// # Errors
+/// [`ExperimentError`] when nothing was measured; what fails later stands in the [`Outcome`].
+pub fn run(
+    plan: &Plan,
+    launcher: &mut dyn Launcher,
+    options: &Options,
+    watch: &mut dyn Watch,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Outcome, ExperimentError> {
+    let done = on_hosts(plan, launcher, options, watch, interrupted);
+    // The agents have ended by now: their fleet is gone.
+    let released = launcher.release();
+    match (done, released) {
+        (Ok(mut outcome), Err(e)) => {
+            outcome.left_behind = Some(e.to_string());
+            Ok(outcome)
+        }
+        (Ok(outcome), Ok(())) => Ok(outcome),
+        (Err(e), Err(left)) => {
+            watch.note(&format!("not everything could be given back: {left}"));
+            Err(e)
+        }
+        (Err(e), Ok(())) => Err(e),
+    }
+}
+
+fn on_hosts(
+    plan: &Plan,
+    launcher: &mut dyn Launcher,
+    options: &Options,
+    watch: &mut dyn Watch,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Outcome, ExperimentError> {
+    let mut hosts = launcher.obtain(&Needs::of(plan), interrupted)?;
+    let here = plan.roles.iter().any(|role| role.hosts == RoleHosts::Here);
+    if here {
+        let address = "127.0.0.1".to_owned();
+        hosts.push(HostFacts { name: HERE.to_owned(), address, ..HostFacts::default() });
+    }
+    with_settings(plan, &mut hosts);
+    // Asked of every point before anything starts.
+    let mut used = vec![false; hosts.len()];
+    for point in &plan.points {
+        for mine in assign(plan, &hosts, point).map_err(ExperimentError::Plan)? {
+            mine.into_iter().for_each(|at| used[at] = true);
+        }
+    }
+    let mut keep = used.iter();
+    hosts.retain(|_| *keep.next().unwrap_or(&false));
+    let mut fleet = Fleet::new();
+    for host in &hosts {
+        if interrupted() {
+            return Err(ExperimentError::Interrupted);
+        }
+        let pipes = match host.name == HERE && here {
+            true => start_here(&options.agent)?,
+            false => launcher.start(&host.name)?,
+        };
+        fleet.add(&host.name, pipes);
+    }
+    let variables = plan.environment.iter().chain(plan.roles.iter().flat_map(|role| &role.environment));
+    let mut controller = Controller {
+        plan,
+        hosts: &hosts,
+        fleet,
+        watch,
+        interrupted,
+        redactor: Redactor::of(variables),
+        logs: hosts.iter().map(|_| Log::default()).collect(),
+        tasks: Vec::new(),
+        next_id: 1,
+        clock_seq: 0,
+        began: stamp(),
+    };
+    let hardware = plan.hardware.unwrap_or(launcher.hardware());
+    controller.greet().and_then(|()| controller.put_files()).map_err(|stop| controller.failed(stop))?;
+    let mut folder = Folder::create(&controller, launcher.name(), hardware, options)?;
+    let ended = controller.run_all(&mut folder);
+    if let Err(Stop::Lost { host, why }) = &ended {
+        // At once: cleaning up takes seconds.
+        controller.watch.note(&format!("host {}: {why}; the run ends", controller.hosts[*host].name));
+    }
+    let late = controller.fleet.end();
+    folder.finish(&mut controller, ended, &late).map_err(Into::into)
+}
+
+/// Settings of the file stand above what the launcher found out.
+fn with_settings(plan: &Plan, hosts: &mut [HostFacts]) {
+    for spec in &plan.hosts {
+        if let Some(host) = hosts.iter_mut().find(|host| host.name == spec.name) {
+            host.settings.extend(spec.settings.clone());
+            if !spec.address.is_empty() {
+                host.address.clone_from(&spec.address);
+            }
+        }
+    }
+}
+
+/// Starts the agent on this machine.
+///
+/// # Errors
+/// [`LaunchError`].
+pub(crate) fn start_here(agent: &[OsString]) -> Result<AgentPipes, LaunchError> {
+    let mut command = agent_command(agent)?;
+    let failed = |source| LaunchError::Io { doing: "starting the agent".to_owned(), source };
+    command.spawn().map(|child| AgentPipes { child }).map_err(failed)
+}
+
+/// The agent's command, with three pipes, out of reach of our terminal's Ctrl-C: we end it ourselves.
+pub(crate) fn agent_command(agent: &[OsString]) -> Result<Command, LaunchError> {
+    use std::os::unix::process::CommandExt;
+    let Some((program, arguments)) = agent.split_first() else {
+        return Err(LaunchError::Unsuited("no command of the agent is known".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0);
+    Ok(command)
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    text: String,
+    dropped: u64,
+}
+
+struct Controller<'a> {
+    plan: &'a Plan,
+    hosts: &'a [HostFacts],
+    fleet: Fleet,
+    watch: &'a mut dyn Watch,
+    interrupted: &'a dyn Fn() -> bool,
+    redactor: Redactor,
+    logs: Vec<Log>,
+    tasks: Vec<Task>,
+    next_id: u32,
+    clock_seq: u64,
+    began: barewire_base::Instant,
+}
+
+impl Controller<'_> {
+    /// Until every agent has said who it is.
+    fn greet(&mut self) -> Result<(), Stop> {
+        for (at, host) in self.hosts.iter().enumerate() {
+            let hello = Request::Hello { schema: SCHEMA, host: host.name.clone(), fingerprint: true };
+            self.fleet.send(at, hello);
+        }
+        let began = stamp();
+        while let Some(host) = self.fleet.agents.iter().position(|agent| agent.hello.is_none()) {
+            if (self.interrupted)() {
+                return Err(Stop::Interrupted);
+            }
+            if stamp().since(began) > HELLO_WAIT {
+                let why = format!("its agent did not answer within {} s", HELLO_WAIT.as_secs_f64());
+                return Err(Stop::Lost { host, why });
+            }
+            match self.next()? {
+                Some((host, Event::Hello(hello))) if hello.schema == SCHEMA => {
+                    self.fleet.agents[host].hello = Some(hello);
+                }
+                Some((host, Event::Hello(hello))) => {
+                    let why = format!("its agent speaks version {}, we {SCHEMA}", hello.schema);
+                    return Err(Stop::Lost { host, why });
+                }
+                Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),
+                _ => {}
+            }
+        }
+        self.measure_clocks(CLOCK_EXCHANGES)
+    }
+
+    fn next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
+        self.fleet.next(LOOK).map_err(|Lost { host, why }| Stop::Lost { host, why })
+    }
+
+    /// Files to all hosts that want them.
+    fn put_files(&mut self) -> Result<(), Stop> {
+        use std::os::unix::fs::PermissionsExt;
+        let mut open = 0;
+        for sync in &self.plan.sync {
+            let read = std::fs::read(&sync.source);
+            let mode = std::fs::metadata(&sync.source).map_or(0o644, |m| m.permissions().mode() & 0o777);
+            let bytes = read.map_err(|e| {
+                let why = format!("{}: {e}", sync.source.display());
+                Stop::Lost { host: 0, why }
+            })?;
+            let path = sync.to.to_string_lossy().into_owned();
+            let sum = crc32fast::hash(&bytes);
+            let chunks: Vec<&[u8]> =
+                if bytes.is_empty() { vec![&[]] } else { bytes.chunks(CHUNK_BYTES).collect() };
+            for (host, facts) in self.hosts.iter().enumerate() {
+                if !sync.targets.is_empty() && !sync.targets.contains(&facts.name) {
+                    continue;
+                }
+                open += 1;
+                for (i, chunk) in chunks.iter().enumerate() {
+                    let chunk = BASE64_STANDARD.encode(chunk);
+                    let last = (i + 1 == chunks.len()).then_some(sum);
+                    self.fleet.send(host, Request::Put { path: path.clone(), mode, chunk, last });
+                }
+            }
+        }
+        let began = stamp();
+        while open > 0 {
+            if (self.interrupted)() {
+                return Err(Stop::Interrupted);
+            }
+            match self.next()? {
+                Some((_, Event::Put { .. })) => open -= 1,
+                Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),
+                _ if stamp().since(began) > PUT_WAIT => {
+                    return Err(Stop::Lost { host: 0, why: "files did not arrive in time".to_owned() });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, stop: Stop) -> ExperimentError {
+        match stop {
+            Stop::Interrupted => ExperimentError::Interrupted,
+            Stop::Lost { host, why } => ExperimentError::Lost { host: self.hosts[host].name.clone(), why },
+        }
+    }
+
+    /// All cells, all runs.
+    fn run_all(&mut self, folder: &mut Folder) -> Result<(), Stop> {
+        let plan = self.plan;
+        let (cells, runs) = (plan.points.len(), plan.method.runs);
+        let order: Vec<(usize, u32)> = match plan.method.interleave {
+            true => (1..=runs).flat_map(|run| (0..cells).map(move |cell| (cell, run))).collect(),
+            false => (0..cells).flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect(),
+        };
+        let began = stamp();
+        let planned = plan.run_seconds();
+        for (done, &(cell, run)) in order.iter().enumerate() {
+            let of_one = match done {
+                0 => planned,
+                _ => stamp().since(began).as_secs_f64() / done as f64,
+            };
+            let point = &plan.points[cell];
+            self.watch.progress(&Progress {
+                done,
+                total: order.len(),
+                run,
+                cell: point_text(point),
+                left_s: of_one * (order.len() - done) as f64,
+            });
+            for host in 0..self.hosts.len() {
+                self.log(host, &format!("== {} run {run}", point_text(point)));
+            }
+            // It could be assigned before anything started.
+            let assigned = assign(plan, self.hosts, point).unwrap_or_default();
+            let outcome = self.run_cell(point, run, &assigned)?;
+            if let Err(why) = &outcome {
+                self.watch.note(&format!("{}: {why}", cell_text(point, run)));
+            }
+            folder.keep(cell, run, outcome);
+            if done + 1 < order.len() {
+                self.pause(plan.method.pause)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, wait: std::time::Duration) -> Result<(), Stop> {
+        let began = stamp();
+        while stamp().since(began).as_secs_f64() < wait.as_secs_f64() {
+            if (self.interrupted)() {
+                return Err(Stop::Interrupted);
+            }
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, host: usize, line: &str) {
+        let at = stamp().since(self.began).as_secs_f64();
+        let log = &mut self.logs[host];
+        if log.text.len() + line.len() > LOG_BYTES_MAX {
+            log.dropped += 1;
+        } else {
+            use std::fmt::Write as _;
+            let _ = writeln!(log.text, "{at:10.3} {line}");
+        }
+    }
+}
+
+/// `threads 2, run 1`.
+fn cell_text(point: &crate::plan::Point, run: u32) -> String {
+    match point.is_empty() {
+        true => format!("run {run}"),
+        false => format!("{}, run {run}", point_text(point)),
+    }
+}

@@ -1,0 +1,178 @@
+//! Rows out of what a process has written.
+
+use crate::plan::Collect;
+use barewire_measure::Histogram;
+use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
+
+/// A row, its histograms taken out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) row: Map<String, Value>,
+    /// HDR V2, compressed, base64: a histogram takes 230 KB, this some hundred bytes.
+    pub(crate) histograms: BTreeMap<String, String>,
+    /// What kind of row the bench verb's document says it is; empty: none.
+    pub(crate) family: &'static str,
+}
+
+/// Arrays of a bench verb's document, with the kind of their rows.
+const ARRAYS: [(&str, &str); 7] = [
+    ("rows", ""),
+    ("switch_rows", "switch"),
+    ("feed_rows", "feed"),
+    ("rc_rows", "rc"),
+    ("data", "rc-data"),
+    ("rates", "feed-rates"),
+    ("decoders", "feed-decoders"),
+];
+
+/// What `how` finds in the output: `out` is standard output, `all` both, in the order in which lines came.
+///
+/// # Errors
+/// In words, when there is no row, or one that cannot be used.
+pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, String> {
+    let found = match how {
+        Collect::Json => json(out),
+        Collect::Regex(regex) => {
+            let names: Vec<&str> = regex.capture_names().flatten().collect();
+            let row = |captures: regex::Captures<'_>| {
+                let groups = names.iter().filter_map(|name| Some((*name, captures.name(name)?.as_str())));
+                ("", groups.map(|(name, text)| (name.to_owned(), number_or_text(text))).collect())
+            };
+            all.lines().filter_map(|line| regex.captures(line).map(row)).collect()
+        }
+    };
+    if found.is_empty() {
+        return Err(match how {
+            Collect::Json => "printed no row: no JSON object on its standard output".to_owned(),
+            Collect::Regex(_) => "printed no row: no line matches the expression".to_owned(),
+        });
+    }
+    found.into_iter().map(|(family, row)| take_histograms(family, row)).collect()
+}
+
+fn number_or_text(text: &str) -> Value {
+    let text = text.trim();
+    if let Ok(n) = text.parse::<i64>() {
+        return Value::from(n);
+    }
+    match text.parse::<f64>().ok().and_then(Number::from_f64) {
+        Some(n) => Value::Number(n),
+        None => Value::from(text),
+    }
+}
+
+/// Every object that begins a line: a document may span several, others may stand between them.
+fn json(text: &str) -> Vec<(&'static str, Map<String, Value>)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let line_len = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let start = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        let mut used = line_len;
+        if rest[start..].starts_with(['{', '[']) {
+            let mut values = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<Value>();
+            if let Some(Ok(value)) = values.next() {
+                let end = start + values.byte_offset();
+                let tail = rest[end..].split('\n').next().unwrap_or_default();
+                if tail.trim().is_empty() {
+                    add(value, &mut found);
+                    used = (end + tail.len() + 1).min(rest.len());
+                }
+            }
+        }
+        rest = &rest[used..];
+    }
+    found
+}
+
+fn add(value: Value, found: &mut Vec<(&'static str, Map<String, Value>)>) {
+    let objects = |list: Vec<Value>, family, found: &mut Vec<_>| {
+        found.extend(list.into_iter().filter_map(|value| match value {
+            Value::Object(row) => Some((family, row)),
+            _ => None,
+        }));
+    };
+    match value {
+        Value::Array(list) => objects(list, "", found),
+        Value::Object(mut object) => {
+            let document = object.contains_key("schema")
+                && ARRAYS.iter().any(|(key, _)| object.get(*key).is_some_and(Value::is_array));
+            if !document {
+                found.push(("", object));
+                return;
+            }
+            for (key, family) in ARRAYS {
+                if let Some(Value::Array(list)) = object.remove(key) {
+                    objects(list, family, found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn take_histograms(family: &'static str, mut row: Map<String, Value>) -> Result<Row, String> {
+    let mut histograms = BTreeMap::new();
+    if let Some(Value::Object(given)) = row.remove("histograms") {
+        for (name, value) in given {
+            let text = value.as_str().ok_or_else(|| format!("histogram `{name}` is no text"))?;
+            Histogram::from_base64(text).map_err(|e| format!("histogram `{name}`: {e}"))?;
+            histograms.insert(name, text.to_owned());
+        }
+    }
+    Ok(Row { row, histograms, family })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(out: &str) -> Vec<String> {
+        let rows = rows(&Collect::Json, out, "").unwrap_or_default();
+        rows.into_iter().map(|row| Value::Object(row.row).to_string()).collect()
+    }
+
+    #[test]
+    fn objects_are_found_however_they_are_printed() {
+        assert_eq!(found("{\"a\":1}\n{\"a\":2}"), ["{\"a\":1}", "{\"a\":2}"]);
+        assert_eq!(found("starting\n{\n  \"a\": 1\n}\ndone {\"b\":2}\n"), ["{\"a\":1}"]);
+        assert_eq!(found("[{\"a\":1},{\"a\":2}, 3]"), ["{\"a\":1}", "{\"a\":2}"]);
+        assert_eq!(found("{broken\n  {\"a\":1}  \r\n[1,2]\n"), ["{\"a\":1}"]);
+        assert_eq!(found("{\"schema\":1,\"fingerprint\":{},\"rows\":[{\"a\":1},{\"a\":2}]}").len(), 2);
+        assert_eq!(found("{\"schema\":1,\"rc_rows\":[{\"a\":1}]}"), ["{\"a\":1}"]);
+        for none in ["", "12", "text", "{\"schema\":1,\"rows\":[]}"] {
+            assert!(rows(&Collect::Json, none, "").unwrap_err().contains("no row"), "{none}");
+        }
+    }
+
+    #[test]
+    fn expressions_give_columns_and_numbers_are_numbers() {
+        let how =
+            Collect::Regex(regex::Regex::new(r"(?P<mbps>[0-9.]+) (?P<what>\w+)( x(?P<extra>.))?").unwrap());
+        let rows = rows(&how, "", "noise\n12.5 tcp\n7 udp xA\n").unwrap();
+        assert_eq!(Value::Object(rows[0].row.clone()).to_string(), r#"{"mbps":12.5,"what":"tcp"}"#);
+        assert_eq!(rows[1].row["extra"], "A");
+        assert_eq!(rows[1].row["mbps"], 7);
+    }
+
+    #[test]
+    fn histograms_are_taken_out_and_read() {
+        let mut histogram = Histogram::new();
+        histogram.record_n(1000, 5);
+        let text = histogram.to_base64();
+        let rows =
+            rows(&Collect::Json, &format!("{{\"a\":1,\"histograms\":{{\"rtt\":\"{text}\"}}}}"), "").unwrap();
+        assert_eq!((rows[0].histograms["rtt"].as_str(), rows[0].row.len()), (text.as_str(), 1));
+        let bad = super::rows(&Collect::Json, "{\"histograms\":{\"rtt\":\"AAAA\"}}", "").unwrap_err();
+        assert!(bad.starts_with("histogram `rtt`: "), "{bad}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_makes_it_panic(out in "[\\[\\]{}\":,a1 \n\u{e4}]{0,60}") {
+            let _ = rows(&Collect::Json, &out, &out);
+        }
+    }
+}
