@@ -85,6 +85,9 @@ pub enum Verb {
     Stat(verb::stat::Args),
     /// Runs as one HTML page, as Markdown, CSV and pictures, with the published tables beside them
     Report(Box<verb::report::Args>),
+    /// Be the agent of an experiment: started by `bench run`
+    #[command(hide = true)]
+    Agent,
     /// Print a completion script for a shell
     Completions(verb::completions::Args),
 }
@@ -102,6 +105,8 @@ pub enum Bench {
     Rc(Box<verb::bench_rc::Args>),
     /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
+    /// An experiment over several hosts, from a file to a run folder
+    Run(Box<verb::bench_run::Args>),
     /// Whether one run is worse than another, figure by figure
     Compare(verb::report::CompareArgs),
 }

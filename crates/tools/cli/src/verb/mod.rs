@@ -1,8 +1,10 @@
 //! One file for each verb.
 
+pub mod agent;
 pub mod bench_feed;
 pub mod bench_msg;
 pub mod bench_rc;
+pub mod bench_run;
 pub mod bench_seeds;
 pub mod bench_switch;
 pub mod completions;
@@ -33,6 +35,8 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
+        Verb::Bench { what: Bench::Run(args) } => bench_run::run(args, console),
+        Verb::Agent => agent::run(),
         Verb::Bench { what: Bench::Compare(args) } => report::run_compare(args, console),
         Verb::Report(args) => report::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),

@@ -228,6 +228,25 @@ impl Plan {
         Ok(())
     }
 
+    /// Leaves these hosts out, too.
+    ///
+    /// # Errors
+    /// In words, when the file names hosts and this is none of them.
+    pub fn black_out(&mut self, hosts: &[String]) -> Result<(), String> {
+        let named = self.roles.iter().filter_map(|role| match &role.hosts {
+            RoleHosts::Named(names) => Some(names),
+            _ => None,
+        });
+        let known: BTreeSet<&str> =
+            self.hosts.iter().map(|host| host.name.as_str()).chain(named.flatten().map(String::as_str)).collect();
+        if let Some(host) = hosts.iter().find(|host| self.topology.is_none() && !known.contains(host.as_str())) {
+            let known: Vec<&str> = known.into_iter().collect();
+            return Err(format!("no host `{host}`{}", crate::file::near(host, &known)));
+        }
+        self.black.extend(hosts.iter().cloned());
+        Ok(())
+    }
+
     /// About how long one run of a cell takes, in seconds.
     pub fn run_seconds(&self) -> f64 {
         let settle: f64 = self.roles.iter().map(|role| role.settle.as_secs_f64()).sum();

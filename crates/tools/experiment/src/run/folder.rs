@@ -34,6 +34,8 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// Cells of the plan.
     pub cells: usize,
+    /// Cells that gave no row.
+    pub cells_without_rows: usize,
     /// Rows that were measured.
     pub rows: usize,
     /// Rows that must not be used.
@@ -46,6 +48,16 @@ pub struct Outcome {
     pub interrupted: bool,
     /// What could not be given back.
     pub left_behind: Option<String>,
+}
+
+impl Outcome {
+    /// Whether something went wrong: a process failed, a cell has no row, a host was lost, something stays behind.
+    pub fn failed(&self) -> bool {
+        !self.failures.is_empty()
+            || self.cells_without_rows > 0
+            || self.lost.is_some()
+            || self.left_behind.is_some()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +135,7 @@ impl Folder {
         let mut outcome = Outcome {
             folder: self.writer.path().to_owned(),
             cells: plan.points.len(),
+            cells_without_rows: 0,
             rows: 0,
             void: 0,
             failures: Vec::new(),
@@ -151,6 +164,7 @@ impl Folder {
             }
             if cell.rows.is_empty() {
                 if collects {
+                    outcome.cells_without_rows += 1;
                     let reason = cell.failures.first().map(|(_, why)| why.clone()).or_else(|| early.clone());
                     let mut record = Record::missing(
                         &plan.name,

@@ -1,0 +1,267 @@
+//! `barewire bench run`: an experiment over several hosts, from one file to a run folder.
+
+use crate::console::{Console, print};
+use crate::failure::{Code, Failure};
+use crate::signals;
+use barewire_bench::interrupted;
+use barewire_experiment::launcher::{LaunchError, Launcher, LocalLauncher};
+use barewire_experiment::plan::{Plan, RoleHosts};
+use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run as run_plan};
+use barewire_experiment::{file, redact};
+use barewire_lab::Programs;
+use barewire_report::span_text;
+use clap::ValueEnum;
+use serde_json::json;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+  barewire bench run labs/two-hosts-messages.toml
+  barewire report runs/NAME --html report.html
+
+The file says who runs what where and what is varied. Each host's output comes with its name in front; all of it is kept in the run
+folder. Ctrl-C ends everything everywhere, and what was measured is kept.")]
+pub struct Args {
+    /// The experiment (TOML)
+    file: PathBuf,
+    /// Where its hosts come from
+    #[arg(long, value_enum, default_value_t = From::Local, value_name = "LAUNCHER")]
+    launcher: From,
+    /// Runs of each cell [default: the file's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// One short run of each cell: to look at, not to believe
+    #[arg(long, conflicts_with = "runs")]
+    quick: bool,
+    /// Only the cells where an axis has this value; several times: all of them
+    #[arg(long, value_name = "KEY=VALUE")]
+    only: Vec<String>,
+    /// Folder that the run folder is made in
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    out: PathBuf,
+    /// Leave this host out
+    #[arg(long, value_name = "HOST")]
+    black: Vec<String>,
+    /// Say what would run, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Launchers.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// This machine: the file's lab, or processes side by side
+    Local,
+}
+
+impl From {
+    fn launcher(self) -> anyhow::Result<Box<dyn Launcher>> {
+        match self {
+            From::Local => {
+                let own = std::env::current_exe()?;
+                Ok(Box::new(LocalLauncher::new(agent()?, Programs::of_binary(&own))))
+            }
+        }
+    }
+}
+
+/// The agent's command line on this machine.
+fn agent() -> anyhow::Result<Vec<OsString>> {
+    Ok(vec![std::env::current_exe()?.into_os_string(), "agent".into()])
+}
+
+/// What the run tells, on standard error.
+struct Told<'a> {
+    console: &'a Console,
+}
+
+/// Longest line that is shown; the log has all of it.
+const SHOWN_CHARS_MAX: usize = 400;
+/// Width of a host's name.
+const NAME_WIDTH: usize = 8;
+
+/// A line that cannot do anything to a terminal.
+fn harmless(text: &str) -> String {
+    let harmless = |c: char| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
+    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).map(harmless).collect();
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+impl Watch for Told<'_> {
+    fn line(&mut self, host: &str, text: &str) {
+        self.console.tell(&format!("@{host:<NAME_WIDTH$} {}", harmless(text)));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.console.note(&harmless(text));
+    }
+
+    fn progress(&mut self, p: &Progress) {
+        let cell = if p.cell.is_empty() { String::new() } else { format!(", {}", p.cell) };
+        let left = span_text((p.left_s * 1e3) as u64);
+        self.console.tell(&format!("[{}/{}] run {}{cell}; {left} left", p.done + 1, p.total, p.run));
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the file is wrong, hosts cannot be had, or nothing was measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let mut plan = file::read(&args.file).map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
+    adjust(&mut plan, args)?;
+    if args.dry_run {
+        print(&dry(&plan, args.json))?;
+        return Ok(Code::Done);
+    }
+    super::measured::warn_of_debug_build(console);
+    signals::catch()?;
+    let mut launcher = args.launcher.launcher()?;
+    let options = Options { out: args.out.clone(), command: std::env::args().collect(), agent: agent()? };
+    let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
+    conclude(outcome.map_err(of_experiment)?, args.json, console)
+}
+
+/// What the command line says goes above the file.
+fn adjust(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
+    let usage = |text: String| Failure::new(Code::Usage, text);
+    for only in &args.only {
+        let (axis, value) = only
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--only {only}: KEY=VALUE is expected, such as threads=2")))?;
+        plan.keep_only(axis, value).map_err(|why| usage(format!("--only {only}: {why}")))?;
+    }
+    if args.quick {
+        plan.make_quick();
+    }
+    if let Some(runs) = args.runs {
+        plan.method.runs = runs;
+    }
+    plan.black_out(&args.black).map_err(|why| usage(format!("--black: {why}")))?;
+    Ok(())
+}
+
+/// What would run.
+fn dry(plan: &Plan, as_json: bool) -> String {
+    let runs = plan.points.len() * plan.method.runs as usize;
+    let where_of = |hosts: &RoleHosts| match hosts {
+        RoleHosts::Named(names) => names.join(", "),
+        RoleHosts::Free => "hosts that are free".to_owned(),
+        RoleHosts::Rest => "all other hosts".to_owned(),
+        RoleHosts::Here => "this machine".to_owned(),
+    };
+    let words = |role: &barewire_experiment::plan::RolePlan| {
+        redact::words(&role.command.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let cells: Vec<String> = plan
+        .points
+        .iter()
+        .map(|point| point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", "))
+        .collect();
+    if as_json {
+        let roles: Vec<_> = plan
+            .roles
+            .iter()
+            .map(|role| json!({ "name": role.name, "hosts": where_of(&role.hosts), "command": words(role) }))
+            .collect();
+        return json!({
+            "schema": 1, "experiment": plan.name, "cells": cells, "runs": plan.method.runs,
+            "seconds": plan.total_seconds(), "roles": roles, "needs_root": plan.topology.is_some(),
+        })
+        .to_string();
+    }
+    let mut out = format!(
+        "{}: {} cells, {} runs each, about {}\n",
+        plan.name,
+        plan.points.len(),
+        plan.method.runs,
+        span_text((plan.total_seconds() * 1e3) as u64)
+    );
+    if let Some(topology) = &plan.topology {
+        let _ = writeln!(out, "  lab {} (with --launcher local; needs root)", topology.display());
+    }
+    for role in &plan.roles {
+        let _ = writeln!(out, "  {:<10} on {}: {}", role.name, where_of(&role.hosts), words(role).join(" "));
+    }
+    for cell in cells.iter().filter(|cell| !cell.is_empty()) {
+        let _ = writeln!(out, "  cell: {cell}");
+    }
+    let _ = write!(out, "{runs} runs in all; nothing was started");
+    out
+}
+
+/// What an error means here.
+fn of_experiment(error: ExperimentError) -> anyhow::Error {
+    let (code, hint) = match &error {
+        ExperimentError::Launch(LaunchError::Unsuited(_)) | ExperimentError::Plan(_) => (Code::Usage, None),
+        ExperimentError::Launch(LaunchError::Unfit { hint, .. }) => (Code::Unfit, hint.clone()),
+        ExperimentError::Launch(LaunchError::Lab(e)) => (Code::Unfit, e.hint().map(str::to_owned)),
+        ExperimentError::Interrupted | ExperimentError::Launch(LaunchError::Interrupted) => {
+            (Code::Interrupted, None)
+        }
+        ExperimentError::Launch(_) | ExperimentError::Lost { .. } => (Code::Unfit, None),
+        _ => (Code::Failed, None),
+    };
+    let failure = Failure::new(code, error.to_string());
+    match hint {
+        Some(hint) => failure.hint(hint).into(),
+        None => failure.into(),
+    }
+}
+
+fn conclude(outcome: Outcome, as_json: bool, console: &Console) -> anyhow::Result<Code> {
+    if as_json {
+        let mut document = serde_json::to_value(&outcome)?;
+        document["schema"] = json!(1);
+        print(&document.to_string())?;
+    } else {
+        print(&outcome.folder.display().to_string())?;
+        console.tell(&format!(
+            "{} of {} cells, {} rows; `barewire report {} --html report.html` shows them",
+            outcome.cells - outcome.cells_without_rows,
+            outcome.cells,
+            outcome.rows,
+            outcome.folder.display()
+        ));
+    }
+    for failure in &outcome.failures {
+        console.error(&format!("{}: {}", failure.of, failure.why));
+    }
+    if let Some((host, why)) = &outcome.lost {
+        console.error(&format!("host {host} was lost: {why}"));
+    }
+    if let Some(left) = &outcome.left_behind {
+        console.error(&format!("left behind: {left}"));
+    }
+    if outcome.interrupted {
+        return Ok(Code::Interrupted);
+    }
+    if outcome.failed() {
+        return Ok(Code::Failed);
+    }
+    if outcome.void > 0 {
+        console.note("a row is void: its figures must not be used");
+        return Ok(Code::Void);
+    }
+    Ok(Code::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_hosts_cannot_talk_to_the_terminal() {
+        assert_eq!(harmless("a\tb\x1b[2J\r"), "a\tb\u{fffd}[2J\u{fffd}");
+        assert_eq!(harmless(&"ä".repeat(500)).chars().count(), SHOWN_CHARS_MAX + 1);
+    }
+}
