@@ -23,6 +23,7 @@ pub mod rc;
 pub mod reading;
 pub mod render;
 mod row;
+pub mod search;
 pub mod seeds;
 pub mod seeds_bmv2;
 pub mod seeds_data;
