@@ -84,6 +84,8 @@ pub enum Void {
     Mismatches(u64),
     /// Requests had no response when the drain ended; their times, the longest of all, are missing.
     Unanswered(u64),
+    /// Requests were due and never sent: the system is slower than the schedule by far.
+    Unsent(u64),
     /// Nothing was answered within the measured time.
     NoSamples,
 }
@@ -96,6 +98,7 @@ impl std::fmt::Display for Void {
             }
             Void::Mismatches(n) => write!(f, "{n} responses differed from their requests"),
             Void::Unanswered(n) => write!(f, "{n} requests were never answered"),
+            Void::Unsent(n) => write!(f, "{n} requests were due and never sent: the system held others back"),
             Void::NoSamples => f.write_str("no response arrived in the measured time"),
         }
     }
@@ -120,6 +123,8 @@ pub struct RunCounts {
     pub mismatches: u64,
     /// Requests without a response when the drain ended.
     pub unanswered: u64,
+    /// Open loop: requests that were due and never sent, as the system held others back for [`DRAIN_LIMIT`] beyond the end.
+    pub unsent: u64,
 }
 
 impl RunCounts {
@@ -133,6 +138,7 @@ impl RunCounts {
         self.stale += other.stale;
         self.mismatches += other.mismatches;
         self.unanswered += other.unanswered;
+        self.unsent += other.unsent;
     }
 
     /// Sends behind schedule in percent.
@@ -174,6 +180,8 @@ impl RunResult {
             Some(Void::Mismatches(c.mismatches))
         } else if c.unanswered > 0 {
             Some(Void::Unanswered(c.unanswered))
+        } else if c.unsent > 0 {
+            Some(Void::Unsent(c.unsent))
         } else if late > LAG_PERCENT_MAX {
             Some(Void::GeneratorLate { percent: late })
         } else if c.completed == 0 {
@@ -418,6 +426,11 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
         while intended < self.book.to {
             let now = self.clock.now();
             absences.here(now, held_back);
+            if now >= self.book.to + DRAIN_LIMIT {
+                let left = self.book.to.since(intended.max(self.book.from)).as_secs_f64();
+                self.book.counts.unsent = ((left * rate) as u64).max(1);
+                return Ok(());
+            }
             let mut refused = false;
             for _ in 0..SEND_BURST {
                 if intended > now || intended >= self.book.to {

@@ -29,6 +29,7 @@ pub mod seeds_bmv2;
 pub mod seeds_data;
 pub mod seeds_mitosis;
 pub mod seeds_onixs;
+pub mod stream;
 pub mod switch;
 pub mod words;
 mod workload;

@@ -103,6 +103,8 @@ pub enum Bench {
     Feed(Box<verb::bench_feed::Args>),
     /// RDMA: how fast reliable connections are made, and what goes over them
     Rc(Box<verb::bench_rc::Args>),
+    /// Streams between two hosts over the kernel's sockets: what a switch or a wire between them carries
+    Stream(Box<verb::bench_stream::Args>),
     /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
     /// An experiment over several hosts, from a file to a run folder

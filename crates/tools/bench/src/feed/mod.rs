@@ -5,7 +5,7 @@
 //!                                                       t3: the kernel's stamp
 //! ```
 //! [`traffic`] makes the packets, [`live`] sends them between two hosts of its own and runs an engine on the second, [`mem`]
-//! hands them to a feed channel in one thread. [`probe`] reads the clocks. [`saturate`] looks for the rate at which packets are
+//! hands them to a feed channel in one thread, [`receive`] takes what another host sends. [`probe`] reads the clocks. [`saturate`] looks for the rate at which packets are
 //! lost, [`decode`] compares our decoder with what the SBE tool generates. [`plan`] says which rows a command asks for, [`FeedRow`]s
 //! come out, and [`render`] makes tables of them.
 //!
@@ -19,6 +19,7 @@ pub mod mem;
 pub mod onload;
 pub mod plan;
 pub mod probe;
+pub mod receive;
 pub mod render;
 pub mod saturate;
 pub mod traffic;

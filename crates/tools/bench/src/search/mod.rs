@@ -7,10 +7,12 @@
 //! [`Bisect`] is the throughput of RFC 2544 section 26.1 (`ndr`: no loss) and its relative with a loss ratio (`pdr`). [`Mlr`] is
 //! RFC 9971's MLRsearch: several [`Goal`]s in one search, short trials first, several trials of one load where they disagree.
 //! [`BackToBack`] is the burst of RFC 2544 section 26.4 as RFC 9004 measures it. A load is a number per second: of frames, of
-//! requests, of whatever the driver counts.
+//! requests, of whatever the driver counts: [`messages`] drives a search over requests and responses, [`frames`] over a switch.
 
 mod bisect;
 mod burst;
+pub mod frames;
+pub mod messages;
 mod mlr;
 #[cfg(test)]
 mod models;

@@ -4,7 +4,7 @@ use super::figures::{
     RECORDED, RECORDED_TCP_MBPS, RECORDED_UDP_FLOOD_PPS, RECORDED_UDP_PEAK_PPS, RECORDED_UDP_PPS,
 };
 use super::files::Folder;
-use super::load::{self, Ends};
+use super::load::{self, Ends, Exchanged};
 use super::program::{Kind, Source, kind_of};
 use super::row::{Paced, SwitchRow, SwitchRun, median};
 use super::setup::{Step, apply};
@@ -59,7 +59,7 @@ pub enum System {
 }
 
 impl System {
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             System::Direct => "direct",
             System::Bridge => "bridge",
@@ -70,14 +70,14 @@ impl System {
         }
     }
 
-    fn over(&self) -> &str {
+    pub(crate) fn over(&self) -> &str {
         match self {
             System::BareLoop { over } | System::Barewire { over, .. } => over,
             _ => "veth",
         }
     }
 
-    fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> Way {
         match self {
             System::Direct => Way::Direct,
             System::Bridge | System::BareLoop { .. } => Way::SameNetwork,
@@ -128,7 +128,7 @@ pub struct LiveCell {
 
 /// A system at work. Dropping it stops it.
 #[allow(dead_code, reason = "held for their drop")]
-enum Forwarder<'a> {
+pub(crate) enum Forwarder<'a> {
     Nothing,
     Bridge(Bridge<'a>),
     Loop(Looping),
@@ -136,7 +136,7 @@ enum Forwarder<'a> {
     Bmv2(bmv2::Running, Folder),
 }
 
-struct Looping(Option<EngineHandle>, StopFlag);
+pub(crate) struct Looping(Option<EngineHandle>, StopFlag);
 
 impl Drop for Looping {
     fn drop(&mut self) {
@@ -147,7 +147,7 @@ impl Drop for Looping {
     }
 }
 
-struct Serving(Option<Server>);
+pub(crate) struct Serving(Option<Server>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -179,7 +179,7 @@ fn uri(over: &str, interface: &str, cell: &LiveCell) -> String {
 }
 
 /// The program, made ready once for all runs.
-struct Program {
+pub(crate) struct Program {
     source: Source,
     steps: Vec<Step>,
     prepared: Vec<(EngineKind, Arc<Prepared>)>,
@@ -187,7 +187,7 @@ struct Program {
 }
 
 impl Program {
-    fn load(cell: &LiveCell) -> Result<Program, SwitchError> {
+    pub(crate) fn load(cell: &LiveCell) -> Result<Program, SwitchError> {
         let mut program = Program {
             source: cell.source.clone(),
             steps: Vec::new(),
@@ -227,7 +227,7 @@ impl Program {
     }
 }
 
-fn start<'a>(
+pub(crate) fn start<'a>(
     system: &System,
     wires: &'a Wires,
     cell: &LiveCell,
@@ -395,7 +395,7 @@ fn one_paced(
 ) -> Result<Paced, SwitchError> {
     let before = forwarder.drops(wires)?;
     let (cpu, busy) = (forwarder.cpu_ns(), machine_busy_us());
-    let (sent, received) = load::paced(ends, pps, duration)?;
+    let Exchanged { sent, received, behind } = load::paced(ends, pps, duration)?;
     let each = |total: f64| (received > 0).then(|| total / received as f64);
     let cpu = forwarder
         .cpu_ns()
@@ -408,6 +408,7 @@ fn one_paced(
         offered_pps: pps,
         sent,
         received,
+        behind,
         cpu_us_per_packet: cpu,
         machine_cpu_us_per_packet: busy,
         drops,

@@ -3,29 +3,21 @@
 
 use super::wires::{Way, Wires, traffic};
 use super::{SwitchError, go_on};
+use crate::stream::pump::{self, LOOK, SETTLE, Sent, is_wait, sleep_until};
 use barewire_base::{Duration, Instant};
 use barewire_lab::Namespace;
 use barewire_measure::{Histogram, stamp};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::num::NonZeroU64;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// UDP payload that makes a frame of 60 bytes, the shortest there is.
 pub const PAYLOAD: usize = 18;
-/// Bytes of one write to the TCP stream: iperf's own default.
-const CHUNK: usize = 128 << 10;
+/// What is sent.
+const PACKET: [u8; PAYLOAD] = [0x5a; PAYLOAD];
 /// Lost packets that a rate may have and still count as carried.
 const LOSS_MAX: f64 = 0.01;
-/// A paced sender sleeps at least so long, and sends what has come due together.
-const TICK: Duration = Duration::from_micros(100);
-/// Packets that a late sender sends at once at most.
-const CATCH_UP: u64 = 256;
-/// What is on its way when a sender ends has arrived by then.
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
-/// How long a socket call may take before somebody looks whether it is still wanted.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
 /// An answer that has not come after so long is lost.
 const ANSWER: std::time::Duration = std::time::Duration::from_millis(300);
 
@@ -73,24 +65,9 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Runs `body` on a thread whose timers are exact: the kernel's default slack of 50 us would be added to every pause.
+/// Runs `body` on a thread whose timers are exact.
 fn exact<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, SwitchError> {
-    std::thread::scope(|scope| {
-        scope
-            .spawn(|| {
-                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-                body()
-            })
-            .join()
-    })
-    .map_err(|_| SwitchError::Plan("a thread of the traffic panicked".to_owned()))
-}
-
-fn sleep_until(due: Instant) {
-    let left = due.since(stamp());
-    if left > Duration::ZERO {
-        std::thread::sleep(left.into());
-    }
+    pump::exact(body).map_err(|_| SwitchError::Plan("a thread of the traffic panicked".to_owned()))
 }
 
 /// Payload of one TCP stream in Mbit/s, over `duration`, after a tenth of it.
@@ -105,35 +82,11 @@ pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> 
         .client()
         .enter(|| TcpStream::connect_timeout(&at, std::time::Duration::from_secs(3)))?
         .map_err(failed())?;
-    let (mut server, _) = listener.accept().map_err(failed())?;
+    let (server, _) = listener.accept().map_err(failed())?;
     let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
     let measured = std::thread::scope(|scope| {
-        let sender = scope.spawn(|| -> io::Result<()> {
-            let mut client = client;
-            client.set_write_timeout(Some(LOOK))?;
-            let chunk = vec![0x5a; CHUNK];
-            while !stop.load(Ordering::Relaxed) {
-                match client.write(&chunk) {
-                    Ok(_) => {}
-                    Err(e) if is_wait(&e) => {}
-                    Err(e) => return Err(e),
-                }
-            }
-            Ok(())
-        });
-        let receiver = scope.spawn(|| -> io::Result<()> {
-            server.set_read_timeout(Some(LOOK))?;
-            let mut chunk = vec![0; CHUNK];
-            loop {
-                match server.read(&mut chunk) {
-                    Ok(0) => return Ok(()),
-                    Ok(n) => drop(received.fetch_add(n as u64, Ordering::Relaxed)),
-                    Err(e) if is_wait(&e) && stop.load(Ordering::Relaxed) => return Ok(()),
-                    Err(e) if is_wait(&e) => {}
-                    Err(e) => return Err(e),
-                }
-            }
-        });
+        let sender = scope.spawn(|| pump::write_until(client, &stop));
+        let receiver = scope.spawn(|| pump::read_until(server, &stop, &received));
         let look = |until: Instant| {
             while stamp() < until && !crate::interrupted() {
                 sleep_until(until.min(stamp() + LOOK.into()));
@@ -156,10 +109,6 @@ pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> 
         return Err(SwitchError::Plan("the TCP stream stood still".to_owned()));
     }
     Ok((after - before) as f64 * 8.0 / 1e6 / end.since(begin).as_secs_f64().max(1e-9))
-}
-
-fn is_wait(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Round trips, and requests that were never answered.
@@ -245,42 +194,6 @@ pub fn wait_for_way(ends: Ends<'_>) -> Result<(), SwitchError> {
     Err(SwitchError::Plan("no packet passes from host to host".to_owned()))
 }
 
-/// Sends packets at `pps` for `duration`, or without a pause; says how many, and how long it took.
-fn send(client: &UdpSocket, pps: Option<u64>, duration: Duration) -> io::Result<(u64, Duration)> {
-    let bytes = [0x5a; PAYLOAD];
-    let begin = stamp();
-    let mut sent = 0_u64;
-    // A full queue of the interface is a packet that was not sent, not the end.
-    let one = || match client.send(&bytes) {
-        Ok(_) => Ok(1),
-        Err(e) if is_wait(&e) || e.raw_os_error() == Some(NO_BUFFERS) => Ok(0),
-        Err(e) => Err(e),
-    };
-    loop {
-        let passed = stamp().since(begin);
-        if passed >= duration || crate::interrupted() {
-            return Ok((sent, passed));
-        }
-        let Some(pps) = pps else {
-            for _ in 0..32 {
-                sent += one()?;
-            }
-            continue;
-        };
-        let due = (u128::from(passed.as_nanos()) * u128::from(pps) / 1_000_000_000) as u64 + 1;
-        for _ in 0..due.saturating_sub(sent).min(CATCH_UP) {
-            sent += one()?;
-        }
-        if sent >= due {
-            let next = Duration::from_nanos((u128::from(sent) * 1_000_000_000 / u128::from(pps)) as u64);
-            sleep_until(begin + next.max(passed + TICK));
-        }
-    }
-}
-
-/// `ENOBUFS`.
-const NO_BUFFERS: i32 = 105;
-
 /// What was offered, and what arrived at the second host's interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offered {
@@ -288,6 +201,12 @@ pub struct Offered {
     pub offered_pps: f64,
     /// Packets a second that arrived.
     pub arrived_pps: f64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Of a paced sender: packets that left more than a millisecond late.
+    pub behind: u64,
 }
 
 impl Offered {
@@ -305,11 +224,18 @@ pub fn offer(ends: Ends<'_>, pps: Option<u64>, duration: Duration) -> Result<Off
     // The receiving socket is there so that nobody answers "unreachable"; what arrives is counted at the interface.
     let (client, _server) = ends.udp()?;
     let before = traffic(ends.server(), ends.way.interface())?.rx;
-    let (sent, took) = exact(|| send(&client, pps, duration))?.map_err(SwitchError::io("sending UDP"))?;
+    let sent = exact(|| pump::datagrams(&client, &PACKET, pps, duration))?;
+    let Sent { count, took, behind } = sent.map_err(SwitchError::io("sending UDP"))?;
     std::thread::sleep(SETTLE);
     let arrived = traffic(ends.server(), ends.way.interface())?.rx - before;
     let seconds = took.as_secs_f64().max(1e-9);
-    Ok(Offered { offered_pps: sent as f64 / seconds, arrived_pps: arrived as f64 / seconds })
+    Ok(Offered {
+        offered_pps: count as f64 / seconds,
+        arrived_pps: arrived as f64 / seconds,
+        sent: count,
+        arrived,
+        behind,
+    })
 }
 
 /// What a search found.
@@ -361,11 +287,22 @@ pub fn search<E>(mut offer: impl FnMut(Option<u64>) -> Result<Offered, E>) -> Re
     Ok(found)
 }
 
+/// What a paced sender sent, and what the other end's socket got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that arrived.
+    pub received: u64,
+    /// Packets that left more than a millisecond late.
+    pub behind: u64,
+}
+
 /// Sends at `pps` for `duration` and counts what the second host's socket gets: exact, for rates at which nothing may be lost.
 ///
 /// # Errors
 /// [`SwitchError`] for failed calls.
-pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<(u64, u64), SwitchError> {
+pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<Exchanged, SwitchError> {
     let failed = || SwitchError::io("UDP between the hosts");
     let (client, server) = ends.udp()?;
     server.set_read_timeout(Some(LOOK)).map_err(failed())?;
@@ -384,14 +321,15 @@ pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<(u64, u64),
                 }
             }
         });
-        let sent = exact(|| send(&client, Some(pps), duration));
+        let sent = exact(|| pump::datagrams(&client, &PACKET, Some(pps), duration));
         std::thread::sleep(SETTLE);
         stop.store(true, Ordering::Release);
         (sent, receiver.join())
     });
-    let (sent, _) = sent?.map_err(failed())?;
+    let sent = sent?.map_err(failed())?;
     let panicked = |_| SwitchError::Plan("the receiver panicked".to_owned());
-    Ok((sent, received.map_err(panicked)?.map_err(failed())?))
+    let received = received.map_err(panicked)?.map_err(failed())?;
+    Ok(Exchanged { sent: sent.count, received, behind: sent.behind })
 }
 
 /// Kills what it holds, which is ours, and waits for it.
@@ -439,12 +377,15 @@ fn iperf_figure(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
+    const NOTHING: Offered = Offered { offered_pps: 0.0, arrived_pps: 0.0, sent: 0, arrived: 0, behind: 0 };
+
     /// A switch that carries up to `limit` a second and less when offered more, on a sender that cannot do more than `most`.
     fn switch(limit: f64, most: f64) -> impl FnMut(Option<u64>) -> Result<Offered, ()> {
         move |pps| {
             let offered_pps = pps.map_or(most, |pps| (pps as f64).min(most));
             let over = (offered_pps - limit).max(0.0);
-            Ok(Offered { offered_pps, arrived_pps: (offered_pps - 2.0 * over).max(limit / 3.0) })
+            let arrived_pps = (offered_pps - 2.0 * over).max(limit / 3.0);
+            Ok(Offered { offered_pps, arrived_pps, ..NOTHING })
         }
     }
 
@@ -463,22 +404,8 @@ mod tests {
 
     #[test]
     fn one_packet_in_a_hundred_may_be_lost() {
-        assert!(Offered { offered_pps: 100.0, arrived_pps: 99.0 }.is_carried());
-        assert!(!Offered { offered_pps: 100.0, arrived_pps: 98.9 }.is_carried());
-    }
-
-    #[test]
-    fn senders_keep_their_pace() {
-        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.connect(server.local_addr().unwrap()).unwrap();
-        for pps in [500, 20_000] {
-            let (sent, took) =
-                exact(|| send(&client, Some(pps), Duration::from_millis(200))).unwrap().unwrap();
-            let expected = took.as_secs_f64() * pps as f64;
-            // A machine that is busy with other tests may fall behind, and must not run ahead.
-            assert!(sent as f64 <= expected + 2.0 && sent as f64 > expected * 0.3, "{sent} of {expected}");
-        }
+        assert!(Offered { offered_pps: 100.0, arrived_pps: 99.0, ..NOTHING }.is_carried());
+        assert!(!Offered { offered_pps: 100.0, arrived_pps: 98.9, ..NOTHING }.is_carried());
     }
 
     #[test]

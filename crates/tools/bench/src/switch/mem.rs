@@ -9,9 +9,10 @@ use super::row::{SwitchRow, SwitchRun};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload, payload_byte};
 use super::{SwitchError, go_on};
+use crate::search::Outcome;
 use barewire_base::{Duration, Instant};
 use barewire_engine::Agent;
-use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_frame::{BURST_MAX, Burst, Pool, PoolConfig};
 use barewire_measure::{ClockCost, Contention, clock_cost, stamp};
 use barewire_port::{MemoryConfig, MemoryLink, MemoryPort, Port};
 use barewire_switch::agent::SwitchAgent;
@@ -31,6 +32,8 @@ const SPAN_BURSTS: usize = 4;
 const FRAMES: u32 = 1024;
 /// Room in front of a frame for headers that a program adds.
 const HEADROOM: u32 = 640;
+/// Packets that may wait before the switch in [`Rig::offered`].
+const RING: u64 = 512;
 /// Spans between two looks at whether somebody interrupted.
 const SPANS_PER_LOOK: u64 = 256;
 
@@ -309,6 +312,66 @@ impl Rig {
             void,
             ..SwitchRun::default()
         }
+    }
+
+    /// Packets that the switch and everything around it carry in a second, without a pause.
+    pub fn most_per_s(&mut self, duration: Duration) -> f64 {
+        let no_cost = ClockCost { median_ns: 0, ..clock_cost() };
+        self.run(duration, no_cost).loop_rate_pps.unwrap_or(0.0)
+    }
+
+    /// `load` packets a second fall due for `duration`, on an absolute schedule, and wait before the switch, at most [`RING`]
+    /// of them: one that finds no room is lost. The generator is never behind, as nothing is sent that was not due: what its
+    /// own work costs is the switch's time.
+    pub fn offered(&mut self, load: u64, duration: Duration) -> Outcome {
+        let start = stamp();
+        let due_at = |passed: Duration| (passed.as_secs_f64() * load as f64) as u64;
+        let (mut sent, mut lost, mut got) = (0, 0, 0);
+        let mut spans = 0_u64;
+        let due = loop {
+            let now = stamp();
+            let passed = now.since(start).min(duration);
+            let due = due_at(passed);
+            let waiting = due - sent - lost;
+            lost += waiting.saturating_sub(RING);
+            let most = (SPAN_BURSTS * BURST_MAX) as u64;
+            sent += self.offer_some(waiting.min(RING).min(most), now);
+            for _ in 0..SPAN_BURSTS {
+                self.agent.do_work(now);
+            }
+            got += self.collect(now);
+            spans += 1;
+            let interrupted = spans.is_multiple_of(SPANS_PER_LOOK) && crate::interrupted();
+            if (passed >= duration && due == sent + lost) || interrupted {
+                break due;
+            }
+        };
+        let now = stamp();
+        for _ in 0..SPAN_BURSTS {
+            self.agent.do_work(now);
+            got += self.collect(now);
+        }
+        Outcome { sent: due, bad: lost + sent.saturating_sub(got), offered: true }
+    }
+
+    /// Offers up to `packets` packets; says how many the port took.
+    fn offer_some(&mut self, packets: u64, now: Instant) -> u64 {
+        let mut sent = 0;
+        while sent < packets {
+            // What the port did not take last time stands first.
+            while (self.tx.len() as u64) < packets - sent && self.tx.room() > 0 {
+                let before = self.tx.room();
+                self.put();
+                if self.tx.room() == before {
+                    break;
+                }
+            }
+            match self.source.tx_burst(now, &mut self.tx).unwrap_or(0) {
+                0 => break,
+                n => sent += n as u64,
+            }
+        }
+        sent
     }
 
     /// Sends `packets` packets and works on them in [`counted_cycle`] only, for an instruction counter. Says how many came

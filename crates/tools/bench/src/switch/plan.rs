@@ -7,6 +7,8 @@ use super::program::Source;
 use super::row::SwitchRow;
 use super::workload::{Masks, Spec};
 use super::{SwitchError, bmv2, files, live, mem};
+use crate::search::frames;
+use crate::search::messages::{SearchRow, TrialLine};
 use crate::words::word;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
@@ -235,6 +237,64 @@ impl Request {
         let mut rows = Vec::new();
         let failed = self.run_into(&mut rows, progress).err();
         (rows, failed)
+    }
+
+    /// Searches the throughput of every point and system, one after the other. `tell` hears each trial. Rows that were found
+    /// before something failed, or somebody interrupted, are given with it.
+    pub fn search(
+        &self,
+        asked: &frames::Request,
+        tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
+    ) -> (Vec<SearchRow>, Option<SwitchError>) {
+        let mut rows = Vec::new();
+        let failed = self.search_into(asked, &mut rows, tell).err();
+        (rows, failed)
+    }
+
+    fn search_into(
+        &self,
+        asked: &frames::Request,
+        rows: &mut Vec<SearchRow>,
+        tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
+    ) -> Result<(), SwitchError> {
+        self.check()?;
+        let mut add = |(more, failed): (Vec<SearchRow>, Option<SwitchError>)| {
+            rows.extend(more);
+            failed.map_or(Ok(()), Err)
+        };
+        for over in &self.overs {
+            match over {
+                Over::Mem => {
+                    for (source, spec) in self.points() {
+                        for &engine in &self.engines {
+                            super::go_on()?;
+                            let cell = MemCell { source: source.clone(), engine, spec };
+                            let name = format!("{} over mem ({engine})", source.name);
+                            add(self.pinned(|| {
+                                frames::search_mem(asked, &cell, &mut |line| tell(&name, line))
+                            })?)?;
+                        }
+                    }
+                }
+                Over::Pcap => {
+                    let why =
+                        "a capture is replayed as fast as it goes: `--search` is for mem, xdp and packet";
+                    return Err(SwitchError::Plan(why.to_owned()));
+                }
+                Over::Xdp | Over::Packet => {}
+            }
+        }
+        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet)) {
+            return Ok(());
+        }
+        for source in &self.programs {
+            let cell = self.live(self.offloads, source);
+            let mut tell = |system: &System, line: &TrialLine| {
+                tell(&format!("{} over {}", system.name(), system.over()), line);
+            };
+            add(frames::search_live(asked, &cell, &mut tell)?)?;
+        }
+        Ok(())
     }
 
     fn run_into(

@@ -1,5 +1,6 @@
 //! A row about a switch, and the JSON document that carries such rows.
 
+use crate::driver::LAG_PERCENT_MAX;
 use barewire_measure::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,6 +14,9 @@ pub struct Paced {
     pub sent: u64,
     /// Packets that the other host received.
     pub received: u64,
+    /// Packets that left more than a millisecond after they were due.
+    #[serde(default)]
+    pub behind: u64,
     /// CPU time of the switch's own threads for each packet, in us. `None` where the switch is the kernel.
     pub cpu_us_per_packet: Option<f64>,
     /// CPU time of the whole machine for each packet, hosts and kernel included, in us.
@@ -26,6 +30,14 @@ impl Paced {
     /// Packets that did not arrive.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
+    }
+
+    /// Why its figures must not be used, if so: the offered load was not the one named.
+    pub fn void(&self) -> Option<String> {
+        let percent = 100.0 * self.behind as f64 / (self.sent as f64).max(1.0);
+        (percent > LAG_PERCENT_MAX).then(|| {
+            format!("at {} packets/s the sender was late for {percent:.1} % of them", self.offered_pps)
+        })
     }
 }
 
@@ -193,7 +205,9 @@ impl SwitchRow {
         self.paced = sum_paced(&runs);
         if let Some(cpu) = of(|r| r.cpu_us_per_packet) {
             self.cpu_us_per_packet = Some(rounded(cpu, 0.0001));
-        } else if let Some(fastest) = self.paced.iter().max_by_key(|p| p.offered_pps) {
+        } else if let Some(fastest) =
+            self.paced.iter().filter(|p| p.void().is_none()).max_by_key(|p| p.offered_pps)
+        {
             self.cpu_us_per_packet = fastest.cpu_us_per_packet;
             self.cpu_at_pps = Some(fastest.offered_pps);
         }
@@ -201,6 +215,10 @@ impl SwitchRow {
             for (reason, count) in &paced.drops {
                 *self.drops.entry(reason.clone()).or_default() += count;
             }
+        }
+        let void: Vec<String> = self.paced.iter().filter_map(Paced::void).collect();
+        if !void.is_empty() {
+            self.notes.push(format!("void: {}", void.join(", ")));
         }
         self.contended |= runs.iter().any(|r| r.contended);
         self.void = self.void.take().or_else(|| runs.iter().find_map(|r| r.void.clone()));
@@ -246,6 +264,7 @@ fn sum_paced(runs: &[SwitchRun]) -> Vec<Paced> {
             offered_pps: rate,
             sent: of_rate.iter().map(|p| p.sent).sum(),
             received: of_rate.iter().map(|p| p.received).sum(),
+            behind: of_rate.iter().map(|p| p.behind).sum(),
             cpu_us_per_packet: middle(|p| p.cpu_us_per_packet),
             machine_cpu_us_per_packet: middle(|p| p.machine_cpu_us_per_packet),
             drops,

@@ -251,6 +251,14 @@ pub fn traffic(ns: &Namespace, interface: &str) -> Result<Traffic, SwitchError> 
         .ok_or_else(|| SwitchError::Plan(format!("no interface {interface} in {}", ns.label())))
 }
 
+/// Packets that came in at the interfaces of this thread's network namespace: at `lo` alone, or at all others.
+pub(crate) fn packets_in(loopback: bool) -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+    let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    let wanted = names.filter(|name| (*name == "lo") == loopback);
+    Some(wanted.filter_map(|name| parse_traffic(&text, name)).map(|traffic| traffic.rx).sum())
+}
+
 fn parse_traffic(text: &str, interface: &str) -> Option<Traffic> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
     let numbers: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();

@@ -1,6 +1,7 @@
 //! `barewire bench msg`: request-response messages.
 
 use super::measured::{self, Cores, Measured, pin, warn_of_debug_build};
+use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -11,6 +12,7 @@ use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
 use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
 use barewire_bench::reading::ratios;
 use barewire_bench::render::text_table;
+use barewire_bench::search::messages;
 use barewire_bench::{Arrivals, Cell, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
 use barewire_measure::Fingerprint;
@@ -80,6 +82,11 @@ pub struct Args {
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
+    #[command(flatten)]
+    search: SearchArgs,
+    /// Search: a response later than so many milliseconds after its request was to be sent is as bad as none
+    #[arg(long, value_name = "MS", default_value_t = 10.0, requires = "search")]
+    late_ms: f64,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -174,6 +181,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     workload.validate()?;
     warn_of_debug_build(console);
     signals::catch()?;
+    if let Some(asked) = args.search.asked()? {
+        return search(args, asked, workload, console);
+    }
     let cores = pin(args.cores, console)?;
     let command = Fingerprint::collect().run.command_line;
     let mut cells: Vec<Box<dyn Cell>> = match args.role {
@@ -232,6 +242,48 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
     }
     Ok(measured.conclude(console))
+}
+
+/// Searches each system's throughput, one after the other.
+fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -> anyhow::Result<Code> {
+    if args.role.is_some() || args.rate.is_some() {
+        let why = "`--search` chooses the rate, and has both ends here";
+        return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
+    }
+    if !(args.late_ms > 0.0 && args.late_ms <= 60_000.0) {
+        return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
+    }
+    let cores = pin(args.cores, console)?;
+    let fingerprint = Fingerprint::collect();
+    let command = fingerprint.run.command_line.clone();
+    let (idle, idle_state, options) = (args.idle, args.idle_state(), args.options.clone());
+    let settings = Settings { workload, idle, idle_state, cores, options, command };
+    let systems = args.systems();
+    // Refused before hosts are made for it.
+    cells_for(&systems, &Place::nothing(), &settings)?;
+    let place = Place::prepare(&systems)?;
+    let Asked { kind, goals, range } = asked;
+    let late = Duration::from_nanos((args.late_ms * 1e6) as u64);
+    let request = messages::Request { kind, goals, range, late };
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    for system in &systems {
+        let name = match cells_for(std::slice::from_ref(system), &place, &settings)?.first() {
+            Some(cell) => cell.info().name.to_string(),
+            None => continue,
+        };
+        let mut tell = |line: &messages::TrialLine| searching::tell(console, &name, line);
+        let failed = match messages::search(&request, system, &place, &settings, &mut tell) {
+            Ok((found, failed)) => {
+                rows.extend(found);
+                failed
+            }
+            Err(error) => Some(error),
+        };
+        failures.extend(failed.map(|error| anyhow::Error::new(error).context(name)));
+    }
+    // Hosts go before anything is printed: a reader that goes away must not keep them.
+    drop(place);
+    searching::finish(&rows, &failures, &fingerprint, args.json, args.out.as_deref(), console)
 }
 
 /// Answers until somebody interrupts.

@@ -1,11 +1,13 @@
 //! `barewire bench switch`: the P4 switch.
 
 use super::measured::{self, warn_of_debug_build};
+use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
 use anyhow::Context as _;
 use barewire_base::Duration;
+use barewire_bench::search::frames;
 use barewire_bench::switch::mem::{MemCell, Rig};
 use barewire_bench::switch::plan::{Baseline, Over, Request, Test};
 use barewire_bench::switch::program::Source;
@@ -91,6 +93,8 @@ pub struct Args {
     /// Seed of rules and packets
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    search: SearchArgs,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -205,6 +209,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let fingerprint = Fingerprint::collect();
     let request = args.request(core(args.core)?, fingerprint.run.command_line.clone());
     request.check().map_err(usage)?;
+    if let Some(Asked { kind, goals, range }) = args.search.asked()? {
+        let command = fingerprint.run.command_line.clone();
+        let asked = frames::Request { kind, goals, range, command };
+        let (rows, failed) =
+            request.search(&asked, &mut |system, line| searching::tell(console, system, line));
+        let failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
+        return searching::finish(&rows, &failures, &fingerprint, args.json, args.out.as_deref(), console);
+    }
     let (mut rows, failed) = request.run(&mut |line| console.tell(&line));
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
     if args.count {

@@ -6,6 +6,7 @@ pub mod bench_msg;
 pub mod bench_rc;
 pub mod bench_run;
 pub mod bench_seeds;
+pub mod bench_stream;
 pub mod bench_switch;
 pub mod completions;
 pub mod demo;
@@ -20,6 +21,7 @@ pub mod switch;
 pub mod up;
 
 mod measured;
+mod searching;
 
 use crate::args::{Bench, Verb};
 use crate::console::Console;
@@ -37,6 +39,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
         Verb::Bench { what: Bench::Run(args) } => bench_run::run(args, console),
         Verb::Agent => agent::run(),
+        Verb::Bench { what: Bench::Stream(args) } => bench_stream::run(args, console),
         Verb::Bench { what: Bench::Compare(args) } => report::run_compare(args, console),
         Verb::Report(args) => report::run(args, console),
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),

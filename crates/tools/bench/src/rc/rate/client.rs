@@ -92,6 +92,7 @@ pub(crate) struct Client {
     pd: Pd,
     shared_cq: CqId,
     own_cq: bool,
+    service: u64,
     path: PathId,
     /// In the order in which they were asked for, which is nearly that in which they come back.
     opening: VecDeque<Slot>,
@@ -129,12 +130,18 @@ impl Client {
             pd,
             shared_cq,
             own_cq,
+            service: SERVICE_ID,
             path,
             opening: VecDeque::new(),
             closing: 0,
             open: Vec::new(),
             asked: Vec::new(),
         })
+    }
+
+    /// For a server that listens elsewhere.
+    pub(crate) fn of_service(self, service: u64) -> Client {
+        Client { service, ..self }
     }
 
     /// Connections that stay open.
@@ -148,7 +155,7 @@ impl Client {
 
     fn ask(&mut self, now: Instant, n: usize) -> Result<(), RateError> {
         let verbs = self.device.verbs();
-        let to = Connect::new(self.path, SERVICE_ID);
+        let to = Connect::new(self.path, self.service);
         self.asked.clear();
         if self.own_cq {
             for _ in 0..n {

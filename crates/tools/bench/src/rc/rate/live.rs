@@ -154,29 +154,34 @@ fn pool_for(over: Over) -> PoolConfig {
     PoolConfig { frames: if over == Over::Mem { 1024 } else { 4096 }, ..PoolConfig::default() }
 }
 
-fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RateError> {
-    let mut config = device_config(address, pool_for(run.over));
+/// Room for as many connections as stay, and for those on their way.
+pub(super) fn make_room(config: &mut DeviceConfig, live: u64) {
     config.roce.qps_max = live as usize + SPARE_QPS;
     config.roce.cqs_max = config.roce.qps_max;
     // A queue promises its entries; memory is taken as they are used.
     config.roce.requests_max = config.roce.cqs_max * super::server::CQ_ENTRIES as usize + (1 << 20);
+}
+
+fn open(run: &LiveRun, side: Side, address: Ipv4Addr, live: u64) -> Result<Device, RateError> {
+    let mut config = device_config(address, pool_for(run.over));
+    make_room(&mut config, live);
     let (port, pool) = side.open(config.pool)?;
     Ok(Device::with_port(port, pool, &config)?)
 }
 
 /// Threads that wait for each other, unless one of them has failed.
 #[derive(Default)]
-struct Gate {
+pub(super) struct Gate {
     arrived: AtomicU32,
     failed: AtomicBool,
 }
 
 impl Gate {
-    fn arrive(&self) {
+    pub(super) fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn pass(&self, all: u32) -> Result<(), RateError> {
+    pub(super) fn pass(&self, all: u32) -> Result<(), RateError> {
         while self.arrived.load(Ordering::Acquire) < all {
             self.check()?;
             go_on()?;
@@ -185,7 +190,7 @@ impl Gate {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), RateError> {
+    pub(super) fn check(&self) -> Result<(), RateError> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(RateError::Plan("another thread failed".to_owned()));
         }
@@ -194,7 +199,7 @@ impl Gate {
 }
 
 /// Says that a thread has failed, whatever way it ends.
-struct Tells<'a>(&'a Gate, bool);
+pub(super) struct Tells<'a>(pub(super) &'a Gate, pub(super) bool);
 
 impl Drop for Tells<'_> {
     fn drop(&mut self) {
@@ -205,16 +210,31 @@ impl Drop for Tells<'_> {
 }
 
 /// What client threads share.
-struct Shared {
-    servers: Gate,
-    clients: Gate,
-    opened: Gate,
-    done: AtomicU32,
-    stop: AtomicBool,
-    progress: Vec<AtomicU64>,
+pub(super) struct Shared {
+    pub(super) servers: Gate,
+    pub(super) clients: Gate,
+    pub(super) opened: Gate,
+    pub(super) done: AtomicU32,
+    pub(super) stop: AtomicBool,
+    pub(super) progress: Vec<AtomicU64>,
     /// The first client counts just now.
-    counting: AtomicBool,
-    server_frames: AtomicU64,
+    pub(super) counting: AtomicBool,
+    pub(super) server_frames: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn of(clients: u32) -> Shared {
+        Shared {
+            servers: Gate::default(),
+            clients: Gate::default(),
+            opened: Gate::default(),
+            done: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
+            counting: AtomicBool::new(false),
+            server_frames: AtomicU64::new(0),
+        }
+    }
 }
 
 /// Frames of the server's that fall into the time that is counted.
@@ -244,16 +264,7 @@ pub fn run(
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<LiveResult, RateError> {
     let clients = run.shape.clients();
-    let shared = Shared {
-        servers: Gate::default(),
-        clients: Gate::default(),
-        opened: Gate::default(),
-        done: AtomicU32::new(0),
-        stop: AtomicBool::new(false),
-        progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
-        counting: AtomicBool::new(false),
-        server_frames: AtomicU64::new(0),
-    };
+    let shared = Shared::of(clients);
     let Sides { mut ours, mut theirs } = sides(run, hosts)?;
     let before = resident();
     if run.one_thread {
@@ -357,7 +368,7 @@ impl LiveResult {
     }
 
     /// Another client's, of the same time.
-    fn add(&mut self, other: LiveResult) {
+    pub(super) fn add(&mut self, other: LiveResult) {
         self.connections += other.connections;
         self.failed += other.failed;
         self.seconds = self.seconds.max(other.seconds);
@@ -372,7 +383,7 @@ impl LiveResult {
 }
 
 /// A line a second, as the published benchmark prints it, until all clients are done.
-fn watch(run: &LiveRun, shared: &Shared, report: &mut (dyn FnMut(String) + Send)) {
+pub(super) fn watch(run: &LiveRun, shared: &Shared, report: &mut (dyn FnMut(String) + Send)) {
     let sum = || shared.progress.iter().map(|c| c.load(Ordering::Relaxed)).sum::<u64>();
     let (mut last, mut at) = (0, stamp());
     let all = if run.one_thread { 1 } else { run.shape.clients() };
@@ -442,7 +453,7 @@ pub(super) fn pin(core: Option<usize>) -> Result<(), RateError> {
 }
 
 /// Counts a client as done, whatever way it ends.
-struct Done<'a>(&'a AtomicU32);
+pub(super) struct Done<'a>(pub(super) &'a AtomicU32);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
@@ -505,7 +516,7 @@ fn one_thread(
 }
 
 #[allow(clippy::too_many_arguments)]
-fn measure(
+pub(super) fn measure(
     run: &LiveRun,
     number: u32,
     client: &mut Client,

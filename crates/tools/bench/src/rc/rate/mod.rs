@@ -5,7 +5,8 @@
 //! ```
 //! [`wires`] makes what lies between the ends: memory links, or namespaces with veth pairs and bridges. [`client`] opens and closes
 //! connections as fast as its window allows, [`server`] accepts them, [`live`] runs both in threads and times them. [`tcp`] is the
-//! baseline: the kernel's connect, accept and close on the same wires. [`data`] measures what goes over a connection. [`plan`] says
+//! baseline: the kernel's connect, accept and close on the same wires. [`remote`] has each end alone, the
+//! other on another host. [`data`] measures what goes over a connection. [`plan`] says
 //! which rows a command asks for, [`RcRow`]s come out, and [`render`] makes tables of them.
 //!
 //! A connection is what it is in the published benchmark: a new completion queue and queue pair on each side, REQ, REP with the
@@ -19,6 +20,7 @@ mod tcp;
 pub mod data;
 pub mod live;
 pub mod plan;
+pub mod remote;
 pub mod render;
 pub mod wires;
 

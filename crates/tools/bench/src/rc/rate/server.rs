@@ -37,13 +37,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(mut device: Device, own_cq: bool) -> Result<Server, RateError> {
+    pub(crate) fn new(device: Device, own_cq: bool) -> Result<Server, RateError> {
+        Server::of_service(device, own_cq, SERVICE_ID)
+    }
+
+    /// One that listens elsewhere.
+    pub(crate) fn of_service(mut device: Device, own_cq: bool, service: u64) -> Result<Server, RateError> {
         let verbs = device.verbs();
         let pd = verbs.alloc_pd();
         let shared_cq = verbs.create_cq(1 << 16)?;
         let memory = Memory::register(verbs, pd, MEMORY_LEN, Access::ALL)?;
         let offer = Advert { addr: memory.addr(), rkey: memory.rkey(), len: MEMORY_LEN as u32 }.bytes();
-        verbs.listen(SERVICE_ID, BACKLOG)?;
+        verbs.listen(service, BACKLOG)?;
         Ok(Server { device, pd, shared_cq, own_cq, offer, _memory: memory, established: 0, failed: 0 })
     }
 

@@ -91,7 +91,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         return Ok(Code::Interrupted);
     }
     match &args.truth {
-        Some(path) => show::confirm(path, &channels, console),
+        Some(path) => {
+            let cores: Vec<_> = channels.iter().map(|(id, channel)| (*id, channel.core())).collect();
+            show::confirm(path, &cores, console)
+        }
         None => Ok(Code::Done),
     }
 }

@@ -3,14 +3,20 @@
 use super::live::{self, State, Watched};
 use super::show::{self, Printer, Show};
 use super::{Channels, seconds};
-use crate::console::Console;
+use crate::console::{Console, print};
 use crate::failure::Code;
 use crate::signals;
+use crate::verb::measured::{machine, warn_of_debug_build};
 use anyhow::Context as _;
 use barewire_base::Duration;
+use barewire_bench::feed::receive::{ReceivedOutput, Reception, Timed, text};
 use barewire_bench::interrupted;
 use barewire_engine::{EngineLinks, StopFlag, now};
-use barewire_feed_handler::{FeedChannel, FeedCounters, FeedHandler, Plan, RecordPlan};
+use barewire_feed_handler::{
+    Consumer, FeedChannel, FeedCounters, FeedHandler, FeedHandlerBuilder, Input, Plan, RecordPlan,
+    SourceError,
+};
+use barewire_measure::Fingerprint;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +27,11 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 /// Arguments of `run`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without --each the books are printed at the end. Exit code 1 when --truth is given and a book differs from it.")]
+Without --each the books are printed at the end. Exit code 1 when --truth is given and a book differs from it.
+
+Measured, with the exchange on another host:
+  host 2:  barewire feed run --interface eth0 --seconds 8 --measure --warmup 1 --json
+  host 1:  barewire feed emulate --interface eth0 --seconds 5 --events-per-s 5000")]
 pub struct Args {
     #[command(flatten)]
     channels: Channels,
@@ -40,6 +50,16 @@ pub struct Args {
     /// Draw books, gaps and latencies on the terminal while it runs
     #[arg(long, conflicts_with_all = ["each", "json"])]
     live: bool,
+    /// Instead of books print how long packets took, from the receive stamp (t3) and from the engine (t4) to the callback (t5),
+    /// and what was lost and recovered
+    #[arg(long, conflicts_with_all = ["each", "live"])]
+    measure: bool,
+    /// Measure: packets of so many seconds after the first are not timed
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", requires = "measure")]
+    warmup: Duration,
+    /// Measure: HDR histograms in the rows of the JSON object
+    #[arg(long, requires_all = ["measure", "json"])]
+    histograms: bool,
     /// Name of the counters page that `barewire stat` reads; `none`: no page
     #[arg(long, value_name = "NAME", default_value = "feed")]
     counters: String,
@@ -73,19 +93,72 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if let Some(path) = &args.record {
         plan.record = Some(RecordPlan { path: path.clone(), rotate_bytes: 0 });
     }
+    if args.measure {
+        return measure(args, plan, console);
+    }
     if args.live {
         live::check()?;
     }
     let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() || args.live };
     let picture = args.live.then(Arc::<Mutex<State>>::default);
     let counters = if args.counters == "none" { None } else { Some(args.counters.as_str()) };
-    let handler = receive(plan.clone(), args.seconds, show, picture, counters, console)?;
+    let handler = receive(plan.clone(), args.seconds, picture.as_ref(), counters, console, |builder| {
+        builder.listen(|_, channel| {
+            let mut printer = Printer::new(show, channel.id);
+            printer.live = picture.as_ref().map(|state| Watched::new(state, channel.id));
+            printer
+        })
+    })?;
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
     match &args.truth {
-        Some(path) => show::confirm(path, &channels, console),
+        Some(path) => {
+            let cores: Vec<_> = channels.iter().map(|(id, channel)| (*id, channel.core())).collect();
+            show::confirm(path, &cores, console)
+        }
         None => Ok(Code::Done),
     }
+}
+
+/// Receives, and times what comes.
+fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
+    warn_of_debug_build(console);
+    let fingerprint = Fingerprint::collect();
+    let engine = match &plan.input {
+        Input::Sockets(_) => "socket".to_owned(),
+        Input::Ports(ports) => ports.port_a.split(':').next().unwrap_or("port").to_owned(),
+    };
+    let ids: Vec<u32> = plan.channels.iter().map(|channel| channel.id).collect();
+    let (bytes, warmup) = (plan.packet_bytes_max(), args.warmup);
+    let counters = if args.counters == "none" { None } else { Some(args.counters.as_str()) };
+    let reception = Reception::begin();
+    let handler = receive(plan, args.seconds, None, counters, console, |builder| {
+        builder.try_build(|_, channel| {
+            Ok(Timed::new(warmup, |heard| FeedChannel::new(channel, bytes, now(), heard))?)
+        })
+    })?;
+    let timed = handler.channels();
+    let rows = reception.end(timed, &ids, &engine, args.histograms, &fingerprint.run.command_line);
+    let any_void = rows.iter().any(|row| row.void.is_some());
+    let output = ReceivedOutput::new(&fingerprint, rows);
+    if args.json {
+        print(&output.to_json())?;
+    } else {
+        let lines: Vec<String> = output.rows.iter().map(text).collect();
+        print(&format!("{}\nMeasured on: {}", lines.join("\n"), machine(&fingerprint)))?;
+    }
+    if let Some(path) = &args.truth {
+        let cores: Vec<_> = ids.iter().copied().zip(timed.iter().map(|t| t.channel().core())).collect();
+        let code = show::confirm(path, &cores, console)?;
+        if code != Code::Done {
+            return Ok(code);
+        }
+    }
+    if any_void {
+        console.note("a row is void: its figures must not be used");
+        return Ok(Code::Void);
+    }
+    Ok(Code::Done)
 }
 
 /// Records feed channels.
@@ -96,7 +169,9 @@ pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
     let mut plan = args.channels.plan()?;
     plan.record = Some(RecordPlan { path: args.out.clone(), rotate_bytes: args.rotate_bytes });
     let quiet = Show { quiet: true, ..Show::default() };
-    let handler = receive(plan, args.seconds, quiet, None, None, console)?;
+    let handler = receive(plan, args.seconds, None, None, console, |builder| {
+        builder.listen(|_, channel| Printer::new(quiet, channel.id))
+    })?;
     if let Some(recorder) = handler.recorder() {
         let counts = recorder.counts();
         console.tell(&format!("{}: {counts:?}", args.out.display()));
@@ -105,14 +180,14 @@ pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
 }
 
 /// Receives until the time is over or a signal comes.
-fn receive(
+fn receive<C: Consumer + 'static>(
     plan: Plan,
     time: Option<Duration>,
-    show: Show,
-    picture: Option<Arc<Mutex<State>>>,
+    picture: Option<&Arc<Mutex<State>>>,
     counters: Option<&str>,
     console: &Console,
-) -> anyhow::Result<FeedHandler<FeedChannel<Printer>>> {
+    build: impl FnOnce(FeedHandlerBuilder) -> Result<FeedHandler<C>, SourceError>,
+) -> anyhow::Result<FeedHandler<C>> {
     signals::catch()?;
     for channel in &plan.channels {
         let lines: Vec<String> =
@@ -128,15 +203,11 @@ fn receive(
         Some(Err(why)) => console.note(&format!("no counters page: {why} (another name: `--counters NAME`)")),
         None => {}
     }
-    let handler = builder.listen(|_, channel| {
-        let mut printer = Printer::new(show, channel.id);
-        printer.live = picture.as_ref().map(|state| Watched::new(state, channel.id));
-        printer
-    })?;
+    let handler = build(builder)?;
     let end = time.map(|time| now() + time);
     let done = AtomicBool::new(false);
     let (handler, drawn) = std::thread::scope(|scope| {
-        let drawing = picture.as_ref().map(|state| scope.spawn(|| live::draw_until(&done, state)));
+        let drawing = picture.map(|state| scope.spawn(|| live::draw_until(&done, state)));
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 if interrupted() || end.is_some_and(|end| now() >= end) {

@@ -260,11 +260,7 @@ fn drops(core: &Channel) -> String {
 ///
 /// # Errors
 /// When the file cannot be read, or is about none of these channels.
-pub fn confirm(
-    path: &Path,
-    channels: &[(u32, &FeedChannel<Printer>)],
-    console: &Console,
-) -> anyhow::Result<Code> {
+pub fn confirm(path: &Path, channels: &[(u32, &Channel)], console: &Console) -> anyhow::Result<Code> {
     const SHOWN: usize = 8;
     const LONG: usize = 240;
     let truth = super::truth(path)?;
@@ -273,7 +269,7 @@ pub fn confirm(
         let why = format!("{} is about channel {id}, which is none of these", path.display());
         return Err(Failure::new(Code::Usage, why).into());
     };
-    let differences = truth.compare(channel.core(), true);
+    let differences = truth.compare(channel, true);
     for difference in differences.iter().take(SHOWN) {
         console.error(&difference.to_string().chars().take(LONG).collect::<String>());
     }

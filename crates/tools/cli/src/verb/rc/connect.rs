@@ -2,18 +2,30 @@
 
 use super::{PeerArgs, failure};
 use crate::console::{Console, print};
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
 use crate::signals;
-use crate::verb::measured::seconds;
+use crate::verb::bench_rc;
+use crate::verb::measured::{machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
 use barewire_bench::rc::connect::{self, ConnectConfig};
+use barewire_bench::rc::rate::RcOutput;
+use barewire_bench::rc::rate::remote::{self, Connected};
+use barewire_bench::rc::rate::render::text_table;
 use barewire_engine::StopFlag;
+use barewire_measure::Fingerprint;
 use serde_json::json;
+use std::net::IpAddr;
 
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without --count and --seconds: 1,000 connections. Exit code 1 when one failed.")]
+Without --count and --seconds: 1,000 connections. Exit code 1 when one failed.
+
+With --row it is the client of `bench rc` (a row of the same shape), and the server is on another host:
+  host 1:  barewire rc serve --accept --port xdp:eth0 --address 10.77.0.1/16
+  host 2:  barewire rc connect 10.77.0.1 --row --threads 2 --port xdp:eth%t --address 10.77.1.1/16 --seconds 3 --json
+Each thread has an engine and a port: `%t` in --port stands for its number, `%n` for that of its NIC; threads use the NICs in
+turns, and addresses that follow the given one. `packet:` ports of several threads can share an interface, `xdp:` ports cannot.")]
 pub struct Args {
     #[command(flatten)]
     peer: PeerArgs,
@@ -26,10 +38,46 @@ pub struct Args {
     /// How many are being opened or closed at a time
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     window: u32,
+    /// Measure as `bench rc` does, for --seconds (default 3), and print a row of its shape
+    #[arg(long, conflicts_with = "count")]
+    row: bool,
+    /// Row: threads that connect
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
+    threads: u32,
+    /// Row: the server's address on a further NIC's network; our own there is a further --address
+    #[arg(long, value_name = "ADDRESS", requires = "row")]
+    also_peer: Vec<IpAddr>,
+    /// Row: NICs [default: one, and one for each --also-peer]
+    #[arg(long, value_name = "N", requires = "row")]
+    nics: Option<u32>,
+    /// Row: client hosts that run this at the same time, this one included
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
+    hosts: u32,
+    /// Row: time before the measured time
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "0.2", requires = "row")]
+    warmup: Duration,
+    /// Row: runs
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
+    runs: u32,
+    /// Row: only open; closing is not counted
+    #[arg(long, requires = "row")]
+    no_teardown: bool,
+    /// Row: one completion queue for all connections of a thread, instead of one each
+    #[arg(long, requires = "row")]
+    shared_cq: bool,
+    /// Row: time the steps of a connection, too (one thread, `rc serve --accept`)
+    #[arg(long, requires = "row")]
+    steps: bool,
+    /// Row: the HDR histogram of the time to connect in the JSON object
+    #[arg(long, requires_all = ["row", "json"])]
+    histograms: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
+
+/// Measured time of a row when nothing says how long.
+const ROW_TIME: Duration = Duration::from_secs(3);
 
 /// Connections when nothing says how many.
 const COUNT_DEFAULT: u64 = 1000;
@@ -39,6 +87,9 @@ const COUNT_DEFAULT: u64 = 1000;
 /// # Errors
 /// What could not be opened; a peer that does not answer at all.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if args.row {
+        return measure(args, console);
+    }
     signals::catch()?;
     let stop = StopFlag::new()?;
     signals::stop_when_interrupted(&stop);
@@ -84,4 +135,53 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         0 => Code::Done,
         _ => Code::Failed,
     })
+}
+
+/// A row as `bench rc` makes it, against a server on another host.
+fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    warn_of_debug_build(console);
+    let servers: Vec<IpAddr> = std::iter::once(args.peer.peer).chain(args.also_peer.clone()).collect();
+    if let Some(nics) = args.nics.filter(|&nics| nics as usize != servers.len()) {
+        let why = format!("`--nics {nics}`, and {} of the server's addresses", servers.len());
+        let hint = "each NIC has an address of the server's (PEER, --also-peer) and one of ours (--address)";
+        return Err(Failure::new(Code::Usage, why).hint(hint).into());
+    }
+    let fingerprint = Fingerprint::collect();
+    let port = &args.peer.port;
+    let config = remote::ConnectConfig {
+        device: port.device(),
+        addresses: port.address.iter().take(servers.len()).map(|a| (a.ip, a.prefix_len)).collect(),
+        servers,
+        service_port: args.peer.service_port,
+        threads: args.threads,
+        hosts: args.hosts,
+        window: args.window,
+        teardown: !args.no_teardown,
+        own_cq: !args.shared_cq,
+        duration: args.seconds.unwrap_or(ROW_TIME),
+        warmup: args.warmup,
+        runs: args.runs,
+        steps: args.steps,
+        command: fingerprint.run.command_line.clone(),
+    };
+    config.check().map_err(bench_rc::of_rc)?;
+    signals::catch()?;
+    let measured = remote::connect(&config, &mut |line| console.tell(&line));
+    let (rows, histogram, failures) = match measured {
+        Ok(Connected { row, latency }) => (vec![row], Some(latency.to_base64()), Vec::new()),
+        Err(error) => (Vec::new(), None, vec![bench_rc::of_rc(error)]),
+    };
+    let output = RcOutput::new(&fingerprint, rows, Vec::new());
+    if args.json {
+        let mut document = serde_json::to_value(&output)?;
+        if let (true, Some(histogram), Some(row)) =
+            (args.histograms, histogram, document.pointer_mut("/rows/0"))
+        {
+            row["histograms"] = json!({ "latency": histogram });
+        }
+        print(&document.to_string())?;
+    } else if !output.rows.is_empty() {
+        print(&format!("{}\nMeasured on: {}", text_table(&output.rows), machine(&fingerprint)))?;
+    }
+    Ok(bench_rc::conclude(&output.rows, &failures, console))
 }

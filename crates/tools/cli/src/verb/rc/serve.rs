@@ -2,12 +2,15 @@
 
 use super::{PortArgs, failure};
 use crate::console::{Console, print};
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
 use crate::signals;
+use crate::verb::bench_rc::of_rc;
 use barewire_bench::rc::RPING_PORT;
+use barewire_bench::rc::rate::remote;
 use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
 use barewire_engine::StopFlag;
 use serde_json::json;
+use std::sync::atomic::AtomicBool;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -31,6 +34,16 @@ pub struct Args {
     /// Most connections at a time
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     connections: usize,
+    /// Accept at full speed, for clients that only connect (`rc connect`, with --row or without): nothing is told of single
+    /// connections. With several --nics a thread for each: `%n` in --port stands for its number, --address is one for each
+    #[arg(long, conflicts_with_all = ["count", "backlog", "connections"])]
+    accept: bool,
+    /// Accept: NICs
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "accept", value_parser = clap::value_parser!(u32).range(1..=2))]
+    nics: u32,
+    /// Accept: one completion queue for all connections, instead of one each
+    #[arg(long, requires = "accept")]
+    shared_cq: bool,
     /// A JSON object for each connection, and one of the sums
     #[arg(long)]
     json: bool,
@@ -41,6 +54,9 @@ pub struct Args {
 /// # Errors
 /// What could not be opened or listened on.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if args.accept {
+        return accept(args, console);
+    }
     signals::catch()?;
     let stop = StopFlag::new()?;
     signals::stop_when_interrupted(&stop);
@@ -67,6 +83,48 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     printed?;
     print(&sums(&totals, args.json))?;
     Ok(if totals.failed == 0 { Code::Done } else { Code::Failed })
+}
+
+/// Accepts until a signal comes.
+fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let nics = args.nics as usize;
+    let [service_port] = args.service_port[..] else {
+        return Err(Failure::new(Code::Usage, "`--accept` listens on one --service-port").into());
+    };
+    if args.port.address.len() != nics {
+        let why = format!("{nics} NICs and {} addresses: one for each", args.port.address.len());
+        return Err(Failure::new(Code::Usage, why).hint("a further --address for each NIC").into());
+    }
+    signals::catch()?;
+    let devices = (0..nics).map(|nic| {
+        let mut device = args.port.device();
+        device.port = device.port.replace("%n", &nic.to_string());
+        let ip = args.port.address[nic].ip;
+        device.ipv4.retain(|(mine, _)| ip == *mine);
+        device.ipv6.retain(|(mine, _)| ip == *mine);
+        device
+    });
+    let config = remote::ServeConfig { devices: devices.collect(), service_port, own_cq: !args.shared_cq };
+    let ready = |ports: &[String]| {
+        for port in ports {
+            console.note(&format!("port: {port}"));
+        }
+        console.note(&format!("accepting on port {service_port}; Ctrl-C stops"));
+    };
+    let served = remote::serve(&config, ready, &AtomicBool::new(false)).map_err(of_rc)?;
+    print(&match args.json {
+        true => json!({
+            "schema": 1,
+            "totals": {
+                "connections": served.established,
+                "not_established": served.failed,
+                "frames_sent": served.tx_frames,
+            },
+        })
+        .to_string(),
+        false => format!("{} connections, {} not established", served.established, served.failed),
+    })?;
+    Ok(Code::Done)
 }
 
 fn line(s: &Summary, as_json: bool) -> String {

@@ -1,0 +1,173 @@
+//! Throughput of a switch: frames offered at a rate, of which one is bad when it does not come out.
+
+use super::messages::{Of, SearchRow, SearchRowHead, TrialLine, rows_of};
+use super::{Goal, Kind, LOAD_MAX, Outcome, Range, run};
+use crate::driver::LAG_PERCENT_MAX;
+use crate::switch::live::{LiveCell, Program, System, start};
+use crate::switch::load::{self, Ends};
+use crate::switch::mem::{MemCell, Rig};
+use crate::switch::wires::Wires;
+use crate::switch::{SwitchError, go_on};
+use barewire_base::Duration;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which search.
+    pub kind: Kind,
+    /// Its goals.
+    pub goals: Vec<Goal>,
+    /// Between which loads. `None`: up to what a sender without pauses offers, from a thousandth of that.
+    pub range: Option<Range>,
+    /// The command, for rows.
+    pub command: String,
+}
+
+/// How long it is looked what the greatest load can be.
+const FLOOD: Duration = Duration::from_millis(300);
+/// A sender that sent less of what was due did not offer the load.
+const SENT_MIN: f64 = 0.99;
+
+impl Request {
+    fn range(&self, most_per_s: f64) -> Result<Range, SwitchError> {
+        if let Some(range) = self.range {
+            return Ok(range);
+        }
+        let max = most_per_s.clamp(1000.0, LOAD_MAX as f64) as u64;
+        Range::new((max / 1000).max(1), max).map_err(|e| SwitchError::Plan(e.to_string()))
+    }
+
+    fn search(
+        &self,
+        head: SearchRowHead<'_>,
+        range: Range,
+        tell: &mut dyn FnMut(&TrialLine),
+        mut offer: impl FnMut(u64, Duration) -> Result<Outcome, SwitchError>,
+    ) -> (Vec<SearchRow>, Option<SwitchError>) {
+        let mut search = self.kind.search(&self.goals, range);
+        let mut log = Vec::new();
+        let (found, failed) = run(search.as_mut(), |trial| {
+            go_on()?;
+            let outcome = offer(trial.load, trial.duration)?;
+            log.push(TrialLine::of(trial, outcome));
+            log.last().into_iter().for_each(&mut *tell);
+            Ok(outcome)
+        });
+        let trials_max = search.trials_max();
+        (rows_of(Of { row: head, kind: self.kind, range, trials_max, log }, found), failed)
+    }
+}
+
+/// The engine alone: packets fall due on an absolute schedule into a memory ring before the switch; what finds it full is lost.
+/// Rows, as far as it came, and why no further.
+///
+/// # Errors
+/// What keeps it from beginning.
+pub fn search_mem(
+    request: &Request,
+    cell: &MemCell,
+    tell: &mut dyn FnMut(&TrialLine),
+) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+    let mut rig = Rig::build(cell)?;
+    let range = request.range(rig.most_per_s(FLOOD) * 1.2)?;
+    let (engine, over) = (cell.engine.to_string(), "mem");
+    let bad = "did not come out, or found the ring before the switch full";
+    let head = head("barewire", &engine, over, cell.spec.size, bad, &request.command);
+    Ok(request.search(head, range, tell, |load, duration| Ok(rig.offered(load, duration))))
+}
+
+fn head<'a>(
+    system: &'a str,
+    mode: &'a str,
+    over: &'a str,
+    size: u32,
+    bad: &str,
+    command: &'a str,
+) -> SearchRowHead<'a> {
+    SearchRowHead { system, mode, over, size, window: None, arrivals: None, bad: bad.to_owned(), command }
+}
+
+/// Between two hosts: each system of the cell in turn on the same wires. Rows, as far as it came, and why no further.
+///
+/// # Errors
+/// What keeps it from beginning.
+pub fn search_live(
+    request: &Request,
+    cell: &LiveCell,
+    tell: &mut dyn FnMut(&System, &TrialLine),
+) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+    let program = Program::load(cell)?;
+    let wires = Wires::make(cell.offloads)?;
+    let mut rows = Vec::new();
+    for system in &cell.systems {
+        match one_live(request, system, cell, &program, &wires, tell) {
+            Ok((more, failed)) => {
+                rows.extend(more);
+                if failed.is_some() {
+                    return Ok((rows, failed));
+                }
+            }
+            Err(error) => return Ok((rows, Some(error))),
+        }
+    }
+    Ok((rows, None))
+}
+
+fn one_live(
+    request: &Request,
+    system: &System,
+    cell: &LiveCell,
+    program: &Program,
+    wires: &Wires,
+    tell: &mut dyn FnMut(&System, &TrialLine),
+) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+    go_on()?;
+    let _forwarder = start(system, wires, cell, program)?;
+    let ends = Ends::new(wires, system.way());
+    load::wait_for_way(ends)?;
+    let range = request.range(load::offer(ends, None, FLOOD)?.offered_pps)?;
+    let engine = match system {
+        System::Barewire { engine, .. } => engine.to_string(),
+        _ => "kernel".to_owned(),
+    };
+    let bad = "did not reach the second host's interface";
+    let size = 42 + load::PAYLOAD as u32;
+    let head = head(system.name(), &engine, system.over(), size, bad, &request.command);
+    Ok(request.search(head, range, &mut |line| tell(system, line), |load, duration| {
+        let seen = load::offer(ends, Some(load), duration)?;
+        let due = load as f64 * duration.as_secs_f64();
+        let late = 100.0 * seen.behind as f64 / (seen.sent as f64).max(1.0);
+        Ok(Outcome {
+            sent: seen.sent,
+            bad: seen.sent.saturating_sub(seen.arrived),
+            offered: late <= LAG_PERCENT_MAX && seen.sent as f64 >= due * SENT_MIN,
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{Ending, goals};
+    use crate::switch::workload::{Masks, Spec};
+    use barewire_switch::prepared::EngineKind;
+
+    fn request(kind: Kind, typed: &str) -> Request {
+        let goals = goals(kind, &[typed.to_owned()], 0.05).unwrap();
+        Request { kind, goals, range: None, command: "barewire bench switch --search".to_owned() }
+    }
+
+    #[test]
+    fn the_engine_alone_has_a_throughput() {
+        let spec = Spec { size: 64, entries: 10, masks: Masks::Some(1), flows: None, seed: 1 };
+        let cell = MemCell { source: "simple_router".parse().unwrap(), engine: EngineKind::Native, spec };
+        let request = request(Kind::Mlr, "name=half,loss=0.05,exceed=0.5,trial=0.05,sum=0.15,width=0.3");
+        let mut told = 0;
+        let (rows, failed) = search_mem(&request, &cell, &mut |_| told += 1).unwrap();
+        assert!(failed.is_none(), "{failed:?}");
+        let found = &rows[0].found;
+        assert!(!matches!(found.ending, Ending::Unfinished), "{found:?}");
+        assert!(found.lower_per_s.is_none_or(|lower| lower >= rows[0].range.min), "{found:?}");
+        assert_eq!(rows[0].log.len(), told);
+    }
+}

@@ -1,0 +1,349 @@
+//! Streams between two hosts over the kernel's own sockets: what a switch, a bridge or a router between them carries.
+//!
+//! What flows through: a [`client`] opens a session at a [`server`], sends TCP streams or datagrams, and the server counts what
+//! comes between the client's `begin` and `end`, by its own clock ([`words`] has what they say). A [`StreamRow`] comes out. The
+//! loops that move bytes are in [`pump`].
+
+pub mod client;
+pub(crate) mod pump;
+pub mod server;
+mod words;
+
+use barewire_measure::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use words::Counted;
+
+/// UDP and TCP port of a server unless told otherwise.
+pub const PORT: u16 = 5301;
+/// Most streams of a client.
+pub const STREAMS_MAX: u32 = 64;
+
+/// Over what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Streams of bytes.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl Protocol {
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        }
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Protocol, String> {
+        match text {
+            "tcp" => Ok(Protocol::Tcp),
+            "udp" => Ok(Protocol::Udp),
+            _ => Err(format!("unknown protocol `{text}`; {}", barewire_port::suggest(text, &["tcp", "udp"]))),
+        }
+    }
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// What was asked for cannot be run.
+    #[error("{0}")]
+    Plan(String),
+    /// Nobody is there.
+    #[error("connecting to {server}: {source}")]
+    Unreachable {
+        /// Where the server should be.
+        server: SocketAddr,
+        /// What the system said last.
+        source: io::Error,
+    },
+    /// The server has no room, or speaks another version.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// The server went away.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The server says nothing.
+    #[error("no answer from the server")]
+    Silent,
+    /// The other end is no such server.
+    #[error("the other end does not speak as `bench stream --role server` does")]
+    Words,
+    /// The server cannot go on.
+    #[error("a thread of the server ended")]
+    Stopped,
+    /// A bug here.
+    #[error("a thread that sends panicked")]
+    Panicked,
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody interrupted.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A part of a run, as the server counted it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// From so many seconds after the begin.
+    pub from_s: f64,
+    /// To so many.
+    pub to_s: f64,
+    /// Payload, in Mbit/s (10^6).
+    pub mbps: f64,
+    /// Datagrams a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams_per_s: Option<f64>,
+}
+
+impl Interval {
+    fn of(from_s: f64, counted: &Counted, protocol: Protocol) -> Interval {
+        Interval {
+            from_s,
+            to_s: thousandth(from_s + counted.seconds),
+            mbps: mbps(counted.bytes, counted.seconds),
+            datagrams_per_s: (protocol == Protocol::Udp)
+                .then(|| per_s(counted.datagrams, counted.seconds).round()),
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamRun {
+    /// Measured time.
+    pub seconds: f64,
+    /// Bytes of payload that arrived in it.
+    pub received_bytes: u64,
+    /// Payload, in Mbit/s: goodput.
+    pub mbps: f64,
+    /// Packets that came in at the receiving host's interfaces, a second: of TCP without acknowledgements.
+    pub packets_per_s: f64,
+    /// Datagrams that were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// Datagrams that arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+    /// Datagrams that did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// Paced datagrams that left more than a millisecond late, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_percent: Option<f64>,
+    /// Interval by interval.
+    pub intervals: Vec<Interval>,
+    /// Another process ran on our cores, or the hypervisor took them.
+    pub contended: bool,
+    /// Why.
+    #[serde(default)]
+    pub contention: Vec<String>,
+    /// Why the run is void, if it is.
+    pub void: Option<String>,
+}
+
+impl StreamRun {
+    fn of(counted: &Counted, seconds: f64, intervals: Vec<Interval>, protocol: Protocol) -> StreamRun {
+        StreamRun {
+            seconds: thousandth(seconds),
+            received_bytes: counted.bytes,
+            mbps: mbps(counted.bytes, seconds),
+            // Of datagrams the window is a little longer than the sending: what came, came in the sending's time.
+            packets_per_s: per_s(
+                counted.rx_packets,
+                if protocol == Protocol::Udp { seconds } else { counted.seconds },
+            )
+            .round(),
+            intervals,
+            ..StreamRun::default()
+        }
+    }
+}
+
+/// All runs together. `None`: not of this protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamRow {
+    /// `kernel`: both ends are sockets of the kernel's.
+    pub system: String,
+    /// Over what.
+    pub protocol: Protocol,
+    /// Where the server was.
+    pub server: String,
+    /// Streams at a time.
+    pub streams: u32,
+    /// Bytes of a datagram's payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Whether the hosts' interfaces had their offloads, as it was said on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offloads: Option<bool>,
+    /// Datagrams a second that were asked for; none: as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_pps: Option<u64>,
+    /// Goodput of TCP, in Mbit/s: the median of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_mbps: Option<f64>,
+    /// Goodput of UDP, in Mbit/s: the median of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_mbps: Option<f64>,
+    /// Datagrams a second that arrived: the median of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_pps: Option<f64>,
+    /// Packets a second at the receiving host's interfaces: the median of the runs.
+    pub packets_per_s: f64,
+    /// Datagrams lost, in percent of those sent in all runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_percent: Option<f64>,
+    /// Measured seconds, over all runs.
+    pub seconds: f64,
+    /// Each run.
+    pub runs: Vec<StreamRun>,
+    /// Some run was contended.
+    pub contended: bool,
+    /// Why.
+    #[serde(default)]
+    pub contention: Vec<String>,
+    /// Why the row must not be used, if so.
+    pub void: Option<String>,
+    /// The exact command that produced the row.
+    pub command: String,
+}
+
+impl StreamRow {
+    /// The row of some runs.
+    pub fn of(
+        config: &client::ClientConfig,
+        offloads: Option<bool>,
+        runs: Vec<StreamRun>,
+        command: &str,
+    ) -> StreamRow {
+        let udp = config.protocol == Protocol::Udp;
+        let median =
+            |of: &dyn Fn(&StreamRun) -> f64| crate::switch::median(runs.iter().map(of)).unwrap_or(0.0);
+        let goodput = tenth(median(&|run| run.mbps));
+        let (sent, lost) = runs
+            .iter()
+            .fold((0, 0), |(sent, lost), run| (sent + run.sent.unwrap_or(0), lost + run.lost.unwrap_or(0)));
+        let mut contention: Vec<String> = Vec::new();
+        for reason in runs.iter().flat_map(|run| &run.contention) {
+            if !contention.contains(reason) {
+                contention.push(reason.clone());
+            }
+        }
+        StreamRow {
+            system: "kernel".to_owned(),
+            protocol: config.protocol,
+            server: config.server.to_string(),
+            streams: config.streams,
+            size: udp.then_some(config.size as u32),
+            offloads,
+            offered_pps: config.rate,
+            tcp_mbps: (!udp).then_some(goodput),
+            udp_mbps: udp.then_some(goodput),
+            udp_pps: udp
+                .then(|| median(&|run| run.received.unwrap_or(0) as f64 / run.seconds.max(1e-9)).round()),
+            packets_per_s: median(&|run| run.packets_per_s).round(),
+            lost_percent: udp.then(|| thousandth(100.0 * lost as f64 / (sent as f64).max(1.0))),
+            seconds: thousandth(runs.iter().map(|run| run.seconds).sum()),
+            contended: runs.iter().any(|run| run.contended),
+            contention,
+            void: match runs.is_empty() {
+                true => Some("no run ended".to_owned()),
+                false => runs.iter().find_map(|run| run.void.clone()),
+            },
+            runs,
+            command: command.to_owned(),
+        }
+    }
+}
+
+/// The document: one JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamOutput {
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub schema: u32,
+    /// The machine, as [`Fingerprint`] writes itself.
+    pub fingerprint: serde_json::Value,
+    /// The rows.
+    pub rows: Vec<StreamRow>,
+}
+
+impl StreamOutput {
+    /// A document of what was measured on the machine of `fingerprint`.
+    pub fn new(fingerprint: &Fingerprint, rows: Vec<StreamRow>) -> StreamOutput {
+        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
+        StreamOutput { schema: crate::SCHEMA, fingerprint, rows }
+    }
+
+    /// The document as one line.
+    pub fn to_json(&self) -> String {
+        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The row in words: one line, and one for each run when there are several.
+pub fn text(row: &StreamRow) -> String {
+    let (what, many) = match row.protocol {
+        Protocol::Tcp => ("TCP stream", row.tcp_mbps),
+        Protocol::Udp => ("UDP sender", row.udp_mbps),
+    };
+    let mut out = format!(
+        "{} {what}{} to {}: {} Mbit/s, {} packets/s at the receiver",
+        row.streams,
+        if row.streams == 1 { "" } else { "s" },
+        row.server,
+        many.unwrap_or(0.0),
+        row.packets_per_s,
+    );
+    if let (Some(pps), Some(lost)) = (row.udp_pps, row.lost_percent) {
+        out.push_str(&format!(", {pps} datagrams/s, {lost} % lost"));
+    }
+    if row.runs.len() > 1 {
+        let runs: Vec<String> = row.runs.iter().map(|run| run.mbps.to_string()).collect();
+        out.push_str(&format!("; runs: {} Mbit/s", runs.join(", ")));
+    }
+    for note in row.contention.iter().map(|why| format!("contended: {why}")) {
+        out.push_str(&format!("\n{note}"));
+    }
+    if let Some(why) = &row.void {
+        out.push_str(&format!("\nVOID: {why}"));
+    }
+    out
+}
+
+fn mbps(bytes: u64, seconds: f64) -> f64 {
+    tenth(per_s(bytes, seconds) * 8.0 / 1e6)
+}
+
+fn per_s(count: u64, seconds: f64) -> f64 {
+    count as f64 / seconds.max(1e-9)
+}
+
+fn tenth(x: f64) -> f64 {
+    (x * 10.0).round() / 10.0
+}
+
+fn thousandth(x: f64) -> f64 {
+    (x * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests;

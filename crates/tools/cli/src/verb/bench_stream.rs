@@ -1,0 +1,181 @@
+//! `barewire bench stream`: what lies between two hosts, by streams over the kernel's sockets.
+
+use super::measured::{conclude, machine, seconds};
+use crate::console::{Console, print};
+use crate::failure::{Code, Failure};
+use crate::signals;
+use anyhow::Context as _;
+use barewire_base::Duration;
+use barewire_bench::stream::client::{self, ClientConfig};
+use barewire_bench::stream::{PORT, Protocol, StreamError, StreamOutput, StreamRow, server, text};
+use barewire_measure::Fingerprint;
+use clap::ValueEnum;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The receiver counts, by its own clock. TCP streams go as fast as they can; datagrams too, unless --rate paces them, and then the
+row is void when the sender could not keep its pace. A server serves any number of clients, one after the other or at once.
+
+  host 2:  barewire bench stream --role server --listen 10.0.0.2
+  host 1:  barewire bench stream --role client --server 10.0.0.2 --seconds 5 --runs 3 --json
+  host 1:  barewire bench stream --role client --server 10.0.0.2 --protocol udp --rate 50000 --size 18")]
+pub struct Args {
+    /// Which end this is
+    #[arg(long, value_enum)]
+    role: End,
+    /// Server: address, or address and port, to listen on [default: all addresses]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = at, conflicts_with = "server")]
+    listen: Option<SocketAddr>,
+    /// Client: the server's address, or address and port
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = at, required_if_eq("role", "client"))]
+    server: Option<SocketAddr>,
+    /// Client: our own address, if there are several
+    #[arg(long, value_name = "ADDR")]
+    from: Option<IpAddr>,
+    /// Client: tcp, udp
+    #[arg(long, default_value = "tcp")]
+    protocol: Protocol,
+    /// Client: streams at a time
+    #[arg(long, default_value_t = 1)]
+    streams: u32,
+    /// Client: bytes of a datagram's payload (18: the shortest frame)
+    #[arg(long, default_value_t = 18)]
+    size: usize,
+    /// Client: datagrams a second, of all streams together [default: as fast as it goes]
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<u64>,
+    /// Client: measured time of a run
+    #[arg(long, default_value = "5", value_parser = seconds)]
+    seconds: Duration,
+    /// Client: time before it that is not measured
+    #[arg(long, default_value = "0.5", value_parser = seconds, value_name = "SECONDS")]
+    warmup: Duration,
+    /// Client: time between two reports
+    #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
+    interval: Duration,
+    /// Client: runs
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Client: what the row says about the hosts' offloads; nothing is set
+    #[arg(long, value_enum)]
+    offloads: Option<Switched>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON object to a file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum End {
+    /// Receives, and counts
+    Server,
+    /// Sends
+    Client,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switched {
+    /// As the kernel has them
+    On,
+    /// No checksum, no segmentation is left to an interface
+    Off,
+}
+
+fn at(text: &str) -> Result<SocketAddr, String> {
+    let whole = text.parse::<SocketAddr>();
+    whole.or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT))).map_err(|_| {
+        format!("an address, or address and port, is expected, such as 10.0.0.2 or 10.0.0.2:{PORT} or [fd00::2]:{PORT}")
+    })
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing can be listened on, or measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    signals::catch()?;
+    let Some(server) = args.server.filter(|_| args.role == End::Client) else {
+        return serve(args, console);
+    };
+    let config = ClientConfig {
+        server,
+        from: args.from,
+        protocol: args.protocol,
+        streams: args.streams,
+        size: args.size,
+        rate: args.rate,
+        duration: args.seconds,
+        warmup: args.warmup,
+        interval: args.interval,
+    };
+    config.check().map_err(of_stream)?;
+    let fingerprint = Fingerprint::collect();
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    for _ in 0..args.runs {
+        let run = client::run(&config, &mut |interval| {
+            let datagrams =
+                interval.datagrams_per_s.map_or(String::new(), |pps| format!(", {pps} datagrams/s"));
+            console.tell(&format!(
+                "{:.1} to {:.1} s: {} Mbit/s{datagrams}",
+                interval.from_s, interval.to_s, interval.mbps
+            ));
+        });
+        match run {
+            Ok(run) => runs.push(run),
+            Err(error) => {
+                failures.push(of_stream(error));
+                break;
+            }
+        }
+    }
+    let offloads = args.offloads.map(|switched| switched == Switched::On);
+    let row = StreamRow::of(&config, offloads, runs, &fingerprint.run.command_line);
+    let any_void = row.void.is_some();
+    let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
+    let output = StreamOutput::new(&fingerprint, rows);
+    if let Some(path) = &args.out {
+        std::fs::write(path, output.to_json() + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if args.json {
+        print(&output.to_json())?;
+    } else {
+        for row in &output.rows {
+            print(&format!("{}\nMeasured on: {}", text(row), machine(&fingerprint)))?;
+        }
+    }
+    Ok(conclude(any_void && !output.rows.is_empty(), &failures, console))
+}
+
+/// Serves until somebody interrupts.
+fn serve(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let at = args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)));
+    let ready = |at: SocketAddr| console.tell(&format!("receiving on {at}, TCP and UDP; Ctrl-C ends it"));
+    server::serve(at, ready, &AtomicBool::new(false)).map_err(of_stream)?;
+    Ok(Code::Done)
+}
+
+fn of_stream(error: StreamError) -> anyhow::Error {
+    let code = match &error {
+        StreamError::Plan(_) => Code::Usage,
+        StreamError::Interrupted => Code::Interrupted,
+        StreamError::Io { what, .. } if what.starts_with("listening") => Code::Unfit,
+        _ => Code::Failed,
+    };
+    let text = error.to_string();
+    match &error {
+        StreamError::Unreachable { server, .. } => Failure::new(code, text)
+            .hint(format!("on the other host: barewire bench stream --role server --listen {}", server.ip()))
+            .into(),
+        StreamError::Words => {
+            Failure::new(code, text).hint("is it another program's port, or another version?").into()
+        }
+        _ => Failure::new(code, text).into(),
+    }
+}

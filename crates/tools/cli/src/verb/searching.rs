@@ -1,0 +1,98 @@
+//! `--search` of the measuring verbs: options, and what is printed.
+
+use super::measured::{conclude, machine, seconds};
+use crate::console::{Console, print};
+use crate::failure::{Code, Failure};
+use anyhow::Context as _;
+use barewire_base::Duration;
+use barewire_bench::SCHEMA;
+use barewire_bench::search::messages::{SearchRow, TrialLine};
+use barewire_bench::search::{BadGoal, Goal, Kind, LOAD_MAX, Range, goals};
+use barewire_measure::Fingerprint;
+use serde_json::json;
+use std::path::Path;
+
+/// Options.
+#[derive(clap::Args)]
+pub struct SearchArgs {
+    /// Look for the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and
+    /// trials)
+    #[arg(long, value_name = "KIND")]
+    search: Option<Kind>,
+    /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; of mlr several
+    #[arg(long, value_name = "KEY=VALUE,..", requires = "search")]
+    goal: Vec<String>,
+    /// Search: seconds of a trial where a goal does not say
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, requires = "search")]
+    trial: Duration,
+    /// Search: least load, per second [default: a thousandth of the greatest]
+    #[arg(long, value_name = "PER_SECOND", requires = "max_load")]
+    min_load: Option<u64>,
+    /// Search: greatest load, per second [default: what a run without schedule says]
+    #[arg(long, value_name = "PER_SECOND", requires = "search")]
+    max_load: Option<u64>,
+}
+
+/// What they ask for.
+pub struct Asked {
+    /// Which search.
+    pub kind: Kind,
+    /// Its goals.
+    pub goals: Vec<Goal>,
+    /// Between which loads.
+    pub range: Option<Range>,
+}
+
+impl SearchArgs {
+    /// What they ask for; none without `--search`.
+    ///
+    /// # Errors
+    /// Goals and loads that cannot be.
+    pub fn asked(&self) -> anyhow::Result<Option<Asked>> {
+        let Some(kind) = self.search else { return Ok(None) };
+        let usage = |error: BadGoal| Failure::new(Code::Usage, error.to_string());
+        let goals = goals(kind, &self.goal, self.trial.as_secs_f64()).map_err(usage)?;
+        let range = match self.max_load {
+            Some(max) => {
+                let min = self.min_load.unwrap_or((max / 1000).max(1));
+                Some(Range::new(min, max.min(LOAD_MAX)).map_err(usage)?)
+            }
+            None => None,
+        };
+        Ok(Some(Asked { kind, goals, range }))
+    }
+}
+
+/// Tells a trial.
+pub fn tell(console: &Console, system: &str, line: &TrialLine) {
+    let what =
+        if line.offered { format!("{} of {} bad", line.bad, line.sent) } else { "not offered".to_owned() };
+    console.tell(&format!("{system}: {}/s for {:.2} s: {what}", line.load_per_s, line.seconds));
+}
+
+/// Prints and writes rows, and says with which code to end.
+///
+/// # Errors
+/// When something cannot be written.
+pub fn finish(
+    rows: &[SearchRow],
+    failures: &[anyhow::Error],
+    fingerprint: &Fingerprint,
+    as_json: bool,
+    out: Option<&Path>,
+    console: &Console,
+) -> anyhow::Result<Code> {
+    let document =
+        json!({ "schema": SCHEMA, "fingerprint": serde_json::to_value(fingerprint)?, "rows": rows })
+            .to_string();
+    if let Some(path) = out {
+        std::fs::write(path, document.clone() + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if as_json {
+        print(&document)?;
+    } else if !rows.is_empty() {
+        print(&format!("{}\nMeasured on: {}", SearchRow::table(rows), machine(fingerprint)))?;
+    }
+    Ok(conclude(rows.iter().any(|row| row.void.is_some()), failures, console))
+}
