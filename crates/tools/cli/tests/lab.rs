@@ -5,7 +5,7 @@ mod common;
 use common::run;
 
 fn sample(name: &str) -> String {
-    format!("{}/../../../labs/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../../labs/topologies/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]

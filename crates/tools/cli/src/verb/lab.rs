@@ -25,7 +25,7 @@ const SIGINT: i32 = 2;
 /// What to do with a lab.
 #[derive(Subcommand)]
 #[command(after_help = "\
-  barewire lab up labs/two-hosts.toml          # as root
+  barewire lab up labs/topologies/two-hosts.toml          # as root
   barewire lab exec h1 -- ping -c 3 10.0.0.2
   barewire lab down
 
@@ -196,7 +196,7 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
         (Some(name), _) => Ok(name.to_owned()),
         (None, [only]) => Ok(only.clone()),
         (None, []) => Err(Failure::new(Code::Failed, "there is no lab here")
-            .hint("`barewire lab up FILE.toml` makes one; labs/ has some")
+            .hint("`barewire lab up FILE.toml` makes one; labs/topologies has some")
             .into()),
         (None, several) => {
             let why = format!("there are several labs: {}; say which", several.join(", "));
