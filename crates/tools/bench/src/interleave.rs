@@ -2,15 +2,13 @@
 //!
 //! Run one after the other, A A A B B B, two equal systems can differ by a third: another tenant woke up in between.
 
+use crate::awake::COLD_PAUSE;
 use crate::driver::{DriverError, RunResult};
 use crate::interrupt::interrupted;
-use crate::row::{CellInfo, Row};
+use crate::row::{CellInfo, IdleState, Row};
+use crate::workload::MsgWorkload;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
-use std::io::{IsTerminal, Write};
-
-/// A progress line appears when a plan takes longer than this.
-const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 
 /// Why a run of a cell failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +52,7 @@ pub struct CellOutcome {
     pub failed: Option<CellError>,
 }
 
-/// Told what happens. The terminal's line is one; a test's list is another.
+/// Told what happens. [`Ticker`](crate::Ticker) is one; a test's list is another.
 pub trait Progress {
     /// Run `done` of `total` is about to start: cell `cell` in round `round`.
     fn before(&mut self, now: Instant, done: u32, total: u32, round: u32, cell: &CellInfo);
@@ -70,56 +68,20 @@ impl Progress for Silent {
     fn finish(&mut self) {}
 }
 
-/// One line on stderr, rewritten before each run, with the time left: only when stderr is a terminal and the plan is long.
-pub struct TerminalProgress {
-    shown: bool,
-    planned: Duration,
-    started: Option<Instant>,
+/// Setting a system up and taking it down.
+const SETUP_TIME: Duration = Duration::from_millis(150);
+
+/// How long one run takes, about.
+pub(crate) fn planned_run(state: IdleState, workload: &MsgWorkload) -> Duration {
+    let settle = if state == IdleState::Cold { COLD_PAUSE } else { Duration::ZERO };
+    SETUP_TIME + settle + workload.warmup + workload.duration
 }
 
-impl TerminalProgress {
-    /// Progress of a plan that is expected to take `planned`.
-    pub fn new(planned: Duration) -> Self {
-        let shown = planned > PROGRESS_AFTER && std::io::stderr().is_terminal();
-        TerminalProgress { shown, planned, started: None }
-    }
-}
-
-impl Progress for TerminalProgress {
-    fn before(&mut self, now: Instant, done: u32, total: u32, round: u32, cell: &CellInfo) {
-        let started = *self.started.get_or_insert(now);
-        if self.shown {
-            let eta = time_left(self.planned, now.since(started), done, total);
-            // A terminal that went away must not end a measurement.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", progress_line(done, total, round, cell, eta));
-        }
-    }
-
-    fn finish(&mut self) {
-        if self.shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
-/// Before the first run the plan says how long it takes, later the runs so far do.
-fn time_left(planned: Duration, elapsed: Duration, done: u32, total: u32) -> Duration {
-    match done {
-        0 => planned,
-        done => elapsed.saturating_mul(u64::from(total - done)).div(u64::from(done)),
-    }
-}
-
-fn progress_line(done: u32, total: u32, round: u32, cell: &CellInfo, left: Duration) -> String {
-    let seconds = (left.as_secs_f64() + 0.5) as u64;
-    format!("[{}/{total}] round {}: {cell}, {}:{:02} left", done + 1, round + 1, seconds / 60, seconds % 60)
-}
-
-/// How long `runs` rounds of `cells` take if nothing but the workloads takes time.
+/// How long `runs` rounds of `cells` take, about.
 pub fn planned_time(cells: &[Box<dyn Cell>], runs: u32) -> Duration {
     let round = cells
         .iter()
-        .map(|c| c.info().workload.warmup + c.info().workload.duration)
+        .map(|c| planned_run(c.info().idle_state, &c.info().workload))
         .fold(Duration::ZERO, |a, b| a + b);
     round.saturating_mul(u64::from(runs))
 }
@@ -205,8 +167,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::driver::RunCounts;
-    use crate::row::IdleState;
-    use crate::workload::{MsgWorkload, SystemName};
+    use crate::workload::SystemName;
     use barewire_measure::Histogram;
     use proptest::prelude::*;
     use std::cell::RefCell;
@@ -302,19 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn progress_says_what_runs_and_how_long_it_takes() {
-        let second = Duration::from_secs(1);
-        assert_eq!(time_left(second.saturating_mul(90), Duration::ZERO, 0, 10), second.saturating_mul(90));
-        assert_eq!(
-            time_left(second.saturating_mul(90), second.saturating_mul(20), 2, 10),
-            second.saturating_mul(80)
-        );
-        assert_eq!(
-            progress_line(2, 10, 1, &info("kernel-tcp"), second.saturating_mul(80)),
-            "[3/10] round 2: kernel-tcp spin over mem, 1024 B, window 1, 1:20 left"
-        );
+    fn a_plan_knows_how_long_it_takes() {
         let log = Rc::default();
-        assert_eq!(planned_time(&cells(&log, None), 3), Duration::from_secs(66));
+        // Cold runs wait for a second first.
+        assert_eq!(planned_time(&cells(&log, None), 3), Duration::from_millis(72_900));
     }
 
     proptest! {

@@ -5,10 +5,12 @@
 use crate::daemon::DaemonCell;
 use crate::embedded::{EmbeddedCell, Idle, Wires};
 use crate::interleave::Cell;
+use crate::interleave::planned_run;
 use crate::kernel::{Ends, KernelCell, Protocol, Waiting, system_name};
 use crate::pair::PairCell;
 use crate::row::IdleState;
 use crate::workload::MsgWorkload;
+use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_lab::{LabError, LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_measure::allowed_cores;
@@ -185,6 +187,21 @@ impl System {
         }
     }
 
+    /// The kernel's TCP whose ends poll.
+    pub fn is_spinning_tcp(&self) -> bool {
+        matches!(self, System::Kernel { protocol: Protocol::Tcp, waiting: Waiting::Spin })
+    }
+
+    /// System and wires as rows name them.
+    pub fn row_name(&self, with_hosts: bool) -> (&str, &str) {
+        match self {
+            System::Barewire { over, .. } => ("barewire", over.as_str()),
+            System::Kernel { protocol, waiting } => {
+                (system_name(*protocol, *waiting), if with_hosts { "veth" } else { "loopback" })
+            }
+        }
+    }
+
     fn needs_hosts(&self) -> bool {
         matches!(self, System::Barewire { over, .. } if over.needs_hosts())
     }
@@ -272,6 +289,16 @@ pub struct Settings {
     pub options: String,
     /// What rows say produced them.
     pub command: String,
+}
+
+/// How long `systems` take with `settings`, about: all runs.
+pub fn planned_systems(systems: &[System], settings: &Settings) -> Duration {
+    let one = |system: &System| {
+        let state = settings.idle_state.unwrap_or(system.idle_state());
+        planned_run(state, &settings.workload)
+    };
+    let round = systems.iter().map(one).fold(Duration::ZERO, |a, b| a + b);
+    round.saturating_mul(settings.workload.runs.into())
 }
 
 /// The cells of `systems` on `place`, in order.

@@ -1,6 +1,7 @@
 //! A row: everything that is known about one figure, and the JSON document that carries rows.
 
 use crate::driver::{RunCounts, RunResult};
+use crate::histograms::{BenchRow, Histograms};
 use crate::workload::{Arrivals, MsgWorkload, SystemName};
 use barewire_measure::{Fingerprint, Histogram, RttNs, little_law_check};
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,15 @@ pub struct Row {
     pub contention: Vec<String>,
     /// Why the row must not be used, if so: the first void run's reason.
     pub void: Option<String>,
+    /// `service`; of an open loop `response`, too.
+    #[serde(default, skip_serializing)]
+    pub histograms: Histograms,
+}
+
+impl BenchRow for Row {
+    fn histograms(&self) -> &Histograms {
+        &self.histograms
+    }
 }
 
 /// What a row is made from besides its runs.
@@ -150,10 +160,13 @@ impl Row {
         let mut counts = RunCounts::default();
         let mut seconds = 0.0;
         let mut contention = Vec::new();
+        let mut histograms = Histograms::default();
         for run in runs {
             service.merge(&run.service);
+            histograms.push("service", &run.service);
             if let Some(r) = &run.response {
                 response.merge(r);
+                histograms.push("response", r);
             }
             counts.add(&run.counts);
             seconds += run.measured.as_secs_f64();
@@ -198,6 +211,7 @@ impl Row {
             seed: w.seed,
             contention,
             void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),
+            histograms,
         }
     }
 }

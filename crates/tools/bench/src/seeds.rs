@@ -25,6 +25,12 @@ pub fn experiment_of(row: &Row) -> Option<Experiment> {
     Some(if row.window == 1 { Experiment::Latency } else { Experiment::MessageRate })
 }
 
+/// The command that a published table prints, and how its figures were taken, as an item of a list. Empty for a table that is not known.
+pub fn published_command(table: &str) -> String {
+    barewire_report::published::table(table)
+        .map_or_else(String::new, |t| format!("- Published command: `{}`. {}\n", t.command, t.method))
+}
+
 /// Renders the published message-service tables and `rows` side by side as Markdown: one table for each experiment,
 /// a column that says who measured, the notes on clocks, and the exact command of each measured row. `machine` describes
 /// where `rows` were measured, in a line or two; `class` is what lay between their ends, which whoever set up the run knows.
@@ -60,7 +66,7 @@ pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> Stri
             "{others} measured rows of other sizes, loops or connection counts repeat no published experiment and are not shown.\n"
         );
     }
-    let _ = writeln!(out, "## How to read this\n\n{CLOCK_NOTE}");
+    let _ = writeln!(out, "## How to read this\n\n{}{CLOCK_NOTE}", published_command("machnet"));
     if rows.iter().any(|r| experiment_of(r).is_some()) {
         out.push_str("## Commands of the measured rows\n\n");
         for (index, row) in rows.iter().enumerate().filter(|(_, r)| experiment_of(r).is_some()) {

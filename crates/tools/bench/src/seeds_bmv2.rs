@@ -1,6 +1,7 @@
 //! The published throughput figure of bmv2 with what was measured here beside it, and what no run between two hosts can show.
 
 use crate::render::{cell, rate};
+use crate::seeds::published_command;
 use crate::switch::SwitchRow;
 use crate::switch::figures::{PUBLISHED_ON, PUBLISHED_PPS, PUBLISHED_RUNS_MBPS};
 use crate::switch::median;
@@ -88,7 +89,7 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
     if !compared.is_empty() {
         let _ = writeln!(out, "\n## Ratios\n\n```text\n{}```", compared.trim_start());
     }
-    let _ = write!(out, "\n## How to read this\n\n{CEILING_NOTE}");
+    let _ = write!(out, "\n## How to read this\n\n{}{CEILING_NOTE}", published_command("bmv2"));
     out
 }
 

@@ -152,6 +152,9 @@ pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
     let _ = writeln!(out, "Measured here on: {machine}.\n");
     for table in Table::ALL {
         let _ = writeln!(out, "## {}\n", table.title());
+        if let Some(published) = barewire_report::published::table(table.id()) {
+            let _ = writeln!(out, "Published command: `{}`\n", published.command);
+        }
         let _ = writeln!(
             out,
             "| {} | published, with NIC firmware | measured here, no NIC firmware | p50 | 99 % | kernel TCP here | Notes |",

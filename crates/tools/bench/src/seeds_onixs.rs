@@ -7,6 +7,7 @@ use crate::feed::render::{micros, notes, ratios};
 use crate::feed::traffic::Workload;
 use crate::feed::{Base, FeedRow};
 use crate::render::cell;
+use crate::seeds::published_command;
 use barewire_base::Duration;
 use std::fmt::Write as _;
 
@@ -146,7 +147,7 @@ pub fn feed_tables(rows: &[FeedRow], machine: &str) -> String {
     if !compared.is_empty() {
         let _ = writeln!(out, "## Ratios\n\n```text\n{}```\n", compared.trim_start());
     }
-    let _ = write!(out, "## How to read this\n\n{READING}");
+    let _ = write!(out, "## How to read this\n\n{}{READING}", published_command("onixs.app-0"));
     out
 }
 

@@ -3,7 +3,7 @@
 use barewire_bench::render::{latency, markdown_table, percentile, rate, text_table};
 use barewire_bench::seeds::message_tables;
 use barewire_bench::seeds_data::HardwareClass;
-use barewire_bench::{Arrivals, IdleState, LoopKind, Output, OutputError, Row, RunLine};
+use barewire_bench::{Arrivals, Histograms, IdleState, LoopKind, Output, OutputError, Row, RunLine};
 use barewire_measure::{Fingerprint, RttNs};
 use proptest::prelude::*;
 
@@ -54,6 +54,7 @@ fn closed() -> Row {
         seed: 1,
         contention: vec![],
         void: None,
+        histograms: Histograms::default(),
     }
 }
 
@@ -249,6 +250,10 @@ fn published_and_measured_rows_stand_side_by_side() {
         assert!(text.lines().any(|l| l == line), "{line:?} is missing in:\n{text}");
     }
     assert!(text.contains("truncates to whole microseconds"));
+    assert!(
+        text.contains("--tx_msg_size 1024`")
+            && text.contains("a flag --tx_msg_size that msg_gen does not have")
+    );
     assert!(message_tables(&[], "nothing", HardwareClass::OneMachine).contains("no such row was measured"));
 }
 

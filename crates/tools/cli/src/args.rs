@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::verb;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use serde_json::{Map, Value};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -29,6 +30,42 @@ pub struct Cli {
     pub quiet: bool,
 }
 
+/// Every option of this program's command line with its value, those that were not typed included: the configuration as it was
+/// resolved. Null when there is no such command line.
+pub fn resolved() -> Value {
+    let command = Cli::command();
+    let Ok(matches) = command.clone().try_get_matches_from(std::env::args_os()) else { return Value::Null };
+    of_matches(&command, &matches)
+}
+
+fn of_matches(command: &clap::Command, matches: &clap::ArgMatches) -> Value {
+    let (mut command, mut matches, mut verb) = (command, matches, Vec::new());
+    while let Some((name, below)) = matches.subcommand()
+        && let Some(found) = command.find_subcommand(name)
+    {
+        verb.push(name);
+        (command, matches) = (found, below);
+    }
+    let mut all = Map::new();
+    all.insert("verb".to_owned(), verb.join(" ").into());
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let Ok(Some(values)) = matches.try_get_raw(id) else { continue };
+        let mut values: Vec<Value> = values
+            .map(|raw| {
+                let text = raw.to_string_lossy();
+                serde_json::from_str(&text)
+                    .ok()
+                    .filter(|v: &Value| !v.is_object())
+                    .unwrap_or_else(|| text.into())
+            })
+            .collect();
+        let value = if values.len() == 1 { values.remove(0) } else { values.into() };
+        all.insert(id.to_owned(), value);
+    }
+    all.into()
+}
+
 /// When messages have colors.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -49,7 +86,7 @@ pub enum Verb {
         #[command(subcommand)]
         what: Bench,
     },
-    /// Show barewire beside the kernel's TCP, on hosts made for it, in half a minute
+    /// Show the four programs beside what is known, on hosts made for them, in three minutes
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),
@@ -111,4 +148,23 @@ pub enum Bench {
     Run(Box<verb::bench_run::Args>),
     /// Whether one run is worse than another, figure by figure
     Compare(verb::report::CompareArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_configuration_has_what_was_typed_and_what_was_not() {
+        let command = Cli::command();
+        let words = ["barewire", "bench", "rc", "--threads", "1,2", "--over", "mem", "--data"];
+        let got = of_matches(&command, &command.clone().try_get_matches_from(words).unwrap());
+        assert_eq!(got["verb"], "bench rc");
+        assert_eq!(
+            (&got["threads"], &got["over"], &got["data"]),
+            (&json!([1, 2]), &json!("mem"), &json!(true))
+        );
+        assert_eq!((&got["seconds"], &got["runs"], got.get("cores")), (&json!(3), &json!(3), None));
+    }
 }

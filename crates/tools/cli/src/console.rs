@@ -2,7 +2,7 @@
 
 use crate::args::Color;
 use barewire_base::Duration;
-use barewire_bench::{Progress, Silent, TerminalProgress};
+use barewire_bench::{Shown, Ticker};
 use std::io::{self, IsTerminal, Write};
 
 /// How to talk to whoever started us.
@@ -62,9 +62,9 @@ impl Console {
         };
     }
 
-    /// How a plan of this length shows that it goes on.
-    pub fn progress(&self, planned: Duration) -> Box<dyn Progress> {
-        if self.quiet { Box::new(Silent) } else { Box::new(TerminalProgress::new(planned)) }
+    /// How a plan of this length shows that it goes on, and how long it still takes.
+    pub fn ticker(&self, planned: Duration) -> Ticker {
+        Ticker::new(Shown::on_stderr(self.quiet), planned)
     }
 }
 

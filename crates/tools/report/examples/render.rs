@@ -72,8 +72,8 @@ fn imported(parent: &Path, label: &str, files: &[&str]) -> Result<PathBuf, Box<d
         if document.fingerprint.get("machine") != start.fingerprint.get("machine") {
             writer.caveat(&format!("{file} is of another machine than the first document"));
         }
-        for record in document.records {
-            writer.add(record, &[])?;
+        for row in document.rows {
+            row.write(&mut writer)?;
         }
     }
     Ok(writer.finish(written_ms)?)

@@ -1,8 +1,10 @@
 //! Documents that bench verbs print (`--json`), as records: for documents that were recorded before there were run folders.
 
 use crate::published::tables_of;
-use crate::run::{Record, Role};
+use crate::run::{AxisValue, Record, Role, RunError, RunWriter};
+use barewire_measure::Histogram;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Version of the bench verbs' documents that is understood.
 const DOCUMENT_SCHEMA: u64 = 1;
@@ -18,6 +20,28 @@ const ARRAYS: [(&str, &str); 7] = [
     ("decoders", "feed-decoders"),
 ];
 
+/// What a command may sweep: where rows of one array differ in it, it is an axis of the experiment.
+const AXES: [&str; 15] = [
+    "size",
+    "window",
+    "connections",
+    "offered_per_s",
+    "threads",
+    "hosts",
+    "nics",
+    "live_qps",
+    "instruments",
+    "gap_us",
+    "entries",
+    "masks",
+    "flows",
+    "mtu",
+    "peers",
+];
+
+/// The key of the control rows in a document, and their table in a run folder.
+pub const CONTROL: &str = "control";
+
 /// Systems that are measured for the sake of comparison.
 const BASELINES: [&str; 4] = ["bmv2", "bridge", "direct", "bare-loop"];
 
@@ -27,7 +51,39 @@ pub struct Document {
     /// The fingerprint, as JSON.
     pub fingerprint: Value,
     /// The rows, each with a table: a published one that it repeats, or one named after the verb.
-    pub records: Vec<Record>,
+    pub rows: Vec<Imported>,
+}
+
+/// A row of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// The row as a record: without its histograms.
+    pub record: Record,
+    /// The histograms that stood in it, by name: HDR V2, compressed, base64. Each was decoded once.
+    pub histograms: Vec<(String, String)>,
+}
+
+impl Imported {
+    /// Adds it to a run folder.
+    ///
+    /// # Errors
+    /// As [`RunWriter::add`].
+    pub fn write(self, writer: &mut RunWriter) -> Result<(), RunError> {
+        let histograms: Vec<(&str, Histogram)> = self
+            .histograms
+            .iter()
+            .filter_map(|(name, text)| Some((name.as_str(), Histogram::from_base64(text).ok()?)))
+            .collect();
+        let named: Vec<(&str, &Histogram)> = histograms.iter().map(|(name, h)| (*name, h)).collect();
+        writer.add(self.record, &named)
+    }
+}
+
+impl Document {
+    /// The records without their histograms.
+    pub fn records(&self) -> Vec<Record> {
+        self.rows.iter().map(|row| row.record.clone()).collect()
+    }
 }
 
 /// Why a document could not be read.
@@ -59,30 +115,84 @@ pub fn document(text: &str) -> Result<Document, ImportError> {
         Some(other) => return Err(ImportError::Schema(other)),
         None => return Err(ImportError::Shape("key `schema` is expected".to_owned())),
     }
-    let mut records = Vec::new();
+    let mut imported = Vec::new();
     let mut known = false;
-    for (key, family) in ARRAYS {
+    if let Some(Value::Object(row)) = document.get(CONTROL) {
+        imported.push(Imported { record: control(row.clone()), histograms: Vec::new() });
+    }
+    for (key, _) in ARRAYS {
         let Some(rows) = document.get(key) else { continue };
         known = true;
         let Value::Array(rows) = rows else {
             return Err(ImportError::Shape(format!("`{key}`: an array is expected")));
         };
+        let (mut plain, mut histograms) = (Vec::new(), Vec::new());
         for (index, row) in rows.iter().enumerate() {
             let Value::Object(row) = row else {
                 return Err(ImportError::Shape(format!("`{key}[{index}]`: an object is expected")));
             };
-            let first = record(row.clone(), family);
-            for table in tables_of(row).into_iter().skip(1) {
-                records.push(Record { table: table.to_owned(), ..first.clone() });
-            }
-            records.push(first);
+            let mut row = row.clone();
+            histograms.push(
+                histograms_of(&mut row)
+                    .map_err(|why| ImportError::Shape(format!("`{key}[{index}].histograms`: {why}")))?,
+            );
+            plain.push(row);
+        }
+        for (records, histograms) in array(key, plain).into_iter().zip(histograms) {
+            let with = |record| Imported { record, histograms: histograms.clone() };
+            imported.extend(records.into_iter().map(with));
         }
     }
     if !known {
         let keys: Vec<&str> = ARRAYS.iter().map(|(key, _)| *key).collect();
         return Err(ImportError::Shape(format!("none of {} is there", keys.join(", "))));
     }
-    Ok(Document { fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null), records })
+    Ok(Document { fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null), rows: imported })
+}
+
+/// Takes the histograms out of a row.
+fn histograms_of(row: &mut Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let Some(found) = row.remove("histograms") else { return Ok(Vec::new()) };
+    let Value::Object(found) = found else { return Err("an object is expected".to_owned()) };
+    let one = |(name, text): (String, Value)| {
+        let Value::String(text) = text else { return Err(format!("`{name}`: text is expected")) };
+        Histogram::from_base64(&text).map_err(|e| format!("`{name}`: {e}"))?;
+        Ok((name, text))
+    };
+    found.into_iter().map(one).collect()
+}
+
+/// Control rows as a record.
+pub fn control(row: Map<String, Value>) -> Record {
+    Record { role: Role::Control, ..Record::new(CONTROL, CONTROL, row) }
+}
+
+/// The rows of a document's array `key`: for each its records, one for each table that it repeats, with the axes along which the rows
+/// of the array differ.
+pub fn array(key: &str, rows: Vec<Map<String, Value>>) -> Vec<Vec<Record>> {
+    let family = ARRAYS.iter().find(|(known, _)| *known == key).map_or(key, |(_, family)| family);
+    let swept: Vec<&str> = AXES.into_iter().filter(|axis| is_swept(axis, &rows)).collect();
+    let records = |row: Map<String, Value>| {
+        let tables = tables_of(&row);
+        let axes: BTreeMap<String, AxisValue> = swept
+            .iter()
+            .filter_map(|axis| Some(((*axis).to_owned(), AxisValue::Number(row.get(*axis)?.as_f64()?))))
+            .collect();
+        let first = Record { axes, ..record(row, family) };
+        let more = tables.into_iter().skip(1);
+        let mut all: Vec<Record> =
+            more.map(|table| Record { table: table.to_owned(), ..first.clone() }).collect();
+        all.push(first);
+        all
+    };
+    rows.into_iter().map(records).collect()
+}
+
+/// Every row says a number there, and not all the same. A setting that some systems do not have is no axis: their rows would have
+/// no place on it.
+fn is_swept(axis: &str, rows: &[Map<String, Value>]) -> bool {
+    let values: Option<Vec<f64>> = rows.iter().map(|row| row.get(axis)?.as_f64()).collect();
+    values.is_some_and(|values| values.iter().any(|v| *v != values[0]))
 }
 
 /// A row as a record, of the first table that it repeats. `family` names its verb; empty: found out from the row.
@@ -110,4 +220,55 @@ pub fn record(row: Map<String, Value>, family: &str) -> Record {
         record.role = Role::Baseline;
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rows(of: &[Value]) -> Vec<Map<String, Value>> {
+        of.iter().map(|row| serde_json::from_value(row.clone()).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_differs_between_rows_is_an_axis() {
+        let all = array(
+            "rows",
+            rows(&[
+                json!({"system": "barewire", "connections_per_s": 5.0, "threads": 1, "window": 64, "entries": 3}),
+                json!({"system": "kernel-tcp", "connections_per_s": 4.0, "threads": 2, "window": 64, "entries": null}),
+            ]),
+        );
+        let axes: Vec<_> = all.iter().map(|records| records[0].axes.clone()).collect();
+        assert_eq!(axes[0], BTreeMap::from([("threads".to_owned(), AxisValue::Number(1.0))]));
+        assert_eq!(axes[1], BTreeMap::from([("threads".to_owned(), AxisValue::Number(2.0))]));
+        assert_eq!((all[0][0].experiment.as_str(), all[1][0].role), ("rc", Role::Baseline));
+    }
+
+    #[test]
+    fn histograms_and_control_rows_come_out_of_a_document() {
+        let mut histogram = Histogram::new();
+        histogram.record_n(9_000, 30);
+        let row = json!({"system": "barewire", "rtt_ns": {"p50": 9_000}, "histograms": {"service": histogram.to_base64()}});
+        let text = json!({"schema": 1, "fingerprint": {}, "control": {"clock_ns": 20}, "rows": [row]});
+        let read = document(&text.to_string()).unwrap();
+        assert_eq!(read.rows.len(), 2);
+        assert_eq!(
+            (read.rows[0].record.role, read.rows[0].record.row["clock_ns"].as_u64()),
+            (Role::Control, Some(20))
+        );
+        assert!(!read.rows[1].record.row.contains_key("histograms"));
+        assert_eq!(read.rows[1].histograms[0].0, "service");
+
+        for (bad, why) in [
+            (json!({"service": "HIST"}), "`rows[0].histograms`: `service`"),
+            (json!({"service": 5}), "text is expected"),
+            (json!(7), "an object is expected"),
+        ] {
+            let text = json!({"schema": 1, "rows": [{"histograms": bad}]});
+            let said = document(&text.to_string()).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
 }

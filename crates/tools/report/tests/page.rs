@@ -238,13 +238,13 @@ fn recorded_documents_of_every_verb_are_rendered() {
                 continue;
             }
             let document = import::document(&fs::read_to_string(&path).unwrap()).unwrap();
-            assert!(!document.records.is_empty(), "{}", path.display());
+            assert!(!document.rows.is_empty(), "{}", path.display());
             let dir = tempfile::tempdir().unwrap();
             let mut start = start("recorded");
             start.fingerprint = document.fingerprint;
             let mut writer = RunWriter::create(dir.path(), &start).unwrap();
-            for record in document.records {
-                writer.add(record, &[]).unwrap();
+            for row in document.rows {
+                row.write(&mut writer).unwrap();
             }
             let run = Run::open(&writer.finish(START_MS).unwrap()).unwrap();
             assert!(run.fingerprint().is_some(), "{}", path.display());

@@ -47,6 +47,8 @@ pub struct DecodeRow {
     pub missing: Option<String>,
 }
 
+impl crate::BenchRow for DecodeRow {}
+
 /// Where the tool's decoder comes from.
 #[derive(Clone, Debug, Default)]
 pub struct SbeTool {

@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 /// The program that starts others with their sockets bypassing the kernel.
 const ONLOAD: &str = "onload";
 
+/// Options with a value that are not for the child.
+const WITH_VALUE: [&str; 7] = ["--engine", "--out", "--schema", "--sbe-tool", "--run", "--label", "--hiccup"];
+
 /// Runs this program's command of `words` again under `onload`, with the engine `socket-spin` alone, and gives its rows under the
 /// name of the engine. `command` is what rows say produced them.
 ///
@@ -43,13 +46,15 @@ fn child_words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     while let Some(word) = words.next() {
         let text = word.to_string_lossy();
         match text.as_ref() {
-            "--json" | "--rate" | "--decode" => {}
-            "--engine" | "--out" | "--schema" | "--sbe-tool" => drop(words.next()),
-            _ if ["--engine=", "--out=", "--schema=", "--sbe-tool="].iter().any(|o| text.starts_with(o)) => {}
+            "--json" | "--rate" | "--decode" | "--histograms" => {}
+            option if WITH_VALUE.contains(&option) => drop(words.next()),
+            _ if WITH_VALUE
+                .iter()
+                .any(|o| text.strip_prefix(o).is_some_and(|rest| rest.starts_with('='))) => {}
             _ => out.push(word),
         }
     }
-    out.extend(["--engine", "socket-spin", "--json"].map(OsString::from));
+    out.extend(["--engine", "socket-spin", "--json", "--histograms"].map(OsString::from));
     out
 }
 
@@ -59,10 +64,12 @@ mod tests {
 
     #[test]
     fn the_child_measures_one_engine_and_writes_no_file() {
-        let ours =
-            "bench feed --engine socket,onload --runs 2 --json --out x.json --gap-us 0 --decode --schema=s";
+        let ours = "bench feed --engine socket,onload --runs 2 --json --out x.json --run=r --gap-us 0 --decode --schema=s --label l";
         let words = child_words(ours.split(' ').map(OsString::from));
         let words: Vec<&str> = words.iter().map(|w| w.to_str().unwrap()).collect();
-        assert_eq!(words.join(" "), "bench feed --runs 2 --gap-us 0 --engine socket-spin --json");
+        assert_eq!(
+            words.join(" "),
+            "bench feed --runs 2 --gap-us 0 --engine socket-spin --json --histograms"
+        );
     }
 }

@@ -5,6 +5,7 @@ use super::probe::{Spans, What};
 use super::row::{Base, FeedLatency, FeedRow, FeedRun};
 use super::traffic::{Traffic, Workload};
 use super::{FeedBenchError, go_on, mem};
+use crate::histograms::Histograms;
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
 use barewire_measure::{ContentionReport, Histogram, clock_cost, pin_to_core};
@@ -97,6 +98,7 @@ struct Sum {
     lost: u64,
     mean_bytes: f64,
     runs: [Vec<FeedRun>; 2],
+    histograms: [Histograms; 2],
     contention: Vec<String>,
     notes: Vec<String>,
     void: Option<String>,
@@ -254,10 +256,10 @@ impl Request {
     fn rows_of(&self, cell: &Cell, sum: &Sum, clock_ns: u64) -> Vec<FeedRow> {
         let mut rows = Vec::new();
         for &base in &self.bases {
-            let (histogram, runs) = match base {
-                Base::App => (&sum.app, &sum.runs[0]),
+            let (histogram, runs, histograms) = match base {
+                Base::App => (&sum.app, &sum.runs[0], &sum.histograms[0]),
                 Base::Stamp if cell.engine == EngineKind::Mem => continue,
-                Base::Stamp => (&sum.stamp, &sum.runs[1]),
+                Base::Stamp => (&sum.stamp, &sum.runs[1], &sum.histograms[1]),
             };
             let mut notes = sum.notes.clone();
             if sum.lost > 0 {
@@ -295,6 +297,7 @@ impl Request {
                 notes,
                 void: sum.void.clone().or(lost),
                 command: self.command.clone(),
+                histograms: histograms.clone(),
             });
         }
         rows
@@ -311,7 +314,9 @@ impl Sum {
         void: Option<String>,
     ) {
         let lost = sent.saturating_sub(spans.packets);
-        for (histogram, runs) in [&spans.app, &spans.stamp].into_iter().zip(&mut self.runs) {
+        let of_bases = [&spans.app, &spans.stamp].into_iter().zip(&mut self.runs).zip(&mut self.histograms);
+        for ((histogram, runs), histograms) in of_bases {
+            histograms.push("latency", histogram);
             runs.push(FeedRun {
                 samples: histogram.samples(),
                 median_ns: histogram.quantile(0.5).value(),

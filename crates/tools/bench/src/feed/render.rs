@@ -179,6 +179,7 @@ pub(crate) mod tests {
             notes: Vec::new(),
             void: None,
             command: "barewire bench feed".into(),
+            histograms: crate::Histograms::default(),
         }
     }
 

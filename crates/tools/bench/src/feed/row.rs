@@ -1,5 +1,6 @@
 //! A row about the feed handler, and the JSON document that carries such rows.
 
+use crate::histograms::{BenchRow, Histograms};
 use barewire_measure::{Fingerprint, Histogram};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +124,15 @@ pub struct FeedRow {
     pub void: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
+    /// `latency`.
+    #[serde(default, skip_serializing)]
+    pub histograms: Histograms,
+}
+
+impl BenchRow for FeedRow {
+    fn histograms(&self) -> &Histograms {
+        &self.histograms
+    }
 }
 
 impl FeedRow {

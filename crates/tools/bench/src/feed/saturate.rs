@@ -43,6 +43,8 @@ pub struct RateRow {
     pub notes: Vec<String>,
 }
 
+impl crate::BenchRow for RateRow {}
+
 /// Whether a rate was carried.
 enum Tried {
     Carried,

@@ -94,6 +94,8 @@ pub struct SearchRow {
     pub command: String,
 }
 
+impl crate::BenchRow for SearchRow {}
+
 impl SearchRow {
     /// The table's lines: one for each row.
     pub fn table(rows: &[SearchRow]) -> String {

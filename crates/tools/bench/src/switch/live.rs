@@ -425,10 +425,11 @@ fn run_once(
     let ends = Ends::new(wires, system.way());
     load::wait_for_way(ends)?;
     let mut run = SwitchRun::default();
-    let part = |parts: u64| Duration::from_nanos((cell.seconds.as_nanos() / parts).max(150_000_000));
+    let part = |parts: u64| part(cell.seconds, parts);
     let watch = Contention::start();
     if cell.tests.latency {
         let seen = load::echoes(ends, part(2), ECHOES)?;
+        run.rtt.push("rtt", &seen.rtt);
         run.rtt_p50_ns = seen.rtt.quantile(0.5).value();
         run.rtt_p99_ns = seen.rtt.quantile(0.99).value();
         go_on()?;
@@ -460,6 +461,24 @@ fn run_once(
     let report = watch.finish();
     run.contended = report.steal_percent.is_some_and(|percent| percent > 1.0);
     Ok(run)
+}
+
+/// Starting a system, the way through it, and what ends it: what a plan expects.
+const START_TIME: Duration = Duration::from_millis(800);
+
+fn part(seconds: Duration, parts: u64) -> Duration {
+    Duration::from_nanos((seconds.as_nanos() / parts).max(150_000_000))
+}
+
+/// How long one run of one system takes, about.
+pub(super) fn planned_time(tests: Tests, seconds: Duration) -> Duration {
+    let of = |wanted: bool, time: Duration| if wanted { time } else { Duration::ZERO };
+    START_TIME
+        + of(tests.latency, part(seconds, 2))
+        + of(tests.tcp, seconds)
+        + of(tests.iperf, seconds)
+        + of(tests.paced, part(seconds, 4).saturating_mul(PACED_PPS.len() as u64))
+        + of(tests.udp, part(seconds, 10).saturating_mul(u64::from(load::SEARCH_STEPS) + 1))
 }
 
 /// Runs all systems of `cell` in turn, forth in even rounds and back in odd ones, `runs` times: a row for each.

@@ -252,7 +252,7 @@ pub struct Found {
 }
 
 /// Steps of the search after the flood.
-const SEARCH_STEPS: u32 = 7;
+pub(super) const SEARCH_STEPS: u32 = 7;
 
 /// Looks for the highest rate that is carried, by halving, between nothing and a flood. `offer` offers a rate (`None`: a flood).
 ///

@@ -30,6 +30,11 @@ pub enum Over {
     Packet,
 }
 
+/// What a plan expects: setting up a table, packets per second from file to file, ours and bmv2's.
+const MEM_SETUP: Duration = Duration::from_millis(100);
+const PCAP_PPS: f64 = 1e6;
+const PCAP_BMV2_PPS: f64 = 40_000.0;
+
 const OVERS: [(&str, Over); 4] =
     [("mem", Over::Mem), ("pcap", Over::Pcap), ("xdp", Over::Xdp), ("packet", Over::Packet)];
 
@@ -230,6 +235,36 @@ impl Request {
             idle: self.idle,
             options: self.options.clone(),
         }
+    }
+
+    /// How long all of it takes, about.
+    pub fn planned_time(&self) -> Duration {
+        let seconds = |s: f64| Duration::from_nanos((s * 1e9) as u64);
+        let sum = |parts: &mut dyn Iterator<Item = Duration>| parts.fold(Duration::ZERO, |a, b| a + b);
+        let (points, engines) = (self.points().len() as u64, self.engines.len() as u64);
+        let has = |baseline| self.baselines.contains(&baseline);
+        let alone = |over: &Over| match over {
+            Over::Mem => (self.seconds + MEM_SETUP).saturating_mul(points * engines),
+            Over::Pcap => {
+                let ours = seconds(self.packets as f64 / PCAP_PPS).saturating_mul(engines);
+                let bmv2 = has(Baseline::Bmv2) && bmv2::Installed::find().is_some();
+                let theirs = self.packets.min(files::BMV2_PACKETS_MAX) as f64 / PCAP_BMV2_PPS;
+                (ours + seconds(if bmv2 { theirs } else { 0.0 })).saturating_mul(points)
+            }
+            Over::Xdp | Over::Packet => Duration::ZERO,
+        };
+        let between = |offloads: bool| {
+            let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
+            let needs = self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet));
+            let systems = self.systems(offloads).len() as u64 * self.programs.len() as u64;
+            live::planned_time(self.tests(), self.seconds).saturating_mul(if wanted && needs {
+                systems
+            } else {
+                0
+            })
+        };
+        let round = sum(&mut self.overs.iter().map(alone)) + between(false) + between(true);
+        round.saturating_mul(self.runs.into())
     }
 
     /// Measures everything. Rows that were measured before something failed, or somebody interrupted, are given with it.

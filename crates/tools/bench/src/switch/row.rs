@@ -1,6 +1,7 @@
 //! A row about a switch, and the JSON document that carries such rows.
 
 use crate::driver::LAG_PERCENT_MAX;
+use crate::histograms::{BenchRow, Histograms};
 use barewire_measure::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,6 +78,9 @@ pub struct SwitchRun {
     /// 99th percentile of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p99_ns: Option<u64>,
+    /// Those round trips.
+    #[serde(skip)]
+    pub rtt: Histograms,
     /// Paced runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<Paced>,
@@ -170,6 +174,15 @@ pub struct SwitchRow {
     pub void: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
+    /// `rtt`: of the UDP request and its echo.
+    #[serde(default, skip_serializing)]
+    pub histograms: Histograms,
+}
+
+impl BenchRow for SwitchRow {
+    fn histograms(&self) -> &Histograms {
+        &self.histograms
+    }
 }
 
 /// Median of some values; the mean of the middle two when their number is even; `None` of none.
@@ -203,6 +216,7 @@ impl SwitchRow {
         self.udp_flood_pps = whole(of(|r| r.udp_flood_pps));
         self.rtt_p50_ns = of(|r| r.rtt_p50_ns.map(|ns| ns as f64)).map(|ns| ns as u64);
         self.paced = sum_paced(&runs);
+        runs.iter().for_each(|run| self.histograms.extend(&run.rtt));
         if let Some(cpu) = of(|r| r.cpu_us_per_packet) {
             self.cpu_us_per_packet = Some(rounded(cpu, 0.0001));
         } else if let Some(fastest) =

@@ -1,21 +1,20 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Cores, machine, warn_of_debug_build};
-use crate::console::{Console, print};
+use super::measured::{self, Cores, Leave, machine, warn_of_debug_build};
+use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
-use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::feed::decode::{self, SbeTool};
 use barewire_bench::feed::live::{self, EngineKind};
 use barewire_bench::feed::plan::Request;
 use barewire_bench::feed::probe::What;
 use barewire_bench::feed::render::{decode_table, rates_table, text_table};
-use barewire_bench::feed::saturate;
+use barewire_bench::feed::saturate::{self, RateRow};
 use barewire_bench::feed::traffic::Workload;
-use barewire_bench::feed::{Base, FeedBenchError, FeedOutput, FeedRow, onload};
-use barewire_bench::interrupted;
-use barewire_measure::Fingerprint;
+use barewire_bench::feed::{Base, FeedBenchError, FeedRow, onload};
+use barewire_bench::{Ticker, interrupted};
+use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
 
 /// Arguments.
@@ -82,12 +81,8 @@ pub struct Args {
     /// Seed of the packets
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
 }
 
 /// How long each rate is tried.
@@ -100,7 +95,8 @@ const RATE_SPAN: Duration = Duration::from_millis(300);
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
-    let fingerprint = Fingerprint::collect();
+    let mut results = args.leave.begin(console);
+    let command = results.fingerprint().run.command_line.clone();
     // The sender is the first, the engine the second.
     let cores = measured::pin(args.cores, console)?;
     let request = Request {
@@ -117,57 +113,57 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         runs: args.runs,
         cores,
         seed: args.seed,
-        command: fingerprint.run.command_line.clone(),
+        command: command.clone(),
     };
     request.check().map_err(of_feed)?;
-    let (rows, failed) = request.run(&mut |line| console.tell(&line));
+    let mut ticker = console.ticker(request.planned_time());
+    ticker.part("", request.planned_time());
+    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_feed).collect();
-    let mut output = FeedOutput::new(&fingerprint, rows);
     if args.engine.contains(&EngineKind::Onload) && !interrupted() {
-        match onload::rows(&fingerprint.run.command_line, std::env::args_os().skip(1)) {
-            Ok(rows) => output.rows.extend(rows),
+        match onload::rows(&command, std::env::args_os().skip(1)) {
+            Ok(more) => rows.extend(more),
             Err(error) => failures.push(of_feed(error)),
         }
     }
+    let (mut of_rates, mut decoders) = (Vec::new(), Vec::new());
     if args.rate && !interrupted() {
-        failures.extend(rates(args, cores, &mut output, console).err().map(of_feed));
+        failures.extend(rates(args, cores, &mut of_rates, &mut ticker).err().map(of_feed));
     }
     if args.decode && !interrupted() {
         let tool = SbeTool { schema: args.schema.clone(), jar: args.sbe_tool.clone() };
-        match decode::measure(&tool, args.runs.max(5), &mut |line| console.tell(&line)) {
-            Ok(rows) => output.decoders = rows,
+        match decode::measure(&tool, args.runs.max(5), &mut |line| ticker.step(&line)) {
+            Ok(rows) => decoders = rows,
             Err(error) => failures.push(of_feed(error)),
         }
     }
-    if let Some(path) = &args.out {
-        std::fs::write(path, output.to_json() + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if args.json {
-        print(&output.to_json())?;
-    } else {
+    drop(ticker);
+    results.add("rows", &rows)?;
+    results.add("rates", &of_rates)?;
+    results.add("decoders", &decoders)?;
+    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, || {
         let tables = [
-            (!output.rows.is_empty()).then(|| text_table(&output.rows)),
-            (!output.rates.is_empty()).then(|| rates_table(&output.rates)),
-            (!output.decoders.is_empty()).then(|| decode_table(&output.decoders)),
+            (!rows.is_empty()).then(|| text_table(&rows)),
+            (!of_rates.is_empty()).then(|| rates_table(&of_rates)),
+            (!decoders.is_empty()).then(|| decode_table(&decoders)),
         ];
         let tables: Vec<String> = tables.into_iter().flatten().collect();
-        print(&format!("{}\nMeasured on: {}", tables.join("\n"), machine(&fingerprint)))?;
-    }
-    Ok(conclude(&output.rows, &failures, console))
+        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
+    })?;
+    Ok(conclude(&rows, &failures, console))
 }
 
 /// The rate that each engine sustains.
 fn rates(
     args: &Args,
     cores: Option<(usize, usize)>,
-    output: &mut FeedOutput,
-    console: &Console,
+    rows: &mut Vec<RateRow>,
+    ticker: &mut Ticker,
 ) -> Result<(), FeedBenchError> {
     let hosts = args.engine.iter().any(|engine| engine.needs_hosts()).then(live::hosts).transpose()?;
     for &workload in &args.workload {
         for &engine in args.engine.iter().filter(|engine| **engine != EngineKind::Onload) {
-            let tell = &mut |line: String| console.tell(&line);
+            let tell = &mut |line: String| ticker.step(&line);
             let row = saturate::measure(
                 engine,
                 workload,
@@ -177,7 +173,7 @@ fn rates(
                 hosts.as_ref(),
                 tell,
             )?;
-            output.rates.push(row);
+            rows.push(row);
         }
     }
     Ok(())

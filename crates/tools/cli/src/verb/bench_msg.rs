@@ -1,13 +1,14 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Cores, Measured, pin, warn_of_debug_build};
+use super::measured::{self, Cores, Leave, Measured, pin, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
-use crate::console::{Console, print};
+use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::embedded::SERVER_PORT;
+use barewire_bench::interleave::planned_time;
 use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
 use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
 use barewire_bench::reading::ratios;
@@ -15,10 +16,9 @@ use barewire_bench::render::text_table;
 use barewire_bench::search::messages;
 use barewire_bench::{Arrivals, Cell, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
-use barewire_measure::Fingerprint;
+use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// Arguments.
@@ -55,9 +55,9 @@ pub struct Args {
     /// Runs of each system
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Open loop: requests per second, whatever happens to the responses
-    #[arg(long, value_name = "PER_SECOND")]
-    rate: Option<f64>,
+    /// Open loop: requests per second, whatever happens to the responses; several with commas
+    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',')]
+    rate: Vec<f64>,
     /// Open loop: gaps between requests
     #[arg(long, value_enum, default_value_t = Gaps::Cbr, requires = "rate")]
     arrivals: Gaps,
@@ -87,12 +87,8 @@ pub struct Args {
     /// Search: a response later than so many milliseconds after its request was to be sent is as bad as none
     #[arg(long, value_name = "MS", default_value_t = 10.0, requires = "search")]
     late_ms: f64,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
     /// One end only, the other on another machine
     #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "baseline", "options"])]
     role: Option<End>,
@@ -138,11 +134,17 @@ enum End {
 }
 
 impl Args {
-    fn workload(&self) -> MsgWorkload {
+    /// One for each rate; one without.
+    fn workloads(&self) -> Vec<MsgWorkload> {
+        let closed = self.rate.is_empty().then_some(None);
+        closed.into_iter().chain(self.rate.iter().map(|r| Some(*r))).map(|rate| self.workload(rate)).collect()
+    }
+
+    fn workload(&self, rate: Option<f64>) -> MsgWorkload {
         MsgWorkload {
             size: self.size,
             window: self.window,
-            rate: self.rate,
+            rate,
             arrivals: match self.arrivals {
                 Gaps::Cbr => Arrivals::Cbr,
                 Gaps::Poisson => Arrivals::Poisson,
@@ -172,49 +174,74 @@ impl Args {
     }
 }
 
+/// What a run folder says when nothing known ran beside it.
+const NO_BASELINE: &str = "no kernel baseline of the same work ran beside it (`--baseline kernel-tcp`): the control rows are the floor";
+
 /// Runs it.
 ///
 /// # Errors
 /// When nothing can be measured.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let workload = args.workload();
-    workload.validate()?;
+    let workloads = args.workloads();
+    workloads.iter().try_for_each(MsgWorkload::validate)?;
     warn_of_debug_build(console);
     signals::catch()?;
     if let Some(asked) = args.search.asked()? {
-        return search(args, asked, workload, console);
+        return search(args, asked, args.workload(None), console);
     }
     let cores = pin(args.cores, console)?;
-    let command = Fingerprint::collect().run.command_line;
+    let mut results = args.leave.begin(console);
+    let command = results.fingerprint().run.command_line.clone();
+    let mut hardware = HardwareClass::OneMachine;
     let mut cells: Vec<Box<dyn Cell>> = match args.role {
         None => {
-            let settings = Settings {
-                workload,
-                idle: args.idle,
-                idle_state: args.idle_state(),
-                cores,
-                options: args.options.clone(),
-                command,
-            };
+            let all: Vec<Settings> = workloads
+                .into_iter()
+                .map(|workload| Settings {
+                    workload,
+                    idle: args.idle,
+                    idle_state: args.idle_state(),
+                    cores,
+                    options: args.options.clone(),
+                    command: command.clone(),
+                })
+                .collect();
             let systems = args.systems();
             // Refused before hosts are made for it.
-            cells_for(&systems, &Place::nothing(), &settings)?;
+            for settings in &all {
+                cells_for(&systems, &Place::nothing(), settings)?;
+            }
             let place = Place::prepare(&systems)?;
             if let Some(why) = &place.no_hosts {
                 console.note(&format!("baselines run over loopback: {why}"));
             }
-            cells_for(&systems, &place, &settings)?
+            if args.baseline.0.is_empty() {
+                results.caveat(NO_BASELINE);
+            }
+            let mut cells = Vec::new();
+            for settings in &all {
+                cells.extend(cells_for(&systems, &place, settings)?);
+            }
+            cells
         }
         Some(end) => {
             // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
             let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
             let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
             let idle = args.idle.unwrap_or_else(|| embedded.idle(cores));
+            // On two machines: what they are, this one at least knows of itself.
+            hardware = match results.fingerprint().machine.hypervisor {
+                true => HardwareClass::CloudVms,
+                false => HardwareClass::BareMetal,
+            };
+            let [workload] = workloads.as_slice() else {
+                return Err(Failure::new(Code::Usage, "between two machines there is one `--rate`").into());
+            };
             let role = Role {
                 port: args.listen.clone().or_else(|| args.port.clone()).unwrap_or_default(),
                 address: args.ip.ok_or_else(|| anyhow!("--ip is missing"))?,
                 gateway: args.gateway,
-                workload,
+                workload: workload.clone(),
                 idle: embedded_idle(idle)?,
                 core,
             };
@@ -228,25 +255,24 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             }
         }
     };
-    let measured = Measured::run(&mut cells, args.runs, console);
+    let planned = planned_time(&cells, args.runs);
+    let mut ticker = console.ticker(planned);
+    ticker.part("", planned);
+    let measured = Measured::run(&mut cells, args.runs, &mut ticker);
+    drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(cells);
-    measured.save(args.out.as_deref())?;
-    if args.json {
-        print(&measured.document())?;
-    } else if !measured.rows.is_empty() {
-        print(&text_table(&measured.rows))?;
-        let ratios = ratios(&measured.rows);
-        if !ratios.is_empty() {
-            print(&ratios)?;
-        }
-    }
+    results.add("rows", &measured.rows)?;
+    args.leave.end(&results, "msg", hardware, &[], console, || match measured.rows.as_slice() {
+        [] => String::new(),
+        rows => text_table(rows) + &ratios(rows),
+    })?;
     Ok(measured.conclude(console))
 }
 
 /// Searches each system's throughput, one after the other.
 fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -> anyhow::Result<Code> {
-    if args.role.is_some() || args.rate.is_some() {
+    if args.role.is_some() || !args.rate.is_empty() {
         let why = "`--search` chooses the rate, and has both ends here";
         return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
     }
@@ -254,8 +280,8 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
         return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
     }
     let cores = pin(args.cores, console)?;
-    let fingerprint = Fingerprint::collect();
-    let command = fingerprint.run.command_line.clone();
+    let results = args.leave.begin(console);
+    let command = results.fingerprint().run.command_line.clone();
     let (idle, idle_state, options) = (args.idle, args.idle_state(), args.options.clone());
     let settings = Settings { workload, idle, idle_state, cores, options, command };
     let systems = args.systems();
@@ -283,7 +309,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
     }
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(place);
-    searching::finish(&rows, &failures, &fingerprint, args.json, args.out.as_deref(), console)
+    searching::finish(&rows, &failures, &args.leave, results, "msg-search", console)
 }
 
 /// Answers until somebody interrupts.

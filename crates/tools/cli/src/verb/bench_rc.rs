@@ -1,17 +1,15 @@
 //! `barewire bench rc`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Cores, machine, warn_of_debug_build};
-use crate::console::{Console, print};
+use super::measured::{self, Cores, Leave, machine, warn_of_debug_build};
+use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
-use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::rc::rate::live::Over;
 use barewire_bench::rc::rate::plan::{Baseline, Request};
 use barewire_bench::rc::rate::render::{data_table, text_table};
-use barewire_bench::rc::rate::{RateError, RcOutput, RcRow, data};
-use barewire_measure::Fingerprint;
-use std::path::PathBuf;
+use barewire_bench::rc::rate::{RateError, RcRow, data};
+use barewire_report::run::HardwareClass;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -71,12 +69,8 @@ pub struct Args {
     /// Cores of client and server, as 0,1; or none [default: two that are allowed]
     #[arg(long, value_parser = measured::cores)]
     cores: Option<Cores>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
 }
 
 /// Runs it.
@@ -86,7 +80,8 @@ pub struct Args {
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
-    let fingerprint = Fingerprint::collect();
+    let mut results = args.leave.begin(console);
+    let command = results.fingerprint().run.command_line.clone();
     let cores = measured::pin(args.cores, console)?;
     let teardown = match (args.teardown, args.no_teardown) {
         (true, true) => vec![true, false],
@@ -107,43 +102,55 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         seconds: args.seconds,
         runs: args.runs,
         cores,
-        command: fingerprint.run.command_line.clone(),
+        command: command.clone(),
     };
     request.check().map_err(of_rc)?;
-    let (rows, failed) = request.run(&mut |line| console.tell(&line));
+    if args.baseline.is_none() {
+        results.caveat(
+            "no kernel baseline ran beside it (`--baseline kernel-tcp`): the control rows are the floor",
+        );
+    }
+    let all_data: Vec<data::Request> = args
+        .over
+        .iter()
+        .filter(|_| args.data)
+        .map(|&over| data::Request {
+            over,
+            one_thread: args.one_thread,
+            seconds: args.seconds,
+            runs: args.runs,
+            cores,
+            command: command.clone(),
+        })
+        .collect();
+    let of_data = all_data.iter().map(data::Request::planned_time).fold(Duration::ZERO, |a, b| a + b);
+    let mut ticker = console.ticker(request.planned_time() + of_data);
+    ticker.part("", request.planned_time());
+    let (rows, failed) = request.run(&mut |line| ticker.step(&line));
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_rc).collect();
-    let mut output = RcOutput::new(&fingerprint, rows, Vec::new());
-    if args.data && !barewire_bench::interrupted() {
-        for &over in &args.over {
-            let asked = data::Request {
-                over,
-                one_thread: args.one_thread,
-                seconds: args.seconds,
-                runs: args.runs,
-                cores,
-                command: fingerprint.run.command_line.clone(),
-            };
-            match asked.run(&mut |line| console.tell(&line)) {
-                Ok(rows) => output.data.extend(rows),
-                Err(error) => failures.push(of_rc(error)),
-            }
+    let mut over_them = Vec::new();
+    for asked in all_data {
+        if barewire_bench::interrupted() {
+            break;
+        }
+        ticker.part("data", asked.planned_time());
+        match asked.run(&mut |line| ticker.step(&line)) {
+            Ok(rows) => over_them.extend(rows),
+            Err(error) => failures.push(of_rc(error)),
         }
     }
-    if let Some(path) = &args.out {
-        std::fs::write(path, output.to_json() + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if args.json {
-        print(&output.to_json())?;
-    } else {
+    drop(ticker);
+    results.add("rows", &rows)?;
+    results.add("data", &over_them)?;
+    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, || {
         let tables = [
-            (!output.rows.is_empty()).then(|| text_table(&output.rows)),
-            (!output.data.is_empty()).then(|| data_table(&output.data)),
+            (!rows.is_empty()).then(|| text_table(&rows)),
+            (!over_them.is_empty()).then(|| data_table(&over_them)),
         ];
         let tables: Vec<String> = tables.into_iter().flatten().collect();
-        print(&format!("{}\nMeasured on: {}", tables.join("\n"), machine(&fingerprint)))?;
-    }
-    Ok(conclude(&output.rows, &failures, console))
+        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
+    })?;
+    Ok(conclude(&rows, &failures, console))
 }
 
 /// Tells every failure, and says with which code to end.

@@ -1,31 +1,28 @@
 //! `barewire bench seeds`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
 //! same experiments run here.
 
-use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
-use super::{bench_feed, bench_rc, bench_switch};
-use crate::console::{Console, print};
-use crate::failure::Code;
+use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
+use super::{bench_feed, bench_rc, bench_switch, report};
+use crate::console::Console;
+use crate::failure::{self, Code};
 use crate::signals;
-use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::feed::FeedRow;
-use barewire_bench::plan::{Place, Settings, cells_for, seed_systems};
+use barewire_bench::plan::{Place, cells_for, seed_systems};
 use barewire_bench::rc::rate::RcRow;
 use barewire_bench::reading::ratios;
 use barewire_bench::seeds::message_tables;
 use barewire_bench::seeds_bmv2::switch_tables;
-use barewire_bench::seeds_data::{HardwareClass, PUBLISHED_SIZE};
-use barewire_bench::seeds_mitosis::{self, rc_tables};
-use barewire_bench::seeds_onixs::{feed_tables, seed_request};
+use barewire_bench::seeds_data::HardwareClass;
+use barewire_bench::seeds_mitosis::rc_tables;
+use barewire_bench::seeds_onixs::feed_tables;
+use barewire_bench::seeds_plan::{Asked, Program, SeedsPlan};
 use barewire_bench::switch::SwitchRow;
-use barewire_bench::switch::plan::seed_requests;
-use barewire_bench::{Cell, MsgWorkload, interrupted};
-use barewire_measure::Fingerprint;
-use barewire_report::{import, published};
+use barewire_bench::{Cell, Results, Ticker, interrupted, time_text};
+use barewire_report::report::Options;
+use barewire_report::{import, published, run};
+use serde_json::Value;
 use std::path::PathBuf;
-
-/// Requests in flight: E1 and E2 of the published tables.
-const WINDOWS: [u32; 2] = [1, 32];
 
 /// Which tables.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -40,8 +37,24 @@ enum Only {
     Rc,
 }
 
+impl From<Only> for Program {
+    fn from(only: Only) -> Program {
+        match only {
+            Only::Msg => Program::Messages,
+            Only::Switch => Program::Switch,
+            Only::Feed => Program::Feed,
+            Only::Rc => Program::Connections,
+        }
+    }
+}
+
 /// Arguments.
 #[derive(clap::Args)]
+#[command(after_help = "\
+In the JSON object each row of each published table stands under `tables`: `published` beside `measured`, or `missing` with the reason.
+
+  barewire bench seeds --quick --json
+  barewire bench seeds --run runs --html seeds.html")]
 pub struct Args {
     /// One run of a second for each row, instead of three of three seconds (bmv2's: five)
     #[arg(long)]
@@ -55,12 +68,21 @@ pub struct Args {
     /// Runs of each system
     #[arg(long)]
     runs: Option<u32>,
-    /// Print one JSON object instead of tables: under `tables` each published row, `published` beside `measured` (or `missing`)
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
+    /// Write one HTML page that works without a network
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
+}
+
+/// What was measured, and why a part of it was not.
+#[derive(Default)]
+struct Rows {
+    messages: Vec<barewire_bench::Row>,
+    switches: Vec<SwitchRow>,
+    feeds: Vec<FeedRow>,
+    connections: Vec<RcRow>,
+    failures: Vec<(Program, anyhow::Error)>,
 }
 
 /// Runs it.
@@ -71,185 +93,169 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     let cores = pin(None, console)?;
-    let (seconds, runs) = if args.quick { (1, 1) } else { (3, 3) };
-    let runs = args.runs.unwrap_or(runs);
-    let (place, with_hosts) = place(console)?;
+    let mut results = Results::begin();
+    let (place, no_hosts) = place(console)?;
+    let asked = Asked {
+        only: args.only.map(Program::from),
+        quick: args.quick,
+        seconds: args.seconds,
+        runs: args.runs,
+        with_hosts: no_hosts.is_none(),
+        cores,
+        command: results.fingerprint().run.command_line.clone(),
+    };
+    let plan = asked.plan().map_err(bench_switch::of_switch)?;
+    tell_plan(&plan, console);
+    args.leave.control(&mut results, console);
+    if let Some(why) = &no_hosts {
+        results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
+    }
+    let mut ticker = console.ticker(plan.whole_time());
+    let rows = measure(&plan, place, &mut ticker)?;
+    drop(ticker);
+    results.add("rows", &rows.messages)?;
+    results.add("switch_rows", &rows.switches)?;
+    results.add("feed_rows", &rows.feeds)?;
+    results.add("rc_rows", &rows.connections)?;
+    let tables = Value::from(tables(&asked, &results, &rows.failures, no_hosts.as_deref())?);
+    let class = run::HardwareClass::OneMachine;
+    let text = || text(&asked, &rows, &machine(results.fingerprint()));
+    let folder = args.leave.end(&results, "seeds", class, &[("tables", &tables)], console, text)?;
+    if let Some(path) = &args.html {
+        let options =
+            Options { title: "Published tables, and the same measured here".to_owned(), all_published: true };
+        report::page_of(&results, folder.as_deref(), &args.leave.head("seeds", class), &options, path)?;
+        console.tell(&format!("{} is the report", path.display()));
+    }
+    let void = rows.messages.iter().any(|r| r.void.is_some())
+        || rows.switches.iter().any(|r| r.void.is_some())
+        || rows.feeds.iter().any(|r| r.void.is_some())
+        || rows.connections.iter().any(|r| r.void.is_some());
+    let failures: Vec<anyhow::Error> = rows.failures.into_iter().map(|(_, error)| error).collect();
+    Ok(measured::conclude(void, &failures, console))
+}
+
+fn tell_plan(plan: &SeedsPlan, console: &Console) {
+    let parts: Vec<String> = Program::ALL
+        .into_iter()
+        .map(|program| (program, plan.planned_time(program)))
+        .filter(|(_, time)| *time > Duration::ZERO)
+        .map(|(program, time)| format!("{} {}", program.as_str(), time_text(time)))
+        .collect();
+    let whole = plan.whole_time();
+    console.tell(&format!(
+        "planned: {:.0} s, which is {} ({})",
+        whole.as_secs_f64(),
+        time_text(whole),
+        parts.join(", ")
+    ));
+}
+
+/// Runs all of it, program by program.
+fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Result<Rows> {
+    let mut rows = Rows::default();
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
-    for window in WINDOWS.into_iter().filter(|_| args.wants(Only::Msg)) {
-        let workload = MsgWorkload {
-            size: PUBLISHED_SIZE,
-            window,
-            duration: args.seconds.unwrap_or(Duration::from_secs(seconds)),
-            warmup: Duration::from_millis(200),
-            runs,
-            ..MsgWorkload::default()
-        };
-        workload.validate()?;
-        let settings = Settings {
-            workload,
-            idle: None,
-            idle_state: None,
-            cores,
-            options: String::new(),
-            command: Fingerprint::collect().run.command_line,
-        };
-        cells.extend(cells_for(&seed_systems(with_hosts), &place, &settings)?);
+    for settings in &plan.messages {
+        cells.extend(cells_for(&seed_systems(place.hosts.is_some()), &place, settings)?);
     }
     drop(place);
-    let measured = Measured::run(&mut cells, runs, console);
-    drop(cells);
-    let duration = args.seconds.unwrap_or(Duration::from_secs(seconds));
-    let (switches, failures) = switches(args, with_hosts, duration, cores.map(|c| c.0), console)?;
-    let (feeds, feed_failures) = feeds(args, with_hosts, cores, console);
-    let (connections, rc_failures) = connections(args, with_hosts, cores, console);
-    let mut document = document(&measured, &switches, &feeds, &connections)?;
-    document["tables"] = tables(args, &document)?.into();
-    let document = document.to_string();
-    if let Some(path) = &args.out {
-        std::fs::write(path, format!("{document}\n"))
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if args.json {
-        print(&document)?;
-    } else {
-        let machine = machine(&measured.fingerprint);
-        if args.wants(Only::Msg) {
-            print(&message_tables(&measured.rows, &machine, HardwareClass::OneMachine))?;
-            print(&format!("\n## Ratios\n\n```text\n{}```\n", ratios(&measured.rows)))?;
-        }
-        if args.wants(Only::Switch) {
-            print(&switch_tables(&switches, &machine))?;
-        }
-        if args.wants(Only::Feed) {
-            print(&feed_tables(&feeds, &machine))?;
-        }
-        if args.wants(Only::Rc) {
-            print(&rc_tables(&connections, &machine))?;
-        }
-    }
-    let codes = [
-        measured.conclude(console),
-        bench_switch::conclude(&switches, &failures, console),
-        bench_feed::conclude(&feeds, &feed_failures, console),
-        bench_rc::conclude(&connections, &rc_failures, console),
-    ];
-    Ok(codes.into_iter().find(|code| *code != Code::Done).unwrap_or(Code::Done))
-}
-
-impl Args {
-    fn wants(&self, report: Only) -> bool {
-        self.only.is_none_or(|only| only == report)
-    }
-}
-
-/// The feed handler's experiment, run here, and why a part of it was not.
-fn feeds(
-    args: &Args,
-    with_hosts: bool,
-    cores: Option<(usize, usize)>,
-    console: &Console,
-) -> (Vec<FeedRow>, Vec<anyhow::Error>) {
-    if !args.wants(Only::Feed) || interrupted() {
-        return (Vec::new(), Vec::new());
-    }
-    let command = Fingerprint::collect().run.command_line;
-    let mut request = seed_request(with_hosts, args.quick, args.runs, cores, &command);
-    if let Some(seconds) = args.seconds {
-        request.seconds = seconds;
-    }
-    let (rows, failed) = request.run(&mut |line| console.tell(&line));
-    (rows, failed.into_iter().map(bench_feed::of_feed).collect())
-}
-
-/// The RDMA connection benchmark's experiments, run here, and why a part of them was not.
-fn connections(
-    args: &Args,
-    with_hosts: bool,
-    cores: Option<(usize, usize)>,
-    console: &Console,
-) -> (Vec<RcRow>, Vec<anyhow::Error>) {
-    let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    if !args.wants(Only::Rc) || interrupted() {
-        return (rows, failures);
-    }
-    let command = Fingerprint::collect().run.command_line;
-    for request in
-        seeds_mitosis::seed_requests(with_hosts, args.quick, args.runs, args.seconds, cores, &command)
+    let begin = |program: Program, planned: Duration, ticker: &mut Ticker| {
+        ticker.part(program.as_str(), planned);
+        !interrupted()
+    };
+    if let Some(settings) = plan.messages.first()
+        && begin(Program::Messages, plan.planned_time(Program::Messages), ticker)
     {
-        let (more, failed) = request.run(&mut |line| console.tell(&line));
-        rows.extend(more);
-        failures.extend(failed.map(bench_rc::of_rc));
-        if interrupted() {
+        let measured = Measured::run(&mut cells, settings.workload.runs, ticker);
+        rows.messages = measured.rows;
+        rows.failures.extend(measured.failures.into_iter().map(|e| (Program::Messages, e)));
+    }
+    drop(cells);
+    for request in &plan.switches {
+        if !begin(Program::Switch, request.planned_time(), ticker) {
             break;
         }
+        let (more, failed) = request.run(&mut |line| ticker.step(&line));
+        rows.switches.extend(more);
+        rows.failures.extend(failed.map(|e| (Program::Switch, bench_switch::of_switch(e))));
     }
-    (rows, failures)
+    for request in &plan.feeds {
+        if !begin(Program::Feed, request.planned_time(), ticker) {
+            break;
+        }
+        let (more, failed) = request.run(&mut |line| ticker.step(&line));
+        rows.feeds.extend(more);
+        rows.failures.extend(failed.map(|e| (Program::Feed, bench_feed::of_feed(e))));
+    }
+    for request in &plan.connections {
+        if !begin(Program::Connections, request.planned_time(), ticker) {
+            break;
+        }
+        let (more, failed) = request.run(&mut |line| ticker.step(&line));
+        rows.connections.extend(more);
+        rows.failures.extend(failed.map(|e| (Program::Connections, bench_rc::of_rc(e))));
+    }
+    Ok(rows)
 }
 
-/// bmv2's experiment, run here, and why a part of it was not.
-fn switches(
-    args: &Args,
-    with_hosts: bool,
-    seconds: Duration,
-    core: Option<usize>,
-    console: &Console,
-) -> anyhow::Result<(Vec<SwitchRow>, Vec<anyhow::Error>)> {
-    let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    if !args.wants(Only::Switch) || interrupted() {
-        return Ok((rows, failures));
+fn text(asked: &Asked, rows: &Rows, machine: &str) -> String {
+    let wants = |program| asked.only.is_none_or(|only| only == program);
+    let mut out = String::new();
+    if wants(Program::Messages) {
+        out += &message_tables(&rows.messages, machine, HardwareClass::OneMachine);
+        out += &format!("\n## Ratios\n\n```text\n{}```\n\n", ratios(&rows.messages));
     }
-    let command = Fingerprint::collect().run.command_line;
-    let requests = seed_requests(with_hosts, args.quick, args.runs, seconds, core, &command);
-    for request in requests.map_err(bench_switch::of_switch)? {
-        let (more, failed) = request.run(&mut |line| console.tell(&line));
-        rows.extend(more);
-        failures.extend(failed.map(bench_switch::of_switch));
+    if wants(Program::Switch) {
+        out += &(switch_tables(&rows.switches, machine) + "\n");
     }
-    Ok((rows, failures))
-}
-
-/// The document of the message rows, with those of the other programs beside them under keys of their own.
-fn document(
-    measured: &Measured,
-    switches: &[SwitchRow],
-    feeds: &[FeedRow],
-    connections: &[RcRow],
-) -> anyhow::Result<serde_json::Value> {
-    let mut document: serde_json::Value = serde_json::from_str(&measured.document())?;
-    document["switch_rows"] = serde_json::to_value(switches)?;
-    document["feed_rows"] = serde_json::to_value(feeds)?;
-    document["rc_rows"] = serde_json::to_value(connections)?;
-    Ok(document)
+    if wants(Program::Feed) {
+        out += &(feed_tables(&rows.feeds, machine) + "\n");
+    }
+    if wants(Program::Connections) {
+        out += &rc_tables(&rows.connections, machine);
+    }
+    out
 }
 
 /// Every row of every table of the five reports, with ours beside it or the reason why there is none.
-fn tables(args: &Args, document: &serde_json::Value) -> anyhow::Result<Vec<serde_json::Value>> {
-    let records = import::document(&document.to_string())?.records;
+fn tables(
+    asked: &Asked,
+    results: &Results,
+    failures: &[(Program, anyhow::Error)],
+    no_hosts: Option<&str>,
+) -> anyhow::Result<Vec<Value>> {
+    let records = import::document(&results.document(false, &[])?)?.records();
     Ok(published::beside(&records, &|table| {
-        let wanted = match table.id.split_once('.').map_or(table.id, |(report, _)| report) {
-            "onixs" => args.wants(Only::Feed),
-            "rc" => args.wants(Only::Rc),
-            "bmv2" => args.wants(Only::Switch),
-            _ => args.wants(Only::Msg),
-        };
-        match wanted {
-            false => "left out by --only".to_owned(),
-            true => "no such row could be measured here: see stderr, or run as root with the peer's programs installed".to_owned(),
+        let program = Program::of_table(table.id);
+        if asked.only.is_some_and(|only| only != program) {
+            return "left out by --only".to_owned();
+        }
+        if interrupted() {
+            return "interrupted before it was measured".to_owned();
+        }
+        let failed: Vec<String> =
+            failures.iter().filter(|(of, _)| *of == program).map(|(_, error)| failure::text(error)).collect();
+        match no_hosts {
+            _ if !failed.is_empty() => failed.join("; "),
+            Some(why) => {
+                format!("needs two hosts with a link between them, which cannot be made here: {why}")
+            }
+            None => "no such row could be measured here".to_owned(),
         }
     }))
 }
 
 /// Hosts where they can be made; else memory and loopback, and a loud note why.
-pub fn place(console: &Console) -> anyhow::Result<(Place, bool)> {
+pub fn place(console: &Console) -> anyhow::Result<(Place, Option<String>)> {
     match Place::prepare(&seed_systems(true)) {
-        Ok(place) => Ok((place, true)),
+        Ok(place) => Ok((place, None)),
         Err(why) => {
             console
                 .note(&format!("WITHOUT packets: memory and loopback only, as no hosts can be made: {why}"));
             if let Some(hint) = why.hint() {
                 console.hint(hint);
             }
-            Ok((Place::nothing(), false))
+            Ok((Place::nothing(), Some(why.to_string())))
         }
     }
 }

@@ -1,11 +1,10 @@
 //! `barewire bench switch`: the P4 switch.
 
-use super::measured::{self, warn_of_debug_build};
+use super::measured::{self, Leave, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
-use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::search::frames;
 use barewire_bench::switch::mem::{MemCell, Rig};
@@ -13,13 +12,13 @@ use barewire_bench::switch::plan::{Baseline, Over, Request, Test};
 use barewire_bench::switch::program::Source;
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
-use barewire_bench::switch::{SwitchError, SwitchOutput, SwitchRow, count};
+use barewire_bench::switch::{SwitchError, SwitchRow, count};
 use barewire_engine::IdleStrategy;
-use barewire_measure::{Fingerprint, allowed_cores};
+use barewire_measure::allowed_cores;
+use barewire_report::run::HardwareClass;
 use barewire_switch::prepared::EngineKind;
 use clap::ValueEnum;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -95,12 +94,8 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     search: SearchArgs,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
     /// What `--count` runs under callgrind: so many packets, nothing else
     #[arg(long, hide = true, value_name = "PACKETS")]
     counted_packets: Option<u64>,
@@ -206,33 +201,35 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     warn_of_debug_build(console);
     signals::catch()?;
-    let fingerprint = Fingerprint::collect();
-    let request = args.request(core(args.core)?, fingerprint.run.command_line.clone());
-    request.check().map_err(usage)?;
-    if let Some(Asked { kind, goals, range }) = args.search.asked()? {
-        let command = fingerprint.run.command_line.clone();
+    let core = core(args.core)?;
+    args.request(core, String::new()).check().map_err(usage)?;
+    let asked = args.search.asked()?;
+    let mut results = args.leave.begin(console);
+    let command = results.fingerprint().run.command_line.clone();
+    let request = args.request(core, command.clone());
+    if let Some(Asked { kind, goals, range }) = asked {
         let asked = frames::Request { kind, goals, range, command };
         let (rows, failed) =
             request.search(&asked, &mut |system, line| searching::tell(console, system, line));
         let failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
-        return searching::finish(&rows, &failures, &fingerprint, args.json, args.out.as_deref(), console);
+        return searching::finish(&rows, &failures, &args.leave, results, "switch-search", console);
     }
-    let (mut rows, failed) = request.run(&mut |line| console.tell(&line));
+    let mut ticker = console.ticker(request.planned_time());
+    ticker.part("", request.planned_time());
+    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
+    drop(ticker);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
     if args.count {
         failures.extend(count_rows(args, &mut rows, console).err());
     }
-    let output = SwitchOutput::new(&fingerprint, rows);
-    if let Some(path) = &args.out {
-        std::fs::write(path, output.to_json() + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if args.json {
-        print(&output.to_json())?;
-    } else if !output.rows.is_empty() {
-        print(&text_table(&output.rows))?;
-    }
-    Ok(conclude(&output.rows, &failures, console))
+    results.add("rows", &rows)?;
+    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, || {
+        match rows.as_slice() {
+            [] => String::new(),
+            rows => text_table(rows),
+        }
+    })?;
+    Ok(conclude(&rows, &failures, console))
 }
 
 /// Tells every failure, and says with which code to end.

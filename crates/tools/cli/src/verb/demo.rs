@@ -1,21 +1,24 @@
-//! `barewire demo`: barewire beside the kernel's TCP, in half a minute.
+//! `barewire demo`: the four programs beside what is known, in three minutes.
 
 use super::bench_seeds::place;
-use super::measured::{self, Measured, machine, pin, warn_of_debug_build};
+use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
+use super::{bench_feed, bench_rc, bench_switch, report};
 use crate::console::{Console, print};
 use crate::failure::{self, Code};
 use crate::signals;
+use anyhow::anyhow;
 use barewire_base::Duration;
-use barewire_bench::plan::{Settings, cells_for, demo_systems};
+use barewire_bench::demo::{Demo, ROUNDS};
+use barewire_bench::feed::FeedRow;
+use barewire_bench::plan::{Place, Settings, System, cells_for};
+use barewire_bench::rc::rate::RcRow;
 use barewire_bench::reading::{ratios, reading};
 use barewire_bench::render::{markdown_table, text_table};
-use barewire_bench::{Cell, MsgWorkload, interrupted};
-use barewire_measure::Fingerprint;
-
-/// Each row is measured in two halves, so that its ratio has a range.
-const ROUNDS: u32 = 2;
-/// Requests in flight: E1 and E2 of the published tables.
-const WINDOWS: [u32; 2] = [1, 32];
+use barewire_bench::switch::SwitchRow;
+use barewire_bench::{Cell, Results, Row, Ticker, feed, interrupted, rc, switch, time_text};
+use barewire_report::report::Options;
+use barewire_report::run::HardwareClass;
+use std::path::PathBuf;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -23,6 +26,22 @@ pub struct Args {
     /// Measured time of a row
     #[arg(long, default_value = "2", value_parser = measured::seconds)]
     seconds: Duration,
+    /// Write one HTML page of it, which works without a network
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    leave: Leave,
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Shown {
+    messages: Vec<Row>,
+    sweep: Vec<Row>,
+    switches: Vec<SwitchRow>,
+    feeds: Vec<FeedRow>,
+    connections: Vec<RcRow>,
+    failures: Vec<anyhow::Error>,
 }
 
 /// Runs it.
@@ -33,7 +52,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     let cores = pin(None, console)?;
-    let (place, with_hosts) = place(console)?;
+    let mut results = Results::begin();
+    let (place, no_hosts) = place(console)?;
     match &place.hosts {
         Some(hosts) => console.tell(&format!(
             "Two hosts on this machine, a veth pair between them: {} and {}. A second pair is the kernel's own, so that \
@@ -42,57 +62,130 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         )),
         None => console.tell("Two threads of this process, memory between them. The kernel's TCP runs over loopback."),
     }
-    console.tell("1024-byte requests, answered one by one; all systems take turns. Embedded: the application polls the port itself; daemon: a process of its own does.");
-    let command = Fingerprint::collect().run.command_line;
-    let mut cells: Vec<Box<dyn Cell>> = Vec::new();
-    // System by system, as the table shows them.
-    for system in demo_systems(with_hosts) {
-        for window in WINDOWS {
-            let workload = MsgWorkload {
-                window,
-                duration: args.seconds.div(u64::from(ROUNDS)),
-                warmup: Duration::from_millis(200),
-                runs: ROUNDS,
-                ..MsgWorkload::default()
-            };
-            workload.validate()?;
-            let settings = Settings {
-                workload,
-                idle: None,
-                idle_state: None,
-                cores,
-                options: String::new(),
-                command: command.clone(),
-            };
-            cells.extend(cells_for(std::slice::from_ref(&system), &place, &settings)?);
-        }
+    let demo = Demo {
+        seconds: args.seconds,
+        with_hosts: no_hosts.is_none(),
+        cores,
+        command: results.fingerprint().run.command_line.clone(),
+    };
+    let times = demo.planned_times().map_err(|why| anyhow!(why))?;
+    let whole = times.iter().fold(Duration::ZERO, |a, b| a + *b);
+    console.tell(&format!(
+        "Messages, a P4 switch, market data, RDMA connections: {} in all. 1024-byte requests, answered one by one; all systems take \
+         turns. Embedded: the application polls the port itself; daemon: a process of its own does.",
+        time_text(whole)
+    ));
+    args.leave.control(&mut results, console);
+    if let Some(why) = &no_hosts {
+        results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
     }
-    drop(place);
-    let measured = Measured::run(&mut cells, ROUNDS, console);
-    drop(cells);
-    if with_hosts {
+    results.caveat(
+        "a demonstration: two runs of a second or two for each row; `barewire bench` measures longer",
+    );
+    let mut ticker = console.ticker(whole);
+    let shown = measure(&demo, place, times, &mut ticker)?;
+    drop(ticker);
+    if demo.with_hosts {
         console.tell("The hosts are gone again.\n");
     }
-    if interrupted() && measured.rows.is_empty() {
+    if interrupted() && shown.messages.is_empty() {
         return Ok(Code::Interrupted);
     }
-    let rows = &measured.rows;
-    print(&markdown_table(rows))?;
-    print(&format!(
-        "\nMeasured on: {}\n\n{}\n{}\n{}",
-        machine(&measured.fingerprint),
-        text_table(rows),
-        ratios(rows),
-        reading(rows)
-    ))?;
-    // A kernel without AF_XDP still has a demonstration: over `packet`.
+    results.add("rows", &shown.messages)?;
+    results.add("rows", &shown.sweep)?;
+    results.add("switch_rows", &shown.switches)?;
+    results.add("feed_rows", &shown.feeds)?;
+    results.add("rc_rows", &shown.connections)?;
+    let text = || text(&shown, &machine(results.fingerprint()));
+    let folder = args.leave.end(&results, "demo", HardwareClass::OneMachine, &[], console, text)?;
+    if let Some(path) = &args.report {
+        let options = Options { title: "barewire demo".to_owned(), all_published: true };
+        let head = args.leave.head("demo", HardwareClass::OneMachine);
+        report::page_of(&results, folder.as_deref(), &head, &options, path)?;
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        if !args.leave.json {
+            print(&format!("\nThe report with its pictures: {}", whole.display()))?;
+        }
+    }
+    Ok(conclude(&shown, console))
+}
+
+/// A kernel without AF_XDP still has a demonstration: over `packet`.
+fn conclude(shown: &Shown, console: &Console) -> Code {
+    let rows = &shown.messages;
     let ours = rows.iter().any(|r| r.system == "barewire" && r.void.is_none());
     let theirs = rows.iter().any(|r| r.system != "barewire" && r.void.is_none());
     if ours && theirs && !interrupted() {
-        for error in &measured.failures {
+        for error in &shown.failures {
             console.note(&format!("left out: {}", failure::text(error)));
         }
-        return Ok(Code::Done);
+        return Code::Done;
     }
-    Ok(measured.conclude(console))
+    measured::conclude(rows.iter().any(|row| row.void.is_some()), &shown.failures, console)
+}
+
+fn cells(of: &[(System, Settings)], place: &Place) -> anyhow::Result<Vec<Box<dyn Cell>>> {
+    let mut cells = Vec::new();
+    for (system, settings) in of {
+        cells.extend(cells_for(std::slice::from_ref(system), place, settings)?);
+    }
+    Ok(cells)
+}
+
+fn measure(demo: &Demo, place: Place, times: [Duration; 5], ticker: &mut Ticker) -> anyhow::Result<Shown> {
+    let mut shown = Shown::default();
+    ticker.part("messages", times[0]);
+    let measured = Measured::run(&mut cells(&demo.messages(), &place)?, ROUNDS, ticker);
+    shown.messages = measured.rows;
+    shown.failures.extend(measured.failures);
+    ticker.part("messages under load", times[1]);
+    let measured = Measured::run(&mut cells(&demo.sweep(&shown.messages), &place)?, 1, ticker);
+    shown.sweep = measured.rows;
+    shown.failures.extend(measured.failures);
+    // The others make hosts of their own.
+    drop(place);
+    ticker.part("switch", times[2]);
+    for request in demo.switches().map_err(|why| anyhow!(why))? {
+        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
+        shown.switches.extend(rows);
+        shown.failures.extend(failed.map(bench_switch::of_switch));
+    }
+    ticker.part("market data", times[3]);
+    for request in demo.feeds() {
+        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
+        shown.feeds.extend(rows);
+        shown.failures.extend(failed.map(bench_feed::of_feed));
+    }
+    ticker.part("RDMA connections", times[4]);
+    for request in demo.connections() {
+        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
+        shown.connections.extend(rows);
+        shown.failures.extend(failed.map(bench_rc::of_rc));
+    }
+    Ok(shown)
+}
+
+fn text(shown: &Shown, machine: &str) -> String {
+    let rows = &shown.messages;
+    let mut out = format!(
+        "{}\nMeasured on: {machine}\n\n{}\n{}\n{}",
+        markdown_table(rows),
+        text_table(rows),
+        ratios(rows),
+        reading(rows)
+    );
+    let mut part = |title: &str, table: String| out += &format!("\n{title}\n\n{table}");
+    if !shown.sweep.is_empty() {
+        part("Messages at a given load (open loop):", text_table(&shown.sweep));
+    }
+    if !shown.switches.is_empty() {
+        part("P4 switch:", switch::render::text_table(&shown.switches));
+    }
+    if !shown.feeds.is_empty() {
+        part("Market data:", feed::render::text_table(&shown.feeds));
+    }
+    if !shown.connections.is_empty() {
+        part("RDMA connections:", rc::rate::render::text_table(&shown.connections));
+    }
+    out
 }

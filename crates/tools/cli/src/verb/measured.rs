@@ -1,14 +1,17 @@
-//! What all measuring verbs do: seconds and cores from the command line, cells to rows, rows to stdout and a file.
+//! What all measuring verbs do: seconds and cores from the command line, cells to rows, rows to stdout, files and run folders.
 
-use crate::console::Console;
+use crate::args;
+use crate::console::{Console, print};
 use crate::failure::{self, Code, Failure};
 use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::interleave::{interleave, planned_time};
+use barewire_bench::interleave::interleave;
 use barewire_bench::plan::{core_allowed, default_cores};
-use barewire_bench::{Cell, Output, Row, interrupted};
+use barewire_bench::{Cell, Control, Head, Results, Row, Ticker, interrupted};
 use barewire_measure::{Fingerprint, allowed_cores};
-use std::path::Path;
+use barewire_report::run::HardwareClass;
+use serde_json::Value;
+use std::path::PathBuf;
 
 /// Longest time that a command line may name: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
@@ -68,10 +71,107 @@ pub fn pin(asked: Option<Cores>, console: &Console) -> anyhow::Result<Option<(us
     }
 }
 
-/// What came of a plan.
+/// What a measuring verb leaves behind: options that all of them have.
+#[derive(clap::Args)]
+pub struct Leave {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write the JSON object to a file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Leave a run folder in this one: manifest, rows, HDR histograms of each run; nothing is overwritten
+    #[arg(long = "run", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// What the run folder is called [default: the verb]
+    #[arg(long, value_name = "NAME", requires = "folder")]
+    label: Option<String>,
+    /// HDR histograms in the rows of the JSON object, too
+    #[arg(long)]
+    histograms: bool,
+    /// How long the machine is watched for hiccups, for the control rows of what is left behind
+    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
+    hiccup: Duration,
+}
+
+impl Leave {
+    /// Whether anything outlives this command: tables on a terminal need no control rows.
+    fn leaves(&self) -> bool {
+        self.json || self.out.is_some() || self.folder.is_some()
+    }
+
+    /// Begins: control rows first, where something is left behind.
+    pub fn begin(&self, console: &Console) -> Results {
+        let mut results = Results::begin();
+        if self.leaves() {
+            self.control(&mut results, console);
+        }
+        results
+    }
+
+    /// Measures the control rows.
+    pub fn control(&self, results: &mut Results, console: &Console) {
+        match Control::measure(self.hiccup) {
+            Ok(control) => {
+                console.tell(&control.line());
+                results.set_control(control);
+            }
+            Err(error) => {
+                console.note(&format!("no control rows: {error}"));
+                results.caveat(format!("no control rows: {error}"));
+            }
+        }
+    }
+
+    /// What a run folder of `verb` says of itself.
+    pub fn head(&self, verb: &str, hardware: HardwareClass) -> Head {
+        Head {
+            label: self.label.clone().unwrap_or_else(|| verb.to_owned()),
+            config: args::resolved(),
+            hardware,
+        }
+    }
+
+    /// Ends: the document to stdout or `text`, the file, the folder. `verb` names the folder where no label does. `more` are further keys
+    /// of the document. The folder that was made.
+    ///
+    /// # Errors
+    /// When something cannot be written. What was asked for before it is there.
+    pub fn end(
+        &self,
+        results: &Results,
+        verb: &str,
+        hardware: HardwareClass,
+        more: &[(&str, &Value)],
+        console: &Console,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let folder = match &self.folder {
+            Some(parent) => {
+                let path = results.write(parent, &self.head(verb, hardware))?;
+                console.tell(&format!("{} is the run folder", path.display()));
+                Some(path)
+            }
+            None => None,
+        };
+        if let Some(path) = &self.out {
+            std::fs::write(path, results.document(self.histograms, more)? + "\n")
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
+        if self.json {
+            print(&results.document(self.histograms, more)?)?;
+        } else {
+            let text = text();
+            if !text.is_empty() {
+                print(&text)?;
+            }
+        }
+        Ok(folder)
+    }
+}
+
+/// What came of a plan of messages.
 pub struct Measured {
-    /// The machine.
-    pub fingerprint: Fingerprint,
     /// A row for each cell, in order. Of a cell that never ran to its end it has no samples.
     pub rows: Vec<Row>,
     /// Why cells failed.
@@ -79,11 +179,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Runs the cells in turn. Failures are told at once, and kept.
-    pub fn run(cells: &mut [Box<dyn Cell>], runs: u32, console: &Console) -> Measured {
-        let fingerprint = Fingerprint::collect();
-        let mut progress = console.progress(planned_time(cells, runs));
-        let outcomes = interleave(cells, runs, progress.as_mut());
+    /// Runs the cells in turn. Failures are kept.
+    pub fn run(cells: &mut [Box<dyn Cell>], runs: u32, ticker: &mut Ticker) -> Measured {
+        let outcomes = interleave(cells, runs, ticker);
         let mut failures = Vec::new();
         let mut rows = Vec::with_capacity(outcomes.len());
         for (outcome, cell) in outcomes.into_iter().zip(cells.iter()) {
@@ -94,24 +192,7 @@ impl Measured {
                 rows.push(outcome.row);
             }
         }
-        Measured { fingerprint, rows, failures }
-    }
-
-    /// The document of all rows.
-    pub fn document(&self) -> String {
-        Output::new(&self.fingerprint, self.rows.clone()).to_json()
-    }
-
-    /// Writes the document to `out`, if there is one.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn save(&self, out: Option<&Path>) -> anyhow::Result<()> {
-        match out {
-            Some(path) => std::fs::write(path, self.document() + "\n")
-                .with_context(|| format!("writing {}", path.display())),
-            None => Ok(()),
-        }
+        Measured { rows, failures }
     }
 
     /// Tells every failure, and says with which code to end.

@@ -3,6 +3,7 @@
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
+use barewire_bench::{Head, Results};
 use barewire_report::compare::{Comparison, Method, compare};
 use barewire_report::report::{Options, Report};
 use barewire_report::run::{HardwareClass, MANIFEST, Run, RunStart, RunWriter};
@@ -115,10 +116,33 @@ fn open(path: &Path, scratch: &Scratch) -> anyhow::Result<Run> {
         fingerprint: document.fingerprint,
     };
     let mut writer = RunWriter::create(&scratch.0, &start)?;
-    for record in document.records {
-        writer.add(record, &[])?;
+    for row in document.rows {
+        row.write(&mut writer)?;
     }
     Ok(Run::open(&writer.finish(at_ms)?)?)
+}
+
+/// Writes the page of what was just measured: of its run folder, or of one that is made for it and goes again.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn page_of(
+    results: &Results,
+    folder: Option<&Path>,
+    head: &Head,
+    options: &Options,
+    to: &Path,
+) -> anyhow::Result<()> {
+    let scratch = Scratch::new()?;
+    let made = match folder {
+        Some(folder) => folder.to_owned(),
+        None => results.write(&scratch.0, head)?,
+    };
+    let run = Run::open(&made)?;
+    if let Some(parent) = to.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+    }
+    write(to, &html::page(&Report::of(&[&run], options)))
 }
 
 fn write(path: &Path, contents: &str) -> anyhow::Result<()> {

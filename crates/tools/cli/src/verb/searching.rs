@@ -1,16 +1,13 @@
 //! `--search` of the measuring verbs: options, and what is printed.
 
-use super::measured::{conclude, machine, seconds};
-use crate::console::{Console, print};
+use super::measured::{Leave, conclude, machine, seconds};
+use crate::console::Console;
 use crate::failure::{Code, Failure};
-use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::SCHEMA;
+use barewire_bench::Results;
 use barewire_bench::search::messages::{SearchRow, TrialLine};
 use barewire_bench::search::{BadGoal, Goal, Kind, LOAD_MAX, Range, goals};
-use barewire_measure::Fingerprint;
-use serde_json::json;
-use std::path::Path;
+use barewire_report::run::HardwareClass;
 
 /// Options.
 #[derive(clap::Args)]
@@ -77,22 +74,15 @@ pub fn tell(console: &Console, system: &str, line: &TrialLine) {
 pub fn finish(
     rows: &[SearchRow],
     failures: &[anyhow::Error],
-    fingerprint: &Fingerprint,
-    as_json: bool,
-    out: Option<&Path>,
+    leave: &Leave,
+    mut results: Results,
+    verb: &str,
     console: &Console,
 ) -> anyhow::Result<Code> {
-    let document =
-        json!({ "schema": SCHEMA, "fingerprint": serde_json::to_value(fingerprint)?, "rows": rows })
-            .to_string();
-    if let Some(path) = out {
-        std::fs::write(path, document.clone() + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if as_json {
-        print(&document)?;
-    } else if !rows.is_empty() {
-        print(&format!("{}\nMeasured on: {}", SearchRow::table(rows), machine(fingerprint)))?;
-    }
+    results.add("rows", rows)?;
+    leave.end(&results, verb, HardwareClass::OneMachine, &[], console, || match rows {
+        [] => String::new(),
+        rows => format!("{}\nMeasured on: {}", SearchRow::table(rows), machine(results.fingerprint())),
+    })?;
     Ok(conclude(rows.iter().any(|row| row.void.is_some()), failures, console))
 }

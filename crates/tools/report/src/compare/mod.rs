@@ -274,8 +274,16 @@ fn sided(cell: &Cell<'_>, all: &[Vec<Figure>], path: &str) -> Vec<Sided> {
             let figure = figures.iter().find(|f| f.path == path)?.clone();
             let mut values = figure.runs.clone();
             if let (true, Stat::Quantile(q)) = (values.is_empty(), figure.stat) {
-                let each = run.repetitions(record, histogram_of(&figure.path));
-                values = each.filter_map(|h| h.quantile(q).value()).map(|ns| ns as f64).collect();
+                let of = |name: &str| -> Vec<f64> {
+                    run.repetitions(record, name)
+                        .filter_map(|h| Some(h.quantile(q).value()? as f64))
+                        .collect()
+                };
+                values = histograms_of(&figure.path)
+                    .into_iter()
+                    .map(of)
+                    .find(|v| !v.is_empty())
+                    .unwrap_or_default();
             }
             if values.is_empty() {
                 values.extend(figure.value);
@@ -285,9 +293,12 @@ fn sided(cell: &Cell<'_>, all: &[Vec<Figure>], path: &str) -> Vec<Sided> {
         .collect()
 }
 
-/// The histogram behind a figure: `rtt_ns.p50` is of `rtt`.
-fn histogram_of(path: &str) -> &str {
-    path.split('.').next().unwrap_or_default().trim_end_matches("_ns")
+/// The histogram behind a figure, by the names that experiments give it: `rtt_ns.p50` is of `rtt`, which is the service time.
+fn histograms_of(path: &str) -> [&str; 2] {
+    match path.split('.').next().unwrap_or_default().trim_end_matches("_ns") {
+        "rtt" | "rtt_p50" => ["rtt", "service"],
+        name => [name, name],
+    }
 }
 
 fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Sided], method: Method) -> Side {
@@ -316,8 +327,9 @@ fn side(cell: &Cell<'_>, figure: &Figure, mine: &[Sided], method: Method) -> Sid
 
 /// The histogram behind a percentile, over all folders of a side.
 fn merged(cell: &Cell<'_>, figure: &Figure) -> Option<barewire_measure::Histogram> {
-    let name = histogram_of(&figure.path);
-    let mut all = cell.rows.iter().filter_map(|(run, record)| run.histogram(record, name));
+    let names = histograms_of(&figure.path);
+    let of = |(run, record): &(&Run, &Record)| names.iter().find_map(|name| run.histogram(record, name));
+    let mut all = cell.rows.iter().filter_map(of);
     let mut merged = all.next()?;
     all.for_each(|more| merged.merge(&more));
     Some(merged)

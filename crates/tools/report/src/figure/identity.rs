@@ -85,8 +85,15 @@ pub fn identity(record: &Record) -> Identity {
         }
     }
     for (axis, value) in &record.axes {
-        let _ = write!(key, "|@{axis}={value}");
-        let _ = write!(details, "{}{axis} {value}", comma(&details));
+        let value = value.to_string();
+        let own = record.row.get(axis).and_then(text_of);
+        // What the row says itself is in the key already: a run that swept it and one that did not have cells in common.
+        if own.is_none_or(|own| own.parse::<f64>().ok() != value.parse().ok()) {
+            let _ = write!(key, "|@{axis}={value}");
+        }
+        let words = KEYS.contains(&axis.as_str()).then(|| detail(axis, &value)).flatten();
+        let words = words.unwrap_or_else(|| format!("{axis} {value}"));
+        let _ = write!(details, "{}{words}", comma(&details));
     }
     if name.is_empty() {
         name = record.experiment.clone();
@@ -156,6 +163,8 @@ mod tests {
         assert!(!id.key.contains("rate_per_s") && !id.key.contains("command"));
         record.axes.insert("window".into(), 1.0.into());
         assert_eq!(identity(&record).details, "closed loop, 1024 B, warm, window 1");
+        assert_eq!(identity(&record).key, id.key, "the row said so before");
+        record.axes.insert("window".into(), 2.0.into());
         assert_ne!(identity(&record).key, id.key);
     }
 }

@@ -41,15 +41,12 @@ fn of_row(
         "system": row.system,
         "hardware": row.hardware,
         "published_command": table.command,
+        "published_method": table.method,
         "published": by_column(&|i| row.values.get(i).copied().flatten().map_or(Value::Null, Value::from)),
         "units": by_column(&|i| Value::from(unit(table.columns[i].unit))),
         "note": row.note,
         "comparable": false,
-        "not_comparable": format!(
-            "published on {}, measured on {}",
-            row.class.as_str(),
-            HardwareClass::OneMachine.as_str()
-        ),
+        "not_comparable": not_comparable(row),
     });
     if measured.is_empty() {
         object["missing"] = Value::from(why(table));
@@ -57,6 +54,18 @@ fn of_row(
         object["measured"] = Value::from(measured);
     }
     object
+}
+
+/// What a bench verb measures is measured on one machine.
+fn not_comparable(row: &PublishedRow) -> String {
+    match row.class {
+        HardwareClass::OneMachine => {
+            format!("published on one machine, too, but another one: {}", row.hardware)
+        }
+        class => {
+            format!("published on {}, measured on {}", class.as_str(), HardwareClass::OneMachine.as_str())
+        }
+    }
 }
 
 fn unit(unit: Unit) -> &'static str {
@@ -104,6 +113,14 @@ mod tests {
         let ours: Vec<&Value> = rows.iter().filter(|r| r.get("measured").is_some()).collect();
         assert_eq!(ours.len(), 1);
         assert_eq!(ours[0]["case"], "8 client machines");
+        let of = |id: &str| rows.iter().find(|r| r["table"] == id).unwrap();
+        assert!(
+            of("machnet")["published_method"]
+                .as_str()
+                .unwrap()
+                .contains("--tx_msg_size that msg_gen does not")
+        );
+        assert!(of("bmv2")["not_comparable"].as_str().unwrap().contains("c4.2xlarge"));
         assert_eq!(ours[0]["published"]["connections/s"], 391.2);
         assert_eq!(ours[0]["measured"][0]["values"]["connections/s"], 1e5);
         assert_eq!(ours[0]["measured"][0]["system"], "barewire embedded over xdp");

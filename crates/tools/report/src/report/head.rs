@@ -168,6 +168,22 @@ pub(super) fn caveats(runs: &[&Run]) -> Vec<String> {
     all
 }
 
+/// Control rows that bench verbs write, in words.
+const CONTROLS: [(&str, &str); 12] = [
+    ("clock.median_ns", "one reading of the clock"),
+    ("clock.min_ns", "one reading of the clock, shortest"),
+    ("syscall.median_ns", "one system call"),
+    ("core_to_core.median_ns", "a cache line from core to core and back"),
+    ("core_to_core.min_ns", "the same, shortest"),
+    ("wakeup_median_ns", "waking a thread"),
+    ("wakeup_max_ns", "waking a thread, longest"),
+    ("hiccup_window_ns", "watched for hiccups"),
+    ("hiccup_max_ns", "longest hiccup"),
+    ("hiccup_lost_percent", "share lost in hiccups"),
+    ("kernel_udp.p50_ns", "kernel UDP over loopback, 1024 B there and back, p50"),
+    ("kernel_udp.p99_ns", "the same, p99"),
+];
+
 /// Control rows of all runs: every leaf with a unit at its end.
 pub(super) fn controls(runs: &[&Run]) -> Vec<(String, String)> {
     let mut leaves = Vec::new();
@@ -183,7 +199,12 @@ pub(super) fn controls(runs: &[&Run]) -> Vec<(String, String)> {
         .filter_map(|(path, value)| {
             let number: f64 = value.parse().ok()?;
             let path = path.trim_start_matches('.');
-            let words = |end: &str| path.strip_suffix(end).map(|p| p.replace(['.', '_'], " "));
+            let known =
+                CONTROLS.iter().find(|(known, _)| *known == path).map(|(_, words)| (*words).to_owned());
+            let words = |end: &str| {
+                let rest = path.strip_suffix(end)?;
+                known.clone().or_else(|| Some(rest.replace(['.', '_'], " ")))
+            };
             if let Some(name) = words("_ns") {
                 return Some((name, quantity(number, Unit::Ns)));
             }

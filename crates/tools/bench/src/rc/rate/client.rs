@@ -1,7 +1,8 @@
 //! The connecting end: opens and closes as fast as its window allows.
 
+use super::row::StepSpans;
 use super::server::{CQ_ENTRIES, offered};
-use super::{RateError, SERVICE_ID, Steps, go_on};
+use super::{RateError, SERVICE_ID, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{RdmaStack, Way};
 use barewire_measure::{Histogram, stamp};
@@ -313,9 +314,15 @@ impl Client {
         }
     }
 
-    /// One connection after the other until `end`, each step timed, with one byte written over each.
-    pub(crate) fn steps(&mut self, end: Instant, idle: Idle, other: Other<'_>) -> Result<Steps, RateError> {
-        let mut spans: [Histogram; 6] = std::array::from_fn(|_| Histogram::new());
+    /// One connection after the other until `end`, each step timed, with one byte written over each; in the order of
+    /// [`STEPS`](super::row::STEPS).
+    pub(crate) fn steps(
+        &mut self,
+        end: Instant,
+        idle: Idle,
+        other: Other<'_>,
+    ) -> Result<StepSpans, RateError> {
+        let mut spans: StepSpans = std::array::from_fn(|_| Histogram::new());
         while stamp() < end {
             go_on()?;
             let mut at = [stamp(); 7];
@@ -362,14 +369,6 @@ impl Client {
                 span.record(pair[1].since(pair[0]).as_nanos());
             }
         }
-        let span = |i: usize| super::Span::of(&spans[i]);
-        Ok(Steps {
-            create: span(0),
-            req_to_rep: span(1),
-            rtu: span(2),
-            first_byte: span(3),
-            disconnect: span(4),
-            destroy: span(5),
-        })
+        Ok(spans)
     }
 }

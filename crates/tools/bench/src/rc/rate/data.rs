@@ -9,6 +9,7 @@ use super::live::{Over, Side, device_config, pin};
 use super::server::offered;
 use super::wires::{self, Hosts, Shape};
 use super::{DataRow, RateError, Span, go_on};
+use crate::histograms::Histograms;
 use crate::rc::Advert;
 use barewire_base::{Duration, Instant};
 use barewire_frame::PoolConfig;
@@ -443,6 +444,12 @@ impl Peer {
 }
 
 impl Request {
+    /// How long all of it takes, about.
+    pub fn planned_time(&self) -> Duration {
+        let each = self.seconds + WARMUP + Duration::from_millis(300);
+        each.saturating_mul(WORKS.len() as u64 * u64::from(self.runs))
+    }
+
     /// Measures every row, in turns.
     ///
     /// # Errors
@@ -561,8 +568,10 @@ impl Request {
     fn row(&self, work: Work, runs: &[Ran]) -> DataRow {
         let mut latency = Histogram::new();
         let mut contention = Vec::new();
+        let mut histograms = Histograms::default();
         for run in runs {
             latency.merge(&run.latency);
+            histograms.push("latency", &run.latency);
             for reason in &run.contention.reasons {
                 if !contention.contains(reason) {
                     contention.push(reason.clone());
@@ -589,6 +598,7 @@ impl Request {
             contended: runs.iter().any(|run| run.contention.contended),
             contention,
             command: self.command.clone(),
+            histograms,
         }
     }
 }

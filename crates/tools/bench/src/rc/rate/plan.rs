@@ -3,7 +3,8 @@
 use super::live::{self, LiveResult, LiveRun, Over};
 use super::row::{RcRow, RcRun, Span};
 use super::wires::{Hosts, Shape};
-use super::{RateError, Steps, go_on, tcp};
+use super::{RateError, STEPS, Steps, go_on, tcp};
+use crate::histograms::Histograms;
 use barewire_base::Duration;
 use barewire_measure::{Histogram, allowed_cores};
 use std::str::FromStr;
@@ -109,6 +110,7 @@ struct Sum {
     failed: u64,
     runs: Vec<RcRun>,
     contention: Vec<String>,
+    histograms: Histograms,
 }
 
 impl Request {
@@ -318,6 +320,7 @@ impl Request {
             contention: sum.contention,
             notes,
             command: self.command.clone(),
+            histograms: sum.histograms,
         }
     }
 }
@@ -348,7 +351,11 @@ impl Sum {
             contended,
         });
         self.latency.merge(&result.latency);
-        self.steps = self.steps.or(result.steps);
+        self.histograms.push("latency", &result.latency);
+        for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
+            self.histograms.push(name, spans);
+        }
+        self.steps = self.steps.or(result.steps.as_ref().map(Steps::of));
         self.frames = self.frames.or(result.frames_per_connection);
         self.bytes = self.bytes.or(result.bytes_per_live_qp);
         self.connections += result.connections;

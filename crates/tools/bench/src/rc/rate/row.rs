@@ -1,5 +1,6 @@
 //! Rows about RDMA, and the JSON document that carries them.
 
+use crate::histograms::{BenchRow, Histograms};
 use barewire_measure::{Fingerprint, Histogram};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,12 @@ impl Span {
     }
 }
 
+/// Names of the steps, in their order.
+pub const STEPS: [&str; 6] = ["create", "req_to_rep", "rtu", "first_byte", "disconnect", "destroy"];
+
+/// Spans of the steps, in the order of [`STEPS`].
+pub type StepSpans = [Histogram; 6];
+
 /// The steps of a connection, one at a time, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
@@ -49,6 +56,20 @@ pub struct Steps {
     pub disconnect: Span,
     /// Queue pair and completion queue destroyed.
     pub destroy: Span,
+}
+
+impl Steps {
+    /// Of their histograms, in the order of [`STEPS`].
+    pub fn of([create, req_to_rep, rtu, first_byte, disconnect, destroy]: &StepSpans) -> Steps {
+        Steps {
+            create: Span::of(create),
+            req_to_rep: Span::of(req_to_rep),
+            rtu: Span::of(rtu),
+            first_byte: Span::of(first_byte),
+            disconnect: Span::of(disconnect),
+            destroy: Span::of(destroy),
+        }
+    }
 }
 
 /// One run of a row.
@@ -122,6 +143,15 @@ pub struct RcRow {
     pub void: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
+    /// `latency`, and each step by its name.
+    #[serde(default, skip_serializing)]
+    pub histograms: Histograms,
+}
+
+impl BenchRow for RcRow {
+    fn histograms(&self) -> &Histograms {
+        &self.histograms
+    }
 }
 
 impl RcRow {
@@ -187,6 +217,15 @@ pub struct DataRow {
     pub contention: Vec<String>,
     /// The exact command that produced the row.
     pub command: String,
+    /// `latency`.
+    #[serde(default, skip_serializing)]
+    pub histograms: Histograms,
+}
+
+impl BenchRow for DataRow {
+    fn histograms(&self) -> &Histograms {
+        &self.histograms
+    }
 }
 
 /// The document: one JSON object.

@@ -1,0 +1,139 @@
+//! Control rows of every command: the machine's own floor, and the kernel's round trip on it.
+
+use crate::driver::RunResult;
+use crate::interleave::{Cell, CellError};
+use crate::kernel::{Ends, KernelCell, Protocol, Waiting};
+use crate::plan::default_cores;
+use crate::row::IdleState;
+use crate::workload::MsgWorkload;
+use barewire_base::Duration;
+use barewire_measure::{ControlRows, RttNs};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// How long the machine is watched for hiccups when nothing else was said.
+pub const HICCUP_WINDOW: Duration = Duration::from_millis(300);
+/// How long the kernel's round trips are timed.
+const KERNEL_TIME: Duration = Duration::from_millis(200);
+const KERNEL_WARMUP: Duration = Duration::from_millis(50);
+
+/// A round trip of the kernel's UDP over the loopback, one 1024-byte request at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelTrip {
+    /// `blocking` or `spin`.
+    pub mode: String,
+    /// Median in ns. `None`: too few samples.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile in ns.
+    pub p99_ns: Option<u64>,
+    /// Longest in ns.
+    pub max_ns: Option<u64>,
+    /// Round trips.
+    pub samples: u64,
+}
+
+/// The floor under every figure of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Clock, system call, core to core, wake-up, hiccups.
+    #[serde(flatten)]
+    pub machine: ControlRows,
+    /// The kernel's UDP. `None`: `kernel_udp_missing` says why.
+    pub kernel_udp: Option<KernelTrip>,
+    /// Why the kernel's round trip is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_udp_missing: Option<String>,
+}
+
+impl Control {
+    /// How long [`measure`](Control::measure) takes, about.
+    pub fn planned_time(window: Duration) -> Duration {
+        window + KERNEL_WARMUP + KERNEL_TIME + Duration::from_millis(200)
+    }
+
+    /// Measures all of them; hiccups for `window`.
+    ///
+    /// # Errors
+    /// When the machine's own rows cannot be had: pins, eventfd.
+    pub fn measure(window: Duration) -> io::Result<Control> {
+        let machine = ControlRows::measure(window)?;
+        let (kernel_udp, kernel_udp_missing) = match kernel() {
+            Ok(trip) => (Some(trip), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Ok(Control { machine, kernel_udp, kernel_udp_missing })
+    }
+
+    /// All of it in one line.
+    pub fn line(&self) -> String {
+        let time = |ns: u64| crate::render::latency(ns);
+        let m = &self.machine;
+        let cores = m
+            .core_to_core
+            .map_or_else(String::new, |c| format!("core to core and back {}, ", time(c.median_ns)));
+        let kernel = self
+            .kernel_udp
+            .as_ref()
+            .and_then(|k| Some(format!(", kernel UDP there and back {} ({})", time(k.p50_ns?), k.mode)));
+        format!(
+            "Control: clock {}, system call {}, {cores}wake-up {}, longest hiccup in {} {}{}",
+            time(m.clock.median_ns),
+            time(m.syscall.median_ns),
+            time(m.wakeup_median_ns),
+            time(m.hiccup_window_ns),
+            time(m.hiccup_max_ns),
+            kernel.unwrap_or_default(),
+        )
+    }
+}
+
+fn kernel() -> Result<KernelTrip, CellError> {
+    let workload = MsgWorkload {
+        duration: KERNEL_TIME,
+        warmup: KERNEL_WARMUP,
+        runs: 1,
+        window: 1,
+        ..MsgWorkload::default()
+    };
+    // Two that spin need two cores.
+    let cores = default_cores().ok();
+    let waiting = if cores.is_some() { Waiting::Spin } else { Waiting::Blocking };
+    let mut cell = KernelCell::new(
+        Protocol::Udp,
+        waiting,
+        Ends::loopback(),
+        cores,
+        workload,
+        IdleState::Warm,
+        String::new(),
+    );
+    let RunResult { service, .. } = cell.run(0)?;
+    let summary = RttNs::from(service.summary());
+    Ok(KernelTrip {
+        mode: cell.info().name.mode.clone(),
+        p50_ns: summary.p50,
+        p99_ns: summary.p99,
+        max_ns: summary.max,
+        samples: service.samples(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_is_measured_in_half_a_second_and_told() {
+        let control = Control::measure(Duration::from_millis(20)).unwrap();
+        assert!(control.machine.hiccup_window_ns >= 20_000_000);
+        let kernel = control.kernel_udp.as_ref().unwrap();
+        assert!(kernel.samples > 10 && kernel.max_ns.unwrap() > 1_000, "{kernel:?}");
+        let line = control.line();
+        for part in ["Control: clock ", "longest hiccup in 20", "kernel UDP there and back "] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let json = serde_json::to_value(&control).unwrap();
+        assert!(json["clock"]["median_ns"].is_u64() && json["kernel_udp"]["p50_ns"].is_u64(), "{json}");
+        assert_eq!(serde_json::from_value::<Control>(json).unwrap(), control);
+    }
+}

@@ -1,0 +1,215 @@
+//! Every experiment of the five published reports as one plan, with the time that it takes.
+
+use crate::plan::{Settings, planned_systems, seed_systems};
+use crate::seeds_data::PUBLISHED_SIZE;
+use crate::switch::SwitchError;
+use crate::workload::MsgWorkload;
+use crate::{feed, rc, seeds_mitosis, seeds_onixs, switch};
+use barewire_base::Duration;
+
+/// Requests in flight: E1 and E2 of the published tables.
+const WINDOWS: [u32; 2] = [1, 32];
+/// Not measured, before each run of messages.
+const WARMUP: Duration = Duration::from_millis(200);
+
+/// One of the programs that reports were published of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The message service.
+    Messages,
+    /// The P4 switch.
+    Switch,
+    /// The feed handler.
+    Feed,
+    /// RDMA connections.
+    Connections,
+}
+
+impl Program {
+    /// All, in the order of the reports.
+    pub const ALL: [Program; 4] = [Program::Messages, Program::Switch, Program::Feed, Program::Connections];
+
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Program::Messages => "messages",
+            Program::Switch => "switch",
+            Program::Feed => "feed",
+            Program::Connections => "rc",
+        }
+    }
+
+    /// Whose report a published table is of, by its id.
+    pub fn of_table(id: &str) -> Program {
+        match id.split('.').next().unwrap_or(id) {
+            "bmv2" => Program::Switch,
+            "onixs" => Program::Feed,
+            "rc" => Program::Connections,
+            _ => Program::Messages,
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// One program only.
+    pub only: Option<Program>,
+    /// One short run of each row.
+    pub quick: bool,
+    /// Measured time of a run.
+    pub seconds: Option<Duration>,
+    /// Runs of each row.
+    pub runs: Option<u32>,
+    /// Hosts can be made here.
+    pub with_hosts: bool,
+    /// Cores of client and server.
+    pub cores: Option<(usize, usize)>,
+    /// The command, for rows.
+    pub command: String,
+}
+
+/// What is run.
+#[derive(Clone, Debug, Default)]
+pub struct SeedsPlan {
+    /// Messages: one for each window, of [`seed_systems`].
+    pub messages: Vec<Settings>,
+    /// The switch.
+    pub switches: Vec<switch::plan::Request>,
+    /// The feed handler.
+    pub feeds: Vec<feed::plan::Request>,
+    /// RDMA connections.
+    pub connections: Vec<rc::rate::plan::Request>,
+    with_hosts: bool,
+}
+
+impl Asked {
+    fn wants(&self, program: Program) -> bool {
+        self.only.is_none_or(|only| only == program)
+    }
+
+    /// Measured time of a run of messages and of the switch.
+    fn time(&self) -> Duration {
+        self.seconds.unwrap_or(Duration::from_secs(if self.quick { 1 } else { 3 }))
+    }
+
+    fn message_settings(&self, window: u32) -> Settings {
+        let workload = MsgWorkload {
+            size: PUBLISHED_SIZE,
+            window,
+            duration: self.time(),
+            warmup: WARMUP,
+            runs: self.runs.unwrap_or(if self.quick { 1 } else { 3 }),
+            ..MsgWorkload::default()
+        };
+        Settings {
+            workload,
+            idle: None,
+            idle_state: None,
+            cores: self.cores,
+            options: String::new(),
+            command: self.command.clone(),
+        }
+    }
+
+    /// The plan.
+    ///
+    /// # Errors
+    /// [`SwitchError::Plan`] when the router's program cannot be had.
+    pub fn plan(&self) -> Result<SeedsPlan, SwitchError> {
+        let core = self.cores.map(|c| c.0);
+        let mut plan = SeedsPlan { with_hosts: self.with_hosts, ..SeedsPlan::default() };
+        if self.wants(Program::Messages) {
+            plan.messages = WINDOWS.map(|window| self.message_settings(window)).to_vec();
+        }
+        if self.wants(Program::Switch) {
+            plan.switches = switch::plan::seed_requests(
+                self.with_hosts,
+                self.quick,
+                self.runs,
+                self.time(),
+                core,
+                &self.command,
+            )?;
+        }
+        if self.wants(Program::Feed) {
+            let mut request =
+                seeds_onixs::seed_request(self.with_hosts, self.quick, self.runs, self.cores, &self.command);
+            request.seconds = self.seconds.unwrap_or(request.seconds);
+            plan.feeds.push(request);
+        }
+        if self.wants(Program::Connections) {
+            plan.connections = seeds_mitosis::seed_requests(
+                self.with_hosts,
+                self.quick,
+                self.runs,
+                self.seconds,
+                self.cores,
+                &self.command,
+            );
+        }
+        Ok(plan)
+    }
+}
+
+impl SeedsPlan {
+    /// How long the experiments of `program` take, about.
+    pub fn planned_time(&self, program: Program) -> Duration {
+        let sum = |parts: &mut dyn Iterator<Item = Duration>| parts.fold(Duration::ZERO, |a, b| a + b);
+        match program {
+            Program::Messages => {
+                let systems = seed_systems(self.with_hosts);
+                sum(&mut self.messages.iter().map(|settings| planned_systems(&systems, settings)))
+            }
+            Program::Switch => sum(&mut self.switches.iter().map(|r| r.planned_time())),
+            Program::Feed => sum(&mut self.feeds.iter().map(|r| r.planned_time())),
+            Program::Connections => sum(&mut self.connections.iter().map(|r| r.planned_time())),
+        }
+    }
+
+    /// How long all of it takes, about.
+    pub fn whole_time(&self) -> Duration {
+        Program::ALL.into_iter().map(|p| self.planned_time(p)).fold(Duration::ZERO, |a, b| a + b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(quick: bool, with_hosts: bool) -> Asked {
+        Asked {
+            only: None,
+            quick,
+            seconds: None,
+            runs: None,
+            with_hosts,
+            cores: Some((0, 1)),
+            command: "barewire bench seeds".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_whole_takes_half_an_hour_at_most_and_the_quick_one_five_minutes() {
+        for with_hosts in [true, false] {
+            let whole = asked(false, with_hosts).plan().unwrap().whole_time();
+            assert!((120..1_500).contains(&(whole.as_secs_f64() as u64)), "{whole:?}");
+            let quick = asked(true, with_hosts).plan().unwrap().whole_time();
+            assert!((15..240).contains(&(quick.as_secs_f64() as u64)), "{quick:?}");
+        }
+    }
+
+    #[test]
+    fn one_program_is_planned_alone() {
+        for only in Program::ALL {
+            let plan = Asked { only: Some(only), ..asked(true, true) }.plan().unwrap();
+            let planned: Vec<Program> =
+                Program::ALL.into_iter().filter(|p| plan.planned_time(*p) > Duration::ZERO).collect();
+            assert_eq!(planned, [only]);
+        }
+        for table in barewire_report::published::tables() {
+            let is = |word: &str| table.id.starts_with(word);
+            assert_eq!(Program::of_table(table.id) == Program::Messages, is("machnet"), "{}", table.id);
+        }
+    }
+}
