@@ -41,13 +41,13 @@ build: tools ## Build the release binary
 	$(CARGO) build --release --package barewire-cli
 
 .PHONY: demo
-demo: build ## barewire beside the kernel's TCP, in half a minute (as root: over real packets)
-	@$(BAREWIRE) demo
+demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
+	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs
 
 .PHONY: bench
-bench: build ## The published message tables, with ours measured here beside them
+bench: build ## All published tables, with ours measured here beside them, in a quarter of an hour, with a report
 	@mkdir -p $(TARGET)/bench
-	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json
+	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json --run $(TARGET)/bench/runs --html $(TARGET)/bench/seeds.html
 
 # Adds up cargo's own result lines. A test that needs what this machine lacks says `SKIPPED: ` and counts as passed there: it is
 # taken out again. Ignored tests are not skipped: they are children, which other tests start.

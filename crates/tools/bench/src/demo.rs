@@ -20,8 +20,8 @@ const WARMUP: Duration = Duration::from_millis(200);
 const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.95];
 /// Threads of the scaling.
 const THREADS: [u32; 3] = [1, 2, 4];
-/// Time between two packets of market data, besides none.
-const GAP: Duration = Duration::from_millis(2);
+/// Time between two packets of market data, besides none: that of the published tables.
+const GAP: Duration = Duration::from_millis(5);
 
 /// What is demonstrated, and on what.
 #[derive(Clone, Debug)]

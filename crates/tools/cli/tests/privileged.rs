@@ -109,6 +109,14 @@ fn the_published_tables_come_with_ours() {
         let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();
         assert_eq!(over, ["mem", "xdp", "packet"]);
     }
+    assert!(said.err.contains("planned: "), "{}", said.err);
+    assert!(document["control"]["hiccup_window_ns"].as_u64().unwrap() >= 300_000_000);
+    assert!(
+        document["tables"][0]["published_method"]
+            .as_str()
+            .unwrap()
+            .contains("--tx_msg_size that msg_gen does not")
+    );
     // Every row of every table of the five reports, with ours beside it.
     let tables = document["tables"].as_array().unwrap();
     assert_eq!(tables.len(), 52);
@@ -128,8 +136,27 @@ fn the_published_tables_come_with_ours() {
 fn the_demonstration_ends_in_a_sentence() {
     let Some(_turn) = root("the_demonstration_ends_in_a_sentence") else { return };
     let before = namespaces();
-    let said = run(&["demo", "--seconds", "0.4"]);
+    let page = std::env::temp_dir().join(format!("barewire-demo-{}/report.html", std::process::id()));
+    let said =
+        run(&["demo", "--seconds", "0.4", "--hiccup", "0.05", "--report", &page.display().to_string()]);
     assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.trim_end().ends_with(&page.display().to_string()), "{}", said.out);
+    let html = fs::read_to_string(&page).unwrap();
+    fs::remove_dir_all(page.parent().unwrap()).unwrap();
+    // A part of each program, of the floor, and of what a reader has to know.
+    for part in [
+        "Response time by offered load: Messages",
+        "By threads: ",
+        "Where the time goes: market data",
+        "Where the time goes: messages, open loop",
+        "not comparable",
+        "longest hiccup",
+        "kernel UDP over loopback",
+        "Before believing anything below",
+        "One TCP stream through simple_router",
+    ] {
+        assert!(html.contains(part), "{part}: {}", said.err);
+    }
     for word in
         ["| Server | NIC, DPDK PMD |", "kernel-tcp *blocking*", "one request in flight", "The hosts are gone"]
     {

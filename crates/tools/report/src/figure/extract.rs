@@ -99,6 +99,10 @@ fn is_setting(key: &str) -> bool {
 pub fn figures(row: &Map<String, Value>) -> Vec<Figure> {
     let mut found = Vec::new();
     for (key, words) in DISTRIBUTIONS {
+        // An open loop's round trip is its service time, which stands there, too.
+        if key == "rtt_ns" && row.get("service_ns").is_some_and(Value::is_object) {
+            continue;
+        }
         if let Some(Value::Object(object)) = row.get(key) {
             distribution(row, key, words, object, &mut found);
         }

@@ -68,7 +68,9 @@ pub struct Identity {
 pub fn identity(record: &Record) -> Identity {
     let mut key = format!("{}|{}", record.experiment, record.table);
     let (mut name, mut details) = (String::new(), String::new());
-    let said = |axis: &str| record.axes.contains_key(axis);
+    // Completion queues are ours: the kernel's TCP has none.
+    let is_baseline = record.row.get("system").and_then(Value::as_str).is_some_and(|s| s != "barewire");
+    let hidden = |field: &str| record.axes.contains_key(field) || (is_baseline && field == "own_cq");
     for field in KEYS {
         let Some(text) = record.row.get(field).and_then(text_of) else { continue };
         let _ = write!(key, "|{field}={text}");
@@ -78,7 +80,7 @@ pub fn identity(record: &Record) -> Identity {
                 "idle" => _ = write!(name, "-{text}"),
                 _ => _ = write!(name, "{}{text}", space(&name)),
             }
-        } else if !said(field)
+        } else if !hidden(field)
             && let Some(words) = detail(field, &text)
         {
             let _ = write!(details, "{}{words}", comma(&details));
@@ -118,11 +120,24 @@ fn comma(text: &str) -> &'static str {
     if text.is_empty() { "" } else { ", " }
 }
 
+fn plural(n: &str) -> &'static str {
+    if n == "1" { "" } else { "s" }
+}
+
 /// A setting in words; `None` when the usual value goes without saying.
 fn detail(field: &str, text: &str) -> Option<String> {
     Some(match (field, text) {
-        ("connections", "1") | ("verified" | "simulated" | "gso", "false") | ("lines", "a") => return None,
+        ("connections", "1")
+        | ("teardown" | "own_cq", "true")
+        | ("live_qps", "0")
+        | ("verified" | "simulated" | "gso", "false")
+        | ("lines", "a") => return None,
         ("base", _) => return None,
+        ("teardown", _) => "no teardown".to_owned(),
+        ("own_cq", _) => "one completion queue for all".to_owned(),
+        ("live_qps", n) => format!("{n} live queue pairs"),
+        ("nics", n) => format!("{n} NIC{}", plural(n)),
+        ("threads" | "hosts" | "clients" | "servers", "1") => format!("1 {}", field.trim_end_matches('s')),
         ("size", bytes) => format!("{bytes} B"),
         ("offered_per_s", rate) => {
             let told = rate.parse().map_or_else(|_| rate.to_owned(), |r| quantity(r, Unit::PerSecond));

@@ -168,20 +168,22 @@ pub(super) fn caveats(runs: &[&Run]) -> Vec<String> {
     all
 }
 
-/// Control rows that bench verbs write, in words.
-const CONTROLS: [(&str, &str); 12] = [
+/// Control rows that bench verbs write, in words, and in the order in which people want to read them.
+const CONTROLS: [(&str, &str); 14] = [
     ("clock.median_ns", "one reading of the clock"),
-    ("clock.min_ns", "one reading of the clock, shortest"),
+    ("clock.resolution_ns", "its resolution"),
     ("syscall.median_ns", "one system call"),
     ("core_to_core.median_ns", "a cache line from core to core and back"),
     ("core_to_core.min_ns", "the same, shortest"),
     ("wakeup_median_ns", "waking a thread"),
-    ("wakeup_max_ns", "waking a thread, longest"),
-    ("hiccup_window_ns", "watched for hiccups"),
+    ("wakeup_max_ns", "the same, longest"),
     ("hiccup_max_ns", "longest hiccup"),
-    ("hiccup_lost_percent", "share lost in hiccups"),
+    ("hiccup_window_ns", "watched for hiccups"),
+    ("hiccup_lost_percent", "of that lost in hiccups"),
     ("kernel_udp.p50_ns", "kernel UDP over loopback, 1024 B there and back, p50"),
     ("kernel_udp.p99_ns", "the same, p99"),
+    ("kernel_udp.max_ns", "the same, longest"),
+    ("kernel_udp_missing", "kernel UDP over loopback"),
 ];
 
 /// Control rows of all runs: every leaf with a unit at its end.
@@ -194,16 +196,22 @@ pub(super) fn controls(runs: &[&Run]) -> Vec<(String, String)> {
             leaves.extend(found);
         }
     }
+    for (path, _) in &mut leaves {
+        *path = path.trim_start_matches('.').to_owned();
+    }
+    let place = |path: &str| CONTROLS.iter().position(|(known, _)| *known == path).unwrap_or(CONTROLS.len());
+    // Runs stay in their order: those of one path stand together.
+    leaves.sort_by_key(|(path, _)| place(path));
     leaves
         .into_iter()
         .filter_map(|(path, value)| {
-            let number: f64 = value.parse().ok()?;
-            let path = path.trim_start_matches('.');
-            let known =
-                CONTROLS.iter().find(|(known, _)| *known == path).map(|(_, words)| (*words).to_owned());
+            let known = CONTROLS.get(place(&path)).map(|(_, words)| (*words).to_owned());
             let words = |end: &str| {
                 let rest = path.strip_suffix(end)?;
                 known.clone().or_else(|| Some(rest.replace(['.', '_'], " ")))
+            };
+            let Ok(number) = value.parse::<f64>() else {
+                return known.filter(|_| path.ends_with("_missing")).map(|name| (name, value.clone()));
             };
             if let Some(name) = words("_ns") {
                 return Some((name, quantity(number, Unit::Ns)));

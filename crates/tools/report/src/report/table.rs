@@ -10,8 +10,19 @@ use crate::run::{HardwareClass, Role, Run};
 use barewire_measure::little_law_check;
 use std::collections::BTreeSet;
 
-/// Columns of a table that no report published.
-const COLUMNS_MAX: usize = 7;
+/// Columns of a table that no report published: more do not fit beside each other.
+const COLUMNS_MAX: usize = 6;
+
+/// Tables that bench verbs name after themselves, as a heading.
+const OWN_TITLES: [(&str, &str); 7] = [
+    ("msg", "Messages"),
+    ("switch", "P4 switch"),
+    ("feed", "Market data"),
+    ("rc", "RDMA connections"),
+    ("rc-data", "Data over RDMA connections"),
+    ("feed-rates", "Rates of market data"),
+    ("feed-decoders", "Decoders of market data"),
+];
 
 /// Who a row is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +165,7 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
             .collect();
         let mut rows: Vec<Row> = printed.iter().map(|r| published_row(t, r)).collect();
         rows.extend(here.iter().map(|item| {
-            let mut row = measured_row(item, mine, &|i| cells_of(t.columns, i));
+            let mut row = measured_row(item, mine, t.columns, &|i| cells_of(t.columns, i));
             against(&mut row, item, t, &printed);
             row
         }));
@@ -166,7 +177,7 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
     let others: Vec<Row> = mine
         .iter()
         .filter(|i| t.case_of(i.record).is_none() && i.record.role != Role::Missing)
-        .map(|item| measured_row(item, mine, &|i| cells_of(t.columns, i)))
+        .map(|item| measured_row(item, mine, t.columns, &|i| cells_of(t.columns, i)))
         .collect();
     if !others.is_empty() {
         groups.push(Group { label: "Rows that repeat no published one".to_owned(), rows: others });
@@ -264,7 +275,12 @@ fn spread(figure: &Figure) -> Option<String> {
     })
 }
 
-fn measured_row(item: &Item<'_>, all: &[&Item<'_>], cells: &dyn Fn(&Item<'_>) -> Vec<Cell>) -> Row {
+fn measured_row(
+    item: &Item<'_>,
+    all: &[&Item<'_>],
+    columns: &[Column],
+    cells: &dyn Fn(&Item<'_>) -> Vec<Cell>,
+) -> Row {
     let source = match item.record.role {
         Role::Baseline => Source::Baseline,
         Role::Missing => Source::Missing,
@@ -290,15 +306,16 @@ fn measured_row(item: &Item<'_>, all: &[&Item<'_>], cells: &dyn Fn(&Item<'_>) ->
         name: item.identity.name.clone(),
         details,
         cells: cells(item),
-        beside: if source == Source::Measured { beside(item, all) } else { Vec::new() },
+        beside: if source == Source::Measured { beside(item, all, columns) } else { Vec::new() },
         badges: badges(item),
         command: item.text("command").map(str::to_owned),
     }
 }
 
-/// How the row stands to each baseline of the same work in the same run.
-fn beside(item: &Item<'_>, all: &[&Item<'_>]) -> Vec<String> {
-    let Some(ours) = primary(&item.figures) else { return Vec::new() };
+/// How the row stands to each baseline of the same work in the same run: by the first of `columns` that it has a figure of.
+fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String> {
+    let of_table = columns.iter().find_map(|c| item.figure(c.paths).filter(|f| f.value.is_some()));
+    let Some(ours) = of_table.or_else(|| primary(&item.figures)) else { return Vec::new() };
     let candidates = || {
         all.iter().filter(|b| {
             b.record.role == Role::Baseline && b.run_index == item.run_index && item.same_workload(b)
@@ -414,30 +431,66 @@ fn badges(item: &Item<'_>) -> Vec<Badge> {
     badges
 }
 
+/// Ranks of [`rank`].
+const RANKS: u8 = 4;
+
+/// `rtt_ns` of `rtt_ns.p50`.
+fn family(figure: &Figure) -> &str {
+    figure.path.split('.').next().unwrap_or_default()
+}
+
+/// How much a figure says in a table that has no room for all: less is more. `first` is the row's first distribution.
+fn rank(figure: &Figure, first: &str) -> u8 {
+    let own = family(figure) == first;
+    match figure.stat {
+        Stat::Quantile(q) if own && [0.5, 0.99].contains(&q) => 0,
+        Stat::Single => 1,
+        Stat::Quantile(q) if own && q == 0.999 => 2,
+        Stat::Quantile(0.5) => 2,
+        Stat::Quantile(0.99) => 3,
+        _ => RANKS,
+    }
+}
+
 /// A table that no report published: its columns are the figures that its rows have.
 fn of_own(id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Table {
-    let mut columns: Vec<(&str, &str)> = Vec::new();
+    let mut found: Vec<(u8, &str, &str)> = Vec::new();
     let told = |f: &&Figure| f.stat != Stat::Extreme && (f.value.is_some() || f.needs.is_some());
-    for figure in mine.iter().flat_map(|i| i.figures.iter().filter(told)) {
-        let entry = (figure.path.as_str(), figure.label.as_str());
-        if !columns.contains(&entry) && columns.len() < COLUMNS_MAX {
-            columns.push(entry);
+    for item in mine {
+        let first = item.figures.first().map_or("", |f| family(f));
+        for figure in item.figures.iter().filter(told) {
+            let rank = rank(figure, first);
+            if !found.iter().any(|(_, path, _)| *path == figure.path) {
+                found.push((rank, &figure.path, &figure.label));
+            }
         }
     }
+    // What says most is kept, and stands in the order of the rows.
+    let mut ranks: Vec<u8> = found.iter().map(|(rank, ..)| *rank).collect();
+    ranks.sort_unstable();
+    let last = ranks.get(COLUMNS_MAX - 1).copied().unwrap_or(u8::MAX);
+    let mut columns: Vec<(&str, &str)> = Vec::new();
+    for wanted in 0..=last.min(RANKS) {
+        let of_rank = found.iter().filter(|(rank, ..)| *rank == wanted);
+        columns.extend(of_rank.take(COLUMNS_MAX - columns.len()).map(|(_, path, label)| (*path, *label)));
+    }
+    let at = |path: &str| found.iter().position(|(_, known, _)| *known == path);
+    columns.sort_by_key(|(path, _)| at(path));
     let cells = |item: &Item<'_>| -> Vec<Cell> {
         columns.iter().map(|(path, _)| item.figure(&[path]).map_or_else(no_cell, cell)).collect()
     };
-    let rows = mine.iter().map(|item| measured_row(item, mine, &cells)).collect();
+    let rows = mine.iter().map(|item| measured_row(item, mine, &[], &cells)).collect();
+    let title = OWN_TITLES.iter().find(|(known, _)| *known == id).map_or(id, |(_, title)| title);
     Table {
         id: ids.make(id),
         table_id: id.to_owned(),
         report: String::new(),
-        title: id.to_owned(),
+        title: title.to_owned(),
         command: None,
         method: None,
         again: false,
         columns: columns.iter().map(|(_, label)| (*label).to_owned()).collect(),
         groups: vec![Group { label: String::new(), rows }],
-        charts: pictures::of_own(id, mine, ids),
+        charts: pictures::of_own(title, id, mine, ids),
     }
 }

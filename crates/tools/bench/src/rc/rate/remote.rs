@@ -2,10 +2,11 @@
 
 use super::client::{Client, Idle, Until};
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
-use super::row::{RcRow, RcRun, Span};
+use super::row::{RcRow, RcRun, STEPS, Span, Steps};
 use super::server::Server;
 use super::wires::Shape;
 use super::{RateError, go_on};
+use crate::histograms::Histograms;
 use crate::rc::service_id;
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
@@ -250,6 +251,7 @@ pub fn connect(
     config.check()?;
     let mut sum = LiveResult::default();
     let (mut runs, mut contention) = (Vec::new(), Vec::<String>::new());
+    let mut histograms = Histograms::default();
     for number in 0..config.runs {
         go_on()?;
         let result = one_run(config, number == 0, report)?;
@@ -266,6 +268,10 @@ pub fn connect(
             if !contention.contains(reason) {
                 contention.push(reason.clone());
             }
+        }
+        histograms.push("latency", &result.latency);
+        for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
+            histograms.push(name, spans);
         }
         sum.add(result);
     }
@@ -291,7 +297,7 @@ pub fn connect(
         own_cq: config.own_cq,
         connections_per_s: rate.round(),
         latency_ns: Span::of(&sum.latency),
-        steps_ns: sum.steps,
+        steps_ns: sum.steps.as_ref().map(Steps::of),
         // Both ends' frames are what the table means; ours alone would mislead.
         frames_per_connection: None,
         port_frames_per_s: None,
@@ -304,6 +310,7 @@ pub fn connect(
         contention,
         notes,
         command: config.command.clone(),
+        histograms,
     };
     Ok(Connected { row, latency: sum.latency })
 }

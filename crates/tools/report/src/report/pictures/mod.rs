@@ -27,7 +27,8 @@ const WIDE_SPAN: f64 = 20.0;
 
 pub(super) fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], ids: &mut Ids) -> Vec<Chart> {
     let mut charts = Vec::new();
-    let here: Vec<&Item<'_>> = mine.iter().copied().filter(|i| i.record.role != Role::Missing).collect();
+    let here = usable(mine);
+    let has_percentiles = t.columns.iter().any(|c| c.paths.iter().any(|path| path.contains('.')));
     if t.sweep.is_none() {
         for (case, heading) in t.cases.iter().enumerate() {
             let printed: Vec<Series> =
@@ -39,6 +40,8 @@ pub(super) fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], ids: 
             } else {
                 t.title.to_owned()
             };
+            let title =
+                if has_percentiles { title } else { format!("round trips of the same systems ({title})") };
             charts.extend(curves(&title, t.id, &of_case, printed, ids));
         }
     }
@@ -47,12 +50,18 @@ pub(super) fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], ids: 
     charts
 }
 
-pub(super) fn of_own(id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Vec<Chart> {
-    let here: Vec<&Item<'_>> = mine.iter().copied().filter(|i| i.record.role != Role::Missing).collect();
-    let mut charts = curves(id, id, &here, Vec::new(), ids);
-    charts.extend(load(id, id, &here, Vec::new(), ids));
-    charts.extend(scaling(id, id, &here, None, ids));
+pub(super) fn of_own(title: &str, id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Vec<Chart> {
+    let here = usable(mine);
+    let mut charts = curves(title, id, &here, Vec::new(), ids);
+    charts.extend(offered(title, id, &here, ids));
+    charts.extend(load(title, id, &here, Vec::new(), ids));
+    charts.extend(scaling(title, id, &here, None, ids));
     charts
+}
+
+/// Rows that a picture may show: measured, and not void.
+fn usable<'a, 'b>(mine: &[&'a Item<'b>]) -> Vec<&'a Item<'b>> {
+    mine.iter().copied().filter(|i| i.record.role != Role::Missing && i.text("void").is_none()).collect()
 }
 
 /// Names that tell the items of one chart apart.
@@ -87,6 +96,11 @@ fn names(items: &[&Item<'_>]) -> Vec<String> {
 fn curves(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &mut Ids) -> Vec<Chart> {
     let with: Vec<(&Item<'_>, Vec<Point>)> =
         items.iter().filter_map(|i| Some((*i, curve(i)?))).filter(|(_, p)| p.len() > 1).collect();
+    let mut with = with;
+    if with.len() > SERIES_MAX {
+        // Several pictures: what belongs together stands together.
+        with.sort_by(|(a, _), (b, _)| a.identity.name.cmp(&b.identity.name));
+    }
     let items: Vec<&Item<'_>> = with.iter().map(|(i, _)| *i).collect();
     if items.is_empty() {
         return Vec::new();
@@ -218,16 +232,17 @@ fn published_name(row: &PublishedRow) -> String {
 
 fn load(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &mut Ids) -> Option<Chart> {
     let mut series: BTreeMap<String, (usize, Vec<Point>)> = BTreeMap::new();
-    for (order, item) in items.iter().enumerate() {
+    // Open loops have a picture of their own, by what was offered.
+    let closed = items.iter().filter(|i| i.number("offered_per_s").is_none());
+    for (order, item) in closed.enumerate() {
         let latency = item.figures.iter().find(|f| f.stat == Stat::Quantile(0.5) && f.path.contains('.'));
         let rate = item.figures.iter().find(|f| f.path == "rate_per_s");
         let (Some(y), Some(x)) = (latency.and_then(|f| f.value), rate.and_then(|f| f.value)) else {
             continue;
         };
-        let label = match (item.number("offered_per_s"), item.number("window")) {
-            (Some(offered), _) => format!("offered {}", crate::figure::quantity(offered, Unit::PerSecond)),
-            (None, Some(window)) => format!("window {window}"),
-            _ => item.identity.details.clone(),
+        let label = match item.number("window") {
+            Some(window) => format!("window {window}"),
+            None => item.identity.details.clone(),
         };
         let name = match item.number("connections").filter(|c| *c != 1.0) {
             Some(connections) => format!("{}, {connections} connections", item.identity.name),
@@ -258,6 +273,57 @@ fn load(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &
         kind: Kind::Lines(Lines {
             x: Axis { title: logged("per second", scale), unit: Unit::PerSecond, scale },
             y: Axis { title: "median time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
+            series,
+        }),
+    })
+}
+
+/// Response times by offered load: the hockey stick of an open loop.
+fn offered(title: &str, id: &str, items: &[&Item<'_>], ids: &mut Ids) -> Option<Chart> {
+    let mut series: Vec<(String, Vec<Point>)> = Vec::new();
+    for (path, word) in [("response_ns.p50", "p50"), ("response_ns.p99", "p99")] {
+        for item in items {
+            let (Some(x), Some(y)) =
+                (item.number("offered_per_s"), item.figure(&[path]).and_then(|f| f.value))
+            else {
+                continue;
+            };
+            let name = format!("{}, {word}", item.identity.name);
+            let told = item.number("rate_per_s").filter(|got| *got < x * 0.99);
+            let label = match told {
+                Some(got) => format!("{} answered", crate::figure::quantity(got, Unit::PerSecond)),
+                None => "all answered".to_owned(),
+            };
+            let point = Point { x, y, label: Some(label), thin: false };
+            match series.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, points)) => points.push(point),
+                None => series.push((name, vec![point])),
+            }
+        }
+    }
+    series.retain_mut(|(_, points)| {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points.len() > 1
+    });
+    if series.is_empty() {
+        return None;
+    }
+    series.sort_by(|a, b| a.0.cmp(&b.0));
+    let series: Vec<Series> = series
+        .into_iter()
+        .take(SERIES_MAX)
+        .map(|(name, points)| Series { name, origin: Origin::Measured, points })
+        .collect();
+    let scale = scale_of(series.iter().flat_map(|s| &s.points).map(|p| p.x));
+    Some(Chart {
+        id: ids.make(&format!("{id}-offered")),
+        title: format!("Response time by offered load: {title}"),
+        reading: "Requests come by a schedule, whatever became of those before; the time runs from the scheduled moment. Where a line turns \
+            upwards, the system is full. Void rows are left out."
+            .to_owned(),
+        kind: Kind::Lines(Lines {
+            x: Axis { title: logged("offered per second", scale), unit: Unit::PerSecond, scale },
+            y: Axis { title: "response time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
             series,
         }),
     })

@@ -4,7 +4,7 @@ use super::super::Ids;
 use super::super::item::Item;
 use crate::chart::{Bar, Chart, Forest, ForestRow, Kind, Waterfall};
 use crate::compare::{Compared, Comparison, Verdict};
-use crate::figure::Stat;
+use crate::figure::{Stat, Unit, quantity};
 use std::collections::BTreeMap;
 
 /// Rows of a forest or waterfall.
@@ -20,7 +20,7 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
         let of = |f: &&crate::figure::Figure| f.path.starts_with(family) && f.stat == Stat::Quantile(0.5);
         item.figures.iter().find(of).and_then(|f| f.value)
     };
-    for item in items {
+    for item in items.iter().filter(|i| i.text("void").is_none()) {
         let name = || match item.text("workload") {
             Some(workload) => format!("{}, {workload}", item.identity.name),
             None => item.identity.name.clone(),
@@ -41,30 +41,30 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
             let waited = (response - service).max(0.0);
             add(
                 "messages, open loop",
-                format!("{}, {}", name(), item.identity.details),
+                match item.number("offered_per_s") {
+                    Some(rate) => format!("{}, offered {}/s", name(), quantity(rate, Unit::PerSecond)),
+                    None => format!("{}, {}", name(), item.identity.details),
+                },
                 vec![("t0..t1".into(), waited), ("t1..t5".into(), service)],
             );
         }
+        let stamped =
+            |app: &Item<'_>| items.iter().any(|o| o.text("base") == Some("stamp") && of_one_run(app, o));
+        if item.text("base") == Some("app")
+            && !stamped(item)
+            && let Some(app) = median(item, "latency_ns.")
+        {
+            // In memory nobody stamps packets.
+            add(&format!("market data, {}", pace(item)), name(), vec![("t4..t5".into(), app)]);
+        }
         if item.text("base") == Some("stamp") {
-            let partner = items.iter().find(|o| {
-                let same = |key: &str| o.record.row.get(key) == item.record.row.get(key);
-                o.text("base") == Some("app")
-                    && o.run_index == item.run_index
-                    && ["engine", "what", "gap_us", "workload", "instruments", "lines"]
-                        .iter()
-                        .all(|k| same(k))
-            });
+            let partner = items.iter().find(|o| o.text("base") == Some("app") && of_one_run(item, o));
             let whole = median(item, "latency_ns.");
             let app = partner.and_then(|p| median(p, "latency_ns."));
             if let (Some(whole), Some(app)) = (whole, app) {
-                let pace = match item.number("gap_us") {
-                    Some(0.0) => "back to back".to_owned(),
-                    Some(us) => format!("{us} us between packets"),
-                    None => String::new(),
-                };
                 let before = (whole - app).max(0.0);
                 add(
-                    &format!("market data, {pace}"),
+                    &format!("market data, {}", pace(item)),
                     name(),
                     vec![("t3..t4".into(), before), ("t4..t5".into(), app.min(whole))],
                 );
@@ -72,7 +72,9 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
         }
     }
     let mut charts = Vec::new();
-    for (kind, bars) in bars {
+    for (kind, mut bars) in bars {
+        // A sweep's bars stand together by system.
+        bars.sort_by(|a, b| who(&a.name).cmp(who(&b.name)));
         for part in bars.chunks(BARS_MAX) {
             charts.push(Chart {
                 id: ids.make(&format!("waterfall-{kind}")),
@@ -85,6 +87,25 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
         }
     }
     charts
+}
+
+/// Rows of one run of the feed handler, between different points.
+fn of_one_run(a: &Item<'_>, b: &Item<'_>) -> bool {
+    const SAME: [&str; 6] = ["engine", "what", "gap_us", "workload", "instruments", "lines"];
+    a.run_index == b.run_index && SAME.iter().all(|key| a.record.row.get(*key) == b.record.row.get(*key))
+}
+
+fn pace(item: &Item<'_>) -> String {
+    match item.number("gap_us") {
+        Some(0.0) => "back to back".to_owned(),
+        Some(us) => format!("{us} us between packets"),
+        None => String::new(),
+    }
+}
+
+/// A bar's system: what stands before its settings.
+fn who(name: &str) -> &str {
+    name.split(',').next().unwrap_or(name)
 }
 
 /// One chart for each table, and more where it has many figures.

@@ -31,7 +31,10 @@ pub(super) fn scaling(
 ) -> Vec<Chart> {
     let mut axes: Vec<(String, bool)> = SWEEPS.iter().map(|(a, ideal)| ((*a).to_owned(), *ideal)).collect();
     for axis in items.iter().flat_map(|i| i.record.axes.keys()) {
-        if axis != "window" && axes.iter().all(|(known, _)| known != axis) {
+        // Loads have a picture of their own.
+        if !["window", "offered_per_s"].contains(&axis.as_str())
+            && axes.iter().all(|(known, _)| known != axis)
+        {
             axes.push((axis.clone(), false));
         }
     }
@@ -138,7 +141,9 @@ fn one_scaling(
 fn without_axis(name: &str, axis: &str) -> String {
     let says = |part: &str| {
         let mut words = part.split(' ');
-        words.any(|w| w == axis) || (axis == "size" && part.ends_with(" B"))
+        let singular = axis.trim_end_matches('s');
+        words.any(|w| w.eq_ignore_ascii_case(axis) || w.eq_ignore_ascii_case(singular))
+            || (axis == "size" && part.ends_with(" B"))
     };
     let parts: Vec<&str> =
         name.split(", ").enumerate().filter(|(i, p)| *i == 0 || !says(p)).map(|(_, p)| p).collect();

@@ -1,0 +1,138 @@
+//! What bench verbs leave behind: run folders, histograms, control rows. No test here needs root.
+
+mod common;
+
+use barewire_measure::Histogram;
+use barewire_report::run::{Role, Run};
+use common::run;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("barewire-leaves-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn runs(&self) -> Vec<Run> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().path()).collect();
+        paths.sort();
+        paths.iter().filter(|p| p.is_dir()).map(|p| Run::open(p).unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
+    for (verb, args, table, histograms) in [
+        ("msg", &["--mode", "embedded-one-thread", "--warmup", "0.02"][..], "machnet", &["service"][..]),
+        ("msg", &["--mode", "embedded-one-thread", "--rate", "5000,10000"], "msg", &["response", "service"]),
+        ("switch", &["--over", "mem", "--entries", "10"], "switch", &[]),
+        ("feed", &["--engine", "mem", "--gap-us", "0", "--packets", "3000"], "onixs.app-0", &["latency"]),
+        (
+            "rc",
+            &["--one-thread"],
+            "rc.threads",
+            &["create", "destroy", "disconnect", "first_byte", "latency", "req_to_rep", "rtu"],
+        ),
+    ] {
+        let folder = Folder::new(verb);
+        let common =
+            ["--runs", "2", "--seconds", "0.1", "--hiccup", "0.02", "--histograms", "--json", "--run"];
+        let said = run(&[&["bench", verb], args, &common, &[&text(&folder.0)]].concat());
+        assert_eq!(said.code, Some(0), "{verb}: {}", said.err);
+
+        let document: Value = serde_json::from_str(&said.out).unwrap();
+        assert!(document["control"]["clock"]["median_ns"].as_u64().is_some(), "{verb}");
+        let row = &document["rows"][0];
+        for name in histograms {
+            let histogram = Histogram::from_base64(row["histograms"][name].as_str().unwrap()).unwrap();
+            assert!(histogram.samples() > 0, "{verb} {name}");
+        }
+        assert_eq!(row.get("histograms").is_some(), !histograms.is_empty(), "{verb}");
+
+        let runs = folder.runs();
+        assert_eq!(runs.len(), 1);
+        let run = &runs[0];
+        assert!(run.name().ends_with(&format!("-{verb}")), "{}", run.name());
+        assert!(said.err.contains(&run.name()), "{verb}: {}", said.err);
+        assert!(run.fingerprint().is_some() && run.manifest.ended_unix_ms.is_some());
+        assert_eq!(run.manifest.config["verb"], format!("bench {verb}"));
+        assert_eq!((&run.manifest.config["runs"], &run.manifest.config["seed"]), (&2.into(), seed(verb)));
+        assert!(run.manifest.command.contains(&format!("bench {verb}")), "{}", run.manifest.command);
+        assert_eq!(run.records.iter().filter(|r| r.role == Role::Control).count(), 1);
+        let record =
+            run.records.iter().find(|r| r.table == table).unwrap_or_else(|| panic!("{verb} {table}"));
+        let names: Vec<&str> = record.histograms.iter().map(|h| h.name.as_str()).collect();
+        assert_eq!(names, histograms, "{verb}");
+        // One for each run; the steps of a connection are timed once.
+        if let Some(name) = histograms.iter().find(|n| ["service", "latency"].contains(n)) {
+            assert_eq!(run.repetitions(record, name).count(), 2, "{verb} {name}");
+        }
+        assert!(!record.row.contains_key("histograms"));
+        if args.contains(&"5000,10000") {
+            let loads: Vec<String> =
+                run.records.iter().filter_map(|r| Some(r.axes.get("offered_per_s")?.to_string())).collect();
+            assert_eq!(loads, ["5000", "10000"]);
+        }
+    }
+}
+
+fn seed(verb: &str) -> &'static Value {
+    static ONE: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| 1.into());
+    static NONE: Value = Value::Null;
+    if verb == "rc" { &NONE } else { &ONE }
+}
+
+#[test]
+fn a_second_run_is_another_folder_and_a_document_with_histograms_is_reported() {
+    let folder = Folder::new("twice");
+    let out = text(&folder.0.join("m.json"));
+    for _ in 0..2 {
+        let said = run(&[
+            "bench",
+            "msg",
+            "--mode",
+            "embedded-one-thread",
+            "--runs",
+            "1",
+            "--seconds",
+            "0.1",
+            "--hiccup",
+            "0.02",
+            "--run",
+            &text(&folder.0),
+            "--label",
+            "a b",
+            "--out",
+            &out,
+            "--histograms",
+        ]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("Control: clock "), "{}", said.err);
+    }
+    let runs = folder.runs();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|r| r.manifest.label == "a b" && r.name().ends_with("-a-b")));
+    let page = text(&folder.0.join("r.html"));
+    let said = run(&["report", &out, "--html", &page]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("longest hiccup") && html.contains("Latency by percentile"));
+
+    let said = run(&["bench", "msg", "--label", "x"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+}
