@@ -41,8 +41,11 @@ fn guard(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
     let pid = Pid::from_child(&worker);
     let mut since = None;
     loop {
-        if worker.try_wait()?.is_some() {
-            return Ok(());
+        if let Some(status) = worker.try_wait()? {
+            return match status.success() {
+                true => Ok(()),
+                false => Err(io::Error::other(format!("its worker ended: {status}"))),
+            };
         }
         if since.is_none() && (stop.load(Ordering::Relaxed) || controller_is_gone()) {
             since = Some(stamp());
@@ -80,7 +83,7 @@ fn make_scratch() -> io::Result<PathBuf> {
 }
 
 /// Removes scratch folders of agents that were killed before they could.
-fn remove_stale() {
+pub(crate) fn remove_stale() {
     let Ok(entries) = fs::read_dir(env::temp_dir()) else { return };
     let us = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {

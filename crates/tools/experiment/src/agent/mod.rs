@@ -18,6 +18,7 @@ pub mod protocol;
 mod worker;
 
 pub(crate) use family::{Family, end as end_family};
+pub(crate) use guardian::remove_stale;
 pub(crate) use keeper::KEEPS;
 pub(crate) use lines::Lines;
 

@@ -1,7 +1,7 @@
 //! This machine: the experiment's lab, an agent in each of its hosts; or, without a lab, agents side by side.
 
 use super::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
-use crate::agent::{Family, KEEPS, RUN_MARK, end_family};
+use crate::agent::{Family, KEEPS, RUN_MARK, end_family, remove_stale};
 use crate::run::agent_command;
 use barewire_lab::{HostPlan, Lab, LabError, Programs, Topology, is_root_capable, sweep_stale};
 use barewire_measure::realtime_ns;
@@ -153,6 +153,8 @@ impl Launcher for LocalLauncher {
         // Agents that were killed may have left something; it is known by its mark, wherever it has gone.
         let mark = format!("{RUN_MARK}={}", self.mark);
         let ended = end_family(Family::Marked(&mark), &|_| false);
+        // Their folders, too.
+        remove_stale();
         let mut down: Result<(), LabError> = Ok(());
         if let Some((lab, mut keeper)) = self.lab.take() {
             down = self.labs.down(&lab).map(drop);

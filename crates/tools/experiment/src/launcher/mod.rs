@@ -66,7 +66,8 @@ pub struct RoleNeed {
     pub count: usize,
 }
 
-/// The agent on a host: a process here whose standard input, output and error are the agent's. All three are pipes.
+/// The agent on a host: a process here whose standard input, output and error are the agent's. All three are pipes, and the process is
+/// in a group of its own (`CommandExt::process_group(0)`): a terminal's Ctrl-C is for the controller, which ends the agents in order.
 #[derive(Debug)]
 pub struct AgentPipes {
     /// The process. It is killed and waited for when the run is over.

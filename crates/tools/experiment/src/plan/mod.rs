@@ -237,9 +237,15 @@ impl Plan {
             RoleHosts::Named(names) => Some(names),
             _ => None,
         });
-        let known: BTreeSet<&str> =
-            self.hosts.iter().map(|host| host.name.as_str()).chain(named.flatten().map(String::as_str)).collect();
-        if let Some(host) = hosts.iter().find(|host| self.topology.is_none() && !known.contains(host.as_str())) {
+        let known: BTreeSet<&str> = self
+            .hosts
+            .iter()
+            .map(|host| host.name.as_str())
+            .chain(named.flatten().map(String::as_str))
+            .collect();
+        if let Some(host) =
+            hosts.iter().find(|host| self.topology.is_none() && !known.contains(host.as_str()))
+        {
             let known: Vec<&str> = known.into_iter().collect();
             return Err(format!("no host `{host}`{}", crate::file::near(host, &known)));
         }

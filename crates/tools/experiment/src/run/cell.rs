@@ -22,6 +22,10 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 const CLOCK_EXCHANGES: u32 = 3;
 /// Output of one process that is kept for its rows, in bytes.
 const OUT_BYTES_MAX: usize = 64 << 20;
+/// Lines of one process that are shown; the log keeps more.
+const SHOWN_LINES_MAX: u32 = 200;
+/// A longer row is not shown while it runs.
+const SHOWN_JSON_BYTES: usize = 200;
 /// Lines that are told when a process fails.
 const TAIL_LINES: usize = 5;
 /// The exit code of a bench verb whose figures are void: the rows say why.
@@ -57,6 +61,8 @@ pub(super) struct Task {
     partial: [String; 2],
     tail: VecDeque<String>,
     overflow: bool,
+    /// Lines that were shown.
+    shown: u32,
 }
 
 impl Task {
@@ -174,6 +180,7 @@ impl Controller<'_> {
                 partial: Default::default(),
                 tail: VecDeque::new(),
                 overflow: false,
+                shown: 0,
             });
             self.fleet.send(host, Request::Start { id, argv, cwd, env, at_unix_ns });
         }
@@ -267,9 +274,23 @@ impl Controller<'_> {
         }
         self.log(host, &line);
         let name = &self.hosts[host].name;
-        if !self.plan.quiet.contains(name) {
-            self.watch.line(name, &line);
+        if self.plan.quiet.contains(name) {
+            return;
         }
+        let shown = &mut self.tasks[at].shown;
+        *shown += 1;
+        if *shown >= SHOWN_LINES_MAX {
+            if *shown == SHOWN_LINES_MAX {
+                self.watch.line(name, "… more; the log in the run folder has all of it");
+            }
+            return;
+        }
+        // A document of kilobytes is for the folder, not for people.
+        let document = matches!(role.collect, Some(Collect::Json))
+            && line.len() > SHOWN_JSON_BYTES
+            && line.starts_with(['{', '[']);
+        let shown = if document { format!("… a row of {} bytes", line.len()) } else { line };
+        self.watch.line(name, &shown);
     }
 
     fn await_ready(&mut self, role: usize) -> Result<Result<(), String>, Stop> {

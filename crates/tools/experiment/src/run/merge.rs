@@ -126,7 +126,7 @@ fn of_runs(key: &str, values: &[&Value], histograms: &BTreeMap<String, Histogram
         return Some(match COUNTS.contains(&key) || key == "seconds" {
             true => number(numbers.iter().sum(), whole),
             false if values.iter().all(|value| *value == first) => first.clone(),
-            false => json!(median(numbers.iter().copied())),
+            false => number(median(numbers.iter().copied()), whole),
         });
     }
     if let Some(stats) = distribution(key, values, histograms, |numbers| median(numbers)) {
@@ -161,7 +161,7 @@ fn numbers(values: &[&Value]) -> Option<Vec<f64>> {
 
 fn number(n: f64, whole: bool) -> Value {
     // Whole numbers up to 2^53 are exact in an f64.
-    if whole && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
+    if whole && n.fract() == 0.0 && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
 }
 
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {
@@ -224,12 +224,14 @@ fn distribution(
         if all.len() < values.len() {
             return Value::Null;
         }
-        match stat.as_str() {
-            "min" => json!(all.iter().copied().fold(f64::MAX, f64::min)),
-            "max" => json!(all.iter().copied().fold(f64::MIN, f64::max)),
-            "samples" => json!(all.iter().sum::<f64>()),
-            _ => json!(else_by(Box::new(all.iter().copied()))),
-        }
+        let one = match stat.as_str() {
+            "min" => all.iter().copied().fold(f64::MAX, f64::min),
+            "max" => all.iter().copied().fold(f64::MIN, f64::max),
+            "samples" => all.iter().sum(),
+            _ => else_by(Box::new(all.iter().copied())),
+        };
+        let whole = values.iter().filter_map(|value| value.get(stat)).all(|v| v.is_u64() || v.is_i64());
+        number(one, whole)
     };
     Some(Value::Object(stats.into_iter().map(|key| (key.clone(), stat(key))).collect()))
 }
@@ -324,7 +326,7 @@ mod tests {
         assert_eq!(rows("min")["a"], 1);
         assert_eq!(rows("mean")["a"], 2.5);
         assert_eq!(rows("max")["a"], 4);
-        assert_eq!(rows("max")["b_ns"], json!({ "p50": 4.0, "p99": null }));
+        assert_eq!(rows("max")["b_ns"], json!({ "p50": 4, "p99": null }));
     }
 
     #[test]

@@ -1,0 +1,497 @@
+//! Experiments on this machine, with real agents and processes: what is measured, what fails, what is left behind.
+
+use barewire_experiment::launcher::LocalLauncher;
+use barewire_experiment::plan::Plan;
+use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run};
+use barewire_experiment::{agent, file};
+use barewire_lab::{Programs, is_root_capable};
+use barewire_measure::{Histogram, stamp};
+use barewire_report::run::{Role, Run};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Started by the others as the agent.
+#[test]
+#[ignore = "the process that other tests start as the agent"]
+fn agent_process() {
+    agent::serve().unwrap();
+    // libtest would say more on the agent's output.
+    std::process::exit(0);
+}
+
+fn agent_command() -> Vec<OsString> {
+    let own = std::env::current_exe().unwrap();
+    ["--ignored", "--exact", "agent_process", "--nocapture", "--test-threads=1"].iter().fold(
+        vec![own.into_os_string()],
+        |mut words, word| {
+            words.push(word.into());
+            words
+        },
+    )
+}
+
+/// A number that no other process has on its command line: what is left of a test is found by it.
+fn marker() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    100_000 + std::process::id() % 9_000 * 100 + NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Processes whose command line has `words`.
+fn running(words: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").contains(words)
+    })
+    .collect()
+}
+
+/// What was told.
+#[derive(Default)]
+struct Told {
+    lines: Vec<String>,
+    notes: Vec<String>,
+    progress: Vec<Progress>,
+}
+
+impl Watch for Told {
+    fn line(&mut self, host: &str, text: &str) {
+        self.lines.push(format!("@{host} {text}"));
+    }
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+    fn progress(&mut self, progress: &Progress) {
+        self.progress.push(progress.clone());
+    }
+}
+
+const HOSTS: &str = "[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n";
+
+struct Done {
+    outcome: Result<Outcome, ExperimentError>,
+    told: Told,
+    _folder: tempfile::TempDir,
+}
+
+impl Done {
+    fn ok(&self) -> &Outcome {
+        self.outcome.as_ref().unwrap()
+    }
+    fn run(&self) -> Run {
+        Run::open(&self.ok().folder).unwrap()
+    }
+    fn log(&self, host: &str) -> String {
+        fs::read_to_string(self.ok().folder.join(format!("{host}.log"))).unwrap()
+    }
+    fn why(&self) -> String {
+        self.ok().failures.iter().map(|f| f.why.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn experiment_until(
+    text: &str,
+    folder: &Path,
+    interrupted: &dyn Fn(&Told) -> bool,
+) -> (Result<Outcome, ExperimentError>, Told) {
+    let text = format!("name = \"test\"\n{text}");
+    let plan: Plan = file::parse(&text, "test.toml", folder).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let own = std::env::current_exe().unwrap();
+    let mut launcher = LocalLauncher::new(agent_command(), Programs::of_binary(&own));
+    let options = Options { out: folder.join("runs"), command: vec!["test".into()], agent: agent_command() };
+    // Told from inside the run, asked from inside the run.
+    struct Shared<'a>(&'a Mutex<Told>);
+    impl Watch for Shared<'_> {
+        fn line(&mut self, host: &str, text: &str) {
+            self.0.lock().unwrap().line(host, text);
+        }
+        fn note(&mut self, text: &str) {
+            self.0.lock().unwrap().note(text);
+        }
+        fn progress(&mut self, progress: &Progress) {
+            self.0.lock().unwrap().progress(progress);
+        }
+    }
+    let told = Mutex::new(Told::default());
+    let outcome =
+        run(&plan, &mut launcher, &options, &mut Shared(&told), &|| interrupted(&told.lock().unwrap()));
+    (outcome, told.into_inner().unwrap())
+}
+
+fn experiment(text: &str) -> Done {
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, told) = experiment_until(text, folder.path(), &|_| false);
+    Done { outcome, told, _folder: folder }
+}
+
+fn method(more: &str) -> String {
+    format!("[method]\nruns = 1\nseconds = 0.1\nwarmup_s = 0\n{more}\n")
+}
+
+#[test]
+fn cells_take_turns_hosts_add_up_and_the_folder_has_it_all() {
+    let done = experiment(&format!(
+        "title = \"T\"\nquiet = [\"h2\"]\n[method]\nruns = 2\nseconds = 0.1\n[sweep]\nthreads = [1, 2]\n{HOSTS}\
+         [environment]\nA_TOKEN = \"sesam-oeffne\"\nOPEN = \"wide\"\n\
+         [[role]]\nname = \"server\"\nhosts = [\"h2\"]\nready = \"up\"\n\
+         command = [\"sh\", \"-c\", 'echo \"$A_TOKEN $OPEN\"; echo up; sleep 60']\n\
+         [[role]]\nname = \"client\"\nhosts = [\"h1\", \"h2\"]\ncollect = \"json\"\n\
+         command = [\"sh\", \"-c\", 'echo noise; printf \"{{\\\"rate_per_s\\\": {threads}{run}, \\\"of\\\": \\\"{server.address}\\\"}}\"']\n"
+    ));
+    let outcome = done.ok();
+    assert!(!outcome.failed() && outcome.rows == 2, "{outcome:?}");
+    let order: Vec<String> = done.told.progress.iter().map(|p| format!("{} {}", p.run, p.cell)).collect();
+    assert_eq!(order, ["1 threads 1", "1 threads 2", "2 threads 1", "2 threads 2"]);
+    let run = done.run();
+    let rates = |i: usize| {
+        let runs = run.records[i].row["runs"].as_array().unwrap();
+        runs.iter().map(|r| r["rate_per_s"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    // Two hosts, each with rate "threads run": 11 and 11, then 12 and 12.
+    assert_eq!((rates(0), rates(1)), (vec![22, 24], vec![42, 44]));
+    assert_eq!(run.records[0].row["rate_per_s"], 23);
+    assert_eq!(run.records[1].axes["threads"].to_string(), "2");
+    assert_eq!(run.records[0].row["of"], "127.0.0.1");
+    assert!(run.records[0].row["hosts_started_within"].as_str().unwrap().contains("ms"));
+    // The folder is whole, quiet hosts are quiet but kept, and the secret is nowhere.
+    assert!(run.manifest.ended_unix_ms.is_some());
+    assert!(done.told.lines.contains(&"@h1 noise".to_owned()));
+    assert!(!done.told.lines.iter().any(|line| line.starts_with("@h2")));
+    assert!(done.log("h2").contains("*** wide"), "{}", done.log("h2"));
+    for file in fs::read_dir(&outcome.folder).unwrap().flatten() {
+        assert!(!fs::read_to_string(file.path()).unwrap().contains("sesam"), "{file:?}");
+    }
+}
+
+#[test]
+fn histograms_of_hosts_and_runs_merge_exactly() {
+    let text = |ns: u64| {
+        let mut histogram = Histogram::new();
+        histogram.record_n(ns, 1000);
+        histogram.to_base64()
+    };
+    let done = experiment(&format!(
+        "{HOSTS}[method]\nruns = 2\nseconds = 0.1\n[[role]]\nname = \"client\"\nhosts = [\"h1\", \"h2\"]\ncollect = \"json\"\n\
+         command = [\"sh\", \"-c\", 'h={}; test {{host.index}} = 1 && h={}; echo \"{{{{\\\"samples\\\":1000,\
+         \\\"rtt_ns\\\":{{{{\\\"p50\\\":1,\\\"p99\\\":1}}}},\\\"histograms\\\":{{{{\\\"rtt\\\":\\\"$h\\\"}}}}}}}}\"']\n",
+        text(1_000),
+        text(50_000)
+    ));
+    assert!(!done.ok().failed(), "{:?}", done.ok());
+    let run = done.run();
+    let record = &run.records[0];
+    assert_eq!(run.repetitions(record, "rtt").count(), 2, "one for each run, hosts together");
+    let all = run.histogram(record, "rtt").unwrap();
+    let mut expected = Histogram::new();
+    expected.record_n(1_000, 2000);
+    expected.record_n(50_000, 2000);
+    assert!(all.buckets().eq(expected.buckets()));
+    assert_eq!(record.row["rtt_ns"]["p50"].as_u64(), expected.quantile(0.5).value());
+    assert_eq!(record.row["samples"], 4000);
+    assert!(!record.row.contains_key("histograms"));
+}
+
+#[test]
+fn hostile_output_is_taken_as_it_comes() {
+    let done = experiment(&format!(
+        "{HOSTS}{}[[role]]\nname = \"talker\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", '''\
+         head -c 3000000 /dev/zero | tr '\\0' x; echo; printf '\\377\\376 \\033[2J bad\\n' >&2; yes flood | head -n 200000; \
+         printf '{{\"long\": \"'; head -c 300000 /dev/zero | tr '\\0' y; printf '\", \"rate_per_s\": 5}}' ''']\n",
+        method("")
+    ));
+    assert!(!done.ok().failed(), "{:?}", done.ok());
+    let record = &done.run().records[0];
+    assert_eq!(record.row["rate_per_s"], 5);
+    assert_eq!(record.row["long"].as_str().unwrap().len(), 300_000);
+    let log = done.log("h1");
+    assert!(log.lines().any(|line| line.len() > 3_000_000), "a line of megabytes is one line");
+    assert_eq!(log.lines().filter(|line| line.ends_with(" flood")).count(), 200_000);
+    assert!(log.contains("\u{fffd}\u{fffd} \u{1b}[2J bad"));
+}
+
+#[test]
+fn who_escapes_is_ended_with_the_run_and_its_lines_are_kept() {
+    let n = marker();
+    let done = experiment(&format!(
+        "{HOSTS}{}[[role]]\nname = \"server\"\nhosts = [\"h2\"]\nready = \"up\"\nstop = \"INT\"\ncommand = [\"sh\", \"-c\", '''\
+         trap \"\" TERM INT; (setsid sh -c 'trap \"\" TERM; (sleep {n}; true) & echo escaped; wait' &) ; echo up; sleep {n}''']\n\
+         [[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", 'sleep {n} & sleep 0.3; echo \"{{{{}}}}\"']\n",
+        method("")
+    ));
+    assert!(!done.ok().failed(), "{:?}", done.ok());
+    assert!(done.log("h2").contains("escaped"));
+    assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
+}
+
+#[test]
+fn what_fails_says_which_role_on_which_host_and_the_rest_goes_on() {
+    let client = |command: &str| {
+        format!(
+            "{HOSTS}{}[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = {command}\n",
+            method("timeout_s = 1")
+        )
+    };
+    let why = |text: &str| {
+        let done = experiment(text);
+        assert!(done.ok().failed() && done.ok().rows == 0);
+        let run = done.run();
+        assert_eq!((run.records.len(), run.records[0].role), (1, Role::Missing));
+        assert_eq!(run.records[0].reason.as_deref(), Some(done.ok().failures[0].why.as_str()));
+        done.why()
+    };
+    let cases = [
+        (
+            "[\"sh\", \"-c\", 'echo hopeless >&2; exit 3']",
+            "client on h2: ended with code 3; it said: hopeless",
+        ),
+        ("[\"sh\", \"-c\", 'kill -9 $$']", "client on h2: was ended by signal 9"),
+        ("[\"no-such-program-here\"]", "client on h2: cannot start `no-such-program-here`: "),
+        ("[\"sh\", \"-c\", 'echo words']", "client on h2: printed no row"),
+        ("[\"sleep\", \"9\"]", "client on h2: did not end within 1 s"),
+    ];
+    for (command, told) in cases {
+        let got = why(&client(command));
+        assert!(got.starts_with(told), "{command}: {got}");
+    }
+    // One cell of two fails in one of two runs: the others stand.
+    let done = experiment(&format!(
+        "{HOSTS}[method]\nruns = 2\nseconds = 0.1\n[sweep]\nx = [1, 2]\n[[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\n\
+         command = [\"sh\", \"-c\", 'test {{x}}{{run}} != 21 && echo \"{{{{\\\"a_per_s\\\":{{run}}}}}}\"']\n"
+    ));
+    assert_eq!((done.ok().rows, done.ok().failures.len()), (2, 1));
+    assert_eq!(done.ok().failures[0].of, "x 2, run 1");
+    assert_eq!(done.run().records[1].row["failed_runs"][0]["run"], 1);
+    assert_eq!(done.run().records[1].row["a_per_s"], 2);
+}
+
+#[test]
+fn a_server_that_is_never_ready_or_ends_early_fails_the_run() {
+    let with = |server: &str| {
+        experiment(&format!(
+            "{HOSTS}{}[[role]]\nname = \"server\"\nhosts = [\"h2\"]\nready = \"listening\"\ncommand = [\"sh\", \"-c\", '{server}']\n\
+             [[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", 'sleep 2; echo \"{{{{}}}}\"']\n",
+            method("ready_timeout_s = 0.5")
+        ))
+        .why()
+    };
+    assert_eq!(
+        with("echo warming; sleep 60"),
+        "server on h2: did not say \"listening\" within 0.5 s; it said: warming"
+    );
+    assert_eq!(with("echo bye"), "server on h2: ended before it said \"listening\"; it said: bye");
+    let early = with("echo listening; sleep 0.2; echo oh >&2; exit 7");
+    assert_eq!(early, "server on h2: ended with code 7; it said: listening | oh");
+}
+
+#[test]
+fn void_rows_are_rows_and_expressions_collect_too() {
+    let done = experiment(&format!(
+        "{HOSTS}{}[[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\n\
+         command = [\"sh\", \"-c\", 'echo \"{{{{\\\"rate_per_s\\\":1,\\\"void\\\":\\\"lagged\\\"}}}}\"; exit 4']\n",
+        method("")
+    ));
+    assert_eq!((done.ok().failed(), done.ok().void), (false, 1), "{:?}", done.ok());
+    let done = experiment(&format!(
+        "{HOSTS}{}[[role]]\nname = \"client\"\nhosts = \"here\"\ncollect = {{ regex = '(?P<goodput_mbps>[0-9.]+) Mbit' }}\n\
+         command = [\"sh\", \"-c\", 'echo speed 12.5 Mbit >&2']\n",
+        method("")
+    ));
+    assert_eq!(done.run().records[0].row["goodput_mbps"], 12.5, "{:?}", done.ok());
+}
+
+#[test]
+fn files_arrive_with_their_rights() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("tool.sh");
+    // Larger than one piece.
+    fs::write(&source, format!("#!/bin/sh\necho '{{\"rows_per_s\": 7}}'\nexit 0\n{}", "#".repeat(700_000)))
+        .unwrap();
+    fs::set_permissions(&source, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = format!(
+        "{HOSTS}{}[[sync]]\nsource = \"tool.sh\"\nto = \"bin/tool\"\ntargets = [\"h1\"]\n\
+         [[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"{{scratch}}/bin/tool\"]\n",
+        method("")
+    );
+    let (outcome, _) = experiment_until(&text, folder.path(), &|_| false);
+    let outcome = outcome.unwrap();
+    assert!(!outcome.failed(), "{outcome:?}");
+    assert_eq!(Run::open(&outcome.folder).unwrap().records[0].row["rows_per_s"], 7);
+}
+
+/// An experiment that takes for ever, with processes that are hard to end.
+fn endless(n: u32) -> String {
+    format!(
+        "{HOSTS}{}[[role]]\nname = \"server\"\nhosts = [\"h2\"]\nready = \"up\"\ncommand = [\"sh\", \"-c\", '''\
+         trap \"\" TERM; (setsid sleep {n} &); echo up; while :; do sleep {n}; done''']\n\
+         [[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", 'echo measuring; sleep {n}']\n",
+        method("")
+    )
+}
+
+#[test]
+fn ctrl_c_ends_everything_at_every_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let n = marker();
+    let early = experiment_until(&endless(n), folder.path(), &|_| true).0;
+    assert!(matches!(early, Err(ExperimentError::Interrupted)), "{early:?}");
+    for said in ["@h2 up", "@h1 measuring"] {
+        let (outcome, told) =
+            experiment_until(&endless(n), folder.path(), &|told| told.lines.iter().any(|line| line == said));
+        let outcome = outcome.unwrap();
+        assert!(outcome.interrupted && outcome.rows == 0, "{outcome:?} {:?}", told.lines);
+        let run = Run::open(&outcome.folder).unwrap();
+        assert!(run.manifest.caveats.iter().any(|c| c.contains("interrupted")), "{:?}", run.manifest.caveats);
+        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
+    }
+}
+
+/// The agents of this process' experiments whose host runs `words`: the parents of those that do.
+fn parent(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn an_agent_that_is_killed_ends_the_run_and_is_named() {
+    let n = marker();
+    let folder = tempfile::tempdir().unwrap();
+    // First the worker, then the guardian, then both at once.
+    for victims in 0..3 {
+        let killed = Mutex::new(None);
+        let kill_it = |told: &Told| {
+            let mut killed = killed.lock().unwrap();
+            if killed.is_none() && told.lines.iter().any(|line| line == "@h1 measuring") {
+                let client = running("echo measuring; sleep").into_iter().find(|pid| {
+                    fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                        .unwrap_or_default()
+                        .contains(&n.to_string())
+                        && fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                            .unwrap_or_default()
+                            .starts_with("sh")
+                });
+                let worker = parent(client.unwrap());
+                let guardian = parent(worker);
+                let pids = [vec![worker], vec![guardian], vec![worker, guardian]];
+                let kill = |pid: &u32| {
+                    let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();
+                    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+                };
+                pids[victims].iter().for_each(kill);
+                *killed = Some(stamp());
+            }
+            false
+        };
+        let (outcome, _) = experiment_until(&endless(n), folder.path(), &kill_it);
+        let took = stamp().since(killed.lock().unwrap().unwrap());
+        let outcome = outcome.unwrap();
+        let (host, why) = outcome.lost.clone().unwrap();
+        assert!(host == "h1" && why.contains("agent"), "{why}");
+        assert!(took.as_secs_f64() < 10.0, "{took:?}");
+        assert_eq!(outcome.left_behind, None);
+        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
+    }
+}
+
+/// Speaks with an agent by hand.
+fn by_hand() -> std::process::Child {
+    let words = agent_command();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
+    use std::io::{BufRead, BufReader, Write};
+    for goes in [true, false] {
+        let n = marker();
+        let mut agent = by_hand();
+        let mut stdin = agent.stdin.take().unwrap();
+        let start = format!(
+            r#"{{"do":"start","id":1,"argv":["sh","-c","trap '' TERM; setsid sleep {n} & echo up; sleep {n}"],"cwd":null,"env":{{}},"at_unix_ns":0}}"#
+        );
+        writeln!(
+            stdin,
+            "garbage\n{{\"do\":\"hello\",\"schema\":1,\"host\":\"x\",\"fingerprint\":false}}\n{start}"
+        )
+        .unwrap();
+        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut scratch = None;
+        let mut garbage = false;
+        for line in lines.by_ref() {
+            garbage |= line.contains("a request that cannot be read");
+            if let Some(rest) = line.split("\"scratch\":\"").nth(1) {
+                scratch = rest.split('"').next().map(str::to_owned);
+            }
+            if line.contains("\"text\":\"up\"") {
+                break;
+            }
+        }
+        let scratch = scratch.unwrap();
+        assert!(garbage && Path::new(&scratch).is_dir());
+        let began = stamp();
+        let held = if goes { None } else { Some(stdin) };
+        lines.for_each(drop);
+        agent.wait().unwrap();
+        let took = stamp().since(began).as_secs_f64();
+        assert!(took < 10.0 && (goes || took > 4.0), "{took}");
+        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
+        assert!(!Path::new(&scratch).exists());
+        drop(held);
+    }
+}
+
+#[test]
+fn two_hosts_of_a_lab() {
+    if let Err(why) = is_root_capable() {
+        println!("SKIPPED: two_hosts_of_a_lab: {why}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("two.toml"),
+        "name = \"two\"\n[[host]]\nname = \"h1\"\naddresses = [\"10.9.0.1/24\", \"fd09::1/64\"]\n[[host]]\nname = \"h2\"\n\
+         addresses = [\"10.9.0.2/24\"]\n[[link]]\nends = [\"h1\", \"h2\"]\n",
+    )
+    .unwrap();
+    let text = format!(
+        "{}[lab]\ntopology = \"two.toml\"\n[[host]]\nname = \"h1\"\nsettings = {{ speed = 3 }}\n\
+         [[role]]\nname = \"client\"\nhosts = [\"h1\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \
+         'ls /sys/class/net >/dev/null; n=$(readlink /proc/self/ns/net); echo \"{{{{\\\"ns\\\":\\\"$n\\\",\\\"said\\\":\\\"{{host.cidr}} {{other.address}} {{host.interface}} {{host.ip6}} {{host.speed}}\\\"}}}}\"']\n\
+         [[role]]\nname = \"other\"\nhosts = [\"h2\"]\ncommand = [\"true\"]\n",
+        method("")
+    );
+    let (outcome, _) = experiment_until(&text, folder.path(), &|_| false);
+    let outcome = outcome.unwrap();
+    assert!(!outcome.failed(), "{outcome:?}");
+    let run = Run::open(&outcome.folder).unwrap();
+    let row = &run.records[0].row;
+    assert_eq!(row["said"], "10.9.0.1/24 10.9.0.2 eth0 fd09::1 3");
+    let ours = fs::read_link("/proc/self/ns/net").unwrap();
+    assert_ne!(row["ns"].as_str().unwrap(), ours.to_str().unwrap(), "it ran in the host's namespace");
+    let left = fs::read_dir("/run/netns").map(|dir| {
+        let name = format!("two-x{}", std::process::id());
+        dir.flatten().filter(|e| e.file_name().to_string_lossy().contains(&name)).count()
+    });
+    assert_eq!(left.unwrap_or_default(), 0);
+}
+
+#[test]
+fn hosts_start_at_one_instant() {
+    let done = experiment(&format!(
+        "{HOSTS}{}[merge]\nrows = \"apart\"\n[[role]]\nname = \"client\"\nhosts = [\"h1\", \"h2\"]\ncollect = \"json\"\n\
+         command = [\"sh\", \"-c\", 'echo \"{{{{\\\"at\\\":$(date +%s%N)}}}}\"']\n",
+        method("")
+    ));
+    let run = done.run();
+    let at: Vec<i64> = run.records.iter().map(|record| record.row["at"].as_i64().unwrap()).collect();
+    assert_eq!((at.len(), run.records[1].row["host"].as_str()), (2, Some("h2")));
+    // A shell and `date` start in between, on a machine that has other things to do.
+    assert!((at[0] - at[1]).abs() < 500_000_000, "{at:?}");
+    std::thread::sleep(Duration::from_millis(1));
+}
