@@ -13,7 +13,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, io};
 
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Between two looks. An agent must not disturb what is measured beside it.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 /// How long the worker may take to clean up after itself.
 const WORKER_WAIT: Duration = Duration::from_secs(3);
 const PREFIX: &str = "barewire-agent-";

@@ -70,6 +70,11 @@ impl Outbox {
 }
 
 fn write_all(events: &Receiver<Event>, mut to: impl Write, waiting: &AtomicUsize, closed: &AtomicBool) {
+    // Whoever spoke before us may not have ended the line.
+    if to.write_all(b"\n").is_err() {
+        closed.store(true, Ordering::Relaxed);
+        return;
+    }
     for event in events {
         // Names and numbers only: nothing that serde_json refuses.
         let mut line = serde_json::to_vec(&event).unwrap_or_default();

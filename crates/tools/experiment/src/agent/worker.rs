@@ -17,8 +17,8 @@ use std::{env, fs};
 
 /// A controller that has said nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at the clock and at signals.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Between two looks at the clock and at signals. An agent must not disturb what is measured beside it.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 /// Sleep is coarse: the rest until a start is waited for awake.
 const AWAKE_NS: u64 = 1_000_000;
 

@@ -243,9 +243,11 @@ impl Plan {
             .map(|host| host.name.as_str())
             .chain(named.flatten().map(String::as_str))
             .collect();
-        if let Some(host) =
-            hosts.iter().find(|host| self.topology.is_none() && !known.contains(host.as_str()))
-        {
+        // It could be read when the file was.
+        let lab = self.topology.as_ref().and_then(|path| barewire_lab::Topology::read(path).ok());
+        let lab: Vec<String> = lab.into_iter().flat_map(|lab| lab.hosts).map(|host| host.name).collect();
+        let known: BTreeSet<&str> = known.into_iter().chain(lab.iter().map(String::as_str)).collect();
+        if let Some(host) = hosts.iter().find(|host| !known.contains(host.as_str())) {
             let known: Vec<&str> = known.into_iter().collect();
             return Err(format!("no host `{host}`{}", crate::file::near(host, &known)));
         }

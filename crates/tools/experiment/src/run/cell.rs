@@ -270,7 +270,8 @@ impl Controller<'_> {
             if task.tail.len() == TAIL_LINES {
                 task.tail.pop_front();
             }
-            task.tail.push_back(line.clone());
+            // It will stand in an error, on somebody's terminal.
+            task.tail.push_back(line.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}"));
         }
         self.log(host, &line);
         let name = &self.hosts[host].name;

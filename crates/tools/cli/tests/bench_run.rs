@@ -1,0 +1,156 @@
+//! `barewire bench run`: experiments from their file to a folder that `report` shows, and what is wrong with a file.
+
+mod common;
+
+use common::run;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn sample(name: &str) -> String {
+    format!("{}/../../../labs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder that is gone when this is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("barewire-bench-run-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const TWO: &str = r#"
+name = "two"
+[method]
+runs = 1
+seconds = 0.1
+[sweep]
+threads = [1, 2]
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[role]]
+name = "server"
+hosts = ["h2"]
+command = ["sh", "-c", "echo listening; sleep 60"]
+ready = "listening"
+[[role]]
+name = "client"
+hosts = ["h1"]
+command = ["sh", "-c", """echo '{{"system":"toy","rate_per_s":{threads}}}'"""]
+collect = "json"
+"#;
+
+#[test]
+fn an_experiment_ends_in_a_folder_that_report_shows() {
+    let folder = Folder::new("shown");
+    let file = folder.write("two.toml", TWO);
+    let out = folder.0.join("runs").display().to_string();
+    let done = run(&["bench", "run", &file, "--out", &out, "--json", "--only", "threads=2"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let told: Value = serde_json::from_str(&done.out).unwrap();
+    for key in ["schema", "rows", "cells"] {
+        assert_eq!(told[key], 1, "{key}");
+    }
+    assert!(done.err.contains("@h2       listening"), "{}", done.err);
+    let path = told["folder"].as_str().unwrap();
+    assert!(Path::new(path).join("h1.log").is_file());
+    let shown = run(&["report", path]);
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    assert!(shown.out.contains("toy") && shown.out.contains("threads 2"), "{}", shown.out);
+    // The same experiment again is another folder.
+    let again = run(&["bench", "run", &file, "--out", &out, "--quick", "-q"]);
+    assert_eq!((again.code, again.err.as_str()), (Some(0), ""));
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 2);
+}
+
+#[test]
+fn failures_decide_the_code() {
+    let folder = Folder::new("codes");
+    let out = folder.0.join("runs").display().to_string();
+    let with = |from: &str, to: &str| {
+        assert!(TWO.contains(from));
+        let file = folder.write("x.toml", &TWO.replace(from, to));
+        run(&["bench", "run", &file, "--out", &out, "--only", "threads=1"])
+    };
+    let failed = with("echo '{{", "echo -e '\\\\033[2J' >&2; exit 9; echo '{{");
+    assert_eq!(failed.code, Some(1), "{}", failed.err);
+    assert!(
+        failed.err.contains("error: threads 1, run 1: client on h1: ended with code 9"),
+        "{}",
+        failed.err
+    );
+    assert!(!failed.err.contains('\x1b'), "nothing of a host talks to the terminal");
+    let void = with("\"rate_per_s\"", "\"void\":\"lagged\",\"rate_per_s\"");
+    assert_eq!(void.code, Some(4), "{}", void.err);
+    let wrong = with("threads = [1, 2]", "threads = [1, 2]\nrnu = 3");
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+}
+
+#[test]
+fn wrong_files_and_words_are_told_before_anything_starts() {
+    let folder = Folder::new("wrong");
+    let file = folder.write("two.toml", TWO);
+    let slip = folder.write("slip.toml", &TWO.replace("ready =", "raedy ="));
+    for (args, told) in [
+        (&["bench", "run", &slip][..], "slip.toml:16:1: unknown key `raedy`; did you mean `ready`?"),
+        (&["bench", "run", "/no/such.toml"], "/no/such.toml"),
+        (&["bench", "run", &file, "--only", "treads=1"], "did you mean `threads`?"),
+        (&["bench", "run", &file, "--only", "threads=3"], "axis `threads` has no `3`"),
+        (&["bench", "run", &file, "--only", "threads"], "KEY=VALUE is expected"),
+        (&["bench", "run", &file, "--black", "h3"], "no host `h3`"),
+        (&["bench", "run", &file, "--black", "h1"], "role client: 1 hosts needed, 0 left"),
+        (&["bench", "run", &file, "--runs", "0"], "--runs"),
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(told), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn samples_are_right_and_dry_runs_start_nothing() {
+    for name in ["messages.toml", "rc-machines.toml"] {
+        let dry = run(&["bench", "run", &sample(name), "--dry-run", "--json"]);
+        assert_eq!(dry.code, Some(0), "{name}: {}", dry.err);
+        let told: Value = serde_json::from_str(&dry.out).unwrap();
+        assert!(told["cells"].as_array().unwrap().len() >= 2 && told["needs_root"] == true, "{told}");
+        assert!(told["seconds"].as_f64().unwrap() > 3.0);
+    }
+}
+
+#[test]
+fn messages_between_hosts_of_a_lab() {
+    if let Err(why) = barewire_lab::is_root_capable() {
+        eprintln!("SKIPPED: messages_between_hosts_of_a_lab: {why}; {}", why.hint());
+        return;
+    }
+    let folder = Folder::new("lab");
+    let out = folder.0.join("runs").display().to_string();
+    let only = ["--only", "size=64", "--only", "window=1"];
+    let args =
+        [&["bench", "run", &sample("messages.toml"), "--quick", "--json", "--out", &out], &only[..]].concat();
+    let done = run(&args);
+    assert!(matches!(done.code, Some(0 | 4)), "{}", done.err);
+    let told: Value = serde_json::from_str(&done.out).unwrap();
+    let run = fs::read_to_string(Path::new(told["folder"].as_str().unwrap()).join("rows.jsonl")).unwrap();
+    let record: Value = serde_json::from_str(run.trim()).unwrap();
+    assert_eq!(record["row"]["system"], "barewire");
+    assert_eq!(record["axes"]["size"], 64.0);
+    assert!(record["row"]["samples"].as_u64().unwrap() > 0, "{record}");
+}
