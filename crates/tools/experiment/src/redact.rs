@@ -26,16 +26,26 @@ pub fn words(words: &[String]) -> Vec<String> {
         .iter()
         .map(|word| {
             let hide = std::mem::take(&mut hide_next);
-            if let Some((name, _)) = word.split_once('=').filter(|(name, _)| is_secret_name(name)) {
-                return format!("{name}={HIDDEN}");
-            }
+            // A script in one word has variables, too.
+            let word: String = word.split_inclusive(char::is_whitespace).map(assigned).collect();
             if word.starts_with('-') {
-                hide_next = is_secret_name(word) && !word.contains('=');
-                return word.clone();
+                hide_next = is_secret_name(&word) && !word.contains('=');
+                return word;
             }
-            if hide { HIDDEN.to_owned() } else { word.clone() }
+            if hide { HIDDEN.to_owned() } else { word }
         })
         .collect()
+}
+
+/// `NAME=VALUE` without a secret value.
+fn assigned(word: &str) -> String {
+    match word.split_once('=').filter(|(name, value)| is_secret_name(name) && !value.trim().is_empty()) {
+        Some((name, value)) => {
+            let space = &value[value.trim_end().len()..];
+            format!("{name}={HIDDEN}{space}")
+        }
+        None => word.to_owned(),
+    }
 }
 
 /// Takes secret values out of texts.
@@ -80,6 +90,8 @@ mod tests {
         let line =
             ["x", "--password", "hunter2", "--threads", "2", "TOKEN=abc", "--key=q"].map(str::to_owned);
         assert_eq!(words(&line), ["x", "--password", "***", "--threads", "2", "TOKEN=***", "--key=***"]);
+        let script = ["sh", "-c", "export PASSWORD=abc X=1\nDB_KEY=q run"].map(str::to_owned);
+        assert_eq!(words(&script), ["sh", "-c", "export PASSWORD=*** X=1\nDB_KEY=*** run"]);
         let variables = [("A_TOKEN", "geheim"), ("B_TOKEN", "geheim-2"), ("C_KEY", "ab"), ("D", "open")];
         let variables: Vec<(String, String)> =
             variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub const SCHEMA: u32 = 1;
 /// Longest line that is understood, in bytes.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of a file in one request.
-pub const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of a file in one request: on a slow line it must pass before the other side takes the silence for an end.
+pub const CHUNK_BYTES: usize = 32 << 10;
 
 /// What the controller says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,6 +17,8 @@ use std::{env, fs};
 
 /// A controller that has said nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// A sign of life at least so often.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at the clock and at signals. An agent must not disturb what is measured beside it.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 /// Sleep is coarse: the rest until a start is waited for awake.
@@ -44,6 +46,7 @@ pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
         files: Files::default(),
         exe: env::current_exe()?.display().to_string(),
         heard: stamp(),
+        told: stamp(),
     };
     worker.serve(&requests, stop);
     worker.outbox.close();
@@ -91,6 +94,7 @@ struct Worker<'a> {
     files: Files,
     exe: String,
     heard: Instant,
+    told: Instant,
 }
 
 impl Worker<'_> {
@@ -113,6 +117,11 @@ impl Worker<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Unasked, too: a question may wait behind a large file.
+            if stamp().since(self.told) > TELL_EVERY {
+                self.told = stamp();
+                self.outbox.tell(Event::Pong);
             }
             self.start_due();
         }
@@ -143,7 +152,7 @@ impl Worker<'_> {
             }
             Request::Signal { id, signal } => {
                 // A process that was not started yet never will be.
-                self.waiting.retain(|waiting| waiting.id != id);
+                self.forget_waiting(|waiting| waiting.id == id);
                 if let Some(process) = self.processes.get(&id) {
                     process.signal(signal);
                 }
@@ -156,7 +165,7 @@ impl Worker<'_> {
                 }
             }
             Request::Sweep => {
-                self.waiting.clear();
+                self.forget_waiting(|_| true);
                 let family = self.family();
                 let outbox = self.outbox.clone();
                 // Takes seconds when somebody does not want to go; pings must be answered meanwhile.
@@ -167,6 +176,17 @@ impl Worker<'_> {
                 self.processes.retain(|_, process| process.is_running());
             }
             Request::End => {}
+        }
+    }
+
+    /// Processes that will not be started any more.
+    fn forget_waiting(&mut self, which: impl Fn(&Waiting) -> bool) {
+        let (forgotten, waiting): (Vec<Waiting>, Vec<Waiting>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|waiting| which(waiting));
+        self.waiting = waiting;
+        for waiting in forgotten {
+            let signal = Some(rustix::process::Signal::TERM.as_raw());
+            self.outbox.tell(Event::Exited { id: waiting.id, code: None, signal });
         }
     }
 

@@ -165,7 +165,7 @@ impl Controller<'_> {
             self.next_id += 1;
             let ahead = agent.clock.map_or(0, |clock| clock.ahead_ns);
             let at_unix_ns = if at == 0 { 0 } else { at.saturating_add_signed(ahead) };
-            let told = crate::redact::words(&argv).join(" ");
+            let told = self.redactor.text(crate::redact::words(&argv).join(" "));
             self.log(host, &format!("$ {told}"));
             self.tasks.push(Task {
                 id,

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 
 /// An agent that has said nothing for so long is lost.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -18,6 +18,8 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long agents may take to clean up, all together.
 const END_WAIT: Duration = Duration::from_secs(8);
+/// What may wait to be looked at. Agents that say more wait with it, and their processes with them.
+const WAITING_MAX: usize = 1024;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// Lines that are kept of what an agent's process says beside the conversation.
 const WORDS_KEPT: usize = 5;
@@ -62,13 +64,13 @@ pub(super) struct Agent {
 /// All of them.
 pub(super) struct Fleet {
     pub(super) agents: Vec<Agent>,
-    sender: Sender<(usize, Said)>,
+    sender: SyncSender<(usize, Said)>,
     said: Receiver<(usize, Said)>,
 }
 
 impl Fleet {
     pub(super) fn new() -> Fleet {
-        let (sender, said) = mpsc::channel();
+        let (sender, said) = mpsc::sync_channel(WAITING_MAX);
         Fleet { agents: Vec::new(), sender, said }
     }
 
@@ -122,8 +124,11 @@ impl Fleet {
             return self.take(host, said);
         }
         let now = stamp();
-        let silent =
-            |agent: &Agent| now.since(Instant::from_nanos(agent.heard.load(Ordering::Relaxed))) > SILENCE_MAX;
+        // Before its first word it may be a login that takes its time.
+        let silent = |agent: &Agent| {
+            let heard = Instant::from_nanos(agent.heard.load(Ordering::Relaxed));
+            agent.hello.is_some() && now.since(heard) > SILENCE_MAX
+        };
         match self.agents.iter().position(silent) {
             Some(host) => {
                 let why = format!("said nothing for {} s", SILENCE_MAX.as_secs_f64());
@@ -205,7 +210,7 @@ impl Drop for Fleet {
     }
 }
 
-fn read_events(host: usize, from: impl Read, to: &Sender<(usize, Said)>, heard: &AtomicU64) {
+fn read_events(host: usize, from: impl Read, to: &SyncSender<(usize, Said)>, heard: &AtomicU64) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     loop {
@@ -228,7 +233,7 @@ fn read_events(host: usize, from: impl Read, to: &Sender<(usize, Said)>, heard: 
     let _ = to.send((host, Said::Closed));
 }
 
-fn read_words(host: usize, mut from: impl Read, to: &Sender<(usize, Said)>) {
+fn read_words(host: usize, mut from: impl Read, to: &SyncSender<(usize, Said)>) {
     let mut lines = Lines::default();
     let mut buffer = [0; 4096];
     let mut gone = false;
