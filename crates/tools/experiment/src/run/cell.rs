@@ -74,10 +74,13 @@ impl Task {
 /// What one run of a cell came to: its rows, or why there are none.
 pub(super) type RunOutcome = Result<RunRows, String>;
 
+/// Which role printed a row, and its place in what that role printed.
+pub(super) type RowPlace = (usize, usize);
+
 /// Rows of a run, hosts merged, each with the role that printed it and its place there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunRows {
-    pub(super) rows: Vec<((usize, usize), Row)>,
+    pub(super) rows: Vec<(RowPlace, Row)>,
     /// How far apart the hosts started, in ns, and how wrong that may be.
     pub(super) spread_ns: Option<(u64, u64)>,
 }
@@ -480,7 +483,7 @@ fn merged(
     hosts: Vec<(String, Vec<Row>)>,
     apart: bool,
     merge: &crate::plan::MergePlan,
-) -> Result<Vec<((usize, usize), Row)>, String> {
+) -> Result<Vec<(RowPlace, Row)>, String> {
     if apart {
         let all = hosts.into_iter().flat_map(|(host, rows)| {
             rows.into_iter().map(move |mut row| {

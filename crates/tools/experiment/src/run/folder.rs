@@ -1,5 +1,6 @@
 //! The run folder of an experiment: a record for each row of each cell, with all its runs; logs; what was run.
 
+use super::cell::RowPlace;
 use super::merge::over_runs;
 use super::rows::Row;
 use super::{Controller, Options, RunOutcome, Stop, cell_text};
@@ -63,7 +64,7 @@ impl Outcome {
 #[derive(Debug, Default)]
 struct Cell {
     /// Rows of each run that gave some, by role and place.
-    rows: BTreeMap<(usize, usize), Vec<Row>>,
+    rows: BTreeMap<RowPlace, Vec<Row>>,
     failures: Vec<(u32, String)>,
     spread_ns: Option<(u64, u64)>,
     runs: u32,
