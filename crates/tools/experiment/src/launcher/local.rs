@@ -9,7 +9,6 @@ use barewire_report::run::HardwareClass;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::IpAddr;
 use std::process::{Child, ChildStdin};
 
 /// Longest name of a lab.
@@ -104,9 +103,6 @@ fn facts_of(host: &HostPlan) -> HostFacts {
     }
     // `{host.address}` is known without it.
     settings.remove("address");
-    if address.is_empty() {
-        address = IpAddr::from([127, 0, 0, 1]).to_string();
-    }
     HostFacts { name: host.name.clone(), address, settings }
 }
 

@@ -91,6 +91,7 @@ impl Values<'_> {
         let host = host.ok_or_else(|| format!("role {} has no host", self.plan.roles[role].name))?;
         match key {
             "name" => Ok(host.name.clone()),
+            "address" if host.address.is_empty() => Err(format!("host {} has no address", host.name)),
             "address" => Ok(host.address.clone()),
             "index" => Ok(index.to_string()),
             key => host
