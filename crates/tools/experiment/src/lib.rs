@@ -12,6 +12,7 @@
 pub mod agent;
 pub mod file;
 pub mod launcher;
+pub mod mitosis;
 pub mod plan;
 pub mod redact;
 pub mod run;

@@ -3,9 +3,17 @@
 //! The order is always `obtain`, `start` for each host, `release`; `release` is called on every way out, also after an error of the
 //! others, also twice.
 
+mod binary;
+mod command;
+pub mod k8s;
 mod local;
+mod slurm;
+mod ssh;
 
+pub use binary::AgentBinary;
 pub use local::LocalLauncher;
+pub use slurm::{SlurmLauncher, SlurmOptions};
+pub use ssh::{SshLauncher, SshOptions};
 
 use crate::plan::{Count, Plan, RoleHosts};
 use barewire_report::run::{AxisValue, HardwareClass};

@@ -1,0 +1,157 @@
+//! Experiment files of the field's RDMA benchmarks (MITOSIS, KRCORE), read into the same [`Plan`].
+//!
+//! ```text
+//! run.toml        global_configs, [[sync]], [[pass]] host path cmd local          `{}` in cmd is global_configs, a doubled brace is one
+//! template.toml   [global], [[template.pass]] role path cmd, [template.placeholder]    `${name}`, `${@incr}`; a list is swept
+//! ```
+//! Each pass is a role of one shell command, started a second after the one before; the run ends when all have ended. A file's
+//! password and passphrase are skipped: keys are used, and what was skipped is kept nowhere, messages included.
+
+mod passes;
+mod run;
+mod template;
+mod words;
+
+use crate::plan::{Collect, Plan};
+use barewire_report::nearest;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+/// What the original's command line says beside the file, and what ours adds.
+#[derive(Clone, Debug, Default)]
+pub struct MitosisOptions {
+    /// Hosts to leave out.
+    pub black: BTreeSet<String>,
+    /// The user on every host; a file's own wins.
+    pub user: Option<String>,
+    /// How long a run may take. `None`: for ever, as `dmesg -w` does.
+    pub timeout: Option<Duration>,
+    /// How rows are found in the output. `None`: no rows, the logs are kept.
+    pub collect: Option<Collect>,
+    /// Template: which hosts play a role.
+    pub roles: BTreeMap<String, Vec<String>>,
+    /// Template: what stands before each pass's path.
+    pub path: Option<String>,
+    /// Template: placeholders over those of the file. Several values are swept.
+    pub placeholders: BTreeMap<String, Vec<String>>,
+}
+
+/// The pattern of the rates that the modules of these benchmarks print each second.
+pub const RATE_PATTERN: &str = r"\bthpt *: *(?P<thpt>[0-9]+(?:\.[0-9]+)?)";
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct MitosisFile {
+    /// What it says.
+    pub plan: Plan,
+    /// What in it has no effect, for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MitosisError {
+    /// It is not there, or no text.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{path}:{line}:{column}: {what}: {why}")]
+    At {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// Which part.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The options do not fit the file.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// Whether a text is a file of this kind, rather than an experiment of ours.
+pub fn is_mitosis(text: &str) -> bool {
+    let heading = |line: &str| {
+        let line: String = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        ["[[pass]]", "[template]", "[[template.pass]]", "[template.placeholder]"].contains(&line.as_str())
+    };
+    text.lines().any(heading)
+}
+
+/// Reads a file of either form.
+///
+/// # Errors
+/// [`MitosisError`], with file and place.
+pub fn read(path: &Path, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| MitosisError::Read { path: shown.clone(), source })?;
+    let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_path_buf));
+    parse(&text, &shown, &folder.unwrap_or_default(), options)
+}
+
+/// Parses a file's text. `path` is for messages, `folder` is what paths in it are relative to.
+///
+/// # Errors
+/// [`MitosisError`], with file and place.
+pub fn parse(text: &str, path: &str, folder: &Path, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
+    let source = Source { text, path };
+    let template = text.lines().any(|line| line.trim_start().starts_with("[template") || line.trim_start().starts_with("[[template"));
+    let read = if template { template::read(source, options)? } else { run::read(source)? };
+    passes::plan(source, folder, read, options)
+}
+
+/// The text that is read, for places in it.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    text: &'a str,
+    path: &'a str,
+}
+
+impl Source<'_> {
+    fn at(self, byte: usize, what: impl Into<String>, why: impl Into<String>) -> MitosisError {
+        let before = self.text.get(..byte).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        MitosisError::At { path: self.path.into(), line, column, what: what.into(), why: why.into() }
+    }
+
+    /// What the TOML reader says, without the line that it shows: that line may have a password in it.
+    fn syntax(self, e: &toml::de::Error) -> MitosisError {
+        let byte = e.span().map_or(0, |span| span.start);
+        let line = self.text.get(..byte).map_or("", |before| before.rsplit('\n').next().unwrap_or_default());
+        let line = format!("{line}{}", self.text.get(byte..).and_then(|rest| rest.lines().next()).unwrap_or_default());
+        let secret = SECRETS.iter().any(|key| line.contains(key));
+        let why = if secret { "cannot be read (what stands there is not shown)".to_owned() } else { with_nearest(e.message()) };
+        self.at(byte, "file", why)
+    }
+}
+
+/// Keys whose values are never looked at.
+const SECRETS: [&str; 3] = ["pwd", "passphrase", "password"];
+
+/// The nearest right word to an unknown key, from what the TOML reader says: the wrong one and then the right ones in backquotes.
+fn with_nearest(message: &str) -> String {
+    let message = message.trim_end();
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [wrong, known @ ..] if message.starts_with("unknown field") => match nearest(wrong, known.iter().copied()) {
+            Some(near) => format!("{message}: did you mean `{near}`?"),
+            None => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
