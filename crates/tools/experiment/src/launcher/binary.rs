@@ -127,7 +127,9 @@ pub(super) struct Answer {
 /// The beginning of both scripts: the folder, the file, how to sum.
 fn head(binary: &AgentBinary, cache: Option<&str>) -> String {
     let folder = match cache {
-        Some(folder) => folder.strip_prefix("~/").map_or_else(|| folder.to_owned(), |rest| format!("$HOME/{rest}")),
+        Some(folder) => {
+            folder.strip_prefix("~/").map_or_else(|| folder.to_owned(), |rest| format!("$HOME/{rest}"))
+        }
         None => "${XDG_CACHE_HOME:-$HOME/.cache}/barewire".to_owned(),
     };
     format!(
@@ -222,7 +224,10 @@ impl Answer {
         let same = |want: &str| self.machine == want || (want == "armv7l" && self.machine.starts_with("arm"));
         if let Some(want) = binary.machine.filter(|want| !same(want)) {
             let why = format!("it is {:?}, and the binary to be sent is for {want}", self.machine);
-            return Some((why, format!("send one that was built for {}, or leave the host out", self.machine)));
+            return Some((
+                why,
+                format!("send one that was built for {}, or leave the host out", self.machine),
+            ));
         }
         if let Some(noise) = &self.noise {
             let why = format!("its login shell prints by itself: {}", super::command::last_words(noise));

@@ -85,7 +85,11 @@ pub(in crate::launcher) enum Waited {
 }
 
 /// Waits for a process. That its state cannot be read counts as a time-out.
-pub(in crate::launcher) fn wait(child: &mut Child, longest: Duration, cancelled: &dyn Fn() -> bool) -> Waited {
+pub(in crate::launcher) fn wait(
+    child: &mut Child,
+    longest: Duration,
+    cancelled: &dyn Fn() -> bool,
+) -> Waited {
     for _ in 0..slices(longest) {
         match child.try_wait() {
             Ok(Some(status)) => return Waited::Ended(status),
@@ -149,7 +153,8 @@ pub(in crate::launcher) fn each<T: Sync, R: Send>(
                 done.push((at, work(item, &cancel)));
             }
         };
-        let workers: Vec<_> = (0..at_once.clamp(1, items.len().max(1))).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> =
+            (0..at_once.clamp(1, items.len().max(1))).map(|_| scope.spawn(worker)).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
             if interrupted() {
                 cancel.store(true, Ordering::Relaxed);

@@ -82,7 +82,13 @@ pub struct SshLauncher {
 impl SshLauncher {
     /// A launcher that sends `binary` to hosts which do not have it.
     pub fn new(binary: AgentBinary, options: SshOptions) -> SshLauncher {
-        SshLauncher { options, binary, hosts: BTreeMap::new(), sockets: None, hardware: HardwareClass::BareMetal }
+        SshLauncher {
+            options,
+            binary,
+            hosts: BTreeMap::new(),
+            sockets: None,
+            hardware: HardwareClass::BareMetal,
+        }
     }
 
     /// `ssh … DESTINATION -- COMMAND`, nothing of it asked for on a terminal.
@@ -116,7 +122,13 @@ impl SshLauncher {
     }
 
     /// What a script on a host answers.
-    fn ask(&self, host: &HostSpec, script: &str, store: bool, cancel: &AtomicBool) -> Result<Answer, LaunchError> {
+    fn ask(
+        &self,
+        host: &HostSpec,
+        script: &str,
+        store: bool,
+        cancel: &AtomicBool,
+    ) -> Result<Answer, LaunchError> {
         let destination = destination(host);
         let input = store.then(|| self.binary.bytes());
         let longest = if store { STORE_WAIT } else { COMMAND_WAIT };
@@ -137,7 +149,11 @@ impl SshLauncher {
                 Err(LaunchError::Io { doing: format!("start {}", self.options.program.display()), source })
             }
             Err(NotRun::TimedOut { stderr }) => {
-                let said = if stderr.trim().is_empty() { String::new() } else { format!(": {}", last_words(&stderr)) };
+                let said = if stderr.trim().is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", last_words(&stderr))
+                };
                 let why = format!("no answer within {} s{said}", longest.as_secs());
                 Err(failed(why, format!("look what `ssh {destination} true` does")))
             }
@@ -207,7 +223,9 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
     let said = last_words(stderr);
     let has = |text: &str| stderr.contains(text);
     if has("IDENTIFICATION HAS CHANGED") {
-        let hint = format!("was it installed anew? then `ssh-keygen -R` takes the old key out, and `ssh {destination}` shows the new");
+        let hint = format!(
+            "was it installed anew? then `ssh-keygen -R` takes the old key out, and `ssh {destination}` shows the new"
+        );
         return ("its host key is another than the one known for it".into(), hint);
     }
     if has("Host key verification failed") || has("host key is known for") {
@@ -215,7 +233,9 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
         return ("its host key is not known".into(), hint);
     }
     if has("Permission denied (") || has("Too many authentication failures") {
-        let hint = format!("no password is asked for: give it your key (`ssh-copy-id {destination}`), and look whether `ssh-add -l` lists it");
+        let hint = format!(
+            "no password is asked for: give it your key (`ssh-copy-id {destination}`), and look whether `ssh-add -l` lists it"
+        );
         return (format!("log-in refused: {said}"), hint);
     }
     if has("Could not resolve hostname") {
@@ -224,11 +244,20 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
     if has("Connection refused") {
         return (said, "nothing listens there: is sshd running, and is that its port?".into());
     }
-    if ["Connection timed out", "No route to host", "Network is unreachable", "Operation timed out"].iter().any(|t| has(t)) {
-        let hint = format!("is it up? it was waited for {connect_timeout_s} s; leave it out with `black` if it stays down");
+    if ["Connection timed out", "No route to host", "Network is unreachable", "Operation timed out"]
+        .iter()
+        .any(|t| has(t))
+    {
+        let hint = format!(
+            "is it up? it was waited for {connect_timeout_s} s; leave it out with `black` if it stays down"
+        );
         return (said, hint);
     }
-    if has("Bad configuration option") || has("Bad owner or permissions") || has("terminating,") || has("No such file") {
+    if has("Bad configuration option")
+        || has("Bad owner or permissions")
+        || has("terminating,")
+        || has("No such file")
+    {
         return (said, "mend the SSH configuration".into());
     }
     if has("closed by") || has("Connection reset") || has("Broken pipe") || has("not responding") {
@@ -242,8 +271,14 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
 /// What could be an option to ssh, or several words, is no destination.
 fn check_destination(host: &HostSpec) -> Result<(), LaunchError> {
     let destination = destination(host);
-    if destination.is_empty() || destination.starts_with('-') || destination.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        let why = format!("host {}: {destination:?} is no SSH destination: HOST, USER@HOST or ssh://USER@HOST:PORT", host.name);
+    if destination.is_empty()
+        || destination.starts_with('-')
+        || destination.contains(|c: char| c.is_whitespace() || c.is_control())
+    {
+        let why = format!(
+            "host {}: {destination:?} is no SSH destination: HOST, USER@HOST or ssh://USER@HOST:PORT",
+            host.name
+        );
         return Err(LaunchError::Unsuited(why));
     }
     Ok(())
@@ -273,9 +308,14 @@ impl Launcher for SshLauncher {
         self.hardware
     }
 
-    fn obtain(&mut self, needs: &Needs, interrupted: &dyn Fn() -> bool) -> Result<Vec<HostFacts>, LaunchError> {
+    fn obtain(
+        &mut self,
+        needs: &Needs,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostFacts>, LaunchError> {
         if needs.hosts.is_empty() {
-            let why = "ssh needs hosts: [[host]] tables with `name` and, where they differ, `ssh = \"USER@HOST\"`";
+            let why =
+                "ssh needs hosts: [[host]] tables with `name` and, where they differ, `ssh = \"USER@HOST\"`";
             return Err(LaunchError::Unsuited(why.into()));
         }
         needs.hosts.iter().try_for_each(check_destination)?;
@@ -293,7 +333,10 @@ impl Launcher for SshLauncher {
         }
         let mut answers = Vec::new();
         for (host, prepared) in
-            needs.hosts.iter().zip(each(&needs.hosts, AT_ONCE, interrupted, |host, cancel| self.prepare(host, cancel)))
+            needs
+                .hosts
+                .iter()
+                .zip(each(&needs.hosts, AT_ONCE, interrupted, |host, cancel| self.prepare(host, cancel)))
         {
             let (obtained, answer) = prepared?;
             self.hosts.insert(host.name.clone(), obtained);
@@ -312,7 +355,8 @@ impl Launcher for SshLauncher {
         let Some(obtained) = self.hosts.get(host) else {
             return Err(LaunchError::Host { host: host.into(), why: "it was not obtained".into() });
         };
-        let words = std::iter::once(&obtained.file).chain(self.binary.arguments()).map(|word| binary::quoted(word));
+        let words =
+            std::iter::once(&obtained.file).chain(self.binary.arguments()).map(|word| binary::quoted(word));
         let words: Result<Vec<String>, String> = words.collect();
         let words = words.map_err(|why| LaunchError::Host { host: host.into(), why })?;
         let mut command = self.command(&obtained.destination, &format!("exec {}", words.join(" ")));
@@ -367,7 +411,8 @@ fn private_folder() -> Result<PathBuf, LaunchError> {
     let parent = std::env::temp_dir();
     let failed = |source| LaunchError::Io { doing: format!("make a folder in {}", parent.display()), source };
     for _ in 0..100 {
-        let path = parent.join(format!("bw-ssh-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+        let path =
+            parent.join(format!("bw-ssh-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             // Somebody else's, or of a process that had our number.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -386,8 +431,16 @@ mod tests {
     fn what_ssh_says_becomes_a_reason_and_a_hint() {
         for (said, why, hint) in [
             ("Host key verification failed.", "host key is not known", "log in once"),
-            ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "another than", "ssh-keygen -R"),
-            ("No ED25519 host key is known for 10.0.0.1 and you have requested strict checking.", "not known", "by hand"),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+                "another than",
+                "ssh-keygen -R",
+            ),
+            (
+                "No ED25519 host key is known for 10.0.0.1 and you have requested strict checking.",
+                "not known",
+                "by hand",
+            ),
             ("u@h: Permission denied (publickey).", "refused", "ssh-copy-id"),
             ("ssh: Could not resolve hostname h: Name or service not known", "resolve", "HostName"),
             ("ssh: connect to host h port 22: Connection refused", "refused", "sshd running"),
@@ -403,10 +456,18 @@ mod tests {
 
     #[test]
     fn destinations_that_are_options_are_refused() {
-        let check = |reach: &str| check_destination(&HostSpec { name: "h".into(), reach: reach.into(), ..HostSpec::default() });
+        let check = |reach: &str| {
+            check_destination(&HostSpec { name: "h".into(), reach: reach.into(), ..HostSpec::default() })
+        };
         assert!(check("-oProxyCommand=x").is_err() && check("a b").is_err() && check("a\nb").is_err());
         assert!(check("").is_ok() && check("u@h").is_ok() && check("ssh://u@[fd00::1]:22").is_ok());
-        for (destination, host) in [("u@h", "h"), ("h", "h"), ("ssh://u@h:22", "h"), ("ssh://u@[fd00::1]:22", "fd00::1"), ("fd00::1", "fd00::1")] {
+        for (destination, host) in [
+            ("u@h", "h"),
+            ("h", "h"),
+            ("ssh://u@h:22", "h"),
+            ("ssh://u@[fd00::1]:22", "fd00::1"),
+            ("fd00::1", "fd00::1"),
+        ] {
             assert_eq!(host_part(destination), host);
         }
     }
@@ -426,7 +487,8 @@ mod tests {
         let options = SshOptions { program: "/no/such/ssh".into(), ..SshOptions::default() };
         let mut ssh = SshLauncher::new(binary, options);
         let host = HostSpec { name: "h1".into(), ..HostSpec::default() };
-        let mut needs = Needs { name: "x".into(), hosts: vec![host], roles: vec![], topology: None, longest_s: None };
+        let mut needs =
+            Needs { name: "x".into(), hosts: vec![host], roles: vec![], topology: None, longest_s: None };
         match ssh.obtain(&needs, &|| false).unwrap_err() {
             LaunchError::Unfit { what, hint: Some(hint), .. } => {
                 assert!(what.contains("no SSH client") && hint.contains("openssh-client"));

@@ -95,7 +95,8 @@ pub fn is_mitosis(text: &str) -> bool {
 /// [`MitosisError`], with file and place.
 pub fn read(path: &Path, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| MitosisError::Read { path: shown.clone(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| MitosisError::Read { path: shown.clone(), source })?;
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_path_buf));
     parse(&text, &shown, &folder.unwrap_or_default(), options)
 }
@@ -104,9 +105,16 @@ pub fn read(path: &Path, options: &MitosisOptions) -> Result<MitosisFile, Mitosi
 ///
 /// # Errors
 /// [`MitosisError`], with file and place.
-pub fn parse(text: &str, path: &str, folder: &Path, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
+pub fn parse(
+    text: &str,
+    path: &str,
+    folder: &Path,
+    options: &MitosisOptions,
+) -> Result<MitosisFile, MitosisError> {
     let source = Source { text, path };
-    let template = text.lines().any(|line| line.trim_start().starts_with("[template") || line.trim_start().starts_with("[[template"));
+    let template = text.lines().any(|line| {
+        line.trim_start().starts_with("[template") || line.trim_start().starts_with("[[template")
+    });
     let read = if template { template::read(source, options)? } else { run::read(source)? };
     passes::plan(source, folder, read, options)
 }
@@ -130,9 +138,16 @@ impl Source<'_> {
     fn syntax(self, e: &toml::de::Error) -> MitosisError {
         let byte = e.span().map_or(0, |span| span.start);
         let line = self.text.get(..byte).map_or("", |before| before.rsplit('\n').next().unwrap_or_default());
-        let line = format!("{line}{}", self.text.get(byte..).and_then(|rest| rest.lines().next()).unwrap_or_default());
+        let line = format!(
+            "{line}{}",
+            self.text.get(byte..).and_then(|rest| rest.lines().next()).unwrap_or_default()
+        );
         let secret = SECRETS.iter().any(|key| line.contains(key));
-        let why = if secret { "cannot be read (what stands there is not shown)".to_owned() } else { with_nearest(e.message()) };
+        let why = if secret {
+            "cannot be read (what stands there is not shown)".to_owned()
+        } else {
+            with_nearest(e.message())
+        };
         self.at(byte, "file", why)
     }
 }
@@ -145,10 +160,12 @@ fn with_nearest(message: &str) -> String {
     let message = message.trim_end();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
-        [wrong, known @ ..] if message.starts_with("unknown field") => match nearest(wrong, known.iter().copied()) {
-            Some(near) => format!("{message}: did you mean `{near}`?"),
-            None => message.to_owned(),
-        },
+        [wrong, known @ ..] if message.starts_with("unknown field") => {
+            match nearest(wrong, known.iter().copied()) {
+                Some(near) => format!("{message}: did you mean `{near}`?"),
+                None => message.to_owned(),
+            }
+        }
         _ => message.to_owned(),
     }
 }

@@ -26,11 +26,16 @@ pub(super) fn plan(
     let mut warnings = Vec::new();
     for (key, is_there) in [("pwd", global.pwd.is_some()), ("passphrase", global.passphrase.is_some())] {
         if is_there {
-            warnings.push(format!("{}: `{key}` is skipped: log-in is by key, and no password is used or kept", source.path));
+            warnings.push(format!(
+                "{}: `{key}` is skipped: log-in is by key, and no password is used or kept",
+                source.path
+            ));
         }
     }
     let user = match &global.user {
-        Some(user) if !is_user(user.get_ref()) => return Err(source.at(user.span().start, "user", "no name of a user")),
+        Some(user) if !is_user(user.get_ref()) => {
+            return Err(source.at(user.span().start, "user", "no name of a user"));
+        }
         Some(user) => Some(user.get_ref()),
         None => options.user.as_ref(),
     };
@@ -67,7 +72,9 @@ pub(super) fn plan(
         None => vec![Vec::new()],
         Some((name, values)) => values.iter().map(|value| vec![(name.clone(), axis_value(value))]).collect(),
     };
-    let name = Path::new(source.path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let name = Path::new(source.path)
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let plan = Plan {
         file: source.path.to_owned(),
         folder: folder.to_owned(),
@@ -107,8 +114,9 @@ fn role(
     // A folder that is not there ends the pass; what follows would otherwise run in another.
     let go = if pass.path.is_empty() { String::new() } else { format!("cd {} || exit 1\n", pass.path) };
     let home = if pass.local { "" } else { "cd || exit 1\n" };
-    let script = template(&format!("{home}{go}"), &pass.words)
-        .ok_or_else(|| source.at(pass.at, "pass", "the swept name is of letters, digits, `_`, `.` and `-`, a letter first"))?;
+    let script = template(&format!("{home}{go}"), &pass.words).ok_or_else(|| {
+        source.at(pass.at, "pass", "the swept name is of letters, digits, `_`, `.` and `-`, a letter first")
+    })?;
     let mut command: Vec<Template> = ["sh", "-c", SHELL, "sh"].map(Template::literal).into();
     command.push(script);
     Ok(RolePlan {
@@ -132,7 +140,11 @@ fn check_host(source: Source<'_>, pass: &Pass) -> Result<(), MitosisError> {
     if first && pass.host.len() <= 253 && pass.host.chars().all(plain) {
         return Ok(());
     }
-    Err(source.at(pass.at, format!("host {:?}", pass.host), "a host's name: letters, digits, `.`, `-` and `_`"))
+    Err(source.at(
+        pass.at,
+        format!("host {:?}", pass.host),
+        "a host's name: letters, digits, `.`, `-` and `_`",
+    ))
 }
 
 fn is_user(name: &str) -> bool {
@@ -186,7 +198,8 @@ fn axis_value(value: &toml::Value) -> AxisValue {
 
 /// A name for the run's folder.
 fn plain_name(stem: &str) -> String {
-    let plain = stem.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)), "-");
+    let plain =
+        stem.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)), "-");
     let plain: String = plain.chars().take(32).collect();
     if plain.is_empty() { "passes".into() } else { plain }
 }

@@ -82,7 +82,8 @@ pub(super) fn read(source: Source<'_>) -> Result<Read, MitosisError> {
     let RunFile { global_configs, user, pwd, passphrase, null, sync, pass } = file;
     let global = Global { global_configs, user, pwd, passphrase, null, sync };
     let generated = pass.iter().any(|pass| pass.get_ref().order.is_some() || pass.get_ref().copies.is_some());
-    let first = pass.iter().filter_map(|pass| pass.get_ref().order.as_ref()).map(|order| *order.get_ref()).next();
+    let first =
+        pass.iter().filter_map(|pass| pass.get_ref().order.as_ref()).map(|order| *order.get_ref()).next();
     let mut passes = Vec::new();
     for pass in pass {
         let at = pass.span().start;
@@ -91,8 +92,9 @@ pub(super) fn read(source: Source<'_>) -> Result<Read, MitosisError> {
         let text = if generated {
             appended(cmd.get_ref(), &global.global_configs)
         } else {
-            format_braces(cmd.get_ref(), &global.global_configs)
-                .map_err(|(byte, why)| source.at(place(source, &cmd.span(), cmd.get_ref(), byte), "cmd", why))?
+            format_braces(cmd.get_ref(), &global.global_configs).map_err(|(byte, why)| {
+                source.at(place(source, &cmd.span(), cmd.get_ref(), byte), "cmd", why)
+            })?
         };
         let local = match local.as_ref().map(|local| local.get_ref().as_str()) {
             None | Some("no") => false,
@@ -103,14 +105,24 @@ pub(super) fn read(source: Source<'_>) -> Result<Read, MitosisError> {
             }
         };
         for text in copied(source, text, copies.as_ref())? {
-            passes.push(Pass { host: host.clone(), path: path.clone(), words: vec![Piece::Text(text)], local, at });
+            passes.push(Pass {
+                host: host.clone(),
+                path: path.clone(),
+                words: vec![Piece::Text(text)],
+                local,
+                at,
+            });
         }
     }
     Ok(Read { global, passes, axis: None })
 }
 
 /// Passes of a higher order wait for the end of those of a lower one, which a plan does not say.
-pub(super) fn check_order(source: Source<'_>, order: Option<&Spanned<i64>>, first: Option<i64>) -> Result<(), MitosisError> {
+pub(super) fn check_order(
+    source: Source<'_>,
+    order: Option<&Spanned<i64>>,
+    first: Option<i64>,
+) -> Result<(), MitosisError> {
     match order {
         Some(order) if Some(*order.get_ref()) != first => {
             let why = "passes of different order run one after the other: put them into files of their own, and run these in turn";
@@ -126,7 +138,11 @@ pub(super) fn appended(command: &str, configs: &str) -> String {
 }
 
 /// A pass so many times, each told its number.
-pub(super) fn copied(source: Source<'_>, text: String, copies: Option<&Spanned<u32>>) -> Result<Vec<String>, MitosisError> {
+pub(super) fn copied(
+    source: Source<'_>,
+    text: String,
+    copies: Option<&Spanned<u32>>,
+) -> Result<Vec<String>, MitosisError> {
     match copies.map(|copies| (*copies.get_ref(), copies.span().start)) {
         None | Some((1, _)) => Ok(vec![text]),
         Some((2..=LOOP_MAX, _)) => {

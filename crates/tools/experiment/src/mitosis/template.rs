@@ -47,13 +47,21 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
     let text = with_quoted_increment(source.text);
     let source = Source { text: &text, path: source.path };
     let file: TemplateFile = toml::from_str(source.text).map_err(|e| source.syntax(&e))?;
-    let roles: Vec<&str> = file.template.pass.iter().map(|pass| pass.get_ref().role.get_ref().as_str()).collect();
+    let roles: Vec<&str> =
+        file.template.pass.iter().map(|pass| pass.get_ref().role.get_ref().as_str()).collect();
     if let Some(role) = options.roles.keys().find(|role| !roles.contains(&role.as_str())) {
-        let near = nearest(role, roles.iter().copied()).map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+        let near = nearest(role, roles.iter().copied())
+            .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
         return Err(MitosisError::Options(format!("{} has no role {role:?}{near}", source.path)));
     }
     let (values, axis) = values(source, &file.template.placeholder, options)?;
-    let first = file.template.pass.iter().filter_map(|pass| pass.get_ref().order.as_ref()).map(|order| *order.get_ref()).next();
+    let first = file
+        .template
+        .pass
+        .iter()
+        .filter_map(|pass| pass.get_ref().order.as_ref())
+        .map(|order| *order.get_ref())
+        .next();
     let mut passes = Vec::new();
     for pass in &file.template.pass {
         let PassTable { role, path, cmd, host, order, copies } = pass.get_ref();
@@ -65,7 +73,8 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
         }
         let path = options.path.as_ref().map_or_else(|| path.clone(), |prefix| format!("{prefix}/{path}"));
         for (at, host) in hosts.iter().enumerate() {
-            for text in copied(source, appended(cmd.get_ref(), &file.global.global_configs), copies.as_ref())? {
+            for text in copied(source, appended(cmd.get_ref(), &file.global.global_configs), copies.as_ref())?
+            {
                 let value = |name: &str| match values.get(name) {
                     _ if name == INCREMENT => Ok(Value::Text((at + 1).to_string())),
                     _ if axis.as_ref().is_some_and(|(axis, _)| axis == name) => Ok(Value::Axis),
@@ -75,7 +84,13 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
                 let words: Words = fill_dollars(&text, value).map_err(|(byte, why)| {
                     source.at(place(source, &cmd.span(), cmd.get_ref(), byte), "cmd", why)
                 })?;
-                passes.push(Pass { host: host.clone(), path: path.clone(), words, local: false, at: pass.span().start });
+                passes.push(Pass {
+                    host: host.clone(),
+                    path: path.clone(),
+                    words,
+                    local: false,
+                    at: pass.span().start,
+                });
             }
         }
     }
@@ -108,7 +123,11 @@ fn values(
             several if axis.is_none() => {
                 axis = Some((name.clone(), several.iter().cloned().map(toml::Value::String).collect()));
             }
-            _ => return Err(MitosisError::Options(format!("placeholder {name}: one list is swept, and there is another"))),
+            _ => {
+                return Err(MitosisError::Options(format!(
+                    "placeholder {name}: one list is swept, and there is another"
+                )));
+            }
         }
     }
     for (name, given) in table.iter().filter(|(name, _)| !options.placeholders.contains_key(*name)) {
@@ -120,7 +139,9 @@ fn values(
             }
             toml::Value::Array(list) => match &axis {
                 None => axis = Some((name.clone(), list.clone())),
-                Some((other, _)) => return wrong(&format!("one list is swept, and `{other}` is one already")),
+                Some((other, _)) => {
+                    return wrong(&format!("one list is swept, and `{other}` is one already"));
+                }
             },
             value => match text_of(value) {
                 Some(text) => drop(values.insert(name.clone(), text)),

@@ -65,7 +65,8 @@ fn a_run_file_is_a_plan() {
 
 #[test]
 fn the_black_list_takes_passes_out() {
-    let options = MitosisOptions { black: ["val01".into(), "val99".into()].into(), ..MitosisOptions::default() };
+    let options =
+        MitosisOptions { black: ["val01".into(), "val99".into()].into(), ..MitosisOptions::default() };
     let MitosisFile { plan, warnings } = read_text(RUN, &options).unwrap();
     assert_eq!((plan.hosts.len(), plan.roles.len(), plan.sync.len()), (1, 2, 1));
     assert_eq!(plan.roles[0].name, "pass-2");
@@ -131,8 +132,15 @@ fn a_template_is_a_sweep() {
     assert_eq!(points, [1.0, 2.0, 4.0].map(|n| ("threads".to_owned(), AxisValue::Number(n))));
     let scripts: Vec<String> = plan.roles.iter().map(script).collect();
     let head = "cd || exit 1\ncd projects/exp || exit 1\n";
-    let client = |n: u32| format!("{head}./client -host={n} -id={n} -threads=<threads> -w=True | awk \"{{print $1}}\" -undefok=or_sz");
-    assert_eq!(scripts, [format!("{head}./server -port=8888 -threads=<threads> -undefok=or_sz"), client(1), client(2)]);
+    let client = |n: u32| {
+        format!(
+            "{head}./client -host={n} -id={n} -threads=<threads> -w=True | awk \"{{print $1}}\" -undefok=or_sz"
+        )
+    };
+    assert_eq!(
+        scripts,
+        [format!("{head}./server -port=8888 -threads=<threads> -undefok=or_sz"), client(1), client(2)]
+    );
     assert_eq!(warnings.len(), 1);
     // Values of the command line are over those of the file.
     let mut options = hosts();
@@ -142,7 +150,9 @@ fn a_template_is_a_sweep() {
     // A list of one value that only names the file is no sweep.
     let build = "[template]\n[[template.pass]]\nrole='b'\npath=''\nhost=['x']\nloop=2\ncmd='make'\n[template.placeholder]\nname=['build']\n";
     let plan = read_text(build, &MitosisOptions::default()).unwrap().plan;
-    assert!(plan.points == [vec![]] && plan.roles.len() == 2 && script(&plan.roles[1]).ends_with("make -loop=1"));
+    assert!(
+        plan.points == [vec![]] && plan.roles.len() == 2 && script(&plan.roles[1]).ends_with("make -loop=1")
+    );
 }
 
 #[test]
@@ -151,7 +161,10 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
     let pass = "[[pass]]\nhost='a'\npath=''\n";
     for (text, said) in [
         (format!("{pass}cmd='awk {{print}}'\n"), ":4:10: cmd: a brace"),
-        (format!("{pass}cnd='x'\n"), ":4:1: file: unknown field `cnd`, expected one of `host`, `path`, `cmd`, `local`, `order`, `loop`: did you mean `cmd`?"),
+        (
+            format!("{pass}cnd='x'\n"),
+            ":4:1: file: unknown field `cnd`, expected one of `host`, `path`, `cmd`, `local`, `order`, `loop`: did you mean `cmd`?",
+        ),
         (format!("{pass}cmd='x'\nlocal='ja'\n"), ":5:7: local: `yes` or `no`"),
         ("[[pass]]\nhost='-oProxy'\npath=''\ncmd='x'\n".into(), ":1:1: host \"-oProxy\""),
         ("[[pass]]\nhost='a'\npath=''\n".into(), "missing field `cmd`"),
@@ -160,7 +173,10 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         (format!("{pass}cmd='x'\norder=0\n{pass}cmd='y'\norder=1\n"), ":10:7: order"),
         (format!("{pass}cmd='x'\nloop=0\n"), ":5:6: loop"),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='b:/x'\ntargets=[]\n"), "copy it here first"),
-        (format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:rel']\n"), ":7:10: target \"a:rel\": an absolute path"),
+        (
+            format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:rel']\n"),
+            ":7:10: target \"a:rel\": an absolute path",
+        ),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['b:/x']\n"), "no pass is on this host"),
     ] {
         let got = run(&text);
@@ -168,7 +184,10 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
     }
     let template = |text: &str, options: &MitosisOptions| read_text(text, options).unwrap_err().to_string();
     let got = template(&TEMPLATE.replace("${port}", "${prot}"), &hosts());
-    assert!(got.contains(":10:25: cmd: `${prot}` is not in [template.placeholder], did you mean `${port}`?"), "{got}");
+    assert!(
+        got.contains(":10:25: cmd: `${prot}` is not in [template.placeholder], did you mean `${port}`?"),
+        "{got}"
+    );
     let got = template(&TEMPLATE.replace("8888", "[1, 2]"), &hosts());
     assert!(got.contains("one list is swept"), "{got}");
     let got = template(TEMPLATE, &MitosisOptions::default());
@@ -180,7 +199,13 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
 
 #[test]
 fn secrets_are_in_no_message_however_the_file_is_wrong() {
-    for line in ["pwd = hunter2", "pwd = \"hunter2", "passphrase = 'hunter2' x", "pwd = \"a\"\npwd = \"hunter2\"", "password = 'hunter2'"] {
+    for line in [
+        "pwd = hunter2",
+        "pwd = \"hunter2",
+        "passphrase = 'hunter2' x",
+        "pwd = \"a\"\npwd = \"hunter2\"",
+        "password = 'hunter2'",
+    ] {
         let text = format!("{line}\n[[pass]]\nhost='a'\npath=''\ncmd='x'\n");
         let e = read_text(&text, &MitosisOptions::default()).unwrap_err();
         assert!(!format!("{e} {e:?}").contains("hunter2"), "{e:?}");

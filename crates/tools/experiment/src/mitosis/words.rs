@@ -67,7 +67,10 @@ pub(super) enum Value {
 }
 
 /// Fills in `${name}`; every other brace stands for itself.
-pub(super) fn fill_dollars(command: &str, mut value: impl FnMut(&str) -> Result<Value, String>) -> Result<Words, Wrong> {
+pub(super) fn fill_dollars(
+    command: &str,
+    mut value: impl FnMut(&str) -> Result<Value, String>,
+) -> Result<Words, Wrong> {
     let mut words = Words::new();
     let mut text = String::new();
     let mut rest = command;
@@ -105,7 +108,10 @@ mod tests {
     #[test]
     fn braces_are_filled_as_python_fills_them() {
         let format = |command| format_braces(command, "a={x}");
-        assert_eq!(format("insmod m.ko {} & awk '{{print $1}}' {0}"), Ok("insmod m.ko a={x} & awk '{print $1}' a={x}".into()));
+        assert_eq!(
+            format("insmod m.ko {} & awk '{{print $1}}' {0}"),
+            Ok("insmod m.ko a={x} & awk '{print $1}' a={x}".into())
+        );
         assert_eq!(format("${{HOME}}"), Ok("${HOME}".into()));
         for (command, at) in [("awk '{print}'", 5), ("x }", 2), ("{1}", 0), ("ü{", 2), ("{}{", 2)] {
             assert_eq!(format(command).unwrap_err().0, at, "{command}");

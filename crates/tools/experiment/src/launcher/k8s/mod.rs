@@ -24,6 +24,15 @@ const EXCLUSIVE: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
 /// How long a pod may take to be scheduled and to fetch its image, beside what it runs.
 const START_ALLOWANCE: Duration = Duration::from_secs(600);
 
+/// The program in the image.
+const BINARY: &str = "barewire";
+/// Where a container may write.
+const SCRATCH: &str = "/tmp";
+/// The interface that the container network interface gives every pod.
+const INTERFACE: &str = "eth0";
+/// A pod's place in its role, as its variables and its command have it.
+const INDEX: &str = "$(BAREWIRE_HOST_INDEX)";
+
 /// What a plan does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct K8sOptions {
@@ -105,7 +114,9 @@ struct Group<'a> {
 /// [`K8sError`].
 pub fn manifests(plan: &Plan, options: &K8sOptions) -> Result<Vec<Value>, K8sError> {
     if !plan.sync.is_empty() {
-        return Err(K8sError::Unsuited("[[sync]]: pods get their files from the image; put them there".into()));
+        return Err(K8sError::Unsuited(
+            "[[sync]]: pods get their files from the image; put them there".into(),
+        ));
     }
     let runs = plan.method.runs;
     let cells = 0..plan.points.len();
@@ -122,12 +133,22 @@ pub fn manifests(plan: &Plan, options: &K8sOptions) -> Result<Vec<Value>, K8sErr
     sets.collect()
 }
 
-fn jobset(plan: &Plan, options: &K8sOptions, point: &Point, name: &str, run: u32, suspend: bool) -> Result<Value, K8sError> {
+fn jobset(
+    plan: &Plan,
+    options: &K8sOptions,
+    point: &Point,
+    name: &str,
+    run: u32,
+    suspend: bool,
+) -> Result<Value, K8sError> {
     let groups = groups(plan, point, name, options)?;
     let jobs: Result<Vec<Value>, K8sError> =
         groups.iter().map(|group| replicated_job(plan, options, point, run, group, &groups)).collect();
-    let collecting: Vec<&str> =
-        groups.iter().filter(|group| group.role.collect.is_some()).map(|group| group.label.as_str()).collect();
+    let collecting: Vec<&str> = groups
+        .iter()
+        .filter(|group| group.role.collect.is_some())
+        .map(|group| group.label.as_str())
+        .collect();
     let mut success = json!({ "operator": "All" });
     if !collecting.is_empty() {
         success["targetReplicatedJobs"] = json!(collecting);
@@ -158,12 +179,21 @@ fn jobset(plan: &Plan, options: &K8sOptions, point: &Point, name: &str, run: u32
 }
 
 /// Which role has which pods.
-fn groups<'a>(plan: &'a Plan, point: &Point, name: &str, options: &K8sOptions) -> Result<Vec<Group<'a>>, K8sError> {
+fn groups<'a>(
+    plan: &'a Plan,
+    point: &Point,
+    name: &str,
+    options: &K8sOptions,
+) -> Result<Vec<Group<'a>>, K8sError> {
     let hosts: Vec<_> = plan.hosts.iter().filter(|host| !plan.black.contains(&host.name)).collect();
-    let named: BTreeSet<&str> = plan.roles.iter().flat_map(|role| match &role.hosts {
-        RoleHosts::Named(names) => names.iter().map(String::as_str).collect(),
-        _ => Vec::new(),
-    }).collect();
+    let named: BTreeSet<&str> = plan
+        .roles
+        .iter()
+        .flat_map(|role| match &role.hosts {
+            RoleHosts::Named(names) => names.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
     let mut free = hosts.iter().copied().filter(|host| !named.contains(host.name.as_str()));
     let mut groups: Vec<Group<'_>> = Vec::new();
     for role in &plan.roles {
@@ -177,7 +207,10 @@ fn groups<'a>(plan: &'a Plan, point: &Point, name: &str, options: &K8sOptions) -
         };
         let hosts: Vec<Option<&crate::launcher::HostSpec>> = match &role.hosts {
             RoleHosts::Here => {
-                let why = format!("role {} runs on the machine that starts the experiment: a cluster has none", role.name);
+                let why = format!(
+                    "role {} runs on the machine that starts the experiment: a cluster has none",
+                    role.name
+                );
                 return Err(K8sError::Unsuited(why));
             }
             RoleHosts::Named(names) => {
@@ -196,13 +229,17 @@ fn groups<'a>(plan: &'a Plan, point: &Point, name: &str, options: &K8sOptions) -
         }
         let job = label(&role.name);
         if groups.iter().any(|group| group.label == job) {
-            let why = "two roles have the same name as labels of DNS, which know small letters, digits and `-`";
+            let why =
+                "two roles have the same name as labels of DNS, which know small letters, digits and `-`";
             return Err(K8sError::Name { what: format!("role {}", role.name), why: why.into() });
         }
         // The name of pod P of job J of replicated job R of JobSet S: S-R-J-P.
         let pods: Vec<String> = (0..hosts.len()).map(|at| format!("{name}-{job}-{at}-0")).collect();
         if let Some(long) = pods.iter().find(|pod| pod.len() > NAME_MAX - 6) {
-            let why = format!("longer than {} characters: a shorter name of the experiment or the role", NAME_MAX - 6);
+            let why = format!(
+                "longer than {} characters: a shorter name of the experiment or the role",
+                NAME_MAX - 6
+            );
             return Err(K8sError::Name { what: long.clone(), why });
         }
         let namespace = options.namespace.as_deref();
@@ -234,7 +271,10 @@ fn replicated_job(
 ) -> Result<Value, K8sError> {
     let role = group.role;
     let fill = |template: &Template| {
-        template.fill(|name| value(plan, point, run, group, groups, name).ok_or_else(|| unknown(plan, point, group, groups, name)))
+        template.fill(|name| {
+            value(plan, point, run, group, groups, name)
+                .ok_or_else(|| unknown(plan, point, group, groups, name))
+        })
     };
     let mut command: Vec<String> = Vec::new();
     for word in &role.command {
@@ -247,11 +287,14 @@ fn replicated_job(
     for (key, value) in plan.environment.iter().chain(&role.environment) {
         variables.insert(key, value);
     }
-    let mut env: Vec<Value> = variables.iter().map(|(key, value)| json!({ "name": key, "value": escaped(value) })).collect();
+    let mut env: Vec<Value> =
+        variables.iter().map(|(key, value)| json!({ "name": key, "value": escaped(value) })).collect();
     if group.hosts.len() > 1 {
         // What differs among the pods of one role is known in the pod only.
-        let index = "metadata.annotations['jobset.sigs.k8s.io/job-index']";
-        env.push(json!({ "name": "BAREWIRE_HOST_INDEX", "valueFrom": { "fieldRef": { "fieldPath": index } } }));
+        let path = "metadata.annotations['jobset.sigs.k8s.io/job-index']";
+        env.push(
+            json!({ "name": "BAREWIRE_HOST_INDEX", "valueFrom": { "fieldRef": { "fieldPath": path } } }),
+        );
     }
     let mut container = json!({
         "name": group.label,
@@ -291,48 +334,75 @@ fn replicated_job(
 }
 
 /// The value of a placeholder in a role's command. Pods of one role have one command: what differs among them has no value.
-fn value(plan: &Plan, point: &Point, run: u32, group: &Group<'_>, groups: &[Group<'_>], name: &str) -> Option<String> {
+fn value(
+    plan: &Plan,
+    point: &Point,
+    run: u32,
+    group: &Group<'_>,
+    groups: &[Group<'_>],
+    name: &str,
+) -> Option<String> {
     if let Some((_, value)) = point.iter().find(|(key, _)| key == name) {
         return Some(value.to_string());
     }
-    let alone = || (group.hosts.len() == 1).then_some(());
     match name {
-        "seconds" => Some(plan.method.seconds.to_string()),
-        "warmup" => Some(plan.method.warmup_s.to_string()),
-        "run" => Some(run.to_string()),
-        "seed" => Some(plan.seed.to_string()),
-        "self" | "host.address" => alone().map(|()| group.addresses[0].clone()),
-        "host.name" => alone().map(|()| group.hosts[0].map_or_else(|| group.addresses[0].clone(), |host| host.name.clone())),
+        "seconds" => return Some(plan.method.seconds.to_string()),
+        "warmup" => return Some(plan.method.warmup_s.to_string()),
+        "run" => return Some(run.to_string()),
+        "runs" => return Some(plan.method.runs.to_string()),
+        "seed" => return Some(plan.seed.to_string()),
+        "name" => return Some(plan.name.clone()),
+        "self" => return Some(BINARY.into()),
+        "scratch" => return Some(SCRATCH.into()),
+        _ => {}
+    }
+    let (of, key) = name.split_once('.')?;
+    if of != "host" {
+        let of = groups.iter().find(|group| group.role.name == of)?;
+        return match key {
+            "addresses" => Some(of.addresses.join(",")),
+            "count" => Some(of.hosts.len().to_string()),
+            _ => of_pod(of, 0, key),
+        };
+    }
+    match (key, group.hosts.len()) {
         // Kubernetes itself fills in variables of this form in a command.
-        "host.index" => Some(if group.hosts.len() == 1 { "0".into() } else { "$(BAREWIRE_HOST_INDEX)".into() }),
-        _ => match name.split_once('.')? {
-            ("host", key) => {
-                let mut values = group.hosts.iter().map(|host| host.and_then(|host| host.settings.get(key)));
-                let first = values.next()??;
-                values.all(|value| value == Some(first)).then(|| first.clone())
-            }
-            (role, what) => {
-                let of = groups.iter().find(|group| group.role.name == role)?;
-                match what {
-                    "address" => of.addresses.first().cloned(),
-                    "addresses" => Some(of.addresses.join(",")),
-                    _ => None,
-                }
-            }
+        ("index", 2..) => Some(INDEX.into()),
+        _ => {
+            let first = of_pod(group, 0, key)?;
+            (1..group.hosts.len()).all(|at| of_pod(group, at, key).as_ref() == Some(&first)).then_some(first)
+        }
+    }
+}
+
+/// What is known of one pod of a role.
+fn of_pod(group: &Group<'_>, at: usize, key: &str) -> Option<String> {
+    let host = group.hosts.get(at)?;
+    match key {
+        "address" => group.addresses.get(at).cloned(),
+        "index" => Some(at.to_string()),
+        "name" => host.map(|host| host.name.clone()).or_else(|| group.addresses.get(at).cloned()),
+        _ => match host.and_then(|host| host.settings.get(key)) {
+            Some(value) => Some(value.clone()),
+            None => (key == "interface").then(|| INTERFACE.into()),
         },
     }
 }
 
 fn unknown(plan: &Plan, point: &Point, group: &Group<'_>, groups: &[Group<'_>], name: &str) -> K8sError {
     let role = group.role.name.clone();
-    let differs = name == "self" || name.starts_with("host.");
-    if differs && group.hosts.len() > 1 {
+    let of_first = name.strip_prefix("host.").and_then(|key| of_pod(group, 0, key));
+    if of_first.is_some() {
         let hint = ": it differs among the role's pods, which have one command (`{host.index}` may differ)";
         return K8sError::Placeholder { role, name: name.into(), hint: hint.into() };
     }
     let mut known: Vec<String> = point.iter().map(|(key, _)| key.clone()).collect();
-    known.extend(["seconds", "warmup", "run", "seed", "self", "host.name", "host.address", "host.index"].map(str::to_owned));
-    known.extend(groups.iter().flat_map(|group| ["address", "addresses"].map(|what| format!("{}.{what}", group.role.name))));
+    known.extend(["seconds", "warmup", "run", "runs", "seed", "name", "self", "scratch"].map(str::to_owned));
+    known.extend(["host.name", "host.address", "host.index", "host.interface"].map(str::to_owned));
+    let of_roles = groups.iter().flat_map(|group| {
+        ["address", "addresses", "count"].map(|what| format!("{}.{what}", group.role.name))
+    });
+    known.extend(of_roles);
     known.extend(plan.hosts.iter().flat_map(|host| host.settings.keys().map(|key| format!("host.{key}"))));
     let near = nearest(name, known.iter().map(String::as_str));
     let hint = near.map_or_else(String::new, |near| format!(", did you mean {{{near}}}?"));
@@ -341,7 +411,6 @@ fn unknown(plan: &Plan, point: &Point, group: &Group<'_>, groups: &[Group<'_>], 
 
 /// Kubernetes expands `$(NAME)` in commands and variables; `$$(` is a plain `$(`.
 fn escaped(text: &str) -> String {
-    const INDEX: &str = "$(BAREWIRE_HOST_INDEX)";
     text.split(INDEX).map(|part| part.replace("$(", "$$(")).collect::<Vec<_>>().join(INDEX)
 }
 

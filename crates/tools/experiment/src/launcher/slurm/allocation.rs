@@ -213,8 +213,12 @@ impl Drop for Allocation {
 
 fn queue_hint(reason: &str) -> &'static str {
     match reason {
-        "Resources" | "Priority" => "others have the nodes: wait longer, ask for fewer hosts, or for another partition",
-        "PartitionNodeLimit" => "more hosts than the partition gives to one job: ask for fewer, or for another partition",
+        "Resources" | "Priority" => {
+            "others have the nodes: wait longer, ask for fewer hosts, or for another partition"
+        }
+        "PartitionNodeLimit" => {
+            "more hosts than the partition gives to one job: ask for fewer, or for another partition"
+        }
         "PartitionTimeLimit" => "longer than the partition allows: shorter runs, or a `--time` of your own",
         _ if reason.contains("DOWN") || reason.starts_with("ReqNodeNotAvail") => {
             "nodes that were asked for are down, drained or reserved: `sinfo -R` says why"
@@ -238,13 +242,20 @@ impl Given {
         Some(Given { job, variables })
     }
 
-    fn nodes(&self, expand: &impl Fn(&str) -> Result<Vec<String>, LaunchError>) -> Result<Vec<Node>, LaunchError> {
+    fn nodes(
+        &self,
+        expand: &impl Fn(&str) -> Result<Vec<String>, LaunchError>,
+    ) -> Result<Vec<Node>, LaunchError> {
         let list = |key: &str| {
             let list = self.variables.get(key).filter(|list| !list.is_empty());
-            let missing = || LaunchError::Io { doing: format!("read {key} of job {}", self.job), source: io::ErrorKind::NotFound.into() };
+            let missing = || LaunchError::Io {
+                doing: format!("read {key} of job {}", self.job),
+                source: io::ErrorKind::NotFound.into(),
+            };
             list.ok_or_else(missing).and_then(|list| expand(list))
         };
-        let components: Option<usize> = self.variables.get("SLURM_HET_SIZE").and_then(|size| size.parse().ok());
+        let components: Option<usize> =
+            self.variables.get("SLURM_HET_SIZE").and_then(|size| size.parse().ok());
         let Some(components) = components else {
             let names = list("SLURM_JOB_NODELIST")?;
             return Ok(names.into_iter().map(|name| Node { name, component: None }).collect());
@@ -273,7 +284,9 @@ mod tests {
     }
 
     fn make(script: &str, wait_ms: u64) -> Result<Allocation, LaunchError> {
-        Allocation::make(sh(script), Duration::from_millis(wait_ms), &|| false, split, |job| format!("Resources of {job}"))
+        Allocation::make(sh(script), Duration::from_millis(wait_ms), &|| false, split, |job| {
+            format!("Resources of {job}")
+        })
     }
 
     const LONG_MS: u64 = 20_000;
@@ -292,7 +305,8 @@ mod tests {
             "echo SLURM_JOB_ID=8; echo SLURM_HET_SIZE=2; echo SLURM_JOB_NODELIST_HET_GROUP_0=a; \
              echo SLURM_JOB_NODELIST_HET_GROUP_1=b,c; echo {END}; exec cat"
         );
-        let components: Vec<_> = make(&het, LONG_MS).unwrap().nodes().iter().map(|node| node.component).collect();
+        let components: Vec<_> =
+            make(&het, LONG_MS).unwrap().nodes().iter().map(|node| node.component).collect();
         assert_eq!(components, [Some(0), Some(1), Some(1)]);
     }
 

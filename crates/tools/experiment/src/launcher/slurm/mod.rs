@@ -103,7 +103,13 @@ pub struct SlurmLauncher {
 impl SlurmLauncher {
     /// A launcher that brings `binary` to nodes which do not have it.
     pub fn new(binary: AgentBinary, options: SlurmOptions) -> SlurmLauncher {
-        SlurmLauncher { options, binary, allocation: None, hosts: BTreeMap::new(), hardware: HardwareClass::BareMetal }
+        SlurmLauncher {
+            options,
+            binary,
+            allocation: None,
+            hosts: BTreeMap::new(),
+            hardware: HardwareClass::BareMetal,
+        }
     }
 
     /// The allocation's number, while there is one.
@@ -113,11 +119,14 @@ impl SlurmLauncher {
 
     /// One of Slurm's commands. What an outer job put into the environment would change what it means.
     fn command(&self, program: &str) -> Command {
-        let path = self.options.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
+        let path =
+            self.options.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
         let mut command = Command::new(path);
         for (key, _) in std::env::vars_os() {
             let name = key.to_string_lossy();
-            if name.starts_with("SLURM_") && !["SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"].contains(&name.as_ref()) {
+            if name.starts_with("SLURM_")
+                && !["SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"].contains(&name.as_ref())
+            {
                 command.env_remove(key);
             }
         }
@@ -148,7 +157,14 @@ impl SlurmLauncher {
         command
     }
 
-    fn script(&self, job: u64, node: &Node, script: &str, store: bool, cancel: &AtomicBool) -> Result<Answer, LaunchError> {
+    fn script(
+        &self,
+        job: u64,
+        node: &Node,
+        script: &str,
+        store: bool,
+        cancel: &AtomicBool,
+    ) -> Result<Answer, LaunchError> {
         let (input, longest) =
             if store { (Some(self.binary.bytes()), STORE_WAIT) } else { (None, LOOK_WAIT) };
         let mut command = self.step(job, node);
@@ -171,7 +187,10 @@ impl SlurmLauncher {
             return unfit(node, why, self.why_ended(job));
         }
         let (why, hint) = match ran.status.code() {
-            Some(71..=76) => ("the binary cannot be stored there", "is there room in the cache folder, and may you write there?"),
+            Some(71..=76) => (
+                "the binary cannot be stored there",
+                "is there room in the cache folder, and may you write there?",
+            ),
             _ => ("its first step failed", "look at the node: `scontrol show node`, slurmd's log there"),
         };
         unfit(node, format!("{why}: {said}"), hint.into())
@@ -180,10 +199,14 @@ impl SlurmLauncher {
     /// What the controller still knows of a job's end.
     fn why_ended(&self, job: u64) -> String {
         let shown = self.ask("scontrol", &["show", "job", "-o", &job.to_string()]).unwrap_or_default();
-        let of = |key: &str| shown.split_whitespace().find_map(|word| word.strip_prefix(key)).unwrap_or("unknown").to_owned();
+        let of = |key: &str| {
+            shown.split_whitespace().find_map(|word| word.strip_prefix(key)).unwrap_or("unknown").to_owned()
+        };
         match (of("JobState="), of("Reason=")) {
             (state, _) if state == "NODE_FAIL" => "a node went down: `sinfo -R` says which".into(),
-            (state, _) if state == "TIMEOUT" => "it ran out of its time limit: ask for more with `--time`".into(),
+            (state, _) if state == "TIMEOUT" => {
+                "it ran out of its time limit: ask for more with `--time`".into()
+            }
             (state, reason) => format!("its state is {state}, the reason {reason}"),
         }
     }
@@ -217,7 +240,11 @@ impl SlurmLauncher {
         found.map_or_else(|| known.to_owned(), |found| found.ip().to_string())
     }
 
-    fn prepare_all(&mut self, slots: Vec<Slot>, interrupted: &dyn Fn() -> bool) -> Result<Vec<HostFacts>, LaunchError> {
+    fn prepare_all(
+        &mut self,
+        slots: Vec<Slot>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostFacts>, LaunchError> {
         let Some(allocation) = &self.allocation else { return Ok(Vec::new()) };
         let job = allocation.job();
         let placed = request::assign(slots, allocation.nodes())?;
@@ -249,7 +276,9 @@ fn not_run(program: &str, e: NotRun) -> LaunchError {
         NotRun::Start(e) if e.kind() == io::ErrorKind::NotFound => LaunchError::Unfit {
             what: format!("Slurm's command `{program}`"),
             why: e.to_string(),
-            hint: Some("run this where the cluster's users log in, or name the folder of its commands".into()),
+            hint: Some(
+                "run this where the cluster's users log in, or name the folder of its commands".into(),
+            ),
         },
         NotRun::Start(source) => LaunchError::Io { doing: format!("start {program}"), source },
         NotRun::TimedOut { stderr } => refused(program, &format!("no answer: {}", last_words(&stderr))),
@@ -262,7 +291,11 @@ fn refused(program: &str, said: &str) -> LaunchError {
     let has = |text: &str| said.contains(text);
     let hint = if has("configuration source") || has("slurm.conf") {
         "Slurm has no configuration here: set SLURM_CONF, or run this where the cluster's users log in"
-    } else if has("ontact slurm controller") || has("Unable to contact") || has("no answer") || has("Connection refused") {
+    } else if has("ontact slurm controller")
+        || has("Unable to contact")
+        || has("no answer")
+        || has("Connection refused")
+    {
         "is slurmctld running? `scontrol ping` asks"
     } else if has("node name") {
         "`sinfo -N` lists the nodes"
@@ -293,7 +326,11 @@ impl Launcher for SlurmLauncher {
         self.hardware
     }
 
-    fn obtain(&mut self, needs: &Needs, interrupted: &dyn Fn() -> bool) -> Result<Vec<HostFacts>, LaunchError> {
+    fn obtain(
+        &mut self,
+        needs: &Needs,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostFacts>, LaunchError> {
         if let Some(cache) = &self.options.cache {
             binary::check_cache(cache).map_err(LaunchError::Unsuited)?;
         }
@@ -301,19 +338,27 @@ impl Launcher for SlurmLauncher {
         let cluster: BTreeSet<String> = listed.split_whitespace().map(str::to_owned).collect();
         let mut slots = request::slots(needs, &cluster)?;
         let allocation = match self.options.job {
-            Some(job) => Allocation::join(job, &self.ask("squeue", &["-h", "-o", "%i %T %N", "-j", &job.to_string()])?, |list| {
-                self.expand(list)
-            })?,
+            Some(job) => Allocation::join(
+                job,
+                &self.ask("squeue", &["-h", "-o", "%i %T %N", "-j", &job.to_string()])?,
+                |list| self.expand(list),
+            )?,
             None => {
                 let request = Request::new(needs, &mut slots, &self.options.ask, &self.options.ask_of_role)?;
                 let mut command = self.command("salloc");
                 command.args(request.arguments()).args(allocation::holder());
-                Allocation::make(command, self.options.queue_wait, interrupted, |list| self.expand(list), |job| {
-                    let reason = self.ask("squeue", &["-h", "-o", "%r", "-j", &job.to_string()]);
-                    // What follows says better why.
-                    let _ = self.ask("scancel", &["--quiet", &job.to_string()]);
-                    reason.unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
-                })?
+                Allocation::make(
+                    command,
+                    self.options.queue_wait,
+                    interrupted,
+                    |list| self.expand(list),
+                    |job| {
+                        let reason = self.ask("squeue", &["-h", "-o", "%r", "-j", &job.to_string()]);
+                        // What follows says better why.
+                        let _ = self.ask("scancel", &["--quiet", &job.to_string()]);
+                        reason.unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
+                    },
+                )?
             }
         };
         self.allocation = Some(allocation);
@@ -358,8 +403,9 @@ impl Launcher for SlurmLauncher {
             Err(e) if e.to_string().contains("Invalid job id") => Some(Ok(())),
             Err(e) => Some(Err(stays(e.to_string()))),
         };
-        poll(CANCEL_WAIT, gone)
-            .unwrap_or_else(|| Err(stays(format!("it was cancelled, and is not gone after {} s", CANCEL_WAIT.as_secs()))))
+        poll(CANCEL_WAIT, gone).unwrap_or_else(|| {
+            Err(stays(format!("it was cancelled, and is not gone after {} s", CANCEL_WAIT.as_secs())))
+        })
     }
 }
 
@@ -408,7 +454,9 @@ mod tests {
             ("If munged is up, restart with --num-threads=10", "munged"),
             ("?", "by hand"),
         ] {
-            let LaunchError::Unfit { hint: Some(got), .. } = refused("salloc", said) else { panic!("{said}") };
+            let LaunchError::Unfit { hint: Some(got), .. } = refused("salloc", said) else {
+                panic!("{said}")
+            };
             assert!(got.contains(hint), "{said}: {got}");
         }
     }

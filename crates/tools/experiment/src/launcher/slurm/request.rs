@@ -70,7 +70,8 @@ fn bind(slots: &mut [Slot], cluster: &BTreeSet<String>) -> Result<(), LaunchErro
     for node in slots.iter().filter_map(|slot| slot.node.as_deref()) {
         if !cluster.contains(node) {
             let near = nearest(node, cluster.iter().map(String::as_str));
-            let near = near.map_or_else(|| "`sinfo -N` lists them".into(), |near| format!("did you mean `{near}`?"));
+            let near =
+                near.map_or_else(|| "`sinfo -N` lists them".into(), |near| format!("did you mean `{near}`?"));
             return Err(LaunchError::Unsuited(format!("the cluster has no node {node:?}: {near}")));
         }
         if !taken.insert(node) {
@@ -106,8 +107,11 @@ impl Request {
         for role in ask_of_role.keys() {
             let known = needs.roles.iter().map(|known| known.role.as_str());
             if !known.clone().any(|known| known == role) {
-                let near = nearest(role, known).map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-                return Err(LaunchError::Unsuited(format!("something is asked of role {role:?}, which there is not{near}")));
+                let near =
+                    nearest(role, known).map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+                return Err(LaunchError::Unsuited(format!(
+                    "something is asked of role {role:?}, which there is not{near}"
+                )));
             }
         }
         for word in ask.iter().chain(ask_of_role.values().flatten()) {
@@ -154,8 +158,17 @@ impl Request {
 
 /// Only options, and none of those that are ours.
 fn check_word(word: &str) -> Result<(), LaunchError> {
-    const OURS: [&str; 9] =
-        ["nodes", "nodelist", "no-shell", "job-name", "exclusive", "ntasks", "overcommit", "immediate", "bell"];
+    const OURS: [&str; 9] = [
+        "nodes",
+        "nodelist",
+        "no-shell",
+        "job-name",
+        "exclusive",
+        "ntasks",
+        "overcommit",
+        "immediate",
+        "bell",
+    ];
     let name = word.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
     let why = match name {
         None | Some("") => "in the form --key=value",
@@ -182,7 +195,10 @@ pub(super) fn assign(slots: Vec<Slot>, nodes: &[Node]) -> Result<Vec<(Slot, Node
         };
         let node = node.cloned().ok_or_else(|| {
             let wanted = slot.node.as_deref().unwrap_or("another node");
-            LaunchError::Unsuited(format!("the allocation has {} nodes for {count} hosts, and not {wanted}", nodes.len()))
+            LaunchError::Unsuited(format!(
+                "the allocation has {} nodes for {count} hosts, and not {wanted}",
+                nodes.len()
+            ))
         })?;
         placed.push((slot, node));
     }
@@ -199,7 +215,11 @@ mod tests {
     }
 
     fn needs(hosts: &[(&str, &str)], roles: Vec<RoleNeed>) -> Needs {
-        let host = |&(name, reach): &(&str, &str)| HostSpec { name: name.into(), reach: reach.into(), ..HostSpec::default() };
+        let host = |&(name, reach): &(&str, &str)| HostSpec {
+            name: name.into(),
+            reach: reach.into(),
+            ..HostSpec::default()
+        };
         let hosts = hosts.iter().map(host).collect();
         Needs { name: "x".into(), hosts, roles, topology: None, longest_s: Some(100.0) }
     }
@@ -219,11 +239,18 @@ mod tests {
         let some = |t| Some(t);
         let hosts = [("h1", ""), ("h2", ""), ("h3", "")];
         let found = slots(&needs(&hosts, roles()), &three).unwrap();
-        let want = [(some("h1"), None, some("server")), (some("h2"), None, some("client")), (some("h3"), None, some("client"))];
+        let want = [
+            (some("h1"), None, some("server")),
+            (some("h2"), None, some("client")),
+            (some("h3"), None, some("client")),
+        ];
         assert_eq!(shown(&found), want);
         // Named in a lab's file only, or by count.
         let found = slots(&needs(&[], roles()), &three).unwrap();
-        assert_eq!(shown(&found), [(some("h1"), None, some("server")), (None, None, some("client")), (None, None, some("client"))]);
+        assert_eq!(
+            shown(&found),
+            [(some("h1"), None, some("server")), (None, None, some("client")), (None, None, some("client"))]
+        );
         // Nodes, by either way.
         let found = slots(&needs(&[("n1", ""), ("b", "n3")], vec![role("r", &["b"], 1)]), &three).unwrap();
         assert_eq!(shown(&found), [(some("n1"), some("n1"), None), (some("b"), some("n3"), some("r"))]);
@@ -240,11 +267,15 @@ mod tests {
 
     #[test]
     fn equal_hosts_make_one_request_and_different_ones_a_heterogeneous_one() {
-        let needs = needs(&[("a", ""), ("b", "n2"), ("c", "")], vec![role("server", &["a"], 1), role("client", &["b", "c"], 2)]);
+        let needs = needs(
+            &[("a", ""), ("b", "n2"), ("c", "")],
+            vec![role("server", &["a"], 1), role("client", &["b", "c"], 2)],
+        );
         let mut slots = slots(&needs, &cluster(&["n1", "n2", "n3"])).unwrap();
         let ask = ["--partition=p".to_owned()];
         let mut words = |of_role: &[(&str, &str)]| {
-            let of_role = of_role.iter().map(|&(role, ask)| (role.to_owned(), vec![ask.to_owned()])).collect();
+            let of_role =
+                of_role.iter().map(|&(role, ask)| (role.to_owned(), vec![ask.to_owned()])).collect();
             Request::new(&needs, &mut slots, &ask, &of_role).map(|request| request.arguments().join(" "))
         };
         let one = "--job-name=barewire-x --exclusive --nodes=3 --time=7 --nodelist=n2 --partition=p";
@@ -252,9 +283,12 @@ mod tests {
         let two = "--job-name=barewire-x --exclusive --nodes=1 --time=7 --partition=p --constraint=big : \
                    --exclusive --nodes=2 --time=7 --nodelist=n2 --partition=p";
         assert_eq!(words(&[("server", "--constraint=big")]).unwrap(), two);
-        for (role, ask, said) in
-            [("serve", "--x", "did you mean `server`"), ("server", "--nodes=9", "launcher"), ("server", "rm", "form"), ("server", ":", "form")]
-        {
+        for (role, ask, said) in [
+            ("serve", "--x", "did you mean `server`"),
+            ("server", "--nodes=9", "launcher"),
+            ("server", "rm", "form"),
+            ("server", ":", "form"),
+        ] {
             let e = words(&[(role, ask)]).unwrap_err().to_string();
             assert!(e.contains(said), "{e}");
         }
@@ -276,7 +310,8 @@ mod tests {
         let nodes = [("n1", 0), ("n2", 1), ("n3", 0)];
         let nodes = nodes.map(|(name, at)| Node { name: name.into(), component: Some(at) });
         let slots = [1, 0, 0].map(|at| Slot { component: Some(at), ..Slot::default() });
-        let names: Vec<String> = assign(slots.into(), &nodes).unwrap().into_iter().map(|(_, n)| n.name).collect();
+        let names: Vec<String> =
+            assign(slots.into(), &nodes).unwrap().into_iter().map(|(_, n)| n.name).collect();
         assert_eq!(names, ["n2", "n1", "n3"]);
     }
 }
