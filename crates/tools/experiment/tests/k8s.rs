@@ -180,7 +180,9 @@ fn what_a_cluster_cannot_do_is_refused() {
     };
     let e = refused(&role("client", ""));
     assert!(matches!(&e, K8sError::Placeholder { .. }) && e.to_string().contains("differs among"), "{e}");
-    let long = "a".repeat(31);
-    let e = refused(&role(&long, "").replace("{host.address}", "").replace("count = 2", "count = 1"));
-    assert!(matches!(&e, K8sError::Name { .. }) || e.to_string().is_empty(), "{e}");
+    let long = format!("name = \"{}\"\n{}", "a".repeat(32), role(&"r".repeat(24), ""))
+        .replace("{host.address}", "y");
+    let plan = file::parse(&long, "x.toml", Path::new("")).unwrap_or_else(|e| panic!("{e}"));
+    let e = manifests(&plan, &K8sOptions::default()).unwrap_err();
+    assert!(matches!(&e, K8sError::Name { why, .. } if why.contains("longer than 57")), "{e}");
 }

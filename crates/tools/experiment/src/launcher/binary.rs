@@ -7,6 +7,7 @@
 //! Both are one line of POSIX shell inside single quotes without `!`, which every login shell hands on as it stands, csh and fish too.
 //! Their answers are marked lines: whatever else comes, the login shell printed, and it would stand between the agent's lines too.
 
+use barewire_report::run::HardwareClass;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;
@@ -236,8 +237,21 @@ impl Answer {
         None
     }
 
+    /// Where the binary lies, or why it does not, with a hint.
+    pub(super) fn place(&self) -> Result<String, (String, String)> {
+        if self.no_sum {
+            let hint = "install coreutils, or perl's shasum, or openssl there";
+            return Err(("it has no program that computes a SHA-256".into(), hint.into()));
+        }
+        if self.bad_sum {
+            let hint = "the connection ended early, or something between changes what passes; try again";
+            return Err(("the binary arrived damaged: its SHA-256 is another".into(), hint.into()));
+        }
+        self.runs.clone().ok_or_else(|| self.broken())
+    }
+
     /// Why the binary does not run there though it is there, with a hint.
-    pub(super) fn broken(&self) -> (String, String) {
+    fn broken(&self) -> (String, String) {
         let said = self.fails.as_deref().unwrap_or("nothing");
         let why = format!("the binary was sent and does not run: {}", super::command::last_words(said));
         let hint = if said.contains("ermission denied") {
@@ -248,6 +262,21 @@ impl Answer {
             "send a build for this host's processor and system"
         };
         (why, hint.into())
+    }
+}
+
+/// What lies between hosts that say so of themselves.
+pub(super) fn hardware_of<'a>(answers: impl Iterator<Item = &'a Answer> + Clone) -> HardwareClass {
+    let mut boots: Vec<&str> = answers.clone().map(|answer| answer.boot.as_str()).collect();
+    let hosts = boots.len();
+    boots.sort_unstable();
+    boots.dedup();
+    if hosts > 1 && boots.len() < hosts && boots.iter().all(|boot| !boot.is_empty()) {
+        HardwareClass::OneMachine
+    } else if answers.clone().any(|answer| answer.is_virtual) {
+        HardwareClass::CloudVms
+    } else {
+        HardwareClass::BareMetal
     }
 }
 
@@ -349,6 +378,15 @@ mod tests {
         }
         assert_eq!(quoted("/a b"), Ok("'/a b'".into()));
         assert!(quoted("a'b").is_err() && quoted("a!").is_err() && quoted("a\n").is_err());
+    }
+
+    #[test]
+    fn hosts_of_one_kernel_are_one_machine() {
+        let host = |boot: &str, is_virtual| Answer { boot: boot.into(), is_virtual, ..Answer::default() };
+        assert_eq!(hardware_of([host("a", true), host("a", true)].iter()), HardwareClass::OneMachine);
+        assert_eq!(hardware_of([host("a", true), host("b", false)].iter()), HardwareClass::CloudVms);
+        assert_eq!(hardware_of([host("a", false), host("b", false)].iter()), HardwareClass::BareMetal);
+        assert_eq!(hardware_of([host("", false), host("", false)].iter()), HardwareClass::BareMetal);
     }
 
     proptest! {

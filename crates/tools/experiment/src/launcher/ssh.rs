@@ -190,22 +190,9 @@ impl SshLauncher {
             (answer.bad_sum, answer.no_sum) = (stored.bad_sum, stored.no_sum);
             (answer.runs, answer.fails) = (stored.runs, stored.fails);
         }
-        let file = place(&answer).map_err(|(why, hint)| unfit(host, why, hint))?;
+        let file = answer.place().map_err(|(why, hint)| unfit(host, why, hint))?;
         Ok((Obtained { destination: destination(host).to_owned(), file }, answer))
     }
-}
-
-/// Where the binary lies, or why it does not.
-pub(super) fn place(answer: &Answer) -> Result<String, (String, String)> {
-    if answer.no_sum {
-        let hint = "install coreutils, or perl's shasum, or openssl there";
-        return Err(("it has no program that computes a SHA-256".into(), hint.into()));
-    }
-    if answer.bad_sum {
-        let hint = "the connection ended early, or something between changes what passes; try again";
-        return Err(("the binary arrived damaged, twice checked by its SHA-256".into(), hint.into()));
-    }
-    answer.runs.clone().ok_or_else(|| answer.broken())
 }
 
 fn unfit(host: &HostSpec, why: String, hint: String) -> LaunchError {
@@ -284,21 +271,6 @@ fn check_destination(host: &HostSpec) -> Result<(), LaunchError> {
     Ok(())
 }
 
-/// What lies between hosts that say so of themselves.
-pub(super) fn hardware_of<'a>(answers: impl Iterator<Item = &'a Answer> + Clone) -> HardwareClass {
-    let mut boots: Vec<&str> = answers.clone().map(|answer| answer.boot.as_str()).collect();
-    let hosts = boots.len();
-    boots.sort_unstable();
-    boots.dedup();
-    if hosts > 1 && boots.len() < hosts && boots.iter().all(|boot| !boot.is_empty()) {
-        HardwareClass::OneMachine
-    } else if answers.clone().any(|answer| answer.is_virtual) {
-        HardwareClass::CloudVms
-    } else {
-        HardwareClass::BareMetal
-    }
-}
-
 impl Launcher for SshLauncher {
     fn name(&self) -> &'static str {
         "ssh"
@@ -342,7 +314,7 @@ impl Launcher for SshLauncher {
             self.hosts.insert(host.name.clone(), obtained);
             answers.push(answer);
         }
-        self.hardware = hardware_of(answers.iter());
+        self.hardware = binary::hardware_of(answers.iter());
         let facts = needs.hosts.iter().zip(answers).map(|(host, answer)| {
             let told = (!host.address.is_empty()).then(|| host.address.clone());
             let address = told.or(answer.address).unwrap_or_else(|| host_part(destination(host)).to_owned());
@@ -470,15 +442,6 @@ mod tests {
         ] {
             assert_eq!(host_part(destination), host);
         }
-    }
-
-    #[test]
-    fn hosts_of_one_kernel_are_one_machine() {
-        let host = |boot: &str, is_virtual| Answer { boot: boot.into(), is_virtual, ..Answer::default() };
-        assert_eq!(hardware_of([host("a", true), host("a", true)].iter()), HardwareClass::OneMachine);
-        assert_eq!(hardware_of([host("a", true), host("b", false)].iter()), HardwareClass::CloudVms);
-        assert_eq!(hardware_of([host("a", false), host("b", false)].iter()), HardwareClass::BareMetal);
-        assert_eq!(hardware_of([host("", false), host("", false)].iter()), HardwareClass::BareMetal);
     }
 
     #[test]

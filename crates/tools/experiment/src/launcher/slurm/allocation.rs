@@ -129,6 +129,7 @@ impl Allocation {
                     }
                     None => {
                         holder.end();
+                        thread::sleep(SLICE * 5);
                         ended(&holder)
                     }
                 };

@@ -14,7 +14,6 @@ mod request;
 
 use super::binary::{self, AgentBinary, Answer};
 use super::command::{NotRun, Ran, each, last_words, poll, run};
-use super::ssh::{hardware_of, place};
 use super::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
 use allocation::Allocation;
 use barewire_report::run::HardwareClass;
@@ -37,8 +36,8 @@ const ASK_WAIT: Duration = Duration::from_secs(10);
 const LOOK_WAIT: Duration = Duration::from_secs(30);
 /// How long the binary may take to a node.
 const STORE_WAIT: Duration = Duration::from_secs(300);
-/// How long nodes may take to end what a cancelled job runs: Slurm asks first, and kills after `KillWait`, 30 s by default.
-const CANCEL_WAIT: Duration = Duration::from_secs(45);
+/// How long a cancelled job is watched until its nodes have ended it.
+const CANCEL_WAIT: Duration = Duration::from_secs(8);
 /// What of our environment goes along: the rest is this machine's affair, or a secret.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,LANG";
 
@@ -224,7 +223,7 @@ impl SlurmLauncher {
             (answer.bad_sum, answer.no_sum) = (stored.bad_sum, stored.no_sum);
             (answer.runs, answer.fails) = (stored.runs, stored.fails);
         }
-        let file = place(&answer).map_err(|(why, hint)| unfit(node, why, hint))?;
+        let file = answer.place().map_err(|(why, hint)| unfit(node, why, hint))?;
         Ok((Obtained { node: node.clone(), file }, answer))
     }
 
@@ -259,7 +258,7 @@ impl SlurmLauncher {
                 ready.push(result?);
             }
         }
-        self.hardware = hardware_of(ready.iter().map(|((_, answer), _)| answer));
+        self.hardware = binary::hardware_of(ready.iter().map(|((_, answer), _)| answer));
         let facts = placed.into_iter().zip(ready).map(|((slot, _), ((obtained, _), found))| {
             let name = slot.name.unwrap_or_else(|| obtained.node.name.clone());
             self.hosts.insert(name.clone(), obtained);
@@ -391,20 +390,30 @@ impl Launcher for SlurmLauncher {
         let job = allocation.job().to_string();
         let cancelled = self.ask("scancel", &["--quiet", &job]);
         allocation.end();
-        let stays = |why: String| LaunchError::Unfit {
+        // A job that the controller has forgotten is an error to squeue.
+        let states = || match self.ask("squeue", &["-h", "-o", "%T", "-j", &job]) {
+            Err(e) if e.to_string().contains("Invalid job id") => Ok(String::new()),
+            other => other,
+        };
+        let gone = poll(CANCEL_WAIT, || match states() {
+            Ok(states) if states.trim().is_empty() => Some(Ok(())),
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        });
+        let why = match gone {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(e)) => e.to_string(),
+            None => match (cancelled, states()) {
+                // A node of it does not answer; Slurm ends the rest there, and gives none of it to others before.
+                (Ok(_), Ok(states)) if states.lines().all(|state| state == "COMPLETING") => return Ok(()),
+                (Err(e), _) | (_, Err(e)) => e.to_string(),
+                (_, Ok(states)) => format!("it was cancelled, and its state is {}", last_words(&states)),
+            },
+        };
+        Err(LaunchError::Unfit {
             what: format!("job {job} may still be there"),
             why,
             hint: Some(format!("`scancel {job}`, then `squeue -j {job}`")),
-        };
-        cancelled.map_err(|e| stays(e.to_string()))?;
-        // A job that the controller has forgotten is an error to squeue.
-        let gone = || match self.ask("squeue", &["-h", "-o", "%T", "-j", &job]) {
-            Ok(states) => states.trim().is_empty().then_some(Ok(())),
-            Err(e) if e.to_string().contains("Invalid job id") => Some(Ok(())),
-            Err(e) => Some(Err(stays(e.to_string()))),
-        };
-        poll(CANCEL_WAIT, gone).unwrap_or_else(|| {
-            Err(stays(format!("it was cancelled, and is not gone after {} s", CANCEL_WAIT.as_secs())))
         })
     }
 }
