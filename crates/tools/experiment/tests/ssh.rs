@@ -217,8 +217,11 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let (why, hint) = refused(&|options| options.options.push(format!("UserKnownHostsFile={other}")), "h1");
     assert!(why.contains("another than the one known") && hint.contains("ssh-keygen -R"), "{why} / {hint}");
 
-    let (why, hint) = refused(&with("IdentityFile=/dev/null"), "nobody@h1");
+    let (why, hint) = refused(&with("PubkeyAuthentication=no"), "h1");
     assert!(why.contains("log-in refused") && hint.contains("no password is asked for"), "{why} / {hint}");
+
+    let (why, hint) = refused(&|_| {}, "nobody@h1");
+    assert!(why.contains("not available") && hint.contains("needs a shell"), "{why} / {hint}");
 
     let (why, hint) = refused(&with("Port=1"), "h1");
     assert!(why.contains("refused") && hint.contains("sshd running"), "{why} / {hint}");

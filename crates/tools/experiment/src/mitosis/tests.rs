@@ -185,7 +185,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
     let template = |text: &str, options: &MitosisOptions| read_text(text, options).unwrap_err().to_string();
     let got = template(&TEMPLATE.replace("${port}", "${prot}"), &hosts());
     assert!(
-        got.contains(":10:25: cmd: `${prot}` is not in [template.placeholder], did you mean `${port}`?"),
+        got.contains(":10:23: cmd: `${prot}` is not in [template.placeholder], did you mean `${port}`?"),
         "{got}"
     );
     let got = template(&TEMPLATE.replace("8888", "[1, 2]"), &hosts());

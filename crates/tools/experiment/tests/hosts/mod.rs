@@ -160,16 +160,9 @@ impl Hosts {
         self.inside(|| barewire_experiment::run::run(plan, launcher, &options, watch, &|| false))
     }
 
-    /// The run folder's rows, all of them.
+    /// The run folder's rows, one a line.
     pub fn rows(&self, outcome: &Outcome) -> String {
-        let mut text = String::new();
-        for entry in fs::read_dir(&outcome.folder).unwrap().flatten() {
-            let path = entry.path();
-            if path.is_file() && path.extension().is_some_and(|e| e == "json") {
-                text.push_str(&fs::read_to_string(path).unwrap());
-            }
-        }
-        text
+        fs::read_to_string(outcome.folder.join("rows.jsonl")).unwrap()
     }
 
     /// Nothing of an experiment is left: no process of it, no scratch folder.
