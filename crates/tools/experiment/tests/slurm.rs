@@ -212,6 +212,22 @@ fn an_experiment_on_an_allocation_that_is_given_back() {
 }
 
 #[test]
+fn eight_nodes_give_one_table() {
+    if !can_run("eight_nodes_give_one_table", &PROGRAMS) {
+        return;
+    }
+    let cluster = Cluster::new(8);
+    let plan = cluster.hosts.plan(&experiment(&format!("{SERVER}{}", CLIENT.replace("COUNT", "7"))));
+    let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut Told::default());
+    let outcome = outcome.unwrap_or_else(|e| panic!("{e:?}\n{}", cluster.hosts.logs()));
+    assert!(outcome.failures.is_empty() && outcome.lost.is_none(), "{outcome:?}");
+    let rows = cluster.hosts.rows(&outcome).replace(' ', "");
+    assert!(rows.contains("\"connections_per_s\":35"), "{rows}");
+    cluster.no_jobs();
+    cluster.hosts.nothing_runs();
+}
+
+#[test]
 fn roles_that_ask_for_different_things_get_their_nodes_in_one_heterogeneous_job() {
     if !can_run("roles_that_ask_for_different_things_get_their_nodes_in_one_heterogeneous_job", &PROGRAMS) {
         return;

@@ -41,7 +41,8 @@ pub struct SshOptions {
     pub options: Vec<String>,
     /// One connection for each host, which its commands share (`ControlMaster`). Default off: what the user's configuration says.
     pub share: bool,
-    /// Where hosts keep the binary; `~/` is the home there. Default `~/.cache/barewire`, or below the host's `XDG_CACHE_HOME`.
+    /// Where hosts keep the binary; `~/` is the home there. A folder that nobody else may write. Default `~/.cache/barewire`,
+    /// or below the host's `XDG_CACHE_HOME`.
     pub cache: Option<String>,
     /// How long a host may take to answer. Default 6.
     pub connect_timeout_s: u32,

@@ -56,7 +56,8 @@ pub struct SlurmOptions {
     pub queue_wait: Duration,
     /// An allocation that is there already, as within `sbatch`; it is used and not given back.
     pub job: Option<u64>,
-    /// Where nodes keep the binary; `~/` is the home there. Default `~/.cache/barewire`.
+    /// Where nodes keep the binary; `~/` is the home there. A folder that nobody else may write. Default
+    /// `~/.cache/barewire`.
     pub cache: Option<String>,
 }
 
