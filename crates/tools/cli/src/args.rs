@@ -118,6 +118,8 @@ pub enum Verb {
     },
     /// Open a port and say what was chosen and why
     Port(verb::port::Args),
+    /// Whether this machine is fit: what is there, what it costs, how to mend it
+    Doctor(verb::doctor::Args),
     /// Show the counters of a running engine
     Stat(verb::stat::Args),
     /// Runs as one HTML page, as Markdown, CSV and pictures, with the published tables beside them

@@ -29,6 +29,11 @@ impl Console {
         self.quiet
     }
 
+    /// Whether messages have colors.
+    pub fn has_color(&self) -> bool {
+        self.color
+    }
+
     /// A line that a user wants to know and a program does not.
     pub fn note(&self, text: &str) {
         if !self.quiet {

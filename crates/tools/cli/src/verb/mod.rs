@@ -10,6 +10,7 @@ pub mod bench_stream;
 pub mod bench_switch;
 pub mod completions;
 pub mod demo;
+pub mod doctor;
 pub mod feed;
 pub mod lab;
 pub mod msg;
@@ -47,6 +48,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Up(args) => up::run(args, console),
         Verb::Msg(args) => msg::run(args, console),
         Verb::Port(args) => port::run(args),
+        Verb::Doctor(args) => doctor::run(args, console),
         Verb::Stat(args) => stat::run(args, console),
         Verb::Switch { what } => switch::run(what, console),
         Verb::Feed { what } => feed::run(what, console),

@@ -1,0 +1,43 @@
+//! `barewire doctor`: whether this machine is fit.
+
+use super::measured;
+use crate::console::{Console, print};
+use crate::failure::Code;
+use barewire_base::Duration;
+use barewire_doctor::{Facts, Options, Root, examine};
+use std::io::IsTerminal as _;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A line for each thing that was looked at: ok, warn (it costs time), fail (barewire cannot do without it) or unknown; below it what it
+costs and the command that mends it. Nothing is changed. Exit code 3 when something fails, which only what a card named with --io needs can.")]
+pub struct Args {
+    /// A card that is to carry frames: what it cannot do without is a failure [default: every card that is up, as warnings]
+    #[arg(long, value_name = "IFACE")]
+    io: Vec<String>,
+    /// Measure for so many seconds how long the machine looks away; 0: measure nothing
+    #[arg(long, value_name = "S", default_value = "3", value_parser = measured::seconds)]
+    seconds: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When stdout does.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let root = Root::machine();
+    let options = Options { interfaces: args.io.clone() };
+    if args.seconds > Duration::ZERO && !args.json {
+        console
+            .note(&format!("measuring for {:.0} s; --seconds 0 leaves that out", args.seconds.as_secs_f64()));
+    }
+    let facts = Facts::collect(&root, &options, args.seconds);
+    let report = examine(&root, &facts, &options);
+    let color = console.has_color() && std::io::stdout().is_terminal();
+    print(&if args.json { report.json() } else { report.text(color) })?;
+    Ok(if report.fit() { Code::Done } else { Code::Unfit })
+}
