@@ -3,12 +3,12 @@
 use core::fmt;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal,)*) => {
         /// Why a frame, a packet or a segment went no further.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         #[non_exhaustive]
-        pub enum DropReason { $($(#[$doc])* $name,)* }
+        pub enum DropReason { $($(#[doc = $doc])* $name,)* }
 
         impl DropReason {
             /// Every reason, in the order of its counter.
@@ -19,6 +19,11 @@ macro_rules! reasons {
             /// The name that `stat` and the metrics show.
             pub const fn as_str(self) -> &'static str {
                 match self { $(DropReason::$name => $text,)* }
+            }
+
+            /// What it means, in a sentence.
+            pub const fn help(self) -> &'static str {
+                match self { $(DropReason::$name => concat!($($doc),*),)* }
             }
         }
     };

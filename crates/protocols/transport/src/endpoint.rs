@@ -70,14 +70,17 @@ pub enum SendError {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// What an endpoint has done.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Counter,)*
+        pub struct Counters { $($(#[doc = $doc])* pub $name: Counter,)*
             /// Packets dropped, by reason.
             pub drops: DropCounters,
         }
         impl Counters {
+            /// What each counter counts: its name and a sentence.
+            pub const HELP: &'static [(&'static str, &'static str)] = &[$((stringify!($name), concat!($($doc),*)),)*];
+
             /// Each counter with its name.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name.get()),)*].into_iter()
@@ -91,11 +94,11 @@ counters! {
     messages_queued,
     /// Messages that the peer acknowledged whole.
     messages_sent,
-    /// Bytes of those.
+    /// Bytes of messages that the peer acknowledged whole.
     bytes_sent,
     /// Messages handed to applications.
     messages_received,
-    /// Bytes of those.
+    /// Bytes of messages handed to applications.
     bytes_received,
     /// Packets of any kind made.
     packets_tx,

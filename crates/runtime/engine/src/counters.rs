@@ -4,13 +4,16 @@ use crate::{CounterKind, CounterSlot, CountersPage, RegisterError};
 use barewire_base::Counter;
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident: $kind:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $kind:ident,)*) => {
         /// Counts of one engine. The engine writes them, anybody reads.
         #[derive(Debug, Default)]
         #[non_exhaustive]
-        pub struct EngineCounters { $($(#[$doc])* pub $name: Counter,)* }
+        pub struct EngineCounters { $($(#[doc = $doc])* pub $name: Counter,)* }
 
         impl EngineCounters {
+            /// What each counter counts: its name, its kind and a sentence.
+            pub(crate) const HELP: &'static [(&'static str, CounterKind, &'static str)] =
+                &[$((stringify!($name), CounterKind::$kind, concat!($($doc),*)),)*];
             const ALL: &'static [(&'static str, CounterKind)] = &[$((stringify!($name), CounterKind::$kind),)*];
 
             fn get(&self) -> [u64; Self::ALL.len()] {
@@ -36,12 +39,11 @@ counters! {
     /// Times that the engine wanted to sleep but was called, or an agent had work or refused.
     refused_parks: Counter,
     /// The longest cycle in nanoseconds, from its start to the start of the next one or to sleep: how late the engine
-    /// may look at a port. Sleep is not counted, `sched_yield` is.
+    /// may look at a port. Sleep is not counted, giving way to other threads is.
     max_cycle_ns: Gauge,
-    /// Cycles longer than [`SLOW_CYCLE`](crate::SLOW_CYCLE).
+    /// Cycles longer than a millisecond.
     slow_cycles: Counter,
-    /// Descriptors that the kernel refused to watch. While there are any, sleeps are short
-    /// ([`UNWATCHED_POLL`](crate::UNWATCHED_POLL)).
+    /// Descriptors that the kernel refused to watch. While there are any, sleeps are short.
     unwatched_fds: Gauge,
 }
 

@@ -10,7 +10,7 @@
 //! runs it as an agent, an embedding application calls it from its own loop. [`RdmaStack`] is the same with a RoCE endpoint.
 //!
 //! [`CountersPage`] is a shared file of named counters. Writing one is a store to memory; [`CountersReader`] reads them
-//! without asking or disturbing the owner.
+//! without asking or disturbing the owner. What each counter means is in one registry ([`families`], [`place`]).
 //!
 //! ```
 //! use barewire_base::Instant;
@@ -48,6 +48,7 @@ mod idle;
 mod page;
 mod ports;
 mod rdma;
+mod registry;
 mod spawn;
 mod stack;
 mod sys;
@@ -60,10 +61,11 @@ pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnErro
 pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
 pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, PAGE_NAME_MAX,
-    counters_path,
+    counters_pages, counters_path,
 };
 pub use ports::{best_port, open_port};
 pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};
+pub use registry::{Family, Place, Unit, families, place};
 pub use spawn::EngineHandle;
 pub use stack::{Rdma, Stack, StackCounters, Steered, Steering};
 pub use waker::{StopFlag, Waker};

@@ -120,8 +120,10 @@ pub enum Verb {
     Port(verb::port::Args),
     /// Whether this machine is fit: what is there, what it costs, how to mend it
     Doctor(verb::doctor::Args),
-    /// Show the counters of a running engine
+    /// Show the counters of running engines: live on a terminal, or printed
     Stat(verb::stat::Args),
+    /// Counters of running engines for Prometheus, and a Grafana dashboard of them
+    Metrics(verb::metrics::Args),
     /// Runs as one HTML page, as Markdown, CSV and pictures, with the published tables beside them
     Report(Box<verb::report::Args>),
     /// Be the agent of an experiment: started by `bench run`

@@ -7,6 +7,7 @@
 mod args;
 mod console;
 mod failure;
+mod screen;
 mod signals;
 mod verb;
 

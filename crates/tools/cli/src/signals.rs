@@ -20,6 +20,7 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 pub fn catch() -> anyhow::Result<()> {
     let on_signal = || {
         if interrupted() {
+            crate::screen::restore();
             std::process::exit(Code::Interrupted as i32);
         }
         interrupt();

@@ -89,6 +89,18 @@ pub fn counters_path(name: &str) -> Result<PathBuf, PageError> {
     Ok(dir.join(file))
 }
 
+/// Names of the pages where [`counters_path`] may have put them, sorted; dead ones included.
+pub fn counters_pages() -> Vec<String> {
+    let files = directories().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let name = |file: std::fs::DirEntry| {
+        let name = file.file_name().into_string().ok()?;
+        let name = name.strip_prefix("barewire-")?.strip_suffix(".counters")?;
+        file_name(name).is_ok().then(|| name.to_owned())
+    };
+    let names: std::collections::BTreeSet<String> = files.filter_map(name).collect();
+    names.into_iter().collect()
+}
+
 fn file_name(name: &str) -> Result<String, PageError> {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     if name.is_empty() || name.len() > PAGE_NAME_MAX || !name.bytes().all(good) {

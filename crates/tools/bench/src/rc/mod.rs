@@ -17,6 +17,7 @@ mod error;
 mod greeting;
 pub mod perf;
 pub mod ping;
+mod publish;
 pub mod rate;
 pub mod serve;
 mod session;

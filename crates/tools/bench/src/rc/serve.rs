@@ -1,5 +1,6 @@
 //! The server: any number of connections at once, each used for what its client says.
 
+use super::publish::{EVERY, Published};
 pub use super::session::Use;
 use super::session::{Admission, Refusal, Session, Shared};
 use super::{RcError, service_id};
@@ -30,6 +31,8 @@ pub struct ServeConfig {
     pub connections_max: usize,
     /// End after so many connections have ended.
     pub count: Option<u64>,
+    /// Name of the page on which the counters are published. `None`: they are not.
+    pub counters: Option<String>,
 }
 
 /// A connection that has ended.
@@ -58,6 +61,10 @@ pub struct Summary {
 pub enum ServeEvent<'a> {
     /// Requests are answered now; the port's description.
     Ready(&'a str),
+    /// There is no counters page, for this reason; it goes on without.
+    Uncounted(&'a str),
+    /// The counters page is there.
+    Counted,
     /// A request was refused.
     Refused {
         /// Whose.
@@ -118,6 +125,18 @@ pub fn run(
     device.stop_with(stop.clone());
     let description = device.stack().port().caps().description.clone();
     tell(ServeEvent::Ready(&description));
+    let mut published = None;
+    if let Some(name) = &config.counters {
+        match Published::create(name, &device) {
+            Ok(page) => {
+                published = Some(page);
+                tell(ServeEvent::Counted);
+            }
+            Err(why) => tell(ServeEvent::Uncounted(&why.to_string())),
+        }
+    }
+    // A page is to be fresh also when nothing happens.
+    let nap = if published.is_some() { EVERY } else { Duration::from_secs(60) };
     let mut server = Server {
         shared,
         sessions: HashMap::new(),
@@ -129,8 +148,11 @@ pub fn run(
     };
     let enough = |totals: &Totals| config.count.is_some_and(|count| totals.connections >= count);
     loop {
-        let waited = device.wait(Duration::from_secs(60), |device| {
+        let waited = device.wait(nap, |device| {
             server.work(device);
+            if let Some(page) = &mut published {
+                page.publish(device);
+            }
             Ok(enough(&server.totals).then_some(()))
         });
         match waited {

@@ -13,6 +13,7 @@ pub mod demo;
 pub mod doctor;
 pub mod feed;
 pub mod lab;
+pub mod metrics;
 pub mod msg;
 pub mod port;
 pub mod rc;
@@ -49,6 +50,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Msg(args) => msg::run(args, console),
         Verb::Port(args) => port::run(args),
         Verb::Doctor(args) => doctor::run(args, console),
+        Verb::Metrics(args) => metrics::run(args, console),
         Verb::Stat(args) => stat::run(args, console),
         Verb::Switch { what } => switch::run(what, console),
         Verb::Feed { what } => feed::run(what, console),

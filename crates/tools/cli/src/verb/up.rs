@@ -40,6 +40,8 @@ pub struct Args {
     /// Let applications use RDMA too: UDP port 4791 is the daemon's own then
     #[arg(long)]
     rdma: bool,
+    #[command(flatten)]
+    metrics: super::metrics::Endpoint,
     /// Stop when the process that started this one ends
     #[arg(long, hide = true)]
     with_parent: bool,
@@ -105,7 +107,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         config.idle,
         daemon.counters_path().display(),
     ));
+    let metrics = args.metrics.start(&config.name, console)?;
     daemon.wait()?;
+    drop(metrics);
     console.note("stopped");
     Ok(Code::Done)
 }

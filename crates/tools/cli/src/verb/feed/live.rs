@@ -3,7 +3,7 @@
 //! The engine's thread writes what it hears into [`State`]; the drawing thread reads it five times a second.
 
 use super::show::book_line;
-use crate::failure::{Code, Failure};
+use crate::screen::{self, Screen};
 use barewire_base::Instant;
 use barewire_bench::render::latency;
 use barewire_bench::{interrupt, interrupted};
@@ -14,13 +14,12 @@ use barewire_frame::{ClockDomain, Stamp};
 use barewire_measure::{Histogram, realtime_ns, stamp};
 use barewire_sbe::Price9;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line as Text;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -176,13 +175,9 @@ impl Listener for Watched {
 /// Refuses where there is no terminal to draw on.
 ///
 /// # Errors
-/// [`Code::Unfit`].
+/// As [`screen::check`].
 pub fn check() -> anyhow::Result<()> {
-    if std::io::stdout().is_terminal() {
-        return Ok(());
-    }
-    let hint = "without --live the books are printed at the end, with --each as they change";
-    Err(Failure::new(Code::Unfit, "--live draws on a terminal, and the output is none").hint(hint).into())
+    screen::check("without --live the books are printed at the end, with --each as they change")
 }
 
 /// Draws until `done` is raised or the user leaves, which interrupts the run.
@@ -190,36 +185,25 @@ pub fn check() -> anyhow::Result<()> {
 /// # Errors
 /// What the terminal says.
 pub fn draw_until(done: &AtomicBool, state: &Mutex<State>) -> std::io::Result<()> {
-    let mut terminal = ratatui::try_init()?;
+    let mut screen = Screen::open()?;
     let mut first = 0;
-    let result = loop {
-        if let Err(e) = terminal.draw(|frame| picture(frame, &lock(state), first)) {
-            break Err(e);
-        }
+    loop {
+        screen.draw(|frame| picture(frame, &lock(state), first))?;
         if done.load(Ordering::Relaxed) || interrupted() {
-            break Ok(());
+            return Ok(());
         }
-        match event::poll(EVERY) {
-            Ok(false) => {}
-            Err(e) => break Err(e),
-            Ok(true) => match event::read() {
-                Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => match key.code {
-                    KeyCode::Char('q') | KeyCode::Esc => interrupt(),
-                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt(),
-                    KeyCode::Down => first += 1,
-                    KeyCode::Up => first = first.saturating_sub(1),
-                    KeyCode::PageDown => first += 20,
-                    KeyCode::PageUp => first = first.saturating_sub(20),
-                    KeyCode::Home => first = 0,
-                    _ => {}
-                },
-                Ok(_) => {}
-                Err(e) => break Err(e),
-            },
+        let Some(key) = screen.key(EVERY)? else { continue };
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => interrupt(),
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => interrupt(),
+            KeyCode::Down => first += 1,
+            KeyCode::Up => first = first.saturating_sub(1),
+            KeyCode::PageDown => first += 20,
+            KeyCode::PageUp => first = first.saturating_sub(20),
+            KeyCode::Home => first = 0,
+            _ => {}
         }
-    };
-    ratatui::restore();
-    result
+    }
 }
 
 /// One picture: channels above, books in the middle, from number `first` on, news and latencies below.

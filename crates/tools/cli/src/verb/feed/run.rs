@@ -4,9 +4,10 @@ use super::live::{self, State, Watched};
 use super::show::{self, Printer, Show};
 use super::{Channels, seconds};
 use crate::console::{Console, print};
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::measured::{machine, warn_of_debug_build};
+use crate::verb::metrics::Endpoint;
 use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::feed::receive::{ReceivedOutput, Reception, Timed, text};
@@ -63,6 +64,8 @@ pub struct Args {
     /// Name of the counters page that `barewire stat` reads; `none`: no page
     #[arg(long, value_name = "NAME", default_value = "feed")]
     counters: String,
+    #[command(flatten)]
+    metrics: Endpoint,
     /// A JSON object for each book
     #[arg(long)]
     json: bool,
@@ -102,13 +105,19 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let show = Show { each: args.each, json: args.json, quiet: console.is_quiet() || args.live };
     let picture = args.live.then(Arc::<Mutex<State>>::default);
     let counters = if args.counters == "none" { None } else { Some(args.counters.as_str()) };
-    let handler = receive(plan.clone(), args.seconds, picture.as_ref(), counters, console, |builder| {
-        builder.listen(|_, channel| {
-            let mut printer = Printer::new(show, channel.id);
-            printer.live = picture.as_ref().map(|state| Watched::new(state, channel.id));
-            printer
-        })
-    })?;
+    if counters.is_none() && args.metrics.is_wanted() {
+        return Err(
+            Failure::new(Code::Usage, "--metrics reads the counters page, and --counters is none").into()
+        );
+    }
+    let handler =
+        receive(plan.clone(), args.seconds, picture.as_ref(), counters, args.metrics, console, |builder| {
+            builder.listen(|_, channel| {
+                let mut printer = Printer::new(show, channel.id);
+                printer.live = picture.as_ref().map(|state| Watched::new(state, channel.id));
+                printer
+            })
+        })?;
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
     match &args.truth {
@@ -132,7 +141,7 @@ fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
     let (bytes, warmup) = (plan.packet_bytes_max(), args.warmup);
     let counters = if args.counters == "none" { None } else { Some(args.counters.as_str()) };
     let reception = Reception::begin();
-    let handler = receive(plan, args.seconds, None, counters, console, |builder| {
+    let handler = receive(plan, args.seconds, None, counters, args.metrics, console, |builder| {
         builder.try_build(|_, channel| {
             Ok(Timed::new(warmup, |heard| FeedChannel::new(channel, bytes, now(), heard))?)
         })
@@ -169,7 +178,7 @@ pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
     let mut plan = args.channels.plan()?;
     plan.record = Some(RecordPlan { path: args.out.clone(), rotate_bytes: args.rotate_bytes });
     let quiet = Show { quiet: true, ..Show::default() };
-    let handler = receive(plan, args.seconds, None, None, console, |builder| {
+    let handler = receive(plan, args.seconds, None, None, Endpoint::NONE, console, |builder| {
         builder.listen(|_, channel| Printer::new(quiet, channel.id))
     })?;
     if let Some(recorder) = handler.recorder() {
@@ -185,6 +194,7 @@ fn receive<C: Consumer + 'static>(
     time: Option<Duration>,
     picture: Option<&Arc<Mutex<State>>>,
     counters: Option<&str>,
+    metrics: Endpoint,
     console: &Console,
     build: impl FnOnce(FeedHandlerBuilder) -> Result<FeedHandler<C>, SourceError>,
 ) -> anyhow::Result<FeedHandler<C>> {
@@ -197,12 +207,19 @@ fn receive<C: Consumer + 'static>(
     let config = plan.engine_config();
     let stop = StopFlag::new()?;
     let mut builder = FeedHandler::builder(plan).stop_at_end(stop.clone());
-    match counters.map(FeedCounters::create) {
-        Some(Ok(counters)) => builder = builder.publish_to(counters),
+    let mut page = None;
+    match counters.map(|name| (name, FeedCounters::create(name))) {
+        Some((name, Ok(counters))) => {
+            builder = builder.publish_to(counters);
+            page = Some(name);
+        }
         // The books are what was asked for; somebody else's page is no reason to go without.
-        Some(Err(why)) => console.note(&format!("no counters page: {why} (another name: `--counters NAME`)")),
+        Some((_, Err(why))) => {
+            console.note(&format!("no counters page: {why} (another name: `--counters NAME`)"));
+        }
         None => {}
     }
+    let metrics = page.map(|name| metrics.start(name, console)).transpose()?;
     let handler = build(builder)?;
     let end = time.map(|time| now() + time);
     let done = AtomicBool::new(false);
@@ -220,6 +237,7 @@ fn receive<C: Consumer + 'static>(
         done.store(true, Ordering::Relaxed);
         (handler, drawing.and_then(|drawing| drawing.join().ok()))
     });
+    drop(metrics);
     drawn.unwrap_or(Ok(())).context("drawing")?;
     let handler = handler?;
     match handler.failure() {

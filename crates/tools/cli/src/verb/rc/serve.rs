@@ -5,6 +5,7 @@ use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::bench_rc::of_rc;
+use crate::verb::metrics::Endpoint;
 use barewire_bench::rc::RPING_PORT;
 use barewire_bench::rc::rate::remote;
 use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
@@ -36,7 +37,7 @@ pub struct Args {
     connections: usize,
     /// Accept at full speed, for clients that only connect (`rc connect`, with --row or without): nothing is told of single
     /// connections. With several --nics a thread for each: `%n` in --port stands for its number, --address is one for each
-    #[arg(long, conflicts_with_all = ["count", "backlog", "connections"])]
+    #[arg(long, conflicts_with_all = ["count", "backlog", "connections", "counters", "metrics"])]
     accept: bool,
     /// Accept: NICs
     #[arg(long, value_name = "N", default_value_t = 1, requires = "accept", value_parser = clap::value_parser!(u32).range(1..=2))]
@@ -44,6 +45,11 @@ pub struct Args {
     /// Accept: one completion queue for all connections, instead of one each
     #[arg(long, requires = "accept")]
     shared_cq: bool,
+    /// Name of the counters page that `barewire stat` reads; `none`: no page
+    #[arg(long, value_name = "NAME", default_value = "rc")]
+    counters: String,
+    #[command(flatten)]
+    metrics: Endpoint,
     /// A JSON object for each connection, and one of the sums
     #[arg(long)]
     json: bool,
@@ -66,7 +72,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         backlog: args.backlog,
         connections_max: args.connections,
         count: args.count,
+        counters: (args.counters != "none").then(|| args.counters.clone()),
     };
+    if config.counters.is_none() && args.metrics.is_wanted() {
+        return Err(
+            Failure::new(Code::Usage, "--metrics reads the counters page, and --counters is none").into()
+        );
+    }
+    let mut endpoint = Ok(None);
     let mut printed = Ok(());
     let quiet = console.is_quiet();
     let totals = serve::run(&config, &stop, &mut |event| match event {
@@ -75,10 +88,20 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let ports: Vec<String> = args.service_port.iter().map(u16::to_string).collect();
             console.note(&format!("serving port {}; Ctrl-C stops", ports.join(", ")));
         }
+        ServeEvent::Uncounted(why) => {
+            console.note(&format!("no counters page: {why} (another name: `--counters NAME`)"));
+        }
+        ServeEvent::Counted => {
+            endpoint = args.metrics.start(&args.counters, console);
+            if endpoint.is_err() {
+                stop.stop();
+            }
+        }
         ServeEvent::Refused { peer, why } => console.note(&format!("{peer} was refused: {why}")),
         ServeEvent::Ended(_) if quiet || printed.is_err() => {}
         ServeEvent::Ended(summary) => printed = print(&line(summary, args.json)),
     });
+    drop(endpoint?);
     let totals = totals.map_err(failure)?;
     printed?;
     print(&sums(&totals, args.json))?;

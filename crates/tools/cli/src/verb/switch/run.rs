@@ -84,6 +84,8 @@ pub struct Args {
     /// Name of the counters page, for `barewire stat`
     #[arg(long, default_value = "switch")]
     name: String,
+    #[command(flatten)]
+    metrics: crate::verb::metrics::Endpoint,
     /// Say what is dropped as it happens
     #[arg(long)]
     follow: bool,
@@ -158,6 +160,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         grpc_options,
         restore: args.restore_state.clone(),
         name: Some(args.name.clone()),
+        metrics: args.metrics,
         follow: args.follow,
         later: None,
     };

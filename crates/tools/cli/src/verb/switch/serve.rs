@@ -3,6 +3,7 @@
 
 use crate::console::Console;
 use crate::failure::{Code, Failure};
+use crate::verb::metrics::Endpoint;
 use anyhow::Context as _;
 use barewire_switch::control::SwitchConfig;
 use barewire_switch::datapath::TargetConfig;
@@ -43,6 +44,8 @@ pub struct Plan {
     pub restore: Option<PathBuf>,
     /// The counters page's name.
     pub name: Option<String>,
+    /// Where its counters are scraped; needs the page.
+    pub metrics: Endpoint,
     /// Say lines of `log_msg` and drops as they come.
     pub follow: bool,
 }
@@ -93,6 +96,7 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
         }
         None => None,
     };
+    let metrics = plan.name.as_ref().map(|name| plan.metrics.start(name, console)).transpose()?;
     let (stop, stopped) = mpsc::channel();
     ctrlc::set_handler(move || {
         let _ = stop.send(());
@@ -142,6 +146,7 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
             drops = now;
         }
     };
+    drop(metrics);
     if let Some(thrift) = thrift {
         thrift.stop();
     }

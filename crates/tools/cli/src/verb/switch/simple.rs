@@ -349,6 +349,7 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
         grpc_options,
         restore: parsed.restore,
         name: None,
+        metrics: crate::verb::metrics::Endpoint::NONE,
         follow: parsed.log,
         later,
     };

@@ -1,24 +1,31 @@
-//! `barewire stat`: the counters page of a running engine.
+//! `barewire stat`: the counters pages of running engines, printed once, again and again, or live on a terminal.
+
+mod live;
 
 use super::measured;
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
+use crate::{screen, signals};
+use anyhow::Context as _;
 use barewire_base::{Duration, Instant};
-use barewire_engine::{CounterKind, CountersReader, PageError, counters_path};
+use barewire_engine::{CounterKind, CountersReader, PageError, counters_pages};
 use barewire_measure::stamp;
+use barewire_metrics::Which;
 use barewire_port::suggest;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _};
 
 /// Arguments.
 #[derive(clap::Args)]
+#[command(after_help = "\
+On a terminal it is live: q leaves, s sorts by name, value or rate, d shows drops only, z zeros too, / filters, space pauses, arrows move.
+Elsewhere, or with --once, --watch or --json, it prints.")]
 pub struct Args {
-    /// The page's name [default: the only one there is]
+    /// The engine's name; on a terminal several, side by side [default: the only one there is; on a terminal all that run]
     #[arg(long)]
-    name: Option<String>,
+    name: Vec<String>,
     /// Show counters that are zero, too
     #[arg(long)]
     all: bool,
@@ -28,6 +35,12 @@ pub struct Args {
     /// Again every so many seconds, with rates, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = measured::seconds)]
     watch: Option<Duration>,
+    /// Draw on the terminal until q: rates, drops, engines side by side [default on a terminal]
+    #[arg(long, conflicts_with_all = ["watch", "json", "once"])]
+    live: bool,
+    /// Print once, also on a terminal
+    #[arg(long, conflicts_with_all = ["watch", "live"])]
+    once: bool,
     /// Print one JSON object (with --watch: one on each line)
     #[arg(long)]
     json: bool,
@@ -99,34 +112,25 @@ fn object(reader: &CountersReader, look: &Look, before: Option<&Look>, args: &Ar
     .to_string()
 }
 
-/// Names of the pages on this machine.
-fn pages() -> BTreeSet<String> {
-    let own = counters_path("x").ok().and_then(|path| Some(path.parent()?.to_owned()));
-    let folders = own.into_iter().chain([PathBuf::from("/run/barewire"), PathBuf::from("/dev/shm")]);
-    let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    files
-        .filter_map(|file| {
-            let name = file.file_name().into_string().ok()?;
-            Some(name.strip_prefix("barewire-")?.strip_suffix(".counters")?.to_owned())
-        })
-        .collect()
-}
-
 const START_ONE: &str = "an engine publishes counters while it runs: start one with `barewire up`";
 
 /// The page that is meant.
 fn find(args: &Args) -> anyhow::Result<CountersReader> {
-    let there = pages();
+    let there = counters_pages();
     let known: Vec<&str> = there.iter().map(String::as_str).collect();
-    let name = match (&args.name, &known[..]) {
-        (Some(name), _) => name.as_str(),
-        (None, [only]) => only,
-        (None, []) => {
+    let name = match (&args.name[..], &known[..]) {
+        ([name], _) => name.as_str(),
+        ([_, _, ..], _) => {
+            let text = "several engines stand side by side on a terminal only";
+            return Err(Failure::new(Code::Usage, text).hint("--live, or one --name").into());
+        }
+        ([], [only]) => only,
+        ([], []) => {
             return Err(Failure::new(Code::Failed, "no counters page on this machine")
                 .hint(START_ONE)
                 .into());
         }
-        (None, several) => {
+        ([], several) => {
             let text = format!("{} counters pages on this machine", several.len());
             let hint = format!("name one with --name: {}", several.join(", "));
             return Err(Failure::new(Code::Usage, text).hint(hint).into());
@@ -146,6 +150,10 @@ fn find(args: &Args) -> anyhow::Result<CountersReader> {
 /// # Errors
 /// When there is no such page, or it cannot be read.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let printed = args.json || args.once || args.watch.is_some() || console.is_quiet();
+    if args.live || !printed && io::stdout().is_terminal() {
+        return draw(args);
+    }
     let mut reader = find(args)?;
     let mut before: Option<Look> = None;
     loop {
@@ -176,6 +184,25 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
 }
 
+/// Between two looks at the pages.
+const LIVE_EVERY: Duration = Duration::from_millis(1000);
+
+fn draw(args: &Args) -> anyhow::Result<Code> {
+    screen::check("without --live the counters are printed; --watch prints them again and again")?;
+    signals::catch()?;
+    let which = if args.name.is_empty() {
+        Which::All
+    } else {
+        for name in &args.name {
+            // A slip is told before the screen is taken.
+            find(&Args { name: vec![name.clone()], filter: String::new(), ..*args })?;
+        }
+        Which::Named(args.name.clone())
+    };
+    live::run(&which, LIVE_EVERY, live::View::new(&args.filter, args.all)).context("drawing")?;
+    Ok(Code::Done)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +213,15 @@ mod tests {
     }
 
     fn args(all: bool, filter: &str) -> Args {
-        Args { name: None, all, filter: filter.to_owned(), watch: None, json: false }
+        Args {
+            name: vec![],
+            all,
+            filter: filter.to_owned(),
+            watch: None,
+            live: false,
+            once: false,
+            json: false,
+        }
     }
 
     #[test]

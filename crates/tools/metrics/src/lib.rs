@@ -1,0 +1,21 @@
+//! Counters of running engines, for those who watch: no engine is asked, and none notices.
+//!
+//! ```text
+//! counters pages -> Page (a look at one)  -> text::render    the metrics text, over HTTP (MetricsServer) or once
+//!   of any            |                   -> Board           rows of the live view: values, rates, order, filter
+//!   process           + registry (engine) -> dashboard       Grafana's JSON, made of the same registry
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod board;
+mod grafana;
+mod http;
+mod page;
+mod text;
+
+pub use board::{Board, Order, Row};
+pub use grafana::dashboard;
+pub use http::{CONNECTIONS_MAX, MetricsServer, ServeError};
+pub use page::{PAGES_MAX, Page, Which};
+pub use text::{Format, render};
