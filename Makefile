@@ -109,11 +109,17 @@ soak: build ## Messages over every port, clean and faulty, and a switch under ch
 	        $(CARGO) test --package barewire-switch --release --quiet --test $$test -- --nocapture --test-threads 8; \
 	done
 
+SHARE := "$(DESTDIR)$(PREFIX)/share"
+
 .PHONY: install
-install: build ## Install the binary and bash completions under PREFIX=/usr/local
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
+install: build ## Install the binary, manual pages and completions (bash, zsh, fish) under PREFIX=/usr/local
+	install -d "$(DESTDIR)$(PREFIX)/bin" $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+	    $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(BAREWIRE) "$(DESTDIR)$(PREFIX)/bin/barewire"
 	@# Under these names it takes bmv2's arguments; not under bmv2's own, which may be installed.
 	ln -sf barewire "$(DESTDIR)$(PREFIX)/bin/barewire-simple-switch"
 	ln -sf barewire "$(DESTDIR)$(PREFIX)/bin/barewire-simple-switch-grpc"
-	$(BAREWIRE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/barewire"
+	$(BAREWIRE) --quiet man --out $(SHARE)/man/man1
+	$(BAREWIRE) completions bash > $(SHARE)/bash-completion/completions/barewire
+	$(BAREWIRE) completions zsh > $(SHARE)/zsh/site-functions/_barewire
+	$(BAREWIRE) completions fish > $(SHARE)/fish/vendor_completions.d/barewire.fish

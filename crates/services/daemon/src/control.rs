@@ -3,10 +3,11 @@
 use crate::agent::Command;
 use crate::applications::{Application, COMPLETIONS_MIN};
 use crate::config::Config;
+use crate::notify::Watchdog;
 use barewire_channel::message::{FromApp, FromDaemon, Hello, Refused, Welcome};
 use barewire_channel::{ControlConn, ControlError, ControlListener, DaemonChannel, Geometry, VERSION};
 use barewire_engine::{StopFlag, Waker};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,17 +41,28 @@ pub(crate) struct Control {
     connections: Vec<Connection>,
     /// Numbers in use.
     taken: Vec<bool>,
+    watchdog: Option<Watchdog>,
 }
 
 impl Control {
-    pub(crate) fn new(listener: ControlListener, config: Config, mtu: u32, lines: Vec<Line>) -> Control {
+    pub(crate) fn new(
+        listener: ControlListener,
+        config: Config,
+        mtu: u32,
+        lines: Vec<Line>,
+        watchdog: Option<Watchdog>,
+    ) -> Control {
         let taken = vec![false; config.applications_max as usize];
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken }
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken, watchdog }
     }
 
     /// Runs until `stop`.
     pub(crate) fn run(mut self, stop: &StopFlag) {
         while !stop.is_stopped() {
+            let wait = self.watch().map(|wait| Timespec {
+                tv_sec: (wait.as_nanos() / 1_000_000_000) as i64,
+                tv_nsec: (wait.as_nanos() % 1_000_000_000) as i64,
+            });
             let mut accept = false;
             let mut ready = Vec::new();
             {
@@ -59,7 +71,7 @@ impl Control {
                 for c in &self.connections {
                     fds.push(PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN));
                 }
-                if poll(&mut fds, None).is_err() {
+                if poll(&mut fds, wait.as_ref()).is_err() {
                     // Interrupted by a signal: look at the stop flag.
                     continue;
                 }
@@ -84,6 +96,16 @@ impl Control {
                 self.accept();
             }
         }
+    }
+
+    /// Looks after the engines, when somebody asked for it and it is time; how long until the next time.
+    fn watch(&mut self) -> Option<barewire_base::Duration> {
+        let watchdog = self.watchdog.as_mut()?;
+        let now = barewire_engine::now();
+        if watchdog.look(now) {
+            self.lines.iter().for_each(|line| line.waker.wake());
+        }
+        Some(watchdog.wait(now))
     }
 
     fn order(&self, command: Command) {

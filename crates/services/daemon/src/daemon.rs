@@ -5,6 +5,7 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::control::{Control, Line};
 use crate::counters::Published;
+use crate::notify::{Manager, Watchdog};
 use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
@@ -80,6 +81,7 @@ pub struct Daemon {
     page: Arc<Mutex<CountersPage>>,
     socket: PathBuf,
     description: String,
+    manager: Manager,
 }
 
 fn random() -> Result<[u8; 32], DaemonError> {
@@ -223,6 +225,7 @@ impl Daemon {
             page,
             socket: config.socket.clone(),
             description: String::new(),
+            manager: Manager::from_env(),
         };
         let (mut lines, mut mtu) = (Vec::new(), u16::MAX);
         for (engine, links) in (0..engines).zip(links) {
@@ -233,7 +236,8 @@ impl Daemon {
             lines.push(started.line);
             mtu = mtu.min(started.mtu);
         }
-        let control = Control::new(listener, config.clone(), u32::from(mtu), lines);
+        let watchdog = Watchdog::from_env(&daemon.counters_path(), usize::from(engines));
+        let control = Control::new(listener, config.clone(), u32::from(mtu), lines, watchdog);
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
@@ -246,7 +250,7 @@ impl Daemon {
                 DaemonError::Thread(e)
             })?;
         daemon.control = Some(control);
-        notify_ready();
+        daemon.manager.tell("READY=1\n");
         Ok(daemon)
     }
 
@@ -297,6 +301,7 @@ impl Daemon {
         }
         // However the engine ended, nobody is served any more.
         self.stop.stop();
+        self.manager.tell("STOPPING=1\n");
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
@@ -308,16 +313,5 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop.stop();
         let _ = self.join();
-    }
-}
-
-/// Tells a service manager that waits for it (`sd_notify(3)`) that the daemon serves.
-fn notify_ready() {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() {
-        // Best effort: a manager that is not there does not keep the daemon from serving.
-        let _ = socket.send_to(b"READY=1\n", path);
     }
 }

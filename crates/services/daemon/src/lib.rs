@@ -23,6 +23,7 @@ mod control;
 mod counters;
 mod daemon;
 mod machnet;
+mod notify;
 mod rdma;
 mod steering;
 

@@ -12,6 +12,16 @@ use common::*;
 use std::time::Duration;
 
 #[test]
+fn every_counter_of_the_daemon_is_in_the_registry() {
+    let (daemon, _dir) = rdma_alone();
+    let names = counters(&daemon);
+    assert!(names.len() > 200 && names.keys().any(|name| name.starts_with("rdma.drop.")), "{}", names.len());
+    for name in names.keys() {
+        assert!(barewire_engine::place(name).is_some(), "{name} has no help text");
+    }
+}
+
+#[test]
 fn send_write_read_and_atomics_between_two_daemons() {
     let pair = rdma_pair();
     let (mut a, mut b) = joined(&pair, "app", 77, 1 << 20);

@@ -195,6 +195,9 @@ mod tests {
         assert_eq!(read["feed_channel.901.drop.short_packet"], 1);
         assert_eq!(read["feed_channel.901.line_a.packets"], 1);
         assert_eq!(read["feed_channel.901.packets"], 0);
+        for name in read.keys() {
+            assert!(barewire_engine::place(name).is_some(), "{name} has no help text");
+        }
         drop(handler);
         assert!(!path.exists(), "the page goes with its handler");
     }

@@ -503,3 +503,31 @@ fn two_engines() {
     }
     server.stop().expect("the engines are well");
 }
+
+/// What the page of counters shows is in the registry, which says what it means.
+#[test]
+fn every_counter_of_the_switch_is_in_the_registry() {
+    let name = "ports-registry";
+    let page = format!("{name}-{}", std::process::id());
+    let (path, publisher) = barewire_switch::publish::counters_page(&page).expect("a page");
+    let mut config = config(name, &[1], 64);
+    config.publisher = Some(publisher);
+    let server = Server::start(config, None).expect("a switch without a program");
+    let mut input = Wire::open(&uri(name, 1, 64));
+    assert!(input.send(&ethernet(TO_2, 0, 60)));
+    let end = until(Duration::from_secs(20));
+    let names = loop {
+        let mut reader = barewire_engine::CountersReader::open(&path).expect("the page");
+        let names: Vec<String> = reader.read().expect("counters").map(|(name, ..)| name.to_owned()).collect();
+        if names.iter().any(|name| name.contains(".drop.")) {
+            break names;
+        }
+        assert!(now() < end, "the packet was not counted as dropped: {names:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        assert!(barewire_engine::place(&name).is_some(), "{name} has no help text");
+    }
+    server.stop().expect("it stops");
+}

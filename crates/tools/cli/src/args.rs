@@ -4,7 +4,8 @@ use crate::verb;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 
-const EXIT_CODES: &str = "\
+/// What the exit codes mean; each manual page says it, too.
+pub const EXIT_CODES: &str = "\
 Exit codes:
     0  done
     1  failed, or found worse than asked for
@@ -129,6 +130,8 @@ pub enum Verb {
     /// Be the agent of an experiment: started by `bench run`
     #[command(hide = true)]
     Agent,
+    /// Manual pages of all verbs
+    Man(verb::man::Args),
     /// Print a completion script for a shell
     Completions(verb::completions::Args),
 }

@@ -54,7 +54,7 @@ impl Facts {
     pub fn collect(root: &Root, options: &Options, window: Duration) -> Facts {
         let names = interfaces(root, options);
         Facts {
-            nics: netlink::ask(root, &names),
+            nics: netlink::ask(&names),
             probes: Probes::ask(),
             measured: (window > Duration::ZERO).then(|| Measured::take(root, window)),
         }

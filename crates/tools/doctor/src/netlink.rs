@@ -4,9 +4,10 @@
 //! linux/rtnetlink.h, linux/if_link.h. An answer that is missing, cut off or strange leaves a hole, never an error.
 
 use crate::nic::{Coalescing, NicFacts, XdpHook};
-use crate::root::Root;
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
 use netlink_sys::{Socket, SocketAddr};
+use rustix::net::netdevice::name_to_index;
+use std::net::{Ipv4Addr, UdpSocket};
 
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
@@ -37,17 +38,15 @@ const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 
 /// Asks about each of `names`.
-pub(crate) fn ask(root: &Root, names: &[String]) -> Vec<NicFacts> {
+pub(crate) fn ask(names: &[String]) -> Vec<NicFacts> {
     let mut asker = Asker::new();
+    // Any socket is good enough to ask for numbers of interfaces.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
+    // By name, not from `/sys`, which may show another network namespace.
+    let index = |name: &String| name_to_index(socket.as_ref()?, name).ok();
     names
         .iter()
-        .map(|name| {
-            let index = root.number(&format!("sys/class/net/{name}/ifindex"));
-            match index.and_then(|index| u32::try_from(index).ok()).filter(|&index| index > 0) {
-                Some(index) => asker.nic(name, index),
-                None => NicFacts::unanswered(name),
-            }
-        })
+        .map(|name| index(name).map_or_else(|| NicFacts::unanswered(name), |index| asker.nic(name, index)))
         .collect()
 }
 
@@ -74,7 +73,7 @@ impl Asker {
     }
 
     fn nic(&mut self, name: &str, index: u32) -> NicFacts {
-        let mut nic = NicFacts::unanswered(name);
+        let mut nic = NicFacts { index: Some(index), ..NicFacts::unanswered(name) };
         if let (Some(family), Some(line)) = (self.netdev, &mut self.generic) {
             let answer = line.generic(family, NETDEV_DEV_GET, &attribute(1, &index.to_ne_bytes()));
             nic.xdp_features = answer.and_then(|a| u64_of(find(&a, 3)?));
@@ -294,8 +293,7 @@ mod tests {
 
     #[test]
     fn the_loopback_answers_here() {
-        let root = Root::machine();
-        let facts = ask(&root, &["lo".to_owned(), "no-such-card".to_owned()]);
+        let facts = ask(&["lo".to_owned(), "no-such-card".to_owned()]);
         assert_eq!(facts[1], NicFacts::unanswered("no-such-card"));
         // A sandbox may refuse netlink; where it answers, features have names.
         match &facts[0].features {

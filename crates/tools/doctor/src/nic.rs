@@ -31,6 +31,8 @@ pub struct Coalescing {
 pub struct NicFacts {
     /// The interface.
     pub name: String,
+    /// Its number in this network namespace; `None`: there is none of this name, or nobody asked.
+    pub index: Option<u32>,
     /// `NETDEV_A_DEV_XDP_FEATURES` (linux/netdev.h).
     pub xdp_features: Option<u64>,
     /// An XDP program now.

@@ -117,6 +117,7 @@ fn tree(files: &BTreeMap<String, String>) -> (TempDir, Root) {
 fn good_nic() -> NicFacts {
     NicFacts {
         name: "eth7".to_owned(),
+        index: Some(7),
         xdp_features: Some(0b10_1011),
         xdp_hook: Some(XdpHook::None),
         channels: Some((1, 16)),
@@ -372,6 +373,40 @@ fn the_text_and_the_object_say_the_same() {
         !examine(&root, &good_facts(), &named()).text(false).contains('\x1b'),
         "a file drew on the terminal"
     );
+}
+
+#[test]
+fn a_sys_of_another_namespace_is_not_taken_for_ours() {
+    let (_folder, root) = tree(&good());
+    let elsewhere = Facts { nics: vec![NicFacts { index: Some(3), ..good_nic() }], ..good_facts() };
+    let report = examine(&root, &elsewhere, &named());
+    assert_eq!(of(&report, "eth7 state").status, Status::Unknown);
+    assert_eq!(of(&report, "eth7 zero-copy").status, Status::Ok, "the card itself was asked");
+    assert!(report.fit() && !report.findings.iter().any(|f| f.check == "eth7 lost by the card"));
+}
+
+/// A veth in a namespace of its own answers over netlink.
+#[test]
+fn a_veth_tells_what_it_is() {
+    if let Err(why) = barewire_lab::is_root_capable() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let hosts = barewire_lab::TwoHosts::create(&barewire_lab::TwoHostsConfig::default()).expect("two hosts");
+    let options = Options { interfaces: vec!["eth0".to_owned()] };
+    let facts =
+        hosts.ns_a.enter(|| Facts::collect(&Root::machine(), &options, barewire_base::Duration::ZERO));
+    let facts = facts.expect("inside");
+    let nic = &facts.nics[0];
+    assert!(nic.index.is_some_and(|index| index > 1), "{nic:?}");
+    assert_eq!(nic.xdp_hook, Some(XdpHook::None));
+    assert!(nic.features.as_ref().is_some_and(|on| !on.is_empty()), "{nic:?}");
+    // Linux 6.3 and newer tell features of XDP; a veth runs programs in its driver and has no zero-copy.
+    if let Some(bits) = nic.xdp_features {
+        assert_eq!((bits & 1, bits & 8), (1, 0), "{bits:#x}");
+    }
+    // `/sys` is the other namespace's.
+    let state = of(&examine(&Root::machine(), &facts, &options), "eth0 state").status;
+    assert_eq!(state, Status::Unknown);
 }
 
 #[test]

@@ -32,8 +32,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let root = Root::machine();
     let options = Options { interfaces: args.io.clone() };
     if args.seconds > Duration::ZERO && !args.json {
-        console
-            .note(&format!("measuring for {:.0} s; --seconds 0 leaves that out", args.seconds.as_secs_f64()));
+        console.note(&format!("measuring for {}; --seconds 0 leaves that out", args.seconds));
     }
     let facts = Facts::collect(&root, &options, args.seconds);
     let report = examine(&root, &facts, &options);

@@ -13,6 +13,7 @@ pub mod demo;
 pub mod doctor;
 pub mod feed;
 pub mod lab;
+pub mod man;
 pub mod metrics;
 pub mod msg;
 pub mod port;
@@ -56,6 +57,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Feed { what } => feed::run(what, console),
         Verb::Rc { what } => rc::run(what, console),
         Verb::Lab { what } => lab::run(what, console),
+        Verb::Man(args) => man::run(args, console),
         Verb::Completions(args) => completions::run(args),
     }
 }

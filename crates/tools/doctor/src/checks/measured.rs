@@ -47,7 +47,7 @@ pub(crate) fn check(measured: &Measured, out: &mut Vec<Finding>) {
     let check = Check::new(
         Area::Measured,
         "core to core",
-        "a message through shared memory crosses it four times there and back: 4 x the figure is the floor of a hop",
+        "a message through shared memory crosses between cores once each way at least: the floor of every hop",
     );
     let (best, worst) =
         (measured.core_pairs.iter().min_by_key(|p| p.1), measured.core_pairs.iter().max_by_key(|p| p.1));

@@ -29,9 +29,23 @@ pub(crate) fn check(root: &Root, nic: &NicFacts, needed: bool, out: &mut Vec<Fin
 
     let check = on("state", "no frame goes through an interface that is down or not there");
     // A name with a slash in it is none, and must not lead elsewhere.
-    if name.contains('/') || !root.exists(&sys) {
-        out.push(check.fail_if(needed, "there is no such interface", "ip link"));
-        return;
+    let shown = !name.contains('/') && root.exists(&sys);
+    let same = nic.index.is_none_or(|index| root.number(&format!("{sys}/ifindex")) == Some(index.into()));
+    match (shown && same, nic.index) {
+        (true, _) => {}
+        (false, None) => {
+            out.push(check.fail_if(needed, "there is no such interface", "ip link"));
+            return;
+        }
+        (false, Some(_)) => {
+            out.push(
+                check.unknown("/sys shows another network namespace: only the card itself could be asked"),
+            );
+            xdp(nic, &on, out);
+            queues(nic, &on, out);
+            stamps(nic, &on, out);
+            return;
+        }
     }
     let state = root.read(&format!("{sys}/operstate"));
     let speed = root.number(&format!("{sys}/speed")).filter(|&mbps| mbps > 0);
