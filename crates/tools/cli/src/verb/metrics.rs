@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     name: Vec<String>,
     /// With --once: OpenMetrics instead of Prometheus' own text
-    #[arg(long, requires = "once")]
+    #[arg(long, conflicts_with_all = ["listen", "grafana"])]
     openmetrics: bool,
 }
 

@@ -15,8 +15,12 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row as Entry, Table};
 const KEY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 /// Width of an engine's column in the table of counters.
 const COLUMN: u16 = 24;
-/// The narrowest that names may get.
-const NAME_MIN: u16 = 20;
+/// The same on a narrow terminal: the rate, or the value where there is none.
+const COLUMN_NARROW: u16 = 10;
+/// The narrowest that names of counters may get.
+const NAME_MIN: u16 = 26;
+/// The widest that names of engines may get.
+const NAME_MAX: u16 = 16;
 
 /// What is shown, and how.
 #[derive(Debug, Default)]
@@ -118,18 +122,28 @@ impl View {
     }
 
     fn engines(&self, frame: &mut Frame<'_>, area: Rect) {
-        // Name, heading, width; what does not fit is left out from the right.
+        // Heading and width; what does not fit is left out from the right.
         const COLUMNS: [(&str, u16); 9] = [
-            ("engine", 16),
-            ("pid", 8),
-            ("up", 8),
-            ("in/s", 10),
-            ("out/s", 10),
-            ("drops/s", 9),
+            ("engine", NAME_MAX),
+            ("up", 7),
+            ("in/s", 8),
+            ("drops/s", 8),
+            ("out/s", 8),
+            ("flows", 6),
+            ("qps", 6),
             ("apps", 5),
-            ("flows", 7),
-            ("qps", 7),
+            ("pid", 8),
         ];
+        let longest = self.board.pages().iter().map(|page| page.name.chars().count()).max().unwrap_or(0);
+        let mut widths = COLUMNS.map(|(_, width)| width);
+        widths[0] = u16::try_from(longest).unwrap_or(NAME_MAX).clamp(6, NAME_MAX);
+        let inner = area.width.saturating_sub(2);
+        let taken = widths.iter().scan(0u16, |sum, width| {
+            *sum += width + 1;
+            Some(*sum)
+        });
+        // The last has no gap behind it; the name is there in any case.
+        let fits = taken.take_while(|sum| *sum <= inner + 1).count().max(1);
         let all = self.board.rows("", true, Order::Name);
         let lines = self.board.pages().iter().enumerate().map(|(column, page)| {
             let cell = |row: &Row| row.cells.get(column).copied().flatten();
@@ -149,20 +163,24 @@ impl View {
             let drops = rate("", true);
             let state = if page.alive { age(page.age_ns) } else { "dead".to_owned() };
             let alarm = if drops > 0.0 || !page.alive { bad() } else { Style::default() };
-            Entry::new([
+            let cells = [
                 Cell::from(page.name.clone()).style(name_style(page.alive)),
-                Cell::from(page.pid.to_string()),
-                Cell::from(state),
+                right(state),
                 right(per_second(rate("rx_frames", false) + rate("packets", false))),
-                right(per_second(rate("tx_frames", false))),
                 right(per_second(drops)).style(alarm),
-                right(count(sum("applications.count"))),
+                right(per_second(rate("tx_frames", false))),
                 right(count(sum("transport.flows"))),
                 right(count(sum("rdma.queue_pairs"))),
-            ])
+                right(count(sum("applications.count"))),
+                right(page.pid.to_string()),
+            ];
+            Entry::new(cells.into_iter().take(fits))
         });
-        let widths = COLUMNS.map(|(_, width)| Constraint::Length(width));
-        let heads = Entry::new(COLUMNS.map(|(head, _)| head)).style(head());
+        let heads = COLUMNS.iter().enumerate().take(fits);
+        let heads =
+            heads.map(|(i, (head, _))| if i == 0 { Cell::from(*head) } else { right((*head).to_owned()) });
+        let heads = Entry::new(heads).style(head());
+        let widths = widths.into_iter().take(fits).map(Constraint::Length);
         let title = match self.board.pages().len() {
             0 => " no engine runs here: barewire up ".to_owned(),
             1 => " 1 engine ".to_owned(),
@@ -177,10 +195,12 @@ impl View {
     fn counters(&self, frame: &mut Frame<'_>, area: Rect, rows: &[Row]) {
         let pages = self.board.pages();
         let inner = area.width.saturating_sub(2);
-        let room = usize::from((inner.saturating_sub(NAME_MIN) / (COLUMN + 1)).max(1));
+        let narrow = inner < NAME_MIN + COLUMN + 1;
+        let width = if narrow { COLUMN_NARROW } else { COLUMN };
+        let room = usize::from((inner.saturating_sub(NAME_MIN) / (width + 1)).max(1));
         let first = self.column.min(pages.len().saturating_sub(room));
         let shown: Vec<usize> = (first..pages.len()).take(room).collect();
-        let name_width = inner.saturating_sub((COLUMN + 1) * shown.len().max(1) as u16);
+        let name_width = inner.saturating_sub((width + 1) * shown.len().max(1) as u16);
 
         let height = usize::from(area.height.saturating_sub(3)).max(1);
         let start = self.selected.saturating_sub(height - 1).min(rows.len().saturating_sub(height));
@@ -189,6 +209,8 @@ impl View {
             for &column in &shown {
                 let text = match row.cells.get(column).copied().flatten() {
                     None => "-".to_owned(),
+                    Some((value, None)) if narrow => per_second(value as f64),
+                    Some((_, Some(rate))) if narrow => format!("{}/s", per_second(rate)),
                     Some((value, None)) => format!("{value:>12}           "),
                     Some((value, Some(rate))) => format!("{value:>12} {:>8}/s", per_second(rate)),
                 };
@@ -205,7 +227,7 @@ impl View {
             Entry::new(cells).style(style)
         });
         let mut widths = vec![Constraint::Length(name_width)];
-        widths.extend(shown.iter().map(|_| Constraint::Length(COLUMN)));
+        widths.extend(shown.iter().map(|_| Constraint::Length(width)));
         let mut heads = vec![Cell::from("counter")];
         heads.extend(shown.iter().map(|&i| Cell::from(Line::from(pages[i].name.as_str()).right_aligned())));
         let mut title = format!(" {} counters by {}", rows.len(), self.order.as_str());
@@ -384,14 +406,14 @@ mod tests {
             "3000",
             "1000/s",
             "77",
-            "Frames dropped by the port",
+            "Applications attached",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         // 1000 a second came in at alpha, and 4 were dropped.
         let alpha = text.lines().find(|line| line.contains("4711") && line.contains("alpha")).unwrap();
         let words: Vec<&str> = alpha.split_whitespace().collect();
-        assert!(words.windows(3).any(|w| w[0].starts_with('1') && w[2] == "4"), "{alpha}");
+        assert!(words.windows(3).any(|w| w == ["1000", "4.0", "500"]), "{alpha}");
         assert!(!text.contains("truncated"), "zeros are hidden: {text}");
     }
 
