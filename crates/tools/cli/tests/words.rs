@@ -23,12 +23,16 @@ fn msg(args: &[&str]) -> common::Said {
 fn help_lists_the_verbs_and_exit_codes() {
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
-    for word in ["bench", "demo", "port", "stat", "completions", "Exit codes:", "130"] {
+    for word in
+        ["bench", "demo", "port", "stat", "doctor", "metrics", "man", "completions", "Exit codes:", "130"]
+    {
         assert!(help.out.contains(word), "{word}: {}", help.out);
     }
     let bench = run(&["bench", "--help"]);
     assert!(bench.out.contains("msg") && bench.out.contains("seeds"), "{}", bench.out);
-    for verb in ["bench msg", "bench seeds", "demo", "port", "stat", "completions"] {
+    for verb in
+        ["bench msg", "bench seeds", "demo", "port", "stat", "doctor", "metrics", "man", "completions"]
+    {
         let mut args: Vec<&str> = verb.split(' ').collect();
         args.push("--help");
         assert_eq!(run(&args).code, Some(0), "{verb}");

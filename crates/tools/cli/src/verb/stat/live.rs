@@ -109,7 +109,7 @@ impl View {
         let engines = u16::try_from(self.board.pages().len().clamp(1, 8)).unwrap_or(8);
         let area = frame.area();
         // A low terminal has the counters, and nothing else.
-        let top = if area.height < 12 { 0 } else { engines + 3 };
+        let top = if area.height < 16 { 0 } else { engines + 3 };
         let [above, middle, below] =
             Layout::vertical([Constraint::Length(top), Constraint::Min(3), Constraint::Length(2)])
                 .areas(area);
@@ -209,6 +209,7 @@ impl View {
             for &column in &shown {
                 let text = match row.cells.get(column).copied().flatten() {
                     None => "-".to_owned(),
+                    Some((value @ 0..100_000, None)) if narrow => value.to_string(),
                     Some((value, None)) if narrow => per_second(value as f64),
                     Some((_, Some(rate))) if narrow => format!("{}/s", per_second(rate)),
                     Some((value, None)) => format!("{value:>12}           "),
