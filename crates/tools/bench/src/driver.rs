@@ -11,6 +11,7 @@
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
 use crate::interrupt::interrupted;
+use crate::warmup::Convergence;
 use crate::workload::{
     MsgWorkload, RequestResponse, Schedule, SystemError, Wait, WorkloadError, body_matches, fill_body,
     read_header, write_header,
@@ -162,6 +163,8 @@ pub struct RunResult {
     pub measured: Duration,
     /// What was counted.
     pub counts: RunCounts,
+    /// Of a warm-up that waits for the median to stand still: whether it did within its bound.
+    pub settled: Option<bool>,
     /// Why the machine was not the run's own, when it was not. Filled in by whoever watched the run.
     pub contention: Vec<String>,
 }
@@ -215,9 +218,29 @@ struct Book {
     counts: RunCounts,
     service: Histogram,
     response: Option<Histogram>,
+    duration: Duration,
+    settling: Option<Settling>,
+    settled: Option<bool>,
+}
+
+/// A warm-up that ends when the median stands still.
+struct Settling {
+    convergence: Convergence,
+    not_before: Instant,
+    not_after: Instant,
 }
 
 impl Book {
+    /// Begins the measured time when it is time for it.
+    #[cold]
+    fn settle(&mut self, now: Instant, stable: bool) {
+        let Some(settling) = &self.settling else { return };
+        if stable || now >= settling.not_after {
+            (self.from, self.to) = (now, now + self.duration);
+            (self.settling, self.settled) = (None, Some(stable));
+        }
+    }
+
     fn outstanding(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
@@ -251,6 +274,12 @@ impl Book {
         slot.busy = false;
         let slot = *slot;
         self.free.push_back(index);
+        if let Some(settling) = &mut self.settling {
+            let stable = now >= settling.not_before
+                && settling.convergence.record(now, now.since(slot.sent).as_nanos());
+            self.settle(now, stable);
+            return;
+        }
         if self.measures(now) {
             self.counts.completed += 1;
         }
@@ -359,6 +388,13 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
                 counts: RunCounts::default(),
                 service: Histogram::new(),
                 response: workload.rate.map(|_| Histogram::new()),
+                duration: workload.duration,
+                settling: (workload.warmup_max > workload.warmup).then(|| Settling {
+                    convergence: Convergence::default(),
+                    not_before: Instant::FAR_FUTURE,
+                    not_after: Instant::FAR_FUTURE,
+                }),
+                settled: None,
             },
             // Without `verify` every request carries these bytes: not zeros, which a bug could send by accident.
             message: vec![0xa5; size].into(),
@@ -374,8 +410,17 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
     /// Warm-up, measured time, drain. Does not allocate.
     pub fn drive(&mut self) -> Result<(), DriverError> {
         let start = self.clock.now();
-        self.book.from = start + self.workload.warmup;
-        self.book.to = self.book.from + self.workload.duration;
+        match &mut self.book.settling {
+            // Until the median stands still nobody knows when the measured time is.
+            Some(settling) => {
+                settling.not_before = start + self.workload.warmup;
+                settling.not_after = start + self.workload.warmup_max;
+            }
+            None => {
+                self.book.from = start + self.workload.warmup;
+                self.book.to = self.book.from + self.workload.duration;
+            }
+        }
         self.last_progress = start;
         match self.workload.rate {
             None => self.closed()?,
@@ -393,6 +438,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
             response: self.book.response,
             measured: self.workload.duration,
             counts: self.book.counts,
+            settled: self.book.settled,
             contention: Vec::new(),
         }
     }
@@ -513,6 +559,9 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
     fn after_poll(&mut self, now: Instant, answered: usize, refused: bool) -> Result<(), DriverError> {
         if interrupted() {
             return Err(DriverError::Interrupted);
+        }
+        if self.book.settling.is_some() {
+            self.book.settle(now, false);
         }
         let outstanding = self.book.outstanding();
         if answered > 0 || (outstanding == 0 && !refused) {

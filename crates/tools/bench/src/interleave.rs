@@ -195,6 +195,7 @@ mod tests {
             response: None,
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
+            settled: None,
             contention: Vec::new(),
         }
     }

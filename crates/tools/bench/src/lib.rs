@@ -37,6 +37,7 @@ pub mod seeds_onixs;
 pub mod seeds_plan;
 pub mod stream;
 pub mod switch;
+pub mod warmup;
 pub mod words;
 mod workload;
 

@@ -139,6 +139,7 @@ mod tests {
             response: None,
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
+            settled: None,
             contention: contention.iter().map(|&s| s.to_owned()).collect(),
         };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };

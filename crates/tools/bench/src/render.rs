@@ -70,6 +70,9 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
     if let Some(behind) = row.behind_percent.filter(|&b| b > 0.0) {
         notes.push(format!("{behind:.1} % behind schedule"));
     }
+    if row.settled == Some(false) {
+        notes.push("not settled when it began".to_owned());
+    }
     if row.resends > 0 {
         notes.push(format!("{} resends", row.resends));
     }

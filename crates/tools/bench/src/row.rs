@@ -104,6 +104,9 @@ pub struct Row {
     pub resends: u64,
     /// Requests never answered.
     pub unanswered: u64,
+    /// Of a warm-up that waits for the median to stand still: whether it did in every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<bool>,
     /// Seed of payload and gaps.
     pub seed: u64,
     /// Why the machine was not ours alone.
@@ -208,6 +211,7 @@ impl Row {
             mismatches: counts.mismatches,
             resends: counts.resends,
             unanswered: counts.unanswered,
+            settled: runs.iter().filter_map(|run| run.settled).reduce(|a, b| a && b),
             seed: w.seed,
             contention,
             void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),

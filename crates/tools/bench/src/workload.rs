@@ -39,6 +39,8 @@ pub struct MsgWorkload {
     pub duration: Duration,
     /// Time before it that is driven but not recorded.
     pub warmup: Duration,
+    /// Where this is longer: the warm-up goes on until the median stands still ([`warmup`](crate::warmup)), but not beyond this.
+    pub warmup_max: Duration,
     /// Runs per cell.
     pub runs: u32,
     /// Connections that the slots are spread over: slot `s` uses connection `s % connections`.
@@ -59,6 +61,7 @@ impl Default for MsgWorkload {
             arrivals: Arrivals::Cbr,
             duration: Duration::from_secs(10),
             warmup: Duration::from_secs(1),
+            warmup_max: Duration::ZERO,
             runs: 5,
             connections: 1,
             verify: false,

@@ -422,3 +422,39 @@ proptest! {
         prop_assert!(result.counts.completed > 0);
     }
 }
+
+#[test]
+fn a_warm_up_waits_until_the_median_stands_still() {
+    // Slow for the first 60 ms, then as it stays.
+    let run = |warmup_max: Duration, slow: Range<u64>| {
+        let clock = VirtualClock::default();
+        let mut mock = Mock { slow, slow_by: 40 * US, ..Mock::new(&clock, 10 * US) };
+        let w = MsgWorkload { warmup: Duration::from_millis(10), warmup_max, ..workload() };
+        let result = drive(&clock, &mut mock, &w).unwrap();
+        (result.settled, result.service.max().unwrap(), result.counts.completed, clock.now.get())
+    };
+    let (settled, longest, completed, ended) = run(Duration::from_secs(5), 0..60 * MS);
+    assert_eq!(settled, Some(true));
+    assert!(longest < 20 * US, "nothing of the slow part was measured: {longest}");
+    assert!(completed > 50_000, "a whole second was measured: {completed}");
+    assert!(ended > S + 110 * MS && ended < S + 400 * MS, "{ended}");
+    // The bound comes first.
+    let (settled, longest, _, ended) = run(Duration::from_millis(30), 0..60 * MS);
+    assert_eq!(settled, Some(false));
+    assert!(longest > 40 * US && ended < S + 50 * MS, "{longest} {ended}");
+    // A fixed warm-up asks nothing.
+    assert_eq!(run(Duration::ZERO, 0..1).0, None);
+}
+
+#[test]
+fn a_schedule_far_beyond_the_system_ends_soon_and_says_what_was_never_sent() {
+    let clock = VirtualClock::default();
+    let mut mock = Mock::new(&clock, 10 * MS);
+    // One at a time, 100 a second; asked for 10,000 a second.
+    let w = MsgWorkload { window: 1, ..open(10_000.0) };
+    let result = drive(&clock, &mut mock, &w).unwrap();
+    assert!(clock.now.get() < 4 * S, "{}", clock.now.get());
+    let counts = result.counts;
+    assert!(counts.unsent > 9_000 && counts.sends + counts.unsent <= 10_010, "{counts:?}");
+    assert!(matches!(result.void(), Some(Void::Unsent(_) | Void::Unanswered(_))), "{:?}", result.void());
+}

@@ -51,6 +51,7 @@ fn closed() -> Row {
         mismatches: 0,
         resends: 0,
         unanswered: 0,
+        settled: None,
         seed: 1,
         contention: vec![],
         void: None,

@@ -60,9 +60,12 @@ fn every_engine_gives_both_bases() {
     }
     let said =
         feed(&["--engine", "socket,socket-spin,xdp", "--base", "app,stamp", "--gap-us", "500", "--json"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(matches!(said.code, Some(0 | 4)), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     let rows = document["rows"].as_array().unwrap();
+    // On a machine that is busy with other tests the sender may be late, which voids a row, and nothing else may be wrong.
+    let late = |row: &Value| row["void"].as_str().is_none_or(|why| why.contains("sender was late"));
+    assert!(rows.iter().all(late), "{rows:?}");
     let shape: Vec<(&str, &str, &str)> = rows
         .iter()
         .map(|r| {

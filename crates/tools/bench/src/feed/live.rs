@@ -3,6 +3,7 @@
 use super::probe::{Probe, Spans, What, realtime_offset};
 use super::traffic::Traffic;
 use super::{FeedBenchError, go_on};
+use crate::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Agent, Engine, IdleStrategy, StopFlag};
 use barewire_feed_handler::emulator::{Emitted, Sender, connections};
@@ -278,11 +279,13 @@ pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchE
     std::thread::sleep(DRAIN);
     stop.stop();
     engine.join()?;
-    let (sent, sent_pps, contention) = sent?;
+    let SentAll { sent, pps: sent_pps, behind_percent, contention } = sent?;
     let gone = |_| FeedBenchError::Plan("the engine ended without a word".to_owned());
     let (spans, drops) = told.recv().map_err(gone)??;
     let (after, _) = realtime_offset();
-    let void = if (after - offset).abs() > OFFSET_STEP_NS {
+    let void = if behind_percent > LAG_PERCENT_MAX {
+        Some(format!("the sender was late for {behind_percent:.1} % of its packets"))
+    } else if (after - offset).abs() > OFFSET_STEP_NS {
         Some("the time of day was set during the run".to_owned())
     } else if spans.backwards > 0 {
         Some(format!("{} packets were handed over before they arrived", spans.backwards))
@@ -294,9 +297,20 @@ pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchE
     Ok(LiveResult { spans, sent, sent_pps, drops, contention, void })
 }
 
-/// Sends everything, warm-up first. Says how many packets that were on each line, at what rate the measured ones, and whether
-/// the machine was ours meanwhile.
-fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<(u64, f64, ContentionReport), FeedBenchError> {
+/// What the sender did.
+struct SentAll {
+    /// Packets on each line.
+    sent: u64,
+    /// Measured packets a second.
+    pps: f64,
+    /// Measured packets that left more than [`LAG_LIMIT`] after they were due, in percent. Without a schedule none are due.
+    behind_percent: f64,
+    /// Whether the machine was ours meanwhile.
+    contention: ContentionReport,
+}
+
+/// Sends everything, warm-up first.
+fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, FeedBenchError> {
     if let Some((core, _)) = run.cores {
         pin_to_core(core).map_err(FeedBenchError::io(format!("pinning the sender to core {core}")))?;
     }
@@ -312,7 +326,7 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<(u64, f64, Contentio
     let warmup = run.traffic.warmup();
     let mut due = stamp();
     for index in 0..warmup {
-        wait(due);
+        let _ = wait(due);
         one(index, due)?;
         due += WARMUP_GAP;
         if index % LOOK_EVERY == 0 {
@@ -323,10 +337,10 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<(u64, f64, Contentio
     std::thread::sleep(std::time::Duration::from_millis(20));
     let watch = Contention::start();
     let start = stamp();
-    let mut due = start;
+    let (mut due, mut behind) = (start, 0_u64);
     for index in warmup..run.traffic.len() {
         if run.gap > Duration::ZERO {
-            wait(due);
+            behind += u64::from(wait(due) > LAG_LIMIT);
         }
         one(index, due)?;
         due += run.gap;
@@ -342,13 +356,22 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<(u64, f64, Contentio
     }
     let sent = sender.sent.get() / sides.len() as u64;
     let measured = sent.saturating_sub(warmup as u64);
-    Ok((sent, measured as f64 / took.as_secs_f64().max(1e-9), contention))
+    Ok(SentAll {
+        sent,
+        pps: measured as f64 / took.as_secs_f64().max(1e-9),
+        behind_percent: 100.0 * behind as f64 / (measured as f64).max(1.0),
+        contention,
+    })
 }
 
-/// Waits for a time, awake: how long a sender takes to wake up is no part of this.
+/// Waits for a time, awake: how long a sender takes to wake up is no part of this. Says how late it is then.
 #[inline]
-fn wait(due: Instant) {
-    while stamp() < due {
+fn wait(due: Instant) -> Duration {
+    loop {
+        let now = stamp();
+        if now >= due {
+            return now.since(due);
+        }
         std::hint::spin_loop();
     }
 }
@@ -392,7 +415,9 @@ mod tests {
                 &hosts,
             )
             .unwrap();
-            assert_eq!((result.void.as_deref(), result.lost()), (None, 0), "{engine}: {result:?}");
+            // On a machine that is busy with other tests the sender may be late, and nothing else may be wrong.
+            let wrong = result.void.as_deref().filter(|why| !why.contains("sender was late"));
+            assert_eq!((wrong, result.lost()), (None, 0), "{engine}: {result:?}");
             assert_eq!(result.spans.app.samples(), 300, "{engine}");
             assert_eq!(result.spans.stamp.samples(), 300, "{engine}");
             assert_eq!(result.spans.copies, 350 * (1 + u64::from(both_lines)), "{engine}");

@@ -118,6 +118,8 @@ impl Probe {
 impl Consumer for Probe {
     #[inline]
     fn on_packet(&mut self, now: Instant, packet: &Packet<'_>) {
+        // What a time-out has shown meanwhile is not this packet's.
+        self.channel.listener_mut().at = None;
         let t4 = stamp();
         self.spans.copies += 1;
         self.channel.on_packet(now, packet);

@@ -93,6 +93,8 @@ impl Timed {
 impl Consumer for Timed {
     #[inline]
     fn on_packet(&mut self, now: Instant, packet: &Packet<'_>) {
+        // What a time-out has shown meanwhile is not this packet's.
+        self.channel.listener_mut().at = None;
         let t4 = stamp();
         self.copies += 1;
         let first = *self.first.get_or_insert(t4);

@@ -29,7 +29,7 @@ impl BackToBack {
     }
 
     /// The next burst. `None`: the last repetition has ended.
-    pub fn next(&mut self) -> Option<Burst> {
+    pub fn next_burst(&mut self) -> Option<Burst> {
         if self.asked.is_none() && self.lengths.len() < self.repeats as usize {
             // The longest first: what loses nothing of it needs no search.
             let frames = if self.upper > self.most { self.most } else { self.lower.midpoint(self.upper) };
@@ -119,7 +119,7 @@ mod tests {
         let limit = longest(buffer, throughput, rate);
         let mut search = BackToBack::new(2_000_000, 3);
         let mut noise = Prng::new(7);
-        while let Some(burst) = search.next() {
+        while let Some(burst) = search.next_burst() {
             let here = limit + noise.below(3);
             search.result(burst.frames.saturating_sub(here));
         }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn no_loss_and_nothing_but_loss() {
         let mut search = BackToBack::new(1000, 2);
-        while let Some(burst) = search.next() {
+        while let Some(burst) = search.next_burst() {
             assert_eq!(burst.frames, 1000);
             search.result(0);
         }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(found.corrected_buffer_us, 0.0);
         let mut search = BackToBack::new(1000, 1);
         assert_eq!(search.found(1e6, 0.0), None);
-        while search.next().is_some() {
+        while search.next_burst().is_some() {
             search.result(1);
         }
         assert_eq!(search.found(1e6, 0.0).unwrap().average_frames, 0.0);
@@ -156,7 +156,7 @@ mod tests {
         #[test]
         fn the_longest_is_found(most in 1u64..1_000_000_000, limit in 0u64..1_200_000_000) {
             let mut search = BackToBack::new(most, 1);
-            while let Some(burst) = search.next() {
+            while let Some(burst) = search.next_burst() {
                 search.result(burst.frames.saturating_sub(limit));
             }
             let found = search.found(1.0, 0.0).unwrap();

@@ -306,6 +306,7 @@ mod tests {
             response: Some(response),
             measured: Duration::from_secs(1),
             counts,
+            settled: None,
             contention: Vec::new(),
         };
         let late = Duration::from_millis(1);

@@ -150,9 +150,9 @@ pub struct StreamRun {
     pub behind_percent: Option<f64>,
     /// Interval by interval.
     pub intervals: Vec<Interval>,
-    /// Another process ran on our cores, or the hypervisor took them.
+    /// The hypervisor took our cores.
     pub contended: bool,
-    /// Why.
+    /// What else there was to see: threads that waited for a core are the rule where both ends share few.
     #[serde(default)]
     pub contention: Vec<String>,
     /// Why the run is void, if it is.
@@ -320,7 +320,7 @@ pub fn text(row: &StreamRow) -> String {
         let runs: Vec<String> = row.runs.iter().map(|run| run.mbps.to_string()).collect();
         out.push_str(&format!("; runs: {} Mbit/s", runs.join(", ")));
     }
-    for note in row.contention.iter().map(|why| format!("contended: {why}")) {
+    for note in row.contention.iter().filter(|_| row.contended).map(|why| format!("contended: {why}")) {
         out.push_str(&format!("\n{note}"));
     }
     if let Some(why) = &row.void {

@@ -52,6 +52,9 @@ pub struct Args {
     /// Time before it that is not measured
     #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS")]
     warmup: Duration,
+    /// The warm-up goes on until the median stands still (four windows of 20 ms within 5 %), but not beyond this
+    #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true)]
+    warmup_max: Duration,
     /// Runs of each system
     #[arg(long, default_value_t = 3)]
     runs: u32,
@@ -151,6 +154,7 @@ impl Args {
             },
             duration: self.seconds,
             warmup: self.warmup,
+            warmup_max: self.warmup_max,
             runs: self.runs,
             connections: self.connections,
             verify: self.verify,

@@ -269,3 +269,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_lab_of_the_published_tables_is_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs");
+    let mut read = Vec::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        // Experiments stand beside the labs that they run in.
+        if !is_toml || std::fs::read_to_string(&path).unwrap().contains("[[role]]") {
+            continue;
+        }
+        let lab = Topology::read(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(Some(lab.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+        read.push(lab);
+    }
+    let lab = |name: &str| read.iter().find(|lab| lab.name == name).unwrap_or_else(|| panic!("{name}"));
+    let host = |lab: &str, name: &str| {
+        let hosts = &read.iter().find(|l| l.name == lab).unwrap().hosts;
+        hosts.iter().find(|host| host.name == name).unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    assert_eq!(lab("msg-two-hosts").links.len(), 1);
+    assert_eq!(lab("feed-two-hosts").hosts.len(), 2);
+    assert_eq!(host("rc-two-hosts", "client").interfaces.len(), 12, "a thread each");
+    assert_eq!(lab("rc-machines").hosts.len(), 9);
+    assert_eq!(host("rc-machines", "c8").interfaces.len(), 2);
+    assert_eq!((lab("rc-two-nics").switches.len(), host("rc-two-nics", "server").interfaces.len()), (2, 2));
+    let router = lab("switch-router");
+    let SwitchKind::Barewire { program, entries: Some(entries), .. } = &router.switches[0].kind else {
+        panic!()
+    };
+    assert!(program.is_file());
+    let entries = std::fs::read_to_string(entries).unwrap();
+    for (host, port) in router.hosts.iter().zip(1..) {
+        let interface = &host.interfaces[0];
+        let address = interface.addresses[0].0;
+        for line in [
+            format!("forward set_dst_addr {address} => {}", interface.mac),
+            format!("ipv4_lpm set_next_hop {address}/32 => {address} {port}"),
+        ] {
+            assert!(entries.contains(&line), "{line}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! From words to rows.
 
 use super::live::{self, LiveResult, LiveRun, Over};
-use super::row::{RcRow, RcRun, Span};
+use super::row::{RcRow, RcRun, Span, little};
 use super::wires::{Hosts, Shape};
 use super::{RateError, STEPS, Steps, go_on, tcp};
 use crate::histograms::Histograms;
@@ -284,6 +284,9 @@ impl Request {
         if cell.rdma.is_none() && in_flight < STILL * f64::from(cell.shape.clients() * cell.window) {
             notes.push(STOOD_STILL.to_owned());
         }
+        let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
+        let (little, off) = little(rate, &sum.latency, cell.shape.clients() * cell.window, teardown);
+        notes.extend(off);
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
             mode: match cell.rdma {
@@ -308,6 +311,7 @@ impl Request {
             own_cq: cell.rdma.is_some() && self.own_cq,
             connections_per_s: rate.round(),
             latency_ns: Span::of(&sum.latency),
+            little,
             steps_ns: sum.steps,
             frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
             port_frames_per_s: port.filter(|_| cell.rdma.is_some()),

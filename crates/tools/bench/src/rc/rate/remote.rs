@@ -2,7 +2,7 @@
 
 use super::client::{Client, Idle, Until};
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
-use super::row::{RcRow, RcRun, STEPS, Span, Steps};
+use super::row::{RcRow, RcRun, STEPS, Span, Steps, little};
 use super::server::Server;
 use super::wires::Shape;
 use super::{RateError, go_on};
@@ -284,6 +284,9 @@ pub fn connect(
     if sum.failed > 0 {
         notes.push(format!("{} connections failed", sum.failed));
     }
+    let in_flight = config.threads * config.window;
+    let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
+    notes.extend(off);
     let row = RcRow {
         system: "barewire".to_owned(),
         mode: "embedded".to_owned(),
@@ -297,6 +300,7 @@ pub fn connect(
         own_cq: config.own_cq,
         connections_per_s: rate.round(),
         latency_ns: Span::of(&sum.latency),
+        little,
         steps_ns: sum.steps.as_ref().map(Steps::of),
         // Both ends' frames are what the table means; ours alone would mislead.
         frames_per_connection: None,

@@ -1,7 +1,8 @@
 //! Rows about RDMA, and the JSON document that carries them.
 
 use crate::histograms::{BenchRow, Histograms};
-use barewire_measure::{Fingerprint, Histogram};
+use crate::render::LITTLE_TOLERANCE;
+use barewire_measure::{Fingerprint, Histogram, little_law_check};
 use serde::{Deserialize, Serialize};
 
 /// Statistics of spans, in ns. `None`: too few samples for it.
@@ -117,6 +118,10 @@ pub struct RcRow {
     pub connections_per_s: f64,
     /// From the first call of a connection until it can send.
     pub latency_ns: Span,
+    /// Rate times mean time to connect, divided by the connections in flight (Little's law). 1 when times and rate agree; with
+    /// teardown less, as those that are being closed are in flight, too, and never more.
+    #[serde(default)]
+    pub little: Option<f64>,
     /// The steps of a connection; none of kernel TCP.
     pub steps_ns: Option<Steps>,
     /// Frames that left both ends, for each connection.
@@ -152,6 +157,20 @@ impl BenchRow for RcRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+}
+
+/// [`RcRow::little`], and what is to be said of it: nothing while it is what it should be.
+pub(super) fn little(
+    rate: f64,
+    latency: &Histogram,
+    in_flight: u32,
+    teardown: bool,
+) -> (Option<f64>, Option<String>) {
+    let Some(mean_ns) = latency.mean().filter(|_| rate > 0.0) else { return (None, None) };
+    let little = (little_law_check(in_flight, rate, mean_ns) * 1e3).round() / 1e3;
+    let low = if teardown { 0.0 } else { 1.0 - LITTLE_TOLERANCE };
+    let off = little < low || little > 1.0 + LITTLE_TOLERANCE;
+    (Some(little), off.then(|| format!("Little's law off: {little:.2}")))
 }
 
 impl RcRow {
@@ -253,5 +272,23 @@ impl RcOutput {
     pub fn to_json(&self) -> String {
         // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_rates_that_contradict_each_other_are_told() {
+        let mut latency = Histogram::new();
+        latency.record_n(10_000, 100);
+        // 64 in flight, 10 us each: 6.4 M/s.
+        assert_eq!(little(6.4e6, &latency, 64, false), (Some(1.0), None));
+        assert!(little(3e6, &latency, 64, false).1.is_some(), "half of them stood still");
+        assert_eq!(little(3e6, &latency, 64, true), (Some(0.469), None), "the others were being closed");
+        assert!(little(8e6, &latency, 64, true).1.is_some_and(|why| why.contains("1.25")));
+        assert_eq!(little(0.0, &latency, 64, true), (None, None));
+        assert_eq!(little(1.0, &Histogram::new(), 64, true), (None, None));
     }
 }
