@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 /// Trials of one load that the generator may fail to offer before the load counts as beyond it.
 pub const RETRIES: u32 = 2;
-/// Fewest and most loads that a search may have between its bounds' names: one a second to one a nanosecond.
+/// Greatest load that a search may be given: one a nanosecond.
 pub const LOAD_MAX: u64 = 1_000_000_000;
 
 /// One load to be offered.

@@ -1,8 +1,8 @@
 //! Streams between two hosts over the kernel's own sockets: what a switch, a bridge or a router between them carries.
 //!
 //! What flows through: a [`client`] opens a session at a [`server`], sends TCP streams or datagrams, and the server counts what
-//! comes between the client's `begin` and `end`, by its own clock ([`words`] has what they say). A [`StreamRow`] comes out. The
-//! loops that move bytes are in [`pump`].
+//! comes between the client's `begin` and `end`, by its own clock (`words` has what they say). A [`StreamRow`] comes out. The
+//! loops that move bytes are in `pump`.
 
 pub mod client;
 pub(crate) mod pump;

@@ -320,7 +320,7 @@ impl Rig {
         self.run(duration, no_cost).loop_rate_pps.unwrap_or(0.0)
     }
 
-    /// `load` packets a second fall due for `duration`, on an absolute schedule, and wait before the switch, at most [`RING`]
+    /// `load` packets a second fall due for `duration`, on an absolute schedule, and wait before the switch, at most `RING`
     /// of them: one that finds no room is lost. The generator is never behind, as nothing is sent that was not due: what its
     /// own work costs is the switch's time.
     pub fn offered(&mut self, load: u64, duration: Duration) -> Outcome {
