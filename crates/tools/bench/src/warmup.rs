@@ -79,7 +79,8 @@ mod tests {
         // From 30 us down to 10 us within half a second.
         let at = stable_at(|ms| 10_000 + 20_000_u64.saturating_sub(ms * 40)).unwrap();
         assert!((480..650).contains(&at), "{at}");
-        assert_eq!(stable_at(|ms| 1_000 * (1 + ms)), None, "one that gets ever slower never is");
+        let slower = stable_at(|ms| (1_000.0 * 1.005_f64.powi(ms as i32)) as u64);
+        assert_eq!(slower, None, "one that gets ever slower, by a third in four windows, never is");
     }
 
     #[test]

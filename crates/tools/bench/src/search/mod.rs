@@ -271,6 +271,6 @@ fn halvings(range: Range, width: f64) -> u32 {
     // In magnitude first, each time half of the factor's logarithm (rounding to whole loads costs a step at most), then in
     // loads, from half of the upper bound down to the width of it.
     let factor = (range.max as f64 / range.min as f64).log2().max(1.0);
-    let narrowing = (0.5 / width).log2().max(0.0).min(30.0);
+    let narrowing = (0.5 / width).log2().clamp(0.0, 30.0);
     (factor.log2().ceil() + narrowing.ceil()) as u32 + 4
 }

@@ -218,6 +218,9 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
     })
 }
 
+/// A session whose intervals are told while something is sent.
+type Watching<'a, 'b> = (&'a mut Session<'b>, &'a mut dyn FnMut(&Interval));
+
 fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<StreamRun, StreamError> {
     let config = session.config;
     let mut bytes = vec![0x5a; config.size];
@@ -231,7 +234,7 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
         })
         .collect::<io::Result<_>>()
         .map_err(failed("making a socket"))?;
-    let send = |duration: Duration, session: Option<(&mut Session<'_>, &mut dyn FnMut(&Interval))>| {
+    let send = |duration: Duration, session: Option<Watching<'_, '_>>| {
         std::thread::scope(|scope| {
             let bytes = &bytes;
             let sending: Vec<_> = sockets
