@@ -193,6 +193,7 @@ mod tests {
                 measured: Duration::from_secs(1),
                 counts: RunCounts { sends: 30, completed: 30, ..RunCounts::default() },
                 contention: Vec::new(),
+                settled: None,
             }
         };
         let name = SystemName {

@@ -520,7 +520,8 @@ fn a_switch_of_ours_joins_eight_hosts() {
     let bench = Bench::new("eight");
     let lab =
         Lab::new(&bench.folder, Programs { link_node: programs().link_node, ..Programs::of_binary(&binary) });
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs/topologies/eight-hosts-switch.toml");
+    let sample =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs/topologies/eight-hosts-switch.toml");
     let mut topology = Topology::read(&sample).unwrap();
     topology.name = bench.name.clone();
     let state = lab.up(&topology).unwrap();

@@ -1,25 +1,27 @@
 //! `barewire bench run`: an experiment over several hosts, from one file to a run folder.
 
+use super::launching::{Foreign, From, Launching, agent};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_bench::interrupted;
-use barewire_experiment::launcher::{LaunchError, Launcher, LocalLauncher};
+use barewire_experiment::launcher::LaunchError;
 use barewire_experiment::plan::{Plan, RoleHosts};
 use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run as run_plan};
-use barewire_experiment::{file, redact};
-use barewire_lab::Programs;
+use barewire_experiment::{file, mitosis, redact};
 use barewire_report::span_text;
-use clap::ValueEnum;
 use serde_json::json;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-  barewire bench run labs/two-hosts-messages.toml
+  barewire bench run labs/machnet.toml                                  # this machine: a lab, as root
+  barewire bench run FILE.toml --launcher ssh                           # hosts that the file names with `ssh = ...`
+  barewire bench run FILE.toml --launcher slurm --slurm=--partition=short
+  barewire bench run FILE.toml --launcher k8s --image REGISTRY/barewire > jobset.yaml
+  barewire bench run exp/throughput-thread/run.toml --launcher ssh      # a MITOSIS file
   barewire report runs/NAME --html report.html
 
 The file says who runs what where and what is varied. Each host's output comes with its name in front; all of it is kept in the run
@@ -27,9 +29,6 @@ folder. Ctrl-C ends everything everywhere, and what was measured is kept.")]
 pub struct Args {
     /// The experiment (TOML)
     file: PathBuf,
-    /// Where its hosts come from
-    #[arg(long, value_enum, default_value_t = From::Local, value_name = "LAUNCHER")]
-    launcher: From,
     /// Runs of each cell [default: the file's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
@@ -51,29 +50,10 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
-}
-
-/// Launchers.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum From {
-    /// This machine: the file's lab, or processes side by side
-    Local,
-}
-
-impl From {
-    fn launcher(self) -> anyhow::Result<Box<dyn Launcher>> {
-        match self {
-            From::Local => {
-                let own = std::env::current_exe()?;
-                Ok(Box::new(LocalLauncher::new(agent()?, Programs::of_binary(&own))))
-            }
-        }
-    }
-}
-
-/// The agent's command line on this machine.
-fn agent() -> anyhow::Result<Vec<OsString>> {
-    Ok(vec![std::env::current_exe()?.into_os_string(), "agent".into()])
+    #[command(flatten)]
+    hosts: Launching,
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
 /// What the run tells, on standard error.
@@ -117,22 +97,39 @@ impl Watch for Told<'_> {
 /// # Errors
 /// When the file is wrong, hosts cannot be had, or nothing was measured.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let mut plan = file::read(&args.file).map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
-    adjust(&mut plan, args)?;
+    let (mut plan, foreign) = read(args, console)?;
+    adjust(&mut plan, foreign, args)?;
+    if args.hosts.launcher == From::K8s {
+        print(args.hosts.manifests(&plan)?.trim_end())?;
+        return Ok(Code::Done);
+    }
     if args.dry_run {
         print(&dry(&plan, args.json))?;
         return Ok(Code::Done);
     }
     super::measured::warn_of_debug_build(console);
     signals::catch()?;
-    let mut launcher = args.launcher.launcher()?;
+    let mut launcher = args.hosts.launcher()?;
     let options = Options { out: args.out.clone(), command: std::env::args().collect(), agent: agent()? };
     let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
     conclude(outcome.map_err(of_experiment)?, args.json, console)
 }
 
+/// The plan of the file, whichever form it has, and whether it is a foreign one: those leave out black hosts as they are read.
+fn read(args: &Args, console: &Console) -> anyhow::Result<(Plan, bool)> {
+    let foreign = std::fs::read_to_string(&args.file).is_ok_and(|text| mitosis::is_mitosis(&text));
+    if !foreign {
+        return Ok((file::read(&args.file).map_err(|e| Failure::new(Code::Usage, e.to_string()))?, false));
+    }
+    let (plan, warnings) = args.foreign.read(&args.file, &args.black)?;
+    for warning in warnings {
+        console.note(&warning);
+    }
+    Ok((plan, true))
+}
+
 /// What the command line says goes above the file.
-fn adjust(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
+fn adjust(plan: &mut Plan, foreign: bool, args: &Args) -> anyhow::Result<()> {
     let usage = |text: String| Failure::new(Code::Usage, text);
     for only in &args.only {
         let (axis, value) = only
@@ -146,7 +143,9 @@ fn adjust(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
     if let Some(runs) = args.runs {
         plan.method.runs = runs;
     }
-    plan.black_out(&args.black).map_err(|why| usage(format!("--black: {why}")))?;
+    if !foreign {
+        plan.black_out(&args.black).map_err(|why| usage(format!("--black: {why}")))?;
+    }
     Ok(())
 }
 

@@ -63,6 +63,9 @@ pub struct Args {
     /// Client: what the row says about the hosts' offloads; nothing is set
     #[arg(long, value_enum)]
     offloads: Option<Switched>,
+    /// Client: what the row is a measurement of, when it is not the kernel: what lies between the hosts
+    #[arg(long, default_value = "kernel", value_name = "NAME")]
+    system: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -135,8 +138,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
     }
     let offloads = args.offloads.map(|switched| switched == Switched::On);
-    let row = StreamRow::of(&config, offloads, runs, &fingerprint.run.command_line);
+    let mut row = StreamRow::of(&config, offloads, runs, &fingerprint.run.command_line);
     let any_void = row.void.is_some();
+    row.system.clone_from(&args.system);
     let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
     let output = StreamOutput::new(&fingerprint, rows);
     if let Some(path) = &args.out {

@@ -13,6 +13,7 @@ pub mod demo;
 pub mod doctor;
 pub mod feed;
 pub mod lab;
+pub mod launching;
 pub mod man;
 pub mod metrics;
 pub mod msg;

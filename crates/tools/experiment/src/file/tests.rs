@@ -154,3 +154,32 @@ proptest! {
         let _ = parsed(&format!("{}{more}", &GOOD[..at]));
     }
 }
+
+/// Each published table that we can repeat has an experiment whose rows go there.
+#[test]
+fn the_experiments_of_the_published_tables_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs");
+    let mut plans = BTreeMap::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let plan = read(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(Some(plan.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+        assert!(plan.roles.iter().any(|role| role.collect.is_some()), "{}: no rows", plan.name);
+        plans.insert(plan.name.clone(), plan);
+    }
+    for table in published::tables() {
+        let of_file = plans.values().any(|plan| plan.table.as_deref() == Some(table.records_of));
+        // Rows of these say themselves to which table they belong.
+        let by_rows = match table.records_of {
+            "machnet" => plans.contains_key("machnet"),
+            "onixs.app-5ms" | "onixs.net-5ms" => plans.contains_key("onixs-5ms"),
+            "onixs.app-0" | "onixs.net-0" => plans.contains_key("onixs-0"),
+            _ => false,
+        };
+        assert!(of_file || by_rows, "{} has no experiment", table.id);
+    }
+    assert_eq!(plans["rc-machines"].points.len(), 4);
+}

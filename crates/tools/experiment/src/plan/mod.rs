@@ -160,6 +160,20 @@ pub enum Collect {
     Regex(regex::Regex),
 }
 
+impl Collect {
+    /// Rows by a regular expression with named groups.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn pattern(text: &str) -> Result<Collect, String> {
+        let regex = regex::Regex::new(text).map_err(|e| e.to_string())?;
+        match regex.capture_names().flatten().next() {
+            Some(_) => Ok(Collect::Regex(regex)),
+            None => Err("no group has a name; (?P<rate_per_s>[0-9.]+) is a column of that name".to_owned()),
+        }
+    }
+}
+
 /// How rows of several hosts become one. What no list names: rates and sample counts are summed, percentiles come from the merged
 /// histograms, else they are the worst host's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -215,6 +215,9 @@ pub fn output(command: &mut Command) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
+/// What to do once, at a line.
+pub type AtLine = (&'static str, Box<dyn FnMut() + Send>);
+
 /// Keeps what it is told.
 #[derive(Default)]
 pub struct Told {
@@ -223,7 +226,7 @@ pub struct Told {
     /// Set when a run begins.
     pub began: AtomicBool,
     /// Done when the first line of this text comes.
-    pub at_line: Option<(&'static str, Box<dyn FnMut() + Send>)>,
+    pub at_line: Option<AtLine>,
 }
 
 impl Watch for Told {

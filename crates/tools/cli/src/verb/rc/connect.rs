@@ -146,6 +146,11 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let hint = "each NIC has an address of the server's (PEER, --also-peer) and one of ours (--address)";
         return Err(Failure::new(Code::Usage, why).hint(hint).into());
     }
+    let mut servers = servers;
+    if servers.len() > args.threads as usize {
+        console.note(&format!("{} threads: as many of {} NICs are used", args.threads, servers.len()));
+        servers.truncate(args.threads.max(1) as usize);
+    }
     let fingerprint = Fingerprint::collect();
     let port = &args.peer.port;
     let config = remote::ConnectConfig {
