@@ -33,7 +33,7 @@ local = "yes"
 
 fn read_text(text: &str, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
     assert!(is_mitosis(text));
-    parse(text, "exp/run.toml", Path::new("/work/exp"), options)
+    parse(text, "exp/run.toml", Path::new("/data/exp"), options)
 }
 
 fn script(role: &RolePlan) -> String {
