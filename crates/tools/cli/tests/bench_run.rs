@@ -72,7 +72,7 @@ fn an_experiment_ends_in_a_folder_that_report_shows() {
     assert!(Path::new(path).join("h1.log").is_file());
     let shown = run(&["report", path]);
     assert_eq!(shown.code, Some(0), "{}", shown.err);
-    assert!(shown.out.contains("toy") && shown.out.contains("threads 2"), "{}", shown.out);
+    assert!(shown.out.contains("toy") && shown.out.contains("2 threads"), "{}", shown.out);
     // The same experiment again is another folder.
     let again = run(&["bench", "run", &file, "--out", &out, "--quick", "-q"]);
     assert_eq!((again.code, again.err.as_str()), (Some(0), ""));

@@ -53,7 +53,9 @@ fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
         let common =
             ["--runs", "2", "--seconds", "0.1", "--hiccup", "0.02", "--histograms", "--json", "--run"];
         let said = run(&[&["bench", verb], args, &common, &[&text(&folder.0)]].concat());
-        assert_eq!(said.code, Some(0), "{verb}: {}", said.err);
+        // A generator that a busy machine kept from its schedule voids its row, as it should.
+        let lagged = args.contains(&"--rate") && said.code == Some(4);
+        assert!(said.code == Some(0) || lagged, "{verb}: {}", said.err);
 
         let document: Value = serde_json::from_str(&said.out).unwrap();
         assert!(document["control"]["clock"]["median_ns"].as_u64().is_some(), "{verb}");

@@ -97,7 +97,7 @@ fn one_json_object_with_its_keys() {
     std::fs::remove_file(&out).unwrap();
 
     let document: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(keys(&document), BTreeSet::from(["schema", "fingerprint", "rows"]));
+    assert_eq!(keys(&document), BTreeSet::from(["schema", "fingerprint", "control", "rows"]));
     assert_eq!(document["schema"], 1);
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1);
