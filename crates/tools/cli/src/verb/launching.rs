@@ -74,7 +74,8 @@ pub struct Foreign {
     /// How long a run may take: what these files start often never ends by itself [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     run_timeout: Option<Duration>,
-    /// How rows are found in the output [default: the rates that the benchmark's modules print]
+    /// How rows are found in every pass's output: an expression with named groups, or `rates`, which the benchmark's client modules
+    /// print [default: no rows; the logs are kept]
     #[arg(long, value_name = "REGEX")]
     collect: Option<String>,
     /// Template: which hosts play a role
@@ -198,15 +199,17 @@ impl Foreign {
     /// # Errors
     /// In the file, or on the command line.
     pub fn read(&self, path: &std::path::Path, black: &[String]) -> anyhow::Result<(Plan, Vec<String>)> {
-        let pattern = self.collect.as_deref().unwrap_or(RATE_PATTERN);
-        let collect =
-            Collect::pattern(pattern).map_err(|e| Failure::new(Code::Usage, format!("--collect: {e}")))?;
+        let pattern = self.collect.as_deref().map(|text| if text == "rates" { RATE_PATTERN } else { text });
+        let collect = pattern
+            .map(Collect::pattern)
+            .transpose()
+            .map_err(|e| Failure::new(Code::Usage, format!("--collect: {e}")))?;
         let timeout = self.run_timeout.unwrap_or(FOREIGN_TIMEOUT);
         let options = MitosisOptions {
             black: black.iter().cloned().collect(),
             user: self.user.clone(),
             timeout: Some(std::time::Duration::from_nanos(timeout.as_nanos())),
-            collect: Some(collect),
+            collect,
             roles: lists("--role", &self.role)?,
             placeholders: lists("--placeholder", &self.placeholder)?,
             ..MitosisOptions::default()
