@@ -6,7 +6,7 @@
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for every line of `value`. It changes nothing, and on processors that it is not written for it does nothing.
+/// Asks for every line of `value`; of one that is shorter than a line, for that in which it begins. It changes nothing, and on processors that it is not written for it does nothing.
 #[inline]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -49,3 +49,19 @@ pub struct PortCounters {
     /// Frames dropped by the port, by reason.
     pub drops: DropCounters,
 }
+
+impl PortCounters {
+    /// Every count but those of drops, with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("rx_frames", &self.rx_frames),
+            ("rx_bytes", &self.rx_bytes),
+            ("tx_frames", &self.tx_frames),
+            ("tx_bytes", &self.tx_bytes),
+            ("syscalls", &self.syscalls),
+            ("tx_full", &self.tx_full),
+        ]
+        .map(|(name, counter)| (name, counter.get()))
+        .into_iter()
+    }
+}

@@ -22,15 +22,8 @@ fn values(
 ) {
     use CounterKind::{Counter, Gauge};
     let port = stack.port().counters();
-    for (name, counter) in [
-        ("rx_frames", &port.rx_frames),
-        ("rx_bytes", &port.rx_bytes),
-        ("tx_frames", &port.tx_frames),
-        ("tx_bytes", &port.tx_bytes),
-        ("syscalls", &port.syscalls),
-        ("tx_full", &port.tx_full),
-    ] {
-        say("port", name, Counter, counter.get());
+    for (name, value) in port.iter() {
+        say("port", name, Counter, value);
     }
     for &reason in DropReason::ALL {
         say("port.drop", reason.as_str(), Counter, port.drops.get(reason));

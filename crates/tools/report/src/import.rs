@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// Version of the bench verbs' documents that is understood.
 const DOCUMENT_SCHEMA: u64 = 1;
 
-/// The arrays of a document, with what their rows are of.
-const ARRAYS: [(&str, &str); 7] = [
+/// The arrays of a document, with what their rows are of (empty: messages).
+pub const ARRAYS: [(&str, &str); 7] = [
     ("rows", ""),
     ("switch_rows", "switch"),
     ("feed_rows", "feed"),

@@ -281,10 +281,7 @@ impl Cm {
             Some(slot) => slot,
             None => {
                 // Who has been closed for longest is forgotten early.
-                let Closed { slot, local_id, .. } = self.closed.pop_front()?;
-                if self.find(local_id) == Some(slot) {
-                    self.forget(core, slot);
-                }
+                self.forget_oldest(core);
                 self.conns.take()?
             }
         };
@@ -340,14 +337,20 @@ impl Cm {
         self.conns.give(slot);
     }
 
-    /// Asks for the memory of the connection that is forgotten after some others.
+    /// Forgets the connection that has been closed for longest, and asks for the memory of one that is forgotten after it.
     #[inline]
-    fn expect_forgetting(&self, core: &Core) {
-        let Some(next) = self.closed.get(FORGET_AHEAD) else { return };
-        prefetch(&self.conns[next.slot]);
-        core.timers.prefetch(Owner::Conn(next.slot).id());
-        self.by_remote.expect(key(next.path, next.remote_id));
-        self.by_qpn.expect(key(next.path, next.remote_qpn));
+    fn forget_oldest(&mut self, core: &mut Core) {
+        if let Some(next) = self.closed.get(FORGET_AHEAD) {
+            prefetch(&self.conns[next.slot]);
+            core.timers.prefetch(Owner::Conn(next.slot).id());
+            self.by_remote.expect(key(next.path, next.remote_id));
+            self.by_qpn.expect(key(next.path, next.remote_qpn));
+        }
+        if let Some(Closed { slot, local_id, .. }) = self.closed.pop_front()
+            && self.find(local_id) == Some(slot)
+        {
+            self.forget(core, slot);
+        }
     }
 
     fn leave_backlog(&mut self, slot: u32) {

@@ -432,15 +432,8 @@ impl Endpoint {
 
     /// Forgets closed connections whose time is over.
     pub(crate) fn forget_closed(&mut self, now: Instant) {
-        while let Some(&Closed { until, slot, local_id, .. }) = self.cm.closed.front() {
-            if until > now {
-                break;
-            }
-            self.cm.expect_forgetting(&self.core);
-            self.cm.closed.pop_front();
-            if self.cm.find(local_id) == Some(slot) {
-                self.cm.forget(&mut self.core, slot);
-            }
+        while self.cm.next_forgotten().is_some_and(|until| until <= now) {
+            self.cm.forget_oldest(&mut self.core);
         }
     }
 }

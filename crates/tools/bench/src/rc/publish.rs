@@ -21,15 +21,8 @@ fn values(device: &Device, say: &mut dyn FnMut(&str, &str, CounterKind, u64)) {
     use CounterKind::{Counter, Gauge};
     let stack = device.stack();
     let port = stack.port().counters();
-    for (name, counter) in [
-        ("rx_frames", &port.rx_frames),
-        ("rx_bytes", &port.rx_bytes),
-        ("tx_frames", &port.tx_frames),
-        ("tx_bytes", &port.tx_bytes),
-        ("syscalls", &port.syscalls),
-        ("tx_full", &port.tx_full),
-    ] {
-        say("port", name, Counter, counter.get());
+    for (name, value) in port.iter() {
+        say("port", name, Counter, value);
     }
     let endpoint = stack.endpoint();
     for (name, value) in endpoint.counters().iter() {

@@ -38,12 +38,12 @@ mod tests;
 
 use crate::launcher::HostSpec;
 use crate::plan::{MergePlan, MethodPlan, Plan, Point, SyncPlan};
+pub use barewire_lab::Place;
 use barewire_lab::Topology;
 use barewire_report::nearest;
 use barewire_report::published;
 use barewire_report::run::{AxisValue, HardwareClass};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tables::File;
@@ -64,30 +64,6 @@ pub const HOST_FACTS: [&str; 7] = ["name", "address", "index", "interface", "cid
 pub const BUILT_IN: [&str; 8] = ["seconds", "warmup", "run", "runs", "seed", "self", "scratch", "name"];
 /// What `{ROLE.…}` may be, beside what is known of its first host.
 pub const ROLE_FACTS: [&str; 2] = ["addresses", "count"];
-
-/// Line and column, both from one, columns in characters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Line.
-    pub line: u32,
-    /// Column in characters.
-    pub column: u32,
-}
-
-impl Place {
-    /// The place of byte `at` of `text`; of its end when `at` is beyond it.
-    pub fn of(text: &str, at: usize) -> Place {
-        let before = text.get(..at).unwrap_or(text);
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
 
 /// Why an experiment was refused.
 #[derive(Debug, thiserror::Error)]

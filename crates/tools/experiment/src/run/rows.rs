@@ -2,6 +2,7 @@
 
 use crate::plan::Collect;
 use barewire_measure::Histogram;
+use barewire_report::import::ARRAYS;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
@@ -14,17 +15,6 @@ pub(crate) struct Row {
     /// What kind of row the bench verb's document says it is; empty: none.
     pub(crate) family: &'static str,
 }
-
-/// Arrays of a bench verb's document, with the kind of their rows.
-const ARRAYS: [(&str, &str); 7] = [
-    ("rows", ""),
-    ("switch_rows", "switch"),
-    ("feed_rows", "feed"),
-    ("rc_rows", "rc"),
-    ("data", "rc-data"),
-    ("rates", "feed-rates"),
-    ("decoders", "feed-decoders"),
-];
 
 /// What `how` finds in the output: `out` is standard output, `all` both, in the order in which lines came.
 ///

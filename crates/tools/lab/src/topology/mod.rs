@@ -49,7 +49,7 @@ pub struct Place {
 
 impl Place {
     /// The place of byte `at` of `text`; of its end when `at` is beyond it.
-    pub(crate) fn of(text: &str, at: usize) -> Place {
+    pub fn of(text: &str, at: usize) -> Place {
         let before = text.get(..at).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();
         Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
