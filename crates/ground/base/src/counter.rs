@@ -72,9 +72,53 @@ impl Default for DropCounters {
     }
 }
 
+/// Declares a struct of named [`Counter`]s, with one [`DropCounters`] named `drops`: a counter's field, its name in every
+/// output and the sentence that explains it are written once, as a documented field.
+#[macro_export]
+macro_rules! counters {
+    ($(#[$meta:meta])* pub struct $Counters:ident { $($(#[doc = $doc:literal])* $name:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        pub struct $Counters {
+            $($(#[doc = $doc])* pub $name: $crate::Counter,)*
+            /// What went no further, by reason.
+            pub drops: $crate::DropCounters,
+        }
+
+        impl $Counters {
+            /// What each counter counts: its name and a sentence.
+            pub const HELP: &'static [(&'static str, &'static str)] = &[$((stringify!($name), concat!($($doc),*)),)*];
+
+            /// Every count but those of drops, with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name.get()),)*].into_iter()
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_is_named_and_explained_once() {
+        counters! {
+            /// Counts of a test.
+            pub struct Counts {
+                /// Frames
+                /// taken in.
+                rx,
+                /// Frames written.
+                tx,
+            }
+        }
+        let counts = Counts::default();
+        counts.tx.add(3);
+        assert!(counts.iter().eq([("rx", 0), ("tx", 3)]));
+        assert_eq!(Counts::HELP, [("rx", " Frames taken in."), ("tx", " Frames written.")]);
+        assert_eq!(counts.drops.total(), 0);
+    }
 
     #[test]
     fn drops_are_counted_by_reason() {

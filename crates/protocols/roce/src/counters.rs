@@ -1,83 +1,65 @@
 //! What an endpoint counts.
 
-use barewire_base::{Counter, DropCounters};
-
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// Counts of one endpoint. Its engine writes them, anybody reads.
-        #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])* pub $name: Counter,)*
-            /// Frames that went no further, by reason.
-            pub drops: DropCounters,
-        }
-
-        impl Counters {
-            /// What each counter counts: its name and a sentence.
-            pub const HELP: &'static [(&'static str, &'static str)] = &[$((stringify!($name), concat!($($doc),*)),)*];
-
-            /// Every count but those of drops, with its name.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name.get()),)*].into_iter()
-            }
-        }
-    };
-}
+use barewire_base::counters;
 
 counters! {
-    /// Frames taken in.
-    rx_frames,
-    /// Frames written.
-    tx_frames,
-    /// Packets sent again.
-    packets_resent,
-    /// Times that a queue pair waited for an answer in vain.
-    timeouts,
-    /// NAKs sent for a missing packet.
-    nak_sequence_sent,
-    /// NAKs received for a missing packet.
-    nak_sequence_received,
-    /// NAKs sent because no receive request was posted.
-    rnr_sent,
-    /// NAKs received because no receive request was posted at the peer.
-    rnr_received,
-    /// NAKs sent that end a connection: invalid request.
-    nak_invalid_sent,
-    /// NAKs sent that end a connection: key, bounds or permission.
-    nak_access_sent,
-    /// NAKs sent that end a connection: our own failure.
-    nak_operation_sent,
-    /// Requests that came twice and were answered again.
-    duplicates,
-    /// Answers that told of a lost one before them.
-    implied_naks,
-    /// Packets that came with Congestion Experienced.
-    ecn_marked,
-    /// Congestion notifications sent.
-    cnp_sent,
-    /// Congestion notifications received; each slows its queue pair.
-    cnp_received,
-    /// Completions that found their queue full.
-    cq_overruns,
-    /// Connections established, both sides' view counted at its own endpoint.
-    connections,
-    /// Connections that ended, in whatever way.
-    disconnections,
-    /// Requests for connections received.
-    req_received,
-    /// Messages of the connection manager sent again.
-    cm_resent,
-    /// Messages of the connection manager that had been seen before.
-    cm_duplicates,
-    /// Refusals sent.
-    rej_sent,
-    /// Refusals received.
-    rej_received,
-    /// Requests refused because a listener's backlog was full.
-    backlog_full,
-    /// Requests from a queue pair that was believed connected.
-    stale,
-    /// Connections that were never answered.
-    cm_timeouts,
-    /// Answers to strangers that did not fit their queue.
-    replies_lost,
+    /// Counts of one endpoint. Its engine writes them, anybody reads.
+    pub struct Counters {
+        /// Frames taken in.
+        rx_frames,
+        /// Frames written.
+        tx_frames,
+        /// Packets sent again.
+        packets_resent,
+        /// Times that a queue pair waited for an answer in vain.
+        timeouts,
+        /// NAKs sent for a missing packet.
+        nak_sequence_sent,
+        /// NAKs received for a missing packet.
+        nak_sequence_received,
+        /// NAKs sent because no receive request was posted.
+        rnr_sent,
+        /// NAKs received because no receive request was posted at the peer.
+        rnr_received,
+        /// NAKs sent that end a connection: invalid request.
+        nak_invalid_sent,
+        /// NAKs sent that end a connection: key, bounds or permission.
+        nak_access_sent,
+        /// NAKs sent that end a connection: our own failure.
+        nak_operation_sent,
+        /// Requests that came twice and were answered again.
+        duplicates,
+        /// Answers that told of a lost one before them.
+        implied_naks,
+        /// Packets that came with Congestion Experienced.
+        ecn_marked,
+        /// Congestion notifications sent.
+        cnp_sent,
+        /// Congestion notifications received; each slows its queue pair.
+        cnp_received,
+        /// Completions that found their queue full.
+        cq_overruns,
+        /// Connections established, both sides' view counted at its own endpoint.
+        connections,
+        /// Connections that ended, in whatever way.
+        disconnections,
+        /// Requests for connections received.
+        req_received,
+        /// Messages of the connection manager sent again.
+        cm_resent,
+        /// Messages of the connection manager that had been seen before.
+        cm_duplicates,
+        /// Refusals sent.
+        rej_sent,
+        /// Refusals received.
+        rej_received,
+        /// Requests refused because a listener's backlog was full.
+        backlog_full,
+        /// Requests from a queue pair that was believed connected.
+        stale,
+        /// Connections that were never answered.
+        cm_timeouts,
+        /// Answers to strangers that did not fit their queue.
+        replies_lost,
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ConfigError, WINDOW_SEGMENTS};
 use crate::congestion::Congestion;
+use crate::counters::Counters;
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
@@ -10,7 +11,7 @@ use crate::memory::{Memory, RecvBuf, SendBuf};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::sender::{Fin, OutMessages, Packed, Sender};
-use barewire_base::{Counter, DropCounters, Duration, Instant};
+use barewire_base::{Duration, Instant};
 use barewire_wheel::Timers;
 use barewire_wire::msg;
 use std::collections::{HashMap, VecDeque};
@@ -67,77 +68,6 @@ pub enum SendError {
     /// Above 64 MiB.
     #[error("a message holds at most 64 MiB")]
     TooLarge,
-}
-
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// What an endpoint has done.
-        #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])* pub $name: Counter,)*
-            /// Packets dropped, by reason.
-            pub drops: DropCounters,
-        }
-        impl Counters {
-            /// What each counter counts: its name and a sentence.
-            pub const HELP: &'static [(&'static str, &'static str)] = &[$((stringify!($name), concat!($($doc),*)),)*];
-
-            /// Each counter with its name.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name.get()),)*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
-    /// Messages accepted from applications.
-    messages_queued,
-    /// Messages that the peer acknowledged whole.
-    messages_sent,
-    /// Bytes of messages that the peer acknowledged whole.
-    bytes_sent,
-    /// Messages handed to applications.
-    messages_received,
-    /// Bytes of messages handed to applications.
-    bytes_received,
-    /// Packets of any kind made.
-    packets_tx,
-    /// Packets of any kind taken in.
-    packets_rx,
-    /// Segments sent for the first time.
-    segments_tx,
-    /// Segments sent again.
-    segments_resent,
-    /// Pure acknowledgements sent.
-    acks_tx,
-    /// Pure acknowledgements received.
-    acks_rx,
-    /// Retransmission time-outs.
-    timeouts,
-    /// Tail-loss probes.
-    probes,
-    /// Segments given up as lost.
-    segments_lost,
-    /// Acknowledgements that said the peer's application has no room.
-    not_ready_rx,
-    /// Packets that arrived with Congestion Experienced.
-    ecn_marks_rx,
-    /// Questions for a sign of life.
-    keepalives_tx,
-    /// Flows that were opened here.
-    flows_connected,
-    /// Flows that a client opened.
-    flows_accepted,
-    /// Flows that ended, for whatever reason.
-    flows_closed,
-    /// Resets sent.
-    resets_tx,
-    /// Resets obeyed.
-    resets_rx,
-    /// Handshakes answered with a cookie.
-    retries_tx,
-    /// Handshakes refused.
-    rejects_tx,
 }
 
 pub(crate) struct Listener {

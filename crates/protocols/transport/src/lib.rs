@@ -21,6 +21,7 @@
 pub mod buddy;
 mod config;
 mod congestion;
+mod counters;
 mod due;
 mod endpoint;
 mod event;
@@ -36,7 +37,8 @@ mod sender;
 
 pub use config::{Config, ConfigError, WINDOW_SEGMENTS};
 pub use congestion::{Congestion, CongestionConfig};
-pub use endpoint::{ConnectError, Counters, Endpoint, FlowView, ListenError, SendError, engine_for};
+pub use counters::Counters;
+pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, engine_for};
 pub use event::{CloseReason, ConnectFailure, Event};
 pub use flow::FlowId;
 pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf};

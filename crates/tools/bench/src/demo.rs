@@ -174,21 +174,15 @@ impl Demo {
     /// RDMA connections by threads, with the kernel's TCP beside each.
     pub fn connections(&self) -> Vec<rc::rate::plan::Request> {
         use rc::rate::live::Over;
-        vec![rc::rate::plan::Request {
-            overs: vec![if self.with_hosts { Over::Xdp } else { Over::Mem }],
-            hosts: vec![1],
+        use rc::rate::plan::{Baseline, Request};
+        let over = if self.with_hosts { Over::Xdp } else { Over::Mem };
+        vec![Request {
             threads: THREADS.to_vec(),
-            nics: vec![1],
-            windows: vec![1],
-            teardown: vec![true],
-            live: vec![0],
-            one_thread: false,
-            own_cq: true,
-            baseline: Some(rc::rate::plan::Baseline::KernelTcp),
+            baseline: Some(Baseline::KernelTcp),
             seconds: self.seconds.div(u64::from(ROUNDS)),
             runs: ROUNDS,
             cores: self.cores,
-            command: self.command.clone(),
+            ..Request::new(over, &self.command)
         }]
     }
 

@@ -120,20 +120,11 @@ pub fn seed_requests(
     command: &str,
 ) -> Vec<Request> {
     let base = Request {
-        overs: vec![if with_hosts { Over::Xdp } else { Over::Mem }],
-        hosts: vec![1],
-        threads: vec![1],
-        nics: vec![1],
-        windows: vec![1],
-        teardown: vec![true],
-        live: vec![0],
-        one_thread: false,
-        own_cq: true,
         baseline: Some(Baseline::KernelTcp),
         seconds: seconds.unwrap_or(Duration::from_secs(if quick { 1 } else { 3 })),
         runs: runs.unwrap_or(if quick { 1 } else { 3 }),
         cores,
-        command: command.to_owned(),
+        ..Request::new(if with_hosts { Over::Xdp } else { Over::Mem }, command)
     };
     let mut requests = vec![
         Request { threads: vec![1, 2, 4, 8, 12], ..base.clone() },

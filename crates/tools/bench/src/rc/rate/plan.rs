@@ -114,6 +114,26 @@ struct Sum {
 }
 
 impl Request {
+    /// One connection at a time of one thread over `over`, closed each, one run of a second and nothing beside it.
+    pub fn new(over: Over, command: &str) -> Request {
+        Request {
+            overs: vec![over],
+            hosts: vec![1],
+            threads: vec![1],
+            nics: vec![1],
+            windows: vec![1],
+            teardown: vec![true],
+            live: vec![0],
+            one_thread: false,
+            own_cq: true,
+            baseline: None,
+            seconds: Duration::from_secs(1),
+            runs: 1,
+            cores: None,
+            command: command.to_owned(),
+        }
+    }
+
     /// What cannot be run, before anything is.
     ///
     /// # Errors
@@ -378,20 +398,9 @@ mod tests {
 
     fn request() -> Request {
         Request {
-            overs: vec![Over::Mem],
-            hosts: vec![1],
-            threads: vec![1],
-            nics: vec![1],
-            windows: vec![1],
-            teardown: vec![true],
-            live: vec![0],
-            one_thread: false,
-            own_cq: true,
-            baseline: None,
             seconds: Duration::from_millis(100),
             runs: 2,
-            cores: None,
-            command: "barewire bench rc".to_owned(),
+            ..Request::new(Over::Mem, "barewire bench rc")
         }
     }
 

@@ -1,0 +1,57 @@
+//! What an endpoint counts.
+
+use barewire_base::counters;
+
+counters! {
+    /// What an endpoint has done.
+    pub struct Counters {
+        /// Messages accepted from applications.
+        messages_queued,
+        /// Messages that the peer acknowledged whole.
+        messages_sent,
+        /// Bytes of messages that the peer acknowledged whole.
+        bytes_sent,
+        /// Messages handed to applications.
+        messages_received,
+        /// Bytes of messages handed to applications.
+        bytes_received,
+        /// Packets of any kind made.
+        packets_tx,
+        /// Packets of any kind taken in.
+        packets_rx,
+        /// Segments sent for the first time.
+        segments_tx,
+        /// Segments sent again.
+        segments_resent,
+        /// Pure acknowledgements sent.
+        acks_tx,
+        /// Pure acknowledgements received.
+        acks_rx,
+        /// Retransmission time-outs.
+        timeouts,
+        /// Tail-loss probes.
+        probes,
+        /// Segments given up as lost.
+        segments_lost,
+        /// Acknowledgements that said the peer's application has no room.
+        not_ready_rx,
+        /// Packets that arrived with Congestion Experienced.
+        ecn_marks_rx,
+        /// Questions for a sign of life.
+        keepalives_tx,
+        /// Flows that were opened here.
+        flows_connected,
+        /// Flows that a client opened.
+        flows_accepted,
+        /// Flows that ended, for whatever reason.
+        flows_closed,
+        /// Resets sent.
+        resets_tx,
+        /// Resets obeyed.
+        resets_rx,
+        /// Handshakes answered with a cookie.
+        retries_tx,
+        /// Handshakes refused.
+        rejects_tx,
+    }
+}
