@@ -84,6 +84,8 @@ struct Entry {
     /// When this state was entered.
     since: Instant,
     confirmed: Instant,
+    /// When another MAC claimed the address, too soon to look into it.
+    claimed: Option<Instant>,
     used: Instant,
     /// Next in the hash chain, or in the free list.
     next: u32,
@@ -138,6 +140,7 @@ impl Neighbours {
             deadline: Instant::FAR_FUTURE,
             since: Instant::ZERO,
             confirmed: Instant::ZERO,
+            claimed: None,
             used: Instant::ZERO,
             next: NIL,
             older: NIL,
@@ -313,6 +316,11 @@ impl Neighbours {
             let Some(state) = e.state else { continue };
             if state == NeighbourState::Reachable {
                 e.deadline = e.confirmed + REACHABLE_TIME; // it may have been confirmed since
+                // Heard from since, too: then the claim was wrong.
+                e.claimed = e.claimed.filter(|&claimed| claimed >= e.confirmed);
+                if e.claimed.is_some() {
+                    e.deadline = e.confirmed + DOUBT_INTERVAL;
+                }
             }
             if e.deadline <= now {
                 self.expire(i, now, state, counters);
@@ -329,6 +337,7 @@ impl Neighbours {
                 self.fail(i, now, counters)
             }
             NeighbourState::Incomplete => self.ask(i, now, state),
+            NeighbourState::Reachable if e.claimed.is_some() => self.doubt(i, now, counters),
             NeighbourState::Reachable if e.templated => self.ask(i, now, NeighbourState::Probing),
             NeighbourState::Reachable => self.remove(i),
             NeighbourState::Probing | NeighbourState::Doubted if e.asked <= PROBES_UNICAST => {
@@ -371,6 +380,7 @@ impl Neighbours {
         e.since = now;
         e.asked = 0;
         e.confirmed = now;
+        e.claimed = None;
         e.deadline = now + REACHABLE_TIME;
         self.deadline = self.deadline.min(e.deadline);
     }
@@ -396,9 +406,14 @@ impl Neighbours {
 
     /// Asks entry `i`, quickly, whether it is still there: another claimed its address.
     fn doubt(&mut self, i: u32, now: Instant, counters: &HostCounters) {
-        if now.since(self.entries[i as usize].confirmed) < DOUBT_INTERVAL {
+        let e = &mut self.entries[i as usize];
+        if now.since(e.confirmed) < DOUBT_INTERVAL {
+            // Later, unless it is heard from meanwhile: it may just have gone, and another taken its place.
+            e.claimed = Some(now);
+            self.deadline = self.deadline.min(e.confirmed + DOUBT_INTERVAL);
             return;
         }
+        e.claimed = None;
         counters.neighbours_doubted.add(1);
         self.ask(i, now, NeighbourState::Doubted);
     }
@@ -476,6 +491,7 @@ impl Neighbours {
             deadline: Instant::FAR_FUTURE,
             since: now,
             confirmed: Instant::ZERO,
+            claimed: None,
             used: Instant::ZERO,
             next: self.heads[bucket],
             older: NIL,

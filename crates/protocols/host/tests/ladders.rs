@@ -330,7 +330,7 @@ fn theft_takes_silencing_the_owner() {
         assert_eq!(solo.give(&stolen), Input::Drop(DropReason::BadNeighbour));
         assert_eq!(solo.give(&arp_reply(MAC_A, MAC_B, "10.0.0.2", MAC_A, "10.0.0.1")), Input::Consumed);
         assert_eq!(mac_of(&mut solo, dst), (MAC_B, NeighbourState::Reachable));
-        // Asking is limited too: the next claim within a second changes nothing.
+        // Asking is limited too: the next claim within a second has to wait.
         assert!(matches!(solo.give(claim), Input::Drop(_)));
         assert_eq!(solo.take(), None);
         solo.now += ms(1_000);
@@ -366,6 +366,35 @@ fn failover_takes_a_quarter_of_a_second() {
     assert_ne!(solo.host.generation(), template.generation());
     let Route::Ready(_) = solo.host.route(solo.now, src, sock(dst)) else { panic!() };
     assert_eq!(mac_of(&mut solo, dst), (MAC_EVIL, NeighbourState::Reachable));
+}
+
+#[test]
+fn a_claim_too_soon_is_looked_into_later_unless_the_owner_was_heard_from() {
+    for heard in [false, true] {
+        let mut solo = Solo::new(config(1));
+        let (src, dst) = (sock("10.0.0.1:1"), "10.0.0.2:1");
+        solo.host.route(solo.now, src, sock(dst));
+        solo.give(&arp_reply(MAC_A, MAC_B, "10.0.0.2", MAC_A, "10.0.0.1"));
+        while solo.take().is_some() {}
+        let confirmed = solo.now;
+        solo.now += ms(100);
+        // Another in its place asks for us, once.
+        assert_eq!(solo.give(&arp_request(MAC_EVIL, "10.0.0.2", "10.0.0.1")), Input::Consumed);
+        assert!(solo.take().is_some_and(|answer| answer[..6] == MAC_EVIL.0));
+        assert_eq!(mac_of(&mut solo, dst), (MAC_B, NeighbourState::Reachable));
+        if heard {
+            solo.now += ms(100);
+            solo.host.confirm(solo.now, sock(dst).ip());
+        }
+        assert_eq!(solo.host.poll_timeout(), Some(confirmed + ms(1_000)));
+        solo.now = confirmed + ms(1_000);
+        solo.host.handle_timeout(solo.now);
+        let doubted = u64::from(!heard);
+        assert_eq!(solo.host.counters().neighbours_doubted.get(), doubted);
+        assert_eq!(solo.take().is_some(), !heard);
+        let state = if heard { NeighbourState::Reachable } else { NeighbourState::Doubted };
+        assert_eq!(mac_of(&mut solo, dst), (MAC_B, state));
+    }
 }
 
 #[test]
