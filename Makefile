@@ -80,7 +80,7 @@ test: tools ## Everything that must hold before a commit
 	        $(CARGO) test --package barewire-ring --test loom --release || ok=1; \
 	    $(CARGO) run --package xtask --quiet -- fuzz-smoke || ok=1; \
 	    exit $$ok; \
-	} 2>&1 | tee $(TEST_LOG) | { grep -E '$(SHOWN)' || true; } || status=1; \
+	} 2>&1 | tee $(TEST_LOG) | { grep --line-buffered -E '$(SHOWN)' || true; } || status=1; \
 	if [ $$status != 0 ]; then sed -n '$(AGAIN)' $(TEST_LOG); fi; \
 	echo "the whole output is in $(TEST_LOG)"; \
 	awk '$(ADD_UP)' $(TEST_LOG) || status=1; \

@@ -242,7 +242,11 @@ impl Daemon {
             .name("control".to_owned())
             .spawn({
                 let stop = stop.clone();
-                move || control.run(&stop)
+                move || {
+                    // By the thread that then vouches for the engines: the manager hears it first.
+                    Manager::from_env().tell("READY=1\n");
+                    control.run(&stop);
+                }
             })
             .map_err(|e| {
                 // Nobody would ever stop the engine.
@@ -250,7 +254,6 @@ impl Daemon {
                 DaemonError::Thread(e)
             })?;
         daemon.control = Some(control);
-        daemon.manager.tell("READY=1\n");
         Ok(daemon)
     }
 

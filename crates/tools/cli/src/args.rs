@@ -151,6 +151,8 @@ pub enum Bench {
     Stream(Box<verb::bench_stream::Args>),
     /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
     Seeds(verb::bench_seeds::Args),
+    /// The machine's own floor: clock, system call, core to core, wake-up, hiccups, the kernel's round trip
+    Control(verb::bench_control::Args),
     /// An experiment over several hosts, from a file to a run folder
     Run(Box<verb::bench_run::Args>),
     /// Whether one run is worse than another, figure by figure

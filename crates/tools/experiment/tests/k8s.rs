@@ -29,6 +29,7 @@ command = ["{self}", "rc", "load", "--peer", "{server.address}", "--threads", "{
 collect = "json"
 [environment]
 LEVEL = "1"
+API_TOKEN = "hunter2"
 "#;
 
 /// What is wrong with `value` by the schema: the part of JSON Schema (2020-12) that ours uses, and nothing else passes.
@@ -167,8 +168,11 @@ fn roles_names_placement_and_success_are_said() {
         "$$(x)"
     ]);
     assert_eq!(at(&format!("{container}/command")), &want);
-    assert_eq!(at(&format!("{container}/env/0")), &json!({ "name": "LEVEL", "value": "1" }));
-    assert_eq!(at(&format!("{container}/env/1/name")), "BAREWIRE_HOST_INDEX");
+    let key = json!({ "secretKeyRef": { "name": "rc-threads-secrets", "key": "API_TOKEN" } });
+    assert_eq!(at(&format!("{container}/env/0")), &json!({ "name": "API_TOKEN", "valueFrom": key }));
+    assert_eq!(at(&format!("{container}/env/1")), &json!({ "name": "LEVEL", "value": "1" }));
+    assert_eq!(at(&format!("{container}/env/2/name")), "BAREWIRE_HOST_INDEX");
+    assert!(!set.to_string().contains("hunter2"));
     assert_eq!(at("/spec/replicatedJobs/0/template/spec/activeDeadlineSeconds").as_u64(), Some(690));
 }
 

@@ -1,7 +1,8 @@
 //! Experiments on this machine, with real agents and processes: what is measured, what fails, what is left behind.
 
 use barewire_experiment::launcher::LocalLauncher;
-use barewire_experiment::plan::Plan;
+use barewire_experiment::mitosis::{self, MitosisOptions, RATE_PATTERN};
+use barewire_experiment::plan::{Collect, Plan};
 use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run};
 use barewire_experiment::{agent, file};
 use barewire_lab::{Programs, is_root_capable};
@@ -100,9 +101,22 @@ fn experiment_until(
 ) -> (Result<Outcome, ExperimentError>, Told) {
     let text = format!("name = \"test\"\n{text}");
     let plan: Plan = file::parse(&text, "test.toml", folder).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    run_until(&plan, folder, interrupted)
+}
+
+fn run_until(
+    plan: &Plan,
+    folder: &Path,
+    interrupted: &dyn Fn(&Told) -> bool,
+) -> (Result<Outcome, ExperimentError>, Told) {
     let own = std::env::current_exe().unwrap();
     let mut launcher = LocalLauncher::new(agent_command(), Programs::of_binary(&own));
-    let options = Options { out: folder.join("runs"), command: vec!["test".into()], agent: agent_command() };
+    let options = Options {
+        out: folder.join("runs"),
+        command: vec!["test".into()],
+        agent: agent_command(),
+        control: vec![],
+    };
     // Told from inside the run, asked from inside the run.
     struct Shared<'a>(&'a Mutex<Told>);
     impl Watch for Shared<'_> {
@@ -118,7 +132,7 @@ fn experiment_until(
     }
     let told = Mutex::new(Told::default());
     let outcome =
-        run(&plan, &mut launcher, &options, &mut Shared(&told), &|| interrupted(&told.lock().unwrap()));
+        run(plan, &mut launcher, &options, &mut Shared(&told), &|| interrupted(&told.lock().unwrap()));
     (outcome, told.into_inner().unwrap())
 }
 
@@ -381,6 +395,44 @@ command = ["sh", "-c", 'echo speed 12.5 Mbit >&2']
 "#,
     );
     assert_eq!(done.run().records[0].row["goodput_mbps"], 12.5, "{:?}", done.ok());
+}
+
+#[test]
+fn passes_that_never_end_or_print_nothing_leave_the_rates_of_the_others() {
+    let passes = r#"
+[[pass]]
+host = "here"
+local = "yes"
+path = ""
+cmd = "echo loaded; exec sleep 1000"
+
+[[pass]]
+host = "here"
+local = "yes"
+path = ""
+cmd = "sleep 0.1; echo '[1.0] thpt : {}'; echo 'thpt : 20'; exec sleep 1000"
+"#;
+    let run_passes = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let options = MitosisOptions {
+            timeout: Some(std::time::Duration::from_secs(3)),
+            collect: Some(Collect::pattern(RATE_PATTERN).unwrap()),
+            ..MitosisOptions::default()
+        };
+        let file = mitosis::parse(text, "run.toml", folder.path(), &options).unwrap();
+        let (outcome, told) = run_until(&file.plan, folder.path(), &|_| false);
+        Done { outcome, told, _folder: folder }
+    };
+    let text = format!("global_configs = '10.5'\n{passes}");
+    let done = run_passes(&text);
+    assert!(!done.ok().failed(), "{:?}", done.ok());
+    let rates: Vec<f64> =
+        done.run().records.iter().filter_map(|record| record.row["thpt"].as_f64()).collect();
+    assert_eq!(rates, [10.5, 20.0]);
+    // Nobody knows what a run without any rate was.
+    let done = run_passes(&text.replace("thpt :", "nothing"));
+    assert!(done.ok().failed());
+    assert_eq!(done.why(), "no process printed a row: no line matches the expression");
 }
 
 #[test]

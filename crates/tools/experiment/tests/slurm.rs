@@ -12,6 +12,7 @@ use hosts::{Hosts, MARK, Told, agent_binary, can_run, eventually, play_agent};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[test]
@@ -321,40 +322,72 @@ fn refusals_and_waits_are_named_and_leave_no_job() {
     cluster.no_jobs();
 }
 
-#[test]
-fn a_node_that_dies_ends_the_run_and_a_killed_controller_leaves_no_job() {
-    if !can_run("a_node_that_dies_ends_the_run_and_a_killed_controller_leaves_no_job", &PROGRAMS) {
-        return;
-    }
+/// Runs an experiment for ever, ends the daemon of its client's node, `steps_too` or not, and waits for the run to end.
+fn a_node_dies(steps_too: bool) {
     let cluster = Cluster::new(2);
     let slow = "[[role]]\nname = \"client\"\ncount = 1\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 100\"]\n";
     let plan = cluster.hosts.plan(&experiment(&format!("{SERVER}{slow}")));
-    // The first host is the server's, so the second is the client's. Its daemon goes, and with it the steps it looks after.
+    // The first host is the server's, so the second is the client's.
     let daemon = cluster.slurmds[1];
-    let conf = cluster.hosts.folder.join("slurm.conf");
+    // Its host has a name, and so a namespace for names, of its own.
+    let uts = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/uts")).ok();
+    let of_node = uts(daemon);
+    let killed = Arc::new(Mutex::new(None));
+    let at = Arc::clone(&killed);
     let kill = move || {
-        let _ = Command::new("kill").args(["-KILL", &daemon.to_string()]).status();
+        *at.lock().unwrap() = Some(stamp());
+        let kill = |pid: u32| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+        kill(daemon);
         let pids = fs::read_dir("/proc")
             .unwrap()
             .flatten()
             .filter_map(|e| e.file_name().into_string().ok()?.parse::<u32>().ok());
         let step = |pid: &u32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let conf_of = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            name.starts_with("slurmstepd")
-                && String::from_utf8_lossy(&conf_of).contains(&*conf.to_string_lossy())
+            name.starts_with("slurmstepd") && uts(*pid) == of_node
         };
-        for pid in pids.filter(step) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        for pid in pids.filter(|pid| steps_too && step(pid)) {
+            kill(pid);
         }
     };
     let mut told = Told { at_line: Some(("busy", Box::new(kill))), ..Told::default() };
-    let began = stamp();
     let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut told).unwrap();
-    assert!(outcome.lost.is_some(), "{outcome:?}");
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60), "{:?}", stamp().since(began));
+    let killed = killed.lock().unwrap().take().unwrap();
+    let lost = outcome.lost.as_ref().unwrap();
+    let (noted, note) = told.notes.iter().find(|(_, note)| note.contains("the run ends")).unwrap();
+    assert_eq!(outcome.left_behind, None);
+    println!(
+        "{note}: told {:?} after the kill, all over after {:?}",
+        noted.since(killed),
+        stamp().since(killed)
+    );
+    assert!(noted.since(killed) < barewire_base::Duration::from_secs(10), "{:?}", noted.since(killed));
+    assert!(stamp().since(killed) < barewire_base::Duration::from_secs(15), "{:?}", stamp().since(killed));
+    assert_eq!(lost.0, "n2");
+    assert!(steps_too || lost.1.contains("slurmd of node n2 is gone"), "{lost:?}");
     cluster.hosts.nothing_runs();
+}
 
+#[test]
+fn a_slurmd_that_dies_ends_the_run_in_seconds_and_leaves_nothing() {
+    if can_run("a_slurmd_that_dies_ends_the_run_in_seconds_and_leaves_nothing", &PROGRAMS) {
+        a_node_dies(false);
+    }
+}
+
+#[test]
+fn a_node_that_dies_ends_the_run_in_seconds_and_leaves_nothing() {
+    if can_run("a_node_that_dies_ends_the_run_in_seconds_and_leaves_nothing", &PROGRAMS) {
+        a_node_dies(true);
+    }
+}
+
+#[test]
+fn a_killed_controller_leaves_no_job() {
+    if !can_run("a_killed_controller_leaves_no_job", &PROGRAMS) {
+        return;
+    }
+    let cluster = Cluster::new(2);
     // Whoever holds an allocation and is killed: the command that holds it ends with its input.
     let held = cluster.hosts.folder.join("held");
     let conf = cluster.hosts.folder.join("slurm.conf");
@@ -372,6 +405,5 @@ fn a_node_that_dies_ends_the_run_and_a_killed_controller_leaves_no_job() {
     assert!(eventually(|| held.exists()));
     drop(child.stdin.take());
     child.wait().unwrap();
-    cluster.ask("scontrol", &["update", "nodename=n2", "state=down", "reason=dead"]);
     assert!(eventually(|| !cluster.ask("squeue", &["-h", "-o", "%T"]).contains("RUNNING")));
 }

@@ -24,4 +24,5 @@ pub mod text;
 mod utc;
 
 pub use near::nearest;
+pub use report::control_words;
 pub use utc::{span_text, utc_day, utc_text};

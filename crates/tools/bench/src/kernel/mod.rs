@@ -10,9 +10,11 @@
 
 mod client;
 mod link;
+mod remote;
 mod server;
 
 pub use client::KernelClient;
+pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
 use crate::awake::settle;
 use crate::driver::{self, RunResult};
@@ -58,6 +60,16 @@ pub enum Waiting {
     Blocking,
     /// Non-blocking reads in a loop.
     Spin,
+}
+
+impl Waiting {
+    /// As rows name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Waiting::Blocking => "blocking",
+            Waiting::Spin => "spin",
+        }
+    }
 }
 
 /// Runs a closure where sockets of one side have to be made. A socket keeps the network namespace that it was made in.
@@ -131,10 +143,7 @@ impl KernelCell {
     ) -> KernelCell {
         let name = SystemName {
             system: system_name(protocol, waiting).to_owned(),
-            mode: match waiting {
-                Waiting::Blocking => "blocking".to_owned(),
-                Waiting::Spin => "spin".to_owned(),
-            },
+            mode: waiting.name().to_owned(),
             over: ends.over.clone(),
             idle: None,
         };
@@ -147,20 +156,19 @@ impl KernelCell {
             info: CellInfo { name, workload, idle_state, command },
         }
     }
+}
 
-    fn check(&self) -> Result<(), CellError> {
-        let w = &self.info.workload;
-        w.validate().map_err(driver::DriverError::from)?;
-        let refuse =
-            |what| Err(CellError::Setup { what, source: io::Error::from(io::ErrorKind::InvalidInput) });
-        if w.connections > CONNECTIONS_MAX {
-            return refuse("a kernel baseline takes at most 64 connections");
-        }
-        if self.protocol == Protocol::Udp && w.size > UDP_SIZE_MAX {
-            return refuse("a message over kernel UDP has at most 65507 bytes");
-        }
-        Ok(())
+/// Whether a baseline can carry `workload`.
+fn check(protocol: Protocol, workload: &MsgWorkload) -> Result<(), CellError> {
+    workload.validate().map_err(driver::DriverError::from)?;
+    let refuse = |what| Err(CellError::Setup { what, source: io::Error::from(io::ErrorKind::InvalidInput) });
+    if workload.connections > CONNECTIONS_MAX {
+        return refuse("a kernel baseline takes at most 64 connections");
     }
+    if protocol == Protocol::Udp && workload.size > UDP_SIZE_MAX {
+        return refuse("a message over kernel UDP has at most 65507 bytes");
+    }
+    Ok(())
 }
 
 /// `kernel-tcp`, `kernel-tcp-spin`, `kernel-udp` or `kernel-udp-spin`.
@@ -179,8 +187,8 @@ impl Cell for KernelCell {
     }
 
     fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
-        self.check()?;
         let workload = &self.info.workload;
+        check(self.protocol, workload)?;
         let sockets = Sockets::open(self.protocol, &self.ends, workload.connections)?;
         let mut client = KernelClient::new(self.protocol, self.waiting, sockets.client, workload.size)
             .map_err(|source| CellError::Setup { what: "client sockets", source })?;

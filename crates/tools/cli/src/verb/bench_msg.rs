@@ -8,7 +8,8 @@ use crate::signals;
 use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::embedded::SERVER_PORT;
-use barewire_bench::interleave::planned_time;
+use barewire_bench::interleave::{CellError, planned_time};
+use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel, system_name};
 use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
 use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
 use barewire_bench::reading::ratios;
@@ -29,7 +30,8 @@ Over `packet` and `xdp` two hosts with a link are made for the run, which needs 
 
 On two machines:
   server:  barewire bench msg --role server --listen xdp:eth0 --ip 10.0.0.2/24
-  client:  barewire bench msg --role client --port xdp:eth0 --ip 10.0.0.1/24 --server 10.0.0.2")]
+  client:  barewire bench msg --role client --port xdp:eth0 --ip 10.0.0.1/24 --server 10.0.0.2
+The same over the kernel's own sockets: both ends with --baseline kernel-tcp in place of --listen and --port.")]
 pub struct Args {
     /// What barewire runs over: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
@@ -79,7 +81,7 @@ pub struct Args {
     /// Cores for client and server, such as 0,1, or `none` [default: the first two]
     #[arg(long, value_parser = measured::cores)]
     cores: Option<Cores>,
-    /// Kernel sockets beside it: kernel-tcp, kernel-tcp-spin, kernel-udp, kernel-udp-spin, all; several with commas
+    /// Kernel sockets beside it, or as this `--role`: kernel-tcp, kernel-tcp-spin, kernel-udp, kernel-udp-spin, all; several with commas
     #[arg(long, default_value = "none")]
     baseline: Baselines,
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
@@ -93,13 +95,13 @@ pub struct Args {
     #[command(flatten)]
     leave: Leave,
     /// One end only, the other on another machine
-    #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "baseline", "options"])]
+    #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"])]
     role: Option<End>,
-    /// Server: its port's URI
-    #[arg(long, value_name = "URI", required_if_eq("role", "server"), requires = "role")]
+    /// Server: its port's URI; without one, the kernel's own sockets of one `--baseline`
+    #[arg(long, value_name = "URI", requires = "role")]
     listen: Option<String>,
-    /// Client: its port's URI
-    #[arg(long, value_name = "URI", required_if_eq("role", "client"), requires = "role")]
+    /// Client: its port's URI; without one, the kernel's own sockets of one `--baseline`
+    #[arg(long, value_name = "URI", requires = "role")]
     port: Option<String>,
     /// This end's address, such as 10.0.0.1/24
     #[arg(long, value_name = "ADDR", required_if_eq_any([("role", "server"), ("role", "client")]), requires = "role")]
@@ -178,6 +180,71 @@ impl Args {
     }
 }
 
+/// One end of two machines.
+enum OneEnd {
+    Asks(Box<dyn Cell>),
+    Answers(Role),
+    KernelAnswers(KernelEnd),
+}
+
+impl Args {
+    /// The end that `--role` asks for: over the port that is named, or over the kernel's sockets.
+    fn one_end(
+        &self,
+        end: End,
+        workload: &MsgWorkload,
+        cores: Option<(usize, usize)>,
+        command: String,
+    ) -> anyhow::Result<OneEnd> {
+        let usage = |why: &str| Failure::new(Code::Usage, why);
+        let address = self.ip.ok_or_else(|| anyhow!("--ip is missing"))?;
+        let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
+        let at = self.server.map(|ip| SocketAddr::new(ip, SERVER_PORT));
+        let at = at.ok_or_else(|| anyhow!("--server is missing"));
+        let (option, port) =
+            if end == End::Client { ("--port", &self.port) } else { ("--listen", &self.listen) };
+        match self.baseline.0.as_slice() {
+            [] => {}
+            [system @ System::Kernel { protocol, waiting }] => {
+                let kernel = KernelEnd { protocol: *protocol, waiting: *waiting, ip: address.ip, core };
+                if end == End::Server {
+                    return Ok(OneEnd::KernelAnswers(kernel));
+                }
+                let state = self.idle_state().unwrap_or(system.idle_state());
+                return Ok(OneEnd::Asks(Box::new(RemoteKernelCell::new(
+                    kernel,
+                    at?,
+                    workload.clone(),
+                    state,
+                    command,
+                ))));
+            }
+            _ => {
+                return Err(
+                    usage("between two machines one `--baseline` at a time takes the port's place").into()
+                );
+            }
+        }
+        let Some(port) = port.clone() else {
+            let why = format!(
+                "{option} is missing: the URI of this end's port, or `--baseline` for the kernel's own sockets"
+            );
+            return Err(usage(&why).into());
+        };
+        // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
+        let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
+        let idle = embedded_idle(self.idle.unwrap_or_else(|| embedded.idle(cores)))?;
+        let role = Role { port, address, gateway: self.gateway, workload: workload.clone(), idle, core };
+        Ok(match end {
+            End::Server => OneEnd::Answers(role),
+            End::Client => {
+                let state = self.idle_state().unwrap_or(IdleState::Warm);
+                OneEnd::Asks(Box::new(RemoteCell::new(role, at?, state, command)))
+            }
+        })
+    }
+}
+
 /// What a run folder says when nothing known ran beside it.
 const NO_BASELINE: &str = "no kernel baseline of the same work ran beside it (`--baseline kernel-tcp`): the control rows are the floor";
 
@@ -229,10 +296,6 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             cells
         }
         Some(end) => {
-            // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
-            let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
-            let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
-            let idle = args.idle.unwrap_or_else(|| embedded.idle(cores));
             // On two machines: what they are, this one at least knows of itself.
             hardware = match results.fingerprint().machine.hypervisor {
                 true => HardwareClass::CloudVms,
@@ -241,21 +304,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let [workload] = workloads.as_slice() else {
                 return Err(Failure::new(Code::Usage, "between two machines there is one `--rate`").into());
             };
-            let role = Role {
-                port: args.listen.clone().or_else(|| args.port.clone()).unwrap_or_default(),
-                address: args.ip.ok_or_else(|| anyhow!("--ip is missing"))?,
-                gateway: args.gateway,
-                workload: workload.clone(),
-                idle: embedded_idle(idle)?,
-                core,
-            };
-            match (end, args.server) {
-                (End::Client, Some(server)) => {
-                    let at = SocketAddr::new(server, SERVER_PORT);
-                    let state = args.idle_state().unwrap_or(IdleState::Warm);
-                    vec![Box::new(RemoteCell::new(role, at, state, command))]
-                }
-                _ => return listen(&role, console),
+            match args.one_end(end, workload, cores, command)? {
+                OneEnd::Asks(cell) => vec![cell],
+                OneEnd::Answers(role) => return listen(&role, console),
+                OneEnd::KernelAnswers(role) => return listen_kernel(&role, console),
             }
         }
     };
@@ -322,10 +374,20 @@ fn listen(role: &Role, console: &Console) -> anyhow::Result<Code> {
         console.tell(&format!("{}: {description}", role.port));
         console.tell(&format!("answering on {}, UDP port {SERVER_PORT}; Ctrl-C ends it", role.address.ip));
     };
-    let stop = AtomicBool::new(false);
-    // The thread that serves is pinned: not this one.
-    let served = std::thread::scope(|scope| scope.spawn(|| serve(role, ready, &stop)).join());
-    match served {
+    serving(|| serve(role, ready, &AtomicBool::new(false)))
+}
+
+/// The same over the kernel's sockets.
+fn listen_kernel(end: &KernelEnd, console: &Console) -> anyhow::Result<Code> {
+    let name = system_name(end.protocol, end.waiting);
+    let ready = |at: SocketAddr| console.tell(&format!("answering on {at}, {name}; Ctrl-C ends it"));
+    let told = |why: &str| console.note(why);
+    serving(|| serve_kernel(end, SERVER_PORT, ready, told, &AtomicBool::new(false)))
+}
+
+/// The thread that serves is pinned: not this one.
+fn serving(serve: impl FnOnce() -> Result<(), CellError> + Send) -> anyhow::Result<Code> {
+    match std::thread::scope(|scope| scope.spawn(serve).join()) {
         Ok(Ok(())) => Ok(Code::Done),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Failure::new(Code::Failed, "the server panicked").into()),

@@ -1,6 +1,6 @@
 //! `barewire bench run`: an experiment over several hosts, from one file to a run folder.
 
-use super::launching::{Foreign, From, Launching, agent};
+use super::launching::{Foreign, Launching, agent};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -92,6 +92,9 @@ impl Watch for Told<'_> {
     }
 }
 
+/// How hosts are asked for their control rows.
+const CONTROL: [&str; 4] = ["barewire", "bench", "control", "--json"];
+
 /// Runs it.
 ///
 /// # Errors
@@ -99,29 +102,46 @@ impl Watch for Told<'_> {
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (mut plan, foreign) = read(args, console)?;
     adjust(&mut plan, foreign, args)?;
-    if args.hosts.launcher == From::K8s {
-        print(args.hosts.manifests(&plan)?.trim_end())?;
-        return Ok(Code::Done);
-    }
     if args.dry_run {
         print(&dry(&plan, args.json))?;
         return Ok(Code::Done);
     }
+    if foreign && args.hosts.launcher.is_none() && !plan.hosts.is_empty() {
+        // What these files do to machines is not for this one because a word was forgotten.
+        return Err(Failure::new(Code::Usage, format!("{} is for other hosts", args.file.display()))
+            .hint("`--launcher ssh` runs it there; `--launcher local` runs all of it on this machine")
+            .into());
+    }
+    let Some(mut launcher) = args.hosts.launcher()? else {
+        print(args.hosts.manifests(&plan)?.trim_end())?;
+        return Ok(Code::Done);
+    };
     super::measured::warn_of_debug_build(console);
     signals::catch()?;
-    let mut launcher = args.hosts.launcher()?;
-    let options = Options { out: args.out.clone(), command: std::env::args().collect(), agent: agent()? };
+    let options = Options {
+        out: args.out.clone(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        agent: agent()?,
+        control: CONTROL.map(str::to_owned).into(),
+    };
     let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
     conclude(outcome.map_err(of_experiment)?, args.json, console)
 }
 
 /// The plan of the file, whichever form it has, and whether it is a foreign one: those leave out black hosts as they are read.
 fn read(args: &Args, console: &Console) -> anyhow::Result<(Plan, bool)> {
-    let foreign = std::fs::read_to_string(&args.file).is_ok_and(|text| mitosis::is_mitosis(&text));
-    if !foreign {
-        return Ok((file::read(&args.file).map_err(|e| Failure::new(Code::Usage, e.to_string()))?, false));
+    let usage = |why: String| Failure::new(Code::Usage, why);
+    let (text, folder) = file::text_of(&args.file).map_err(|e| usage(e.to_string()))?;
+    let shown = args.file.display().to_string();
+    if !mitosis::is_mitosis(&text) {
+        if let Some(option) = args.foreign.given() {
+            return Err(
+                usage(format!("{option} is for MITOSIS files: {shown} says itself what it needs")).into()
+            );
+        }
+        return Ok((file::parse(&text, &shown, &folder).map_err(|e| usage(e.to_string()))?, false));
     }
-    let (plan, warnings) = args.foreign.read(&args.file, &args.black)?;
+    let (plan, warnings) = args.foreign.read(&text, &shown, &folder, &args.black)?;
     for warning in warnings {
         console.note(&warning);
     }
@@ -210,7 +230,7 @@ fn of_experiment(error: ExperimentError) -> anyhow::Error {
         ExperimentError::Launch(_) | ExperimentError::Lost { .. } => (Code::Unfit, None),
         _ => (Code::Failed, None),
     };
-    let failure = Failure::new(code, error.to_string());
+    let failure = Failure::new(code, harmless(&error.to_string()));
     match hint {
         Some(hint) => failure.hint(hint).into(),
         None => failure.into(),
@@ -232,14 +252,15 @@ fn conclude(outcome: Outcome, as_json: bool, console: &Console) -> anyhow::Resul
             outcome.folder.display()
         ));
     }
+    // Hosts have a part in these words.
     for failure in &outcome.failures {
-        console.error(&format!("{}: {}", failure.of, failure.why));
+        console.error(&harmless(&format!("{}: {}", failure.of, failure.why)));
     }
     if let Some((host, why)) = &outcome.lost {
-        console.error(&format!("host {host} was lost: {why}"));
+        console.error(&harmless(&format!("host {host} was lost: {why}")));
     }
     if let Some(left) = &outcome.left_behind {
-        console.error(&format!("left behind: {left}"));
+        console.error(&harmless(&format!("left behind: {left}")));
     }
     if outcome.interrupted {
         return Ok(Code::Interrupted);

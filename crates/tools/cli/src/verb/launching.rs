@@ -13,15 +13,15 @@ use barewire_lab::Programs;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where hosts come from.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct Launching {
-    /// Where its hosts come from
-    #[arg(long, value_enum, default_value_t = From::Local, value_name = "LAUNCHER")]
-    pub launcher: From,
+    /// Where its hosts come from [default: local]
+    #[arg(long, value_enum, value_name = "LAUNCHER")]
+    pub launcher: Option<From>,
     /// ssh: another configuration than ~/.ssh/config
     #[arg(long, value_name = "FILE")]
     ssh_config: Option<PathBuf>,
@@ -128,15 +128,16 @@ fn lists(option: &str, given: &[String]) -> Result<BTreeMap<String, Vec<String>>
 }
 
 impl Launching {
-    /// The launcher that was asked for.
+    /// The launcher that was asked for; `None` where nothing is started, but [`manifests`](Launching::manifests) are written.
     ///
     /// # Errors
     /// Words that cannot be, or a program that cannot be read.
-    pub fn launcher(&self) -> anyhow::Result<Box<dyn Launcher>> {
-        match self.launcher {
-            From::Local | From::K8s => {
+    pub fn launcher(&self) -> anyhow::Result<Option<Box<dyn Launcher>>> {
+        let launcher: Box<dyn Launcher> = match self.launcher.unwrap_or(From::Local) {
+            From::K8s => return Ok(None),
+            From::Local => {
                 let own = std::env::current_exe()?;
-                Ok(Box::new(LocalLauncher::new(agent()?, Programs::of_binary(&own))))
+                Box::new(LocalLauncher::new(agent()?, Programs::of_binary(&own)))
             }
             From::Ssh => {
                 let options = SshOptions {
@@ -146,7 +147,7 @@ impl Launching {
                     cache: self.remote_cache.clone(),
                     ..SshOptions::default()
                 };
-                Ok(Box::new(SshLauncher::new(AgentBinary::this_program()?, options)))
+                Box::new(SshLauncher::new(AgentBinary::this_program()?, options))
             }
             From::Slurm => {
                 let mut of_role: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -164,9 +165,10 @@ impl Launching {
                     cache: self.remote_cache.clone(),
                     ..default
                 };
-                Ok(Box::new(SlurmLauncher::new(AgentBinary::this_program()?, options)))
+                Box::new(SlurmLauncher::new(AgentBinary::this_program()?, options))
             }
-        }
+        };
+        Ok(Some(launcher))
     }
 
     /// The manifests of `plan`, as YAML.
@@ -194,11 +196,29 @@ impl Launching {
 }
 
 impl Foreign {
-    /// Reads a MITOSIS file: its plan, and what in it has no effect.
+    /// The first option that was given, by name: files of ours have no use for them.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--user", self.user.is_some()),
+            ("--run-timeout", self.run_timeout.is_some()),
+            ("--collect", self.collect.is_some()),
+            ("--role", !self.role.is_empty()),
+            ("--placeholder", !self.placeholder.is_empty()),
+        ];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
+
+    /// Reads a MITOSIS file's text, `path` its name in messages: its plan, and what in it has no effect.
     ///
     /// # Errors
     /// In the file, or on the command line.
-    pub fn read(&self, path: &std::path::Path, black: &[String]) -> anyhow::Result<(Plan, Vec<String>)> {
+    pub fn read(
+        &self,
+        text: &str,
+        path: &str,
+        folder: &Path,
+        black: &[String],
+    ) -> anyhow::Result<(Plan, Vec<String>)> {
         let pattern = self.collect.as_deref().map(|text| if text == "rates" { RATE_PATTERN } else { text });
         let collect = pattern
             .map(Collect::pattern)
@@ -214,7 +234,8 @@ impl Foreign {
             placeholders: lists("--placeholder", &self.placeholder)?,
             ..MitosisOptions::default()
         };
-        let file = mitosis::read(path, &options).map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
+        let file = mitosis::parse(text, path, folder, &options)
+            .map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
         Ok((file.plan, file.warnings))
     }
 }

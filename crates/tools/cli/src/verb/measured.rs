@@ -91,7 +91,7 @@ pub struct Leave {
     histograms: bool,
     /// How long the machine is watched for hiccups, for the control rows of what is left behind
     #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
-    hiccup: Duration,
+    pub hiccup: Duration,
 }
 
 impl Leave {

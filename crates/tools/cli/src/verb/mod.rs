@@ -1,6 +1,7 @@
 //! One file for each verb.
 
 pub mod agent;
+pub mod bench_control;
 pub mod bench_feed;
 pub mod bench_msg;
 pub mod bench_rc;
@@ -41,6 +42,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
+        Verb::Bench { what: Bench::Control(args) } => bench_control::run(args, console),
         Verb::Bench { what: Bench::Run(args) } => bench_run::run(args, console),
         Verb::Agent => agent::run(),
         Verb::Bench { what: Bench::Stream(args) } => bench_stream::run(args, console),

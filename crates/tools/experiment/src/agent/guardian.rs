@@ -77,19 +77,29 @@ fn controller_is_gone() -> bool {
 fn make_scratch() -> io::Result<PathBuf> {
     let me = std::process::id();
     let started = family::started_at(me).unwrap_or_default();
-    let path = env::temp_dir().join(format!("{PREFIX}{me}-{started}-{:x}", realtime_ns()));
+    let path = env::temp_dir().join(format!("{}{me}-{started}-{:x}", prefix(), realtime_ns()));
     // Nobody else may look in, and a folder that is there already is somebody else's.
     DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
+}
+
+/// How scratch folders of this machine and this namespace of process numbers begin: the folder for temporary files may be shared
+/// with others, whose agents are not seen here.
+fn prefix() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace =
+        fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default();
+    format!("{PREFIX}{:08x}-", crc32fast::hash(format!("{boot}{namespace}").as_bytes()))
 }
 
 /// Removes scratch folders of agents that were killed before they could.
 pub(crate) fn remove_stale() {
     let Ok(entries) = fs::read_dir(env::temp_dir()) else { return };
     let us = rustix::process::geteuid().as_raw();
+    let prefix = prefix();
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(prefix.as_str())) else { continue };
         let mut numbers = rest.split('-').map(str::parse::<u64>);
         let (Some(Ok(pid)), Some(Ok(started))) = (numbers.next(), numbers.next()) else { continue };
         let ours = fs::symlink_metadata(entry.path()).is_ok_and(|m| m.is_dir() && m.uid() == us);

@@ -15,6 +15,7 @@ mod lines;
 mod outbox;
 mod process;
 pub mod protocol;
+mod slurmd;
 mod worker;
 
 pub(crate) use family::{Family, end as end_family};

@@ -4,6 +4,8 @@ use super::lines::Lines;
 use super::outbox::Outbox;
 use super::protocol::{Event, SignalWord, Stream};
 use crate::sys;
+use barewire_base::{Duration, Instant};
+use barewire_measure::stamp;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io::{self, Read};
@@ -14,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How long pipes may be silent after the process has ended before its end is told, when somebody else still holds them.
 const DRAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// And how long at most, however much they say.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// How long to sleep at most.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const READ_BYTES: usize = 64 << 10;
@@ -99,7 +103,7 @@ impl Watch {
     fn run(mut self) {
         let mut out = Pipe { stream: Stream::Out, from: self.child.stdout.take(), lines: Lines::default() };
         let mut err = Pipe { stream: Stream::Err, from: self.child.stderr.take(), lines: Lines::default() };
-        let mut ended: Option<ExitStatus> = None;
+        let mut ended: Option<(ExitStatus, Instant)> = None;
         let mut told = false;
         while !(told && out.from.is_none() && err.from.is_none()) {
             let pid_fd = ended.is_none().then(|| self.fd.as_fd());
@@ -117,11 +121,14 @@ impl Watch {
             if ready[2] {
                 // The lock: nobody may send a signal to an id that is free.
                 let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                ended = Some(self.child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0)));
+                ended = Some((self.child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0)), stamp()));
                 *running = None;
             }
             let closed = out.from.is_none() && err.from.is_none();
-            if let Some(status) = ended.filter(|_| !told && (closed || !(ready[0] || ready[1] || ready[2]))) {
+            let quiet = closed || !(ready[0] || ready[1] || ready[2]);
+            // What it has left behind may write for ever.
+            let is_due = |at: Instant| quiet || stamp().since(at) > DRAIN_MAX;
+            if let Some((status, _)) = ended.filter(|(_, at)| !told && is_due(*at)) {
                 let id = self.id;
                 // What it left without an end of line is a line.
                 for (lines, stream) in [(&mut out.lines, Stream::Out), (&mut err.lines, Stream::Err)] {

@@ -4,6 +4,7 @@ use super::files::Files;
 use super::outbox::Outbox;
 use super::process::Process;
 use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
+use super::slurmd::Slurmd;
 use super::{Family, WORKER, end_family};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Fingerprint, realtime_ns, stamp};
@@ -45,16 +46,17 @@ pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
         waiting: Vec::new(),
         files: Files::default(),
         exe: env::current_exe()?.display().to_string(),
+        slurmd: Slurmd::find(),
         heard: stamp(),
         told: stamp(),
     };
-    worker.serve(&requests, stop);
+    let served = worker.serve(&requests, stop);
     worker.outbox.close();
     worker.sweep();
     drop(worker);
     match fs::remove_dir_all(scratch) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+        _ => served,
     }
 }
 
@@ -93,16 +95,20 @@ struct Worker<'a> {
     waiting: Vec<Waiting>,
     files: Files,
     exe: String,
+    slurmd: Option<Slurmd>,
     heard: Instant,
     told: Instant,
 }
 
 impl Worker<'_> {
     /// Until the controller says that it is enough, or is gone.
-    fn serve(&mut self, requests: &Receiver<Incoming>, stop: &AtomicBool) {
+    ///
+    /// # Errors
+    /// When what holds the host is gone.
+    fn serve(&mut self, requests: &Receiver<Incoming>, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::Relaxed) {
             match requests.recv_timeout(self.until_next()) {
-                Ok(Incoming::Request(Request::End) | Incoming::Closed) => return,
+                Ok(Incoming::Request(Request::End) | Incoming::Closed) => return Ok(()),
                 Ok(Incoming::Request(request)) => {
                     self.heard = stamp();
                     self.answer(request);
@@ -113,18 +119,24 @@ impl Worker<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if stamp().since(self.heard) > SILENCE_MAX {
-                        return;
+                        return Ok(());
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             // Unasked, too: a question may wait behind a large file.
             if stamp().since(self.told) > TELL_EVERY {
                 self.told = stamp();
                 self.outbox.tell(Event::Pong);
+                if let Some(why) = self.slurmd.as_mut().and_then(|slurmd| slurmd.lost(self.told)) {
+                    // Before the cleaning up, which takes seconds.
+                    self.error(None, why.clone());
+                    return Err(io::Error::other(why));
+                }
             }
             self.start_due();
         }
+        Ok(())
     }
 
     /// How long nothing has to be done.

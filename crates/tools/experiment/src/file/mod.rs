@@ -36,7 +36,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::launcher::HostSpec;
+use crate::launcher::{HERE, HostSpec};
 use crate::plan::{MergePlan, MethodPlan, Plan, Point, SyncPlan};
 pub use barewire_lab::Place;
 use barewire_lab::Topology;
@@ -44,6 +44,7 @@ use barewire_report::nearest;
 use barewire_report::published;
 use barewire_report::run::{AxisValue, HardwareClass};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tables::File;
@@ -104,11 +105,26 @@ pub enum FileError {
 /// # Errors
 /// [`FileError`], with file and place.
 pub fn read(path: &Path) -> Result<Plan, FileError> {
-    let shown = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|source| FileError::Read { path: shown.clone(), source })?;
+    let (text, folder) = text_of(path)?;
+    parse(&text, &path.display().to_string(), &folder)
+}
+
+/// The text of an experiment file, read once, and the folder that paths in it are relative to.
+///
+/// # Errors
+/// [`FileError::Read`], also when it is larger than any such file.
+pub fn text_of(path: &Path) -> Result<(String, PathBuf), FileError> {
+    let read = || -> std::io::Result<String> {
+        let mut text = String::new();
+        std::fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+        match text.len() > FILE_BYTES_MAX {
+            true => Err(std::io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"))),
+            false => Ok(text),
+        }
+    };
+    let text = read().map_err(|source| FileError::Read { path: path.display().to_string(), source })?;
     let folder = path.canonicalize().ok().and_then(|p| p.parent().map(Path::to_path_buf));
-    parse(&text, &shown, &folder.unwrap_or_default())
+    Ok((text, folder.unwrap_or_default()))
 }
 
 /// Parses an experiment's text. `path` is for messages, `folder` is what paths in it are relative to.
@@ -117,9 +133,6 @@ pub fn read(path: &Path) -> Result<Plan, FileError> {
 /// [`FileError`], with file and place.
 pub fn parse(text: &str, path: &str, folder: &Path) -> Result<Plan, FileError> {
     let reader = Reader { text, path, folder };
-    if text.len() > FILE_BYTES_MAX {
-        return Err(reader.at_byte(0, format!("larger than {FILE_BYTES_MAX} bytes")));
-    }
     let file: File = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |span| span.start);
         reader.at_byte(at, with_nearest_word(e.message()))
@@ -230,6 +243,12 @@ impl<'a> Reader<'a> {
         for table in &file.host {
             let name = table.name.get_ref();
             self.check_name("host.name", &table.name)?;
+            if name == HERE {
+                return Err(self.at(
+                    &table.name,
+                    "host.name = \"here\": the name of the machine that runs the experiment",
+                ));
+            }
             if hosts.iter().any(|host| host.name == *name) {
                 return Err(self.at(&table.name, format!("host.name = {name:?}: a second host of this name")));
             }
@@ -333,6 +352,7 @@ impl<'a> Reader<'a> {
             warmup_s,
             seconds,
             timeout: (timeout > 0.0).then(|| Duration::from_secs_f64(timeout)),
+            endless: false,
             ready_timeout: Duration::from_secs_f64(ready),
             interleave: table.interleave.unwrap_or(usual.interleave),
             pause: Duration::from_secs_f64(pause),

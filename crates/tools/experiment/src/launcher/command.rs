@@ -1,11 +1,13 @@
 //! Short commands of a launcher: they end in bounded time, whatever they do, and so does waiting for what they print.
 
+use barewire_base::Instant;
+use barewire_measure::stamp;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -54,9 +56,7 @@ pub(in crate::launcher) fn run(
     }
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
-    let text = |output: Option<Receiver<String>>| {
-        output.and_then(|output| output.recv_timeout(DRAIN).ok()).unwrap_or_default()
-    };
+    let text = |output: Option<Kept>| output.map(Kept::text).unwrap_or_default();
     match wait(&mut child, longest, &|| cancel.load(Ordering::Relaxed)) {
         Waited::Ended(status) => Ok(Ran { status, stdout: text(stdout), stderr: text(stderr) }),
         Waited::TimedOut => {
@@ -90,7 +90,8 @@ pub(in crate::launcher) fn wait(
     longest: Duration,
     cancelled: &dyn Fn() -> bool,
 ) -> Waited {
-    for _ in 0..slices(longest) {
+    let until = Until::after(longest);
+    loop {
         match child.try_wait() {
             Ok(Some(status)) => return Waited::Ended(status),
             Ok(None) => {}
@@ -99,39 +100,75 @@ pub(in crate::launcher) fn wait(
         if cancelled() {
             return Waited::Cancelled;
         }
+        if until.is_over() {
+            return Waited::TimedOut;
+        }
         thread::sleep(SLICE);
     }
-    Waited::TimedOut
 }
 
-/// Asks again and again until there is an answer, at longest so long.
-pub(in crate::launcher) fn poll<T>(longest: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    for _ in 0..slices(longest) {
+/// Asks again and again, with `pause` between, until there is an answer: at least once, and not again after so long.
+pub(in crate::launcher) fn poll<T>(
+    longest: Duration,
+    pause: Duration,
+    mut ask: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    let until = Until::after(longest);
+    loop {
         if let Some(answer) = ask() {
             return Some(answer);
         }
-        thread::sleep(SLICE);
+        if until.is_over() {
+            return None;
+        }
+        thread::sleep(pause);
     }
-    None
 }
 
-fn slices(longest: Duration) -> u128 {
-    (longest.as_millis() / SLICE.as_millis()).max(1)
+/// A point of the clock: what is done between two looks takes time, too.
+struct Until(Instant);
+
+impl Until {
+    fn after(longest: Duration) -> Until {
+        let ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        Until(stamp() + barewire_base::Duration::from_nanos(ns))
+    }
+
+    fn is_over(&self) -> bool {
+        stamp() >= self.0
+    }
+}
+
+/// What was read of an output so far.
+struct Kept {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    ended: Receiver<()>,
+}
+
+impl Kept {
+    /// All of it, once it has ended; else what there is: a process that was left behind may hold it open.
+    fn text(self) -> String {
+        let _ = self.ended.recv_timeout(DRAIN);
+        let bytes = self.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 /// Reads an output to its end and keeps its beginning.
-fn collect(mut output: impl Read + Send + 'static) -> Receiver<String> {
-    let (to, from) = sync_channel(1);
+fn collect(mut output: impl Read + Send + 'static) -> Kept {
+    let (to, ended) = sync_channel(1);
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&bytes);
     thread::spawn(move || {
-        let mut kept = Vec::new();
         let mut piece = [0; 4096];
         while let Ok(n @ 1..) = output.read(&mut piece) {
+            let mut kept = kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let room = KEPT_BYTES.saturating_sub(kept.len());
             kept.extend_from_slice(&piece[..n.min(room)]);
         }
-        let _ = to.send(String::from_utf8_lossy(&kept).into_owned());
+        let _ = to.send(());
     });
-    from
+    Kept { bytes, ended }
 }
 
 /// Does `work` for each item, `at_once` at a time, and gives the results in the items' order. `interrupted` is asked meanwhile; `work`
@@ -211,9 +248,9 @@ mod tests {
         let cancel = AtomicBool::new(true);
         assert!(matches!(run(&mut sh("exec sleep 100"), None, LONG, &cancel), Err(NotRun::Cancelled)));
         assert!(matches!(run(&mut Command::new("/no/such"), None, LONG, &never), Err(NotRun::Start(_))));
-        // A grandchild that keeps the pipes does not keep us.
+        // A grandchild that keeps the pipes keeps neither us nor what was said.
         let ran = run(&mut sh("sleep 3 & echo gone"), None, LONG, &never).unwrap();
-        assert!(ran.status.success());
+        assert!(ran.status.success() && ran.stdout == "gone\n", "{ran:?}");
     }
 
     #[test]
@@ -222,7 +259,7 @@ mod tests {
         assert_eq!(each(&items, 4, &|| false, |n, _| n * 2), items.iter().map(|n| n * 2).collect::<Vec<_>>());
         assert_eq!(each(&[0; 0], 4, &|| false, |n: &u64, _| *n), [0; 0]);
         let told = each(&[0; 3], 3, &|| true, |_, cancel| {
-            poll(LONG, || cancel.load(Ordering::Relaxed).then_some(())).is_some()
+            poll(LONG, SLICE, || cancel.load(Ordering::Relaxed).then_some(())).is_some()
         });
         assert_eq!(told, [true; 3]);
     }

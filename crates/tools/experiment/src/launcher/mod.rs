@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Child;
 
+/// The name of the machine that runs the experiment, as a host.
+pub(crate) const HERE: &str = "here";
 /// Hosts of one experiment, at most.
 pub const HOSTS_MAX: usize = 4096;
 

@@ -109,12 +109,13 @@ impl SshLauncher {
             command.arg("-F").arg(config);
         }
         command.args(["-T", "-a", "-x", "-o", "BatchMode=yes"]);
-        command.arg("-o").arg(format!("ConnectTimeout={}", self.options.connect_timeout_s));
-        command.arg("-o").arg(format!("ServerAliveInterval={}", ALIVE.0));
-        command.arg("-o").arg(format!("ServerAliveCountMax={}", ALIVE.1));
+        // The first of a name counts: what the user says stands before what we would choose.
         for option in &self.options.options {
             command.arg("-o").arg(option);
         }
+        command.arg("-o").arg(format!("ConnectTimeout={}", self.options.connect_timeout_s));
+        command.arg("-o").arg(format!("ServerAliveInterval={}", ALIVE.0));
+        command.arg("-o").arg(format!("ServerAliveCountMax={}", ALIVE.1));
         if let Some(sockets) = &self.sockets {
             command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o"]);
             command.arg(format!("ControlPath={}/%C", sockets.display()));

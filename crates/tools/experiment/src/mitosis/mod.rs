@@ -4,8 +4,9 @@
 //! run.toml        global_configs, [[sync]], [[pass]] host path cmd local          `{}` in cmd is global_configs, a doubled brace is one
 //! template.toml   [global], [[template.pass]] role path cmd, [template.placeholder]    `${name}`, `${@incr}`; a list is swept
 //! ```
-//! Each pass is a role of one shell command, started a second after the one before; the run ends when all have ended. A file's
-//! password and passphrase are skipped: keys are used, and what was skipped is kept nowhere, messages included.
+//! Each pass is a role of one shell command, started a second after the one before. The run ends when all have ended or at its
+//! time-out, since many (`dmesg -w`) never end by themselves; rows are taken from whichever passes print some. A file's password
+//! and passphrase are skipped: keys are used, and what was skipped is kept nowhere, messages included.
 
 mod passes;
 mod run;
@@ -53,14 +54,6 @@ pub struct MitosisFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MitosisError {
-    /// It is not there, or no text.
-    #[error("{path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
     /// Something in it is wrong.
     #[error("{path}:{line}:{column}: {what}: {why}")]
     At {
@@ -87,18 +80,6 @@ pub fn is_mitosis(text: &str) -> bool {
         ["[[pass]]", "[template]", "[[template.pass]]", "[template.placeholder]"].contains(&line.as_str())
     };
     text.lines().any(heading)
-}
-
-/// Reads a file of either form.
-///
-/// # Errors
-/// [`MitosisError`], with file and place.
-pub fn read(path: &Path, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
-    let shown = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|source| MitosisError::Read { path: shown.clone(), source })?;
-    let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_path_buf));
-    parse(&text, &shown, &folder.unwrap_or_default(), options)
 }
 
 /// Parses a file's text. `path` is for messages, `folder` is what paths in it are relative to.

@@ -66,7 +66,7 @@ pub(super) fn plan(
     }
     let mut sync = Vec::new();
     for table in &global.sync {
-        sync.extend(synced(source, table, &hosts, options)?);
+        sync.extend(synced(source, folder, table, &hosts, options)?);
     }
     let points = match &axis {
         None => vec![Vec::new()],
@@ -90,12 +90,14 @@ pub(super) fn plan(
             runs: 1,
             warmup_s: 0.0,
             timeout: options.timeout,
+            endless: true,
             interleave: false,
             ..MethodPlan::default()
         },
         points,
         roles,
-        merge: MergePlan::default(),
+        // Passes stand for themselves.
+        merge: MergePlan { apart: true, ..MergePlan::default() },
         environment: BTreeMap::new(),
         sync,
         black: options.black.clone(),
@@ -155,6 +157,7 @@ fn is_user(name: &str) -> bool {
 /// `[[sync]]`: from here to `HOST:PATH`.
 fn synced(
     source: Source<'_>,
+    folder: &Path,
     table: &SyncTable,
     hosts: &[HostSpec],
     options: &MitosisOptions,
@@ -164,10 +167,13 @@ fn synced(
     if from.split('/').next().is_some_and(|first| first.contains(':')) {
         return Err(source.at(at, "source", "only files of this machine are sent: copy it here first"));
     }
-    let file = Path::new(from);
-    let Some(name) = file.file_name() else {
+    let file = folder.join(from);
+    let Some(name) = file.file_name().map(PathBuf::from) else {
         return Err(source.at(at, "source", "the path of a file"));
     };
+    if !file.is_file() {
+        return Err(source.at(at, "source", format!("there is no file {}", file.display())));
+    }
     let mut sync = Vec::new();
     for target in &table.targets {
         let wrong = |why: &str| source.at(target.span().start, format!("target {:?}", target.get_ref()), why);
@@ -182,8 +188,8 @@ fn synced(
         if !to.starts_with('/') {
             return Err(wrong("an absolute path: agents know no other folder there"));
         }
-        let to = if to.ends_with('/') { PathBuf::from(to).join(name) } else { PathBuf::from(to) };
-        sync.push(SyncPlan { source: file.to_owned(), to, targets: vec![host.to_owned()] });
+        let to = if to.ends_with('/') { PathBuf::from(to).join(&name) } else { PathBuf::from(to) };
+        sync.push(SyncPlan { source: file.clone(), to, targets: vec![host.to_owned()] });
     }
     Ok(sync)
 }

@@ -33,7 +33,12 @@ local = "yes"
 
 fn read_text(text: &str, options: &MitosisOptions) -> Result<MitosisFile, MitosisError> {
     assert!(is_mitosis(text));
-    parse(text, "exp/run.toml", Path::new("/data/exp"), options)
+    // What the texts send.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["m.ko", "x"] {
+        std::fs::write(folder.path().join(name), name).unwrap();
+    }
+    parse(text, "exp/run.toml", folder.path(), options)
 }
 
 fn script(role: &RolePlan) -> String {
@@ -173,6 +178,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         (format!("{pass}cmd='x'\norder=0\n{pass}cmd='y'\norder=1\n"), ":10:7: order"),
         (format!("{pass}cmd='x'\nloop=0\n"), ":5:6: loop"),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='b:/x'\ntargets=[]\n"), "copy it here first"),
+        (format!("{pass}cmd='x'\n[[sync]]\nsource='y'\ntargets=[]\n"), "there is no file"),
         (
             format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:rel']\n"),
             ":7:10: target \"a:rel\": an absolute path",

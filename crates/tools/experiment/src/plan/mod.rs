@@ -66,8 +66,12 @@ pub struct MethodPlan {
     pub warmup_s: f64,
     /// `{seconds}`: measured time of a run.
     pub seconds: f64,
-    /// A run of a cell that has not ended after so long has failed. `None`: it may take for ever.
+    /// A run of a cell that has not ended after so long has failed, unless [`endless`](MethodPlan::endless). `None`: it may take
+    /// for ever.
     pub timeout: Option<Duration>,
+    /// Its commands do not end by themselves, nor do all of them print rows: a run is over at its time-out, if not before, and
+    /// counts when one of them has printed a row.
+    pub endless: bool,
     /// How long a role may take until it is ready.
     pub ready_timeout: Duration,
     /// Cells take turns, run by run; else each has all its runs before the next.
@@ -83,6 +87,7 @@ impl Default for MethodPlan {
             warmup_s: 1.0,
             seconds: 3.0,
             timeout: Some(Duration::from_secs(60)),
+            endless: false,
             ready_timeout: Duration::from_secs(30),
             interleave: true,
             pause: Duration::ZERO,

@@ -1,10 +1,7 @@
 //! Which hosts a role has at a point of the sweep, and what placeholders are there.
 
-use crate::launcher::{HostFacts, count_of};
+use crate::launcher::{HERE, HostFacts, count_of};
 use crate::plan::{Count, Plan, Point, RoleHosts, RolePlan, Template};
-
-/// The name of the machine that runs the experiment, as a host.
-pub(crate) const HERE: &str = "here";
 
 /// The hosts of each role, as places in `hosts`.
 ///
@@ -68,6 +65,29 @@ pub(crate) fn assign(plan: &Plan, hosts: &[HostFacts], point: &Point) -> Result<
         }
     }
     Ok(assigned)
+}
+
+/// Whether every placeholder of every command has a value on every host.
+///
+/// # Errors
+/// In words: which has none.
+pub(crate) fn can_be_filled(
+    plan: &Plan,
+    hosts: &[HostFacts],
+    assigned: &[Vec<usize>],
+    point: &Point,
+) -> Result<(), String> {
+    for (role, spec) in plan.roles.iter().enumerate() {
+        for index in 0..assigned[role].len() {
+            // Any binary and folder: the agents say theirs later.
+            let values =
+                Values { plan, hosts, assigned, point, run: 1, role, index, exe: "barewire", scratch: "/" };
+            let of_role = |why: String| format!("role {}: {why}", spec.name);
+            values.command(spec).map_err(of_role)?;
+            spec.cwd.as_ref().map(|cwd| values.fill(cwd)).transpose().map_err(of_role)?;
+        }
+    }
+    Ok(())
 }
 
 /// What placeholders are at one place.

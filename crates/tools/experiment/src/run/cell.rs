@@ -83,6 +83,8 @@ pub(super) struct RunRows {
     pub(super) rows: Vec<(RowPlace, Row)>,
     /// How far apart the hosts started, in ns, and how wrong that may be.
     pub(super) spread_ns: Option<(u64, u64)>,
+    /// What failed and left the others' rows as they are.
+    pub(super) failures: Vec<String>,
 }
 
 impl Controller<'_> {
@@ -96,9 +98,12 @@ impl Controller<'_> {
         self.measure_clocks(CLOCK_EXCHANGES)?;
         self.tasks.clear();
         let outcome = self.start_and_watch(point, run, assigned)?;
+        // Before they are told to end, after which no end is a failure.
+        let failures =
+            self.tasks.iter().filter(|task| failed(task)).map(|task| self.told_end(task)).collect();
         self.stop_rest()?;
         self.sweep()?;
-        Ok(outcome.and_then(|()| self.collect()))
+        Ok(outcome.and_then(|()| self.collect()).map(|rows| RunRows { failures, ..rows }))
     }
 
     fn start_and_watch(
@@ -110,11 +115,13 @@ impl Controller<'_> {
         let plan = self.plan;
         let mut role = 0;
         while role < plan.roles.len() {
-            // Neighbours that collect start together, at one instant.
-            let collects = plan.roles[role].collect.is_some() && plan.roles[role].ready.is_none();
+            // Neighbours that collect start together, at one instant, unless one is to wait for the other.
+            let together = |role: &RolePlan| role.collect.is_some() && role.ready.is_none();
+            let collects = together(&plan.roles[role]);
             let mut last = role;
             while collects
-                && plan.roles.get(last + 1).is_some_and(|r| r.collect.is_some() && r.ready.is_none())
+                && plan.roles[last].settle.is_zero()
+                && plan.roles.get(last + 1).is_some_and(together)
             {
                 last += 1;
             }
@@ -234,6 +241,12 @@ impl Controller<'_> {
                 }
                 Ok(None)
             }
+            // Nothing of a run asks for what only an agent as a whole can refuse: it cannot go on.
+            Some((host, Event::Error { id: None, text })) => {
+                self.log(host, &text);
+                self.fleet.give_up(host);
+                Err(Stop::Lost { host, why: text })
+            }
             other => Ok(other),
         }
     }
@@ -301,16 +314,22 @@ impl Controller<'_> {
         let Some(text) = &self.plan.roles[role].ready else { return Ok(Ok(())) };
         let wait = self.plan.method.ready_timeout;
         let of_role = move |task: &&Task| task.role == role;
-        let done = self.pump(Some(span(wait)), |tasks| {
-            tasks.iter().filter(of_role).all(|t| t.ready) || tasks.iter().any(|t| !t.is_running())
+        self.pump(Some(span(wait)), |tasks| {
+            tasks.iter().filter(of_role).all(|t| t.ready)
+                || tasks.iter().filter(of_role).any(|t| !t.ready && !t.is_running())
+                || tasks.iter().any(failed)
         })?;
         if let Some(why) = self.failure() {
             return Ok(Err(why));
         }
-        let waiting = self.tasks.iter().filter(of_role).find(|task| !task.ready);
+        let of_role = |task: &&Task| of_role(task) && !task.ready;
+        let ended = self.tasks.iter().filter(of_role).find(|task| !task.is_running());
+        let waiting = ended.or_else(|| self.tasks.iter().find(of_role));
         Ok(match waiting {
             None => Ok(()),
-            Some(task) if done => Err(self.told(task, &format!("ended before it said {text:?}"))),
+            Some(task) if !task.is_running() => {
+                Err(self.told(task, &format!("ended before it said {text:?}")))
+            }
             Some(task) => {
                 Err(self.told(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
             }
@@ -318,8 +337,9 @@ impl Controller<'_> {
     }
 
     fn settle(&mut self, wait: std::time::Duration) -> Result<Result<(), String>, Stop> {
+        let endless = self.plan.method.endless;
         if !wait.is_zero() {
-            self.pump(Some(span(wait)), |tasks| tasks.iter().any(failed))?;
+            self.pump(Some(span(wait)), |tasks| !endless && tasks.iter().any(failed))?;
         }
         Ok(self.failure().map_or(Ok(()), Err))
     }
@@ -332,12 +352,13 @@ impl Controller<'_> {
         let counts = |task: &&Task| !any || collecting(task);
         let wait = plan.method.timeout;
         let done = self.pump(wait.map(span), |tasks| {
-            tasks.iter().filter(counts).all(|task| !task.is_running()) || tasks.iter().any(failed)
+            tasks.iter().filter(counts).all(|task| !task.is_running())
+                || !plan.method.endless && tasks.iter().any(failed)
         })?;
         if let Some(why) = self.failure() {
             return Ok(Err(why));
         }
-        if done {
+        if done || plan.method.endless {
             return Ok(Ok(()));
         }
         let late = self.tasks.iter().filter(counts).find(|task| task.is_running());
@@ -347,14 +368,20 @@ impl Controller<'_> {
         ))
     }
 
-    /// Why the run has failed, if it has: a process could not be started, or ended in another way than well.
+    /// Why the run has failed, if it has: a process could not be started, or ended in another way than well. Of those that nobody made
+    /// for this, one that fails leaves the others to go on.
     fn failure(&self) -> Option<String> {
-        let task = self.tasks.iter().find(|task| failed(task))?;
-        Some(match &task.state {
+        let task = self.tasks.iter().find(|task| failed(task) && !self.plan.method.endless)?;
+        Some(self.told_end(task))
+    }
+
+    /// How a process ended, with what it said last.
+    fn told_end(&self, task: &Task) -> String {
+        match &task.state {
             State::Failed(why) => self.told(task, why),
             State::Exited { code, signal } => self.told(task, &ended_text(*code, *signal)),
             State::Running => self.told(task, "was stopped"),
-        })
+        }
     }
 
     /// What happened to a process, with what it said last.
@@ -402,7 +429,9 @@ impl Controller<'_> {
                 swept[host] = true;
                 if left > 0 {
                     let name = &self.hosts[host].name;
-                    self.watch.note(&format!("host {name}: {left} processes of the run do not end"));
+                    let told = format!("host {name}: {left} processes of the run do not end");
+                    self.watch.note(&told);
+                    self.unended.push(told);
                 }
             }
         }
@@ -460,6 +489,14 @@ impl Controller<'_> {
                     return Err(self.told(task, &format!("wrote more than {OUT_BYTES_MAX} bytes")));
                 }
                 let rows = rows::rows(how, &task.out, &task.all).map_err(|why| self.told(task, &why))?;
+                if rows.is_empty() && !self.plan.method.endless {
+                    return Err(self.told(task, &format!("printed no row: {}", rows::none_text(how))));
+                }
+                // Ours end so when figures are void, others when something went wrong.
+                let void = || rows.iter().any(|row| row.row.get("void").is_some_and(|void| !void.is_null()));
+                if matches!(task.state, State::Exited { code: Some(VOID_CODE), .. }) && !void() {
+                    return Err(self.told_end(task));
+                }
                 hosts.push((self.hosts[task.host].name.clone(), rows));
                 let clock = self.fleet.agents[task.host].clock;
                 if let (Some(at), Some(clock)) = (task.started_unix_ns, clock) {
@@ -467,6 +504,11 @@ impl Controller<'_> {
                 }
             }
             run.rows.extend(merged(number, role, hosts, self.plan.merge.apart, &self.plan.merge)?);
+        }
+        if let (true, Some(how)) =
+            (run.rows.is_empty(), self.plan.roles.iter().find_map(|r| r.collect.as_ref()))
+        {
+            return Err(format!("no process printed a row: {}", rows::none_text(how)));
         }
         let (first, last) = (starts.iter().map(|s| s.0).min(), starts.iter().map(|s| s.0).max());
         if let (Some(first), Some(last), true) = (first, last, starts.len() > 1) {
@@ -488,6 +530,7 @@ fn merged(
         let all = hosts.into_iter().flat_map(|(host, rows)| {
             rows.into_iter().map(move |mut row| {
                 row.row.insert("host".to_owned(), host.clone().into());
+                row.row.insert("role".to_owned(), role.name.clone().into());
                 row
             })
         });

@@ -24,6 +24,12 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// Lines that are kept of what an agent's process says beside the conversation.
 const WORDS_KEPT: usize = 5;
 const WORD_LEN_MAX: usize = 300;
+/// How often silent agents are looked for although others talk.
+const LOOK_FOR_SILENCE: Duration = Duration::from_secs(1);
+/// In place of when an agent was heard: what it said waits to be taken in.
+const WAITS: u64 = u64::MAX;
+/// How long an agent that is lost may take to end: what is left of it may never.
+const LOST_WAIT: Duration = Duration::from_secs(2);
 
 /// An agent that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +64,8 @@ pub(super) struct Agent {
     requests: Option<Sender<Request>>,
     heard: Arc<AtomicU64>,
     words: VecDeque<String>,
-    closed: bool,
+    /// It is gone, or cannot go on: nobody waits long for its end.
+    lost: bool,
 }
 
 /// All of them.
@@ -66,12 +73,14 @@ pub(super) struct Fleet {
     pub(super) agents: Vec<Agent>,
     sender: SyncSender<(usize, Said)>,
     said: Receiver<(usize, Said)>,
+    /// When somebody last looked for silent ones.
+    looked: Instant,
 }
 
 impl Fleet {
     pub(super) fn new() -> Fleet {
         let (sender, said) = mpsc::sync_channel(WAITING_MAX);
-        Fleet { agents: Vec::new(), sender, said }
+        Fleet { agents: Vec::new(), sender, said, looked: stamp() }
     }
 
     /// Takes an agent in, whose process was started. Its number is its place.
@@ -99,7 +108,7 @@ impl Fleet {
             requests: Some(requests),
             heard,
             words: VecDeque::new(),
-            closed: false,
+            lost: false,
         });
     }
 
@@ -120,22 +129,33 @@ impl Fleet {
     /// When an agent is gone, or has been silent for too long.
     pub(super) fn next(&mut self, wait: std::time::Duration) -> Result<Option<(usize, Event)>, Lost> {
         let said = self.said.recv_timeout(wait);
-        if let Ok((host, said)) = said {
-            return self.take(host, said);
-        }
         let now = stamp();
-        // Before its first word it may be a login that takes its time.
-        let silent = |agent: &Agent| {
-            let heard = Instant::from_nanos(agent.heard.load(Ordering::Relaxed));
-            agent.hello.is_some() && now.since(heard) > SILENCE_MAX
-        };
-        match self.agents.iter().position(silent) {
-            Some(host) => {
-                let why = format!("said nothing for {} s", SILENCE_MAX.as_secs_f64());
-                Err(Lost { host, why: self.with_words(host, &why) })
-            }
-            None => Ok(None),
+        // Now and then although others talk.
+        if said.is_err() || now.since(self.looked) > LOOK_FOR_SILENCE {
+            self.looked = now;
+            self.nobody_is_silent(now)?;
         }
+        match said {
+            Ok((host, said)) => self.take(host, said),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn nobody_is_silent(&mut self, now: Instant) -> Result<(), Lost> {
+        // Before its first word it may be a login that takes its time. Whose word waits to be taken in is not silent.
+        let silent = |agent: &Agent| {
+            let heard = agent.heard.load(Ordering::Relaxed);
+            agent.hello.is_some() && heard != WAITS && now.since(Instant::from_nanos(heard)) > SILENCE_MAX
+        };
+        let Some(host) = self.agents.iter().position(silent) else { return Ok(()) };
+        self.agents[host].lost = true;
+        let why = format!("said nothing for {} s", SILENCE_MAX.as_secs_f64());
+        Err(Lost { host, why: self.with_words(host, &why) })
+    }
+
+    /// The agent cannot go on: it is ended with the others, and not waited for.
+    pub(super) fn give_up(&mut self, host: usize) {
+        self.agents[host].lost = true;
     }
 
     fn take(&mut self, host: usize, said: Said) -> Result<Option<(usize, Event)>, Lost> {
@@ -149,7 +169,7 @@ impl Fleet {
                 agent.words.push_back(text.chars().take(WORD_LEN_MAX).collect());
                 return Ok(None);
             }
-            Said::Closed => agent.closed = true,
+            Said::Closed => agent.lost = true,
         }
         // What it says on standard error comes on another thread, and says most.
         std::thread::sleep(LOOK);
@@ -182,17 +202,23 @@ impl Fleet {
         loop {
             // Pipes that nobody reads would keep them from ending.
             while self.said.try_recv().is_ok() {}
-            let running = |agent: &mut Agent| matches!(agent.child.try_wait(), Ok(None));
-            if !self.agents.iter_mut().any(running) {
-                break;
-            }
-            if stamp().since(began) > END_WAIT {
-                for agent in
-                    self.agents.iter_mut().filter_map(|a| matches!(a.child.try_wait(), Ok(None)).then_some(a))
-                {
-                    let _ = agent.child.kill();
+            let waited = stamp().since(began);
+            let mut running = 0;
+            for agent in &mut self.agents {
+                if !matches!(agent.child.try_wait(), Ok(None)) {
+                    continue;
+                }
+                let longest = if agent.lost { LOST_WAIT } else { END_WAIT };
+                if waited <= longest {
+                    running += 1;
+                    continue;
+                }
+                let _ = agent.child.kill();
+                if !agent.lost {
                     late.push(agent.name.clone());
                 }
+            }
+            if running == 0 {
                 break;
             }
             std::thread::sleep(LOOK);
@@ -226,7 +252,10 @@ fn read_events(host: usize, from: impl Read, to: &SyncSender<(usize, Said)>, hea
             Ok(event) => Said::Event(event),
             Err(_) => Said::Words(String::from_utf8_lossy(&line).trim_end().to_owned()),
         };
-        if to.send((host, said)).is_err() {
+        heard.store(WAITS, Ordering::Relaxed);
+        let sent = to.send((host, said));
+        heard.store(stamp().as_nanos(), Ordering::Relaxed);
+        if sent.is_err() {
             return;
         }
     }

@@ -110,18 +110,33 @@ impl Folder {
         Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect() })
     }
 
+    /// Control rows, or why there are none.
+    pub(super) fn controls(
+        &mut self,
+        rows: Result<Vec<serde_json::Map<String, Value>>, String>,
+    ) -> Result<(), RunError> {
+        match rows {
+            Ok(rows) => rows.into_iter().try_for_each(|row| self.writer.add(import::control(row), &[])),
+            Err(why) => {
+                self.writer.caveat(&format!("no control rows: {why}"));
+                Ok(())
+            }
+        }
+    }
+
     /// What a run of a cell came to.
-    pub(super) fn keep(&mut self, cell: usize, run: u32, outcome: RunOutcome) {
+    pub(super) fn keep(&mut self, cell: usize, number: u32, outcome: RunOutcome) {
         let cell = &mut self.cells[cell];
         cell.runs += 1;
         match outcome {
             Ok(run) => {
                 cell.spread_ns = cell.spread_ns.max(run.spread_ns);
+                cell.failures.extend(run.failures.into_iter().map(|why| (number, why)));
                 for (place, row) in run.rows {
                     cell.rows.entry(place).or_default().push(row);
                 }
             }
-            Err(why) => cell.failures.push((run, why)),
+            Err(why) => cell.failures.push((number, why)),
         }
     }
 
@@ -213,9 +228,11 @@ impl Folder {
                 self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes())?;
             }
         }
+        let mut left = std::mem::take(&mut controller.unended);
         if !late.is_empty() {
-            outcome.left_behind = Some(format!("agents that did not end in time: {}", late.join(", ")));
+            left.push(format!("agents that did not end in time: {}", late.join(", ")));
         }
+        outcome.left_behind = (!left.is_empty()).then(|| left.join("; "));
         self.writer.finish(realtime_ns() / 1_000_000)?;
         Ok(outcome)
     }
@@ -297,7 +314,7 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
         "launcher": launcher, "seed": plan.seed,
         "method": {
             "runs": method.runs, "warmup_s": method.warmup_s, "seconds": method.seconds,
-            "timeout_s": method.timeout.map(|t| t.as_secs_f64()), "interleave": method.interleave,
+            "timeout_s": method.timeout.map(|t| t.as_secs_f64()), "endless": method.endless, "interleave": method.interleave,
             "cell_pause_s": method.pause.as_secs_f64(),
         },
         "cells": plan.points.iter().map(|point| point_text(point)).collect::<Vec<_>>(),

@@ -9,7 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Ends of keys whose values add up over hosts: rates and volumes.
 const SUMMED_ENDS: [&str; 5] = ["_per_s", "_pps", "_mbps", "_bps", "_gbps"];
 /// Counts of what happened.
-const COUNTS: [&str; 6] = ["samples", "mismatches", "resends", "unanswered", "connections_made", "errors"];
+const COUNTS: [&str; 12] = [
+    "samples",
+    "mismatches",
+    "resends",
+    "unanswered",
+    "errors",
+    "failed",
+    "opened",
+    "sent",
+    "received",
+    "lost",
+    "late",
+    "behind",
+];
 /// Ends of keys of which the largest is the honest one.
 const TIME_ENDS: [&str; 5] = ["_ns", "_us", "_ms", "_s", "seconds"];
 
@@ -91,17 +104,16 @@ pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, V
             each.entry(name.clone()).or_default().push(one);
         }
     }
-    let merged: BTreeMap<String, Histogram> = each
-        .iter()
-        .map(|(name, runs)| {
-            let mut all = Histogram::new();
-            runs.iter().for_each(|one| all.merge(one));
-            (name.clone(), all)
-        })
-        .collect();
     let is_void = |row: &&Row| row.row.get("void").is_some_and(|void| !void.is_null());
     let valid: Vec<&Row> = rows.iter().filter(|row| !is_void(row)).collect();
     let of = if valid.is_empty() { rows.iter().collect() } else { valid };
+    // Percentiles are of the runs that the other figures are of.
+    let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
+    for (name, text) in of.iter().flat_map(|row| &row.histograms) {
+        if let Ok(one) = Histogram::from_base64(text) {
+            merged.entry(name.clone()).or_default().merge(&one);
+        }
+    }
     let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.row.keys()).collect();
     let mut row = Map::new();
     for key in keys.into_iter().filter(|key| *key != "runs") {

@@ -2,6 +2,7 @@
 
 mod assign;
 mod cell;
+mod control;
 mod fleet;
 mod folder;
 mod merge;
@@ -11,16 +12,17 @@ pub use folder::Outcome;
 
 use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
 use crate::file::point_text;
-use crate::launcher::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
+use crate::launcher::{AgentPipes, HERE, HostFacts, LaunchError, Launcher, Needs};
 use crate::plan::{Plan, RoleHosts};
 use crate::redact::Redactor;
-use assign::{HERE, assign};
+use assign::assign;
 use barewire_base::Duration;
 use barewire_measure::stamp;
 use barewire_report::run::RunError;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use cell::{RunOutcome, Task};
+use control::Controls;
 use fleet::{Fleet, Lost};
 use folder::Folder;
 use std::ffi::OsString;
@@ -46,6 +48,8 @@ pub struct Options {
     pub command: Vec<String>,
     /// The command line of the agent on this machine, for roles that run `here`.
     pub agent: Vec<OsString>,
+    /// What a host that measures is asked for its control rows with, as words of a role's command. Empty: nothing.
+    pub control: Vec<String>,
 }
 
 /// Told what happens.
@@ -123,7 +127,8 @@ pub fn run(
     let released = launcher.release();
     match (done, released) {
         (Ok(mut outcome), Err(e)) => {
-            outcome.left_behind = Some(e.to_string());
+            let left = outcome.left_behind.into_iter().chain([e.to_string()]);
+            outcome.left_behind = Some(left.collect::<Vec<_>>().join("; "));
             Ok(outcome)
         }
         (Ok(outcome), Ok(())) => Ok(outcome),
@@ -152,9 +157,9 @@ fn on_hosts(
     // Asked of every point before anything starts.
     let mut used = vec![false; hosts.len()];
     for point in &plan.points {
-        for mine in assign(plan, &hosts, point).map_err(ExperimentError::Plan)? {
-            mine.into_iter().for_each(|at| used[at] = true);
-        }
+        let assigned = assign(plan, &hosts, point).map_err(ExperimentError::Plan)?;
+        assign::can_be_filled(plan, &hosts, &assigned, point).map_err(ExperimentError::Plan)?;
+        assigned.into_iter().flatten().for_each(|at| used[at] = true);
     }
     let mut keep = used.iter();
     hosts.retain(|_| *keep.next().unwrap_or(&false));
@@ -169,7 +174,11 @@ fn on_hosts(
         };
         fleet.add(&host.name, pipes);
     }
-    let variables = plan.environment.iter().chain(plan.roles.iter().flat_map(|role| &role.environment));
+    let hardware = plan.hardware.unwrap_or(launcher.hardware());
+    let controls = Controls::of(plan, &hosts, hardware, &options.control);
+    let of_roles = plan.roles.iter().flat_map(|role| &role.environment);
+    let of_hosts = hosts.iter().flat_map(|host| &host.settings);
+    let variables = plan.environment.iter().chain(of_roles).chain(of_hosts);
     let mut controller = Controller {
         plan,
         hosts: &hosts,
@@ -181,12 +190,20 @@ fn on_hosts(
         tasks: Vec::new(),
         next_id: 1,
         clock_seq: 0,
+        unended: Vec::new(),
         began: stamp(),
     };
-    let hardware = plan.hardware.unwrap_or(launcher.hardware());
     controller.greet().and_then(|()| controller.put_files()).map_err(|stop| controller.failed(stop))?;
     let mut folder = Folder::create(&controller, launcher.name(), hardware, options)?;
-    let ended = controller.run_all(&mut folder);
+    let floor =
+        controls.as_ref().map_or(Ok(Ok(Vec::new())), |controls| controller.measure_controls(controls));
+    let ended = match floor {
+        Ok(floor) => {
+            folder.controls(floor)?;
+            controller.run_all(&mut folder)
+        }
+        Err(stop) => Err(stop),
+    };
     if let Err(Stop::Lost { host, why }) = &ended {
         // At once: cleaning up takes seconds.
         controller.watch.note(&format!("host {}: {why}; the run ends", controller.hosts[*host].name));
@@ -246,6 +263,8 @@ struct Controller<'a> {
     tasks: Vec<Task>,
     next_id: u32,
     clock_seq: u64,
+    /// What of its processes a host could not end.
+    unended: Vec<String>,
     began: barewire_base::Instant,
 }
 

@@ -2,11 +2,13 @@
 //! `c`, where the experiment is started.
 #![allow(dead_code)]
 
+use barewire_base::Instant;
 use barewire_experiment::launcher::{AgentBinary, Launcher};
 use barewire_experiment::plan::Plan;
 use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch};
 use barewire_experiment::{agent, file};
 use barewire_lab::{Lab, Namespace, Programs, Topology, is_root_capable};
+use barewire_measure::stamp;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -155,8 +157,12 @@ impl Hosts {
         launcher: &mut (dyn Launcher + Send),
         watch: &mut (dyn Watch + Send),
     ) -> Result<Outcome, ExperimentError> {
-        let options =
-            Options { out: self.folder.join("runs"), command: vec![], agent: Vec::<OsString>::new() };
+        let options = Options {
+            out: self.folder.join("runs"),
+            command: vec![],
+            agent: Vec::<OsString>::new(),
+            control: vec![],
+        };
         self.inside(|| barewire_experiment::run::run(plan, launcher, &options, watch, &|| false))
     }
 
@@ -222,7 +228,7 @@ pub type AtLine = (&'static str, Box<dyn FnMut() + Send>);
 #[derive(Default)]
 pub struct Told {
     pub lines: Vec<String>,
-    pub notes: Vec<String>,
+    pub notes: Vec<(Instant, String)>,
     /// Set when a run begins.
     pub began: AtomicBool,
     /// Done when the first line of this text comes.
@@ -240,7 +246,7 @@ impl Watch for Told {
     }
 
     fn note(&mut self, text: &str) {
-        self.notes.push(text.to_owned());
+        self.notes.push((stamp(), text.to_owned()));
     }
 
     fn progress(&mut self, _: &Progress) {

@@ -4,7 +4,7 @@ use crate::figure::{Unit, quantity};
 use crate::run::{HardwareClass, Role, Run};
 use crate::utc::{span_text, utc_text};
 use barewire_measure::Fingerprint;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A run in the head of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,29 +186,34 @@ const CONTROLS: [(&str, &str); 14] = [
     ("kernel_udp_missing", "kernel UDP over loopback"),
 ];
 
-/// Control rows of all runs: every leaf with a unit at its end.
+/// Control rows of all runs, in words.
 pub(super) fn controls(runs: &[&Run]) -> Vec<(String, String)> {
+    let records = runs.iter().flat_map(|run| &run.records).filter(|record| record.role == Role::Control);
+    control_words(records.map(|record| &record.row))
+}
+
+/// Control rows in words, what they are and how much: every leaf with a unit at its end. Those of the same thing stand together.
+pub fn control_words<'a>(rows: impl Iterator<Item = &'a Map<String, Value>>) -> Vec<(String, String)> {
     let mut leaves = Vec::new();
-    for run in runs {
-        for record in run.records.iter().filter(|r| r.role == Role::Control) {
-            let mut found = Vec::new();
-            flatten("", &Value::Object(record.row.clone()), &mut found);
-            leaves.extend(found);
-        }
-    }
-    for (path, _) in &mut leaves {
-        *path = path.trim_start_matches('.').to_owned();
+    for row in rows {
+        let mut found = Vec::new();
+        flatten("", &Value::Object(row.clone()), &mut found);
+        let host = row.get("host").and_then(Value::as_str).unwrap_or_default();
+        let of_host =
+            |(path, value): (String, String)| (path.trim_start_matches('.').to_owned(), value, host);
+        leaves.extend(found.into_iter().map(of_host));
     }
     let place = |path: &str| CONTROLS.iter().position(|(known, _)| *known == path).unwrap_or(CONTROLS.len());
     // Runs stay in their order: those of one path stand together.
-    leaves.sort_by_key(|(path, _)| place(path));
+    leaves.sort_by_key(|(path, ..)| place(path));
     leaves
         .into_iter()
-        .filter_map(|(path, value)| {
-            let known = CONTROLS.get(place(&path)).map(|(_, words)| (*words).to_owned());
+        .filter_map(|(path, value, host)| {
+            let on = if host.is_empty() { String::new() } else { format!(", on {host}") };
+            let known = CONTROLS.get(place(&path)).map(|(_, words)| format!("{words}{on}"));
             let words = |end: &str| {
                 let rest = path.strip_suffix(end)?;
-                known.clone().or_else(|| Some(rest.replace(['.', '_'], " ")))
+                known.clone().or_else(|| Some(rest.replace(['.', '_'], " ") + &on))
             };
             let Ok(number) = value.parse::<f64>() else {
                 return known.filter(|_| path.ends_with("_missing")).map(|name| (name, value.clone()));

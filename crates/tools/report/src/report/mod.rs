@@ -10,7 +10,7 @@ mod item;
 mod pictures;
 mod table;
 
-pub use head::RunHead;
+pub use head::{RunHead, control_words};
 pub use table::{Badge, BadgeKind, Cell, Group, Row, Source, Table};
 
 use crate::chart::Chart;

@@ -3,7 +3,7 @@
 //! Nothing here speaks to a cluster: [`manifests`] says what is to be created, [`yaml`] writes it. Roles are replicated jobs of one
 //! pod each, each alone on its machine; their names in the network are known beforehand, so placeholders like `{server.address}` are
 //! filled in here. A JobSet has succeeded when the jobs of the collecting roles have; the others then end. Rows are what their pods
-//! print.
+//! print. Variables with secret names come from the Secret `EXPERIMENT-secrets`, which whoever applies the manifests makes.
 //!
 //! What a cluster does not give: `ready` texts are not waited for (roles start in order, each when the pods of the one before run),
 //! and clocks are not compared.
@@ -11,6 +11,7 @@
 mod emit;
 
 use crate::plan::{Count, Plan, Point, RoleHosts, RolePlan, Template};
+use crate::redact::is_secret_name;
 use barewire_report::nearest;
 pub use emit::yaml;
 use serde_json::{Value, json};
@@ -287,8 +288,17 @@ fn replicated_job(
     for (key, value) in plan.environment.iter().chain(&role.environment) {
         variables.insert(key, value);
     }
-    let mut env: Vec<Value> =
-        variables.iter().map(|(key, value)| json!({ "name": key, "value": escaped(value) })).collect();
+    let mut env: Vec<Value> = variables
+        .iter()
+        .map(|(key, value)| match is_secret_name(key) {
+            // Manifests are shown and kept: what is secret comes from a Secret of the cluster.
+            true => {
+                let from = json!({ "name": secret_of(plan), "key": key });
+                json!({ "name": key, "valueFrom": { "secretKeyRef": from } })
+            }
+            false => json!({ "name": key, "value": escaped(value) }),
+        })
+        .collect();
     if group.hosts.len() > 1 {
         // What differs among the pods of one role is known in the pod only.
         let path = "metadata.annotations['jobset.sigs.k8s.io/job-index']";
@@ -407,6 +417,11 @@ fn unknown(plan: &Plan, point: &Point, group: &Group<'_>, groups: &[Group<'_>], 
     let near = nearest(name, known.iter().map(String::as_str));
     let hint = near.map_or_else(String::new, |near| format!(", did you mean {{{near}}}?"));
     K8sError::Placeholder { role, name: name.into(), hint }
+}
+
+/// The Secret that holds an experiment's secret variables, each under its name.
+fn secret_of(plan: &Plan) -> String {
+    format!("{}-secrets", plan.name.replace('_', "-"))
 }
 
 /// Kubernetes expands `$(NAME)` in commands and variables; `$$(` is a plain `$(`.

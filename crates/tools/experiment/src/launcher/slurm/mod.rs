@@ -16,6 +16,7 @@ use super::binary::{self, AgentBinary, Answer};
 use super::command::{NotRun, Ran, each, last_words, poll, run};
 use super::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
 use allocation::Allocation;
+use barewire_measure::stamp;
 use barewire_report::run::HardwareClass;
 use request::{Request, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +39,15 @@ const LOOK_WAIT: Duration = Duration::from_secs(30);
 const STORE_WAIT: Duration = Duration::from_secs(300);
 /// How long a cancelled job is watched until its nodes have ended it.
 const CANCEL_WAIT: Duration = Duration::from_secs(8);
+/// After so long a job that is completing everywhere is given back: a node of it does not answer, and Slurm ends the rest there, and
+/// gives none of it to others before.
+const COMPLETING_WAIT: Duration = Duration::from_secs(2);
+/// Between two questions to the controller, which has others to serve.
+const ASK_EVERY: Duration = Duration::from_millis(250);
 /// What of our environment goes along: the rest is this machine's affair, or a secret.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,LANG";
+/// Tells the agent that it is a step, and is to look at its node's slurmd.
+const AS_STEP: &str = "BAREWIRE_AGENT_STEP=1";
 
 /// How Slurm is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +158,7 @@ impl SlurmLauncher {
         if let Some(component) = node.component {
             command.arg(format!("--het-group={component}"));
         }
-        command.arg(format!("--nodelist={}", node.name)).arg(format!("--export={EXPORTED}"));
+        command.arg(format!("--nodelist={}", node.name)).arg(format!("--export={EXPORTED},{AS_STEP}"));
         command.args(["--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none"]);
         // Our folder may not be there; the step's own end ends it, not what it left behind.
         command.args(["--chdir=/", "--quiet", "--kill-on-bad-exit=1", "--job-name=barewire-agent"]);
@@ -396,8 +404,12 @@ impl Launcher for SlurmLauncher {
             Err(e) if e.to_string().contains("Invalid job id") => Ok(String::new()),
             other => other,
         };
-        let gone = poll(CANCEL_WAIT, || match states() {
+        let began = stamp();
+        let completing_wait = barewire_base::Duration::from_nanos(COMPLETING_WAIT.as_nanos() as u64);
+        let completing = |states: &str| states.lines().all(|state| state == "COMPLETING");
+        let gone = poll(CANCEL_WAIT, ASK_EVERY, || match states() {
             Ok(states) if states.trim().is_empty() => Some(Ok(())),
+            Ok(states) if completing(&states) && stamp().since(began) > completing_wait => Some(Ok(())),
             Ok(_) => None,
             Err(e) => Some(Err(e)),
         });
@@ -405,8 +417,6 @@ impl Launcher for SlurmLauncher {
             Some(Ok(())) => return Ok(()),
             Some(Err(e)) => e.to_string(),
             None => match (cancelled, states()) {
-                // A node of it does not answer; Slurm ends the rest there, and gives none of it to others before.
-                (Ok(_), Ok(states)) if states.lines().all(|state| state == "COMPLETING") => return Ok(()),
                 (Err(e), _) | (_, Err(e)) => e.to_string(),
                 (_, Ok(states)) => format!("it was cancelled, and its state is {}", last_words(&states)),
             },

@@ -27,7 +27,8 @@ pub(super) struct Slot {
 pub(super) fn slots(needs: &Needs, cluster: &BTreeSet<String>) -> Result<Vec<Slot>, LaunchError> {
     let mut slots: Vec<Slot> = Vec::new();
     for host in &needs.hosts {
-        let node = (!host.reach.is_empty()).then(|| host.reach.clone());
+        // A file for SSH may name a user: jobs are ours.
+        let node = host.reach.rsplit('@').next().filter(|node| !node.is_empty()).map(str::to_owned);
         let (address, settings) = (host.address.clone(), host.settings.clone());
         slots.push(Slot { name: Some(host.name.clone()), node, address, settings, ..Slot::default() });
     }

@@ -1,0 +1,355 @@
+//! A baseline with its ends on two machines: the same client and the same echo servers as between the sides of one.
+//!
+//! Over TCP a client says first of each connection how long its messages are and how many connections it makes, [`GREETING_LEN`]
+//! bytes: `bwkernel`, then both numbers in 32 bits, little endian. A server has one client at a time, others wait in its backlog.
+
+use super::{
+    CONNECTIONS_MAX, KernelClient, Protocol, UDP_SIZE_MAX, Waiting, check, grow_buffers, server, system_name,
+    watched,
+};
+use crate::awake::settle;
+use crate::driver::{self, RunResult};
+use crate::interleave::{Cell, CellError};
+use crate::interrupt::interrupted;
+use crate::row::{CellInfo, IdleState};
+use crate::workload::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
+use barewire_base::Duration;
+use barewire_measure::{Contention, stamp};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const GREETING: [u8; 8] = *b"bwkernel";
+/// Bytes of a greeting.
+pub const GREETING_LEN: usize = GREETING.len() + 8;
+/// How long a client may take to greet, and to make all of its connections.
+const GREETING_WAIT: Duration = Duration::from_secs(5);
+/// How long a connection may take to be made.
+const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+/// Between two looks whether somebody came, or the end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Which baseline, and where an end of it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelEnd {
+    /// Which of the kernel's transports.
+    pub protocol: Protocol,
+    /// How this end waits.
+    pub waiting: Waiting,
+    /// This end's address.
+    pub ip: IpAddr,
+    /// Its core.
+    pub core: Option<usize>,
+}
+
+/// What a client says of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Greeting {
+    size: u32,
+    connections: u32,
+}
+
+impl Greeting {
+    fn bytes(self) -> [u8; GREETING_LEN] {
+        let mut bytes = [0; GREETING_LEN];
+        bytes[..8].copy_from_slice(&GREETING);
+        bytes[8..12].copy_from_slice(&self.size.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.connections.to_le_bytes());
+        bytes
+    }
+
+    /// `None`: it is none, or asks for what nobody may have.
+    fn parse(bytes: &[u8; GREETING_LEN]) -> Option<Greeting> {
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let greeting = Greeting { size: number(8), connections: number(12) };
+        let fits = (SIZE_MIN..=SIZE_MAX).contains(&greeting.size)
+            && (1..=CONNECTIONS_MAX).contains(&greeting.connections);
+        (bytes.starts_with(&GREETING) && fits).then_some(greeting)
+    }
+}
+
+/// Answers clients, one after the other, until `stop` says so or the process is [interrupted](crate::interrupt()). Calls `ready` when
+/// it listens, `told` when a client was refused.
+///
+/// # Errors
+/// When the address cannot be had, or the core.
+pub fn serve(
+    end: &KernelEnd,
+    port: u16,
+    ready: impl FnOnce(SocketAddr) + Send,
+    mut told: impl FnMut(&str) + Send,
+    stop: &AtomicBool,
+) -> Result<(), CellError> {
+    let at = SocketAddr::new(end.ip, port);
+    let listening = |source| CellError::Setup { what: "listening", source };
+    let done = AtomicBool::new(false);
+    let served = std::thread::scope(|scope| {
+        // The servers look at one flag only.
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) && !interrupted() {
+                std::thread::sleep(LOOK.into());
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let served = watched(end.core, || match end.protocol {
+            Protocol::Udp => {
+                let socket = UdpSocket::bind(at).map_err(listening)?;
+                grow_buffers(&socket);
+                ready(socket.local_addr().map_err(listening)?);
+                server::serve_udp(&socket, end.waiting, UDP_SIZE_MAX as usize, &done).map_err(listening)
+            }
+            Protocol::Tcp => {
+                let listener = TcpListener::bind(at).map_err(listening)?;
+                listener.set_nonblocking(true).map_err(listening)?;
+                ready(listener.local_addr().map_err(listening)?);
+                while let Some((greeting, sockets)) = client_of(&listener, &done, &mut told) {
+                    let size = greeting.size as usize;
+                    if let Err(error) = server::serve_tcp(sockets, end.waiting, size, &done) {
+                        told(&format!("a client's connections are closed: {error}"));
+                    }
+                }
+                Ok(())
+            }
+        });
+        done.store(true, Ordering::Relaxed);
+        served
+    });
+    served.map_err(|source| CellError::Setup { what: "pinning the server", source })?.0
+}
+
+/// The next client's connections, all of them. `None`: the end has come.
+fn client_of(
+    listener: &TcpListener,
+    done: &AtomicBool,
+    told: &mut impl FnMut(&str),
+) -> Option<(Greeting, Vec<OwnedFd>)> {
+    loop {
+        let (first, sockets) = match greeted(listener, done, None) {
+            Ok(Some((greeting, socket))) => (greeting, vec![socket]),
+            Ok(None) => return None,
+            Err(why) => {
+                told(&why);
+                continue;
+            }
+        };
+        match others(listener, done, first, sockets) {
+            Ok(Some(sockets)) => return Some((first, sockets)),
+            Ok(None) => return None,
+            Err(why) => told(&why),
+        }
+    }
+}
+
+fn others(
+    listener: &TcpListener,
+    done: &AtomicBool,
+    first: Greeting,
+    mut sockets: Vec<OwnedFd>,
+) -> Result<Option<Vec<OwnedFd>>, String> {
+    while sockets.len() < first.connections as usize {
+        match greeted(listener, done, Some(GREETING_WAIT))? {
+            Some((greeting, socket)) if greeting == first => sockets.push(socket),
+            Some(_) => return Err("two clients at once: both are refused".to_owned()),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(sockets))
+}
+
+/// A connection and what it said first. `None`: the end has come.
+fn greeted(
+    listener: &TcpListener,
+    done: &AtomicBool,
+    wait: Option<Duration>,
+) -> Result<Option<(Greeting, OwnedFd)>, String> {
+    let began = stamp();
+    let (mut stream, from) = loop {
+        if done.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match listener.accept() {
+            Ok(accepted) => break accepted,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK.into()),
+            Err(e) => return Err(format!("accept: {e}")),
+        }
+        if wait.is_some_and(|wait| stamp().since(began) > wait) {
+            return Err("a client made fewer connections than it said".to_owned());
+        }
+    };
+    let mut bytes = [0; GREETING_LEN];
+    let mut read = || -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(GREETING_WAIT.into()))?;
+        stream.read_exact(&mut bytes)?;
+        // From now on: how often a sleeping server looks whether it should stop.
+        set_socket_timeout(&stream, Timeout::Recv, Some(LOOK.into())).map_err(Into::into)
+    };
+    read().map_err(|e| format!("{from}: {e}"))?;
+    match Greeting::parse(&bytes) {
+        Some(greeting) => Ok(Some((greeting, stream.into()))),
+        None => Err(format!("{from} is no client of this baseline, or asks for too much")),
+    }
+}
+
+/// A client here, its server on another machine: a [`Cell`].
+pub struct RemoteKernelCell {
+    end: KernelEnd,
+    server: SocketAddr,
+    info: CellInfo,
+}
+
+impl RemoteKernelCell {
+    /// The client `end` of the server at `server`.
+    pub fn new(
+        end: KernelEnd,
+        server: SocketAddr,
+        workload: MsgWorkload,
+        idle_state: IdleState,
+        command: String,
+    ) -> RemoteKernelCell {
+        let name = SystemName {
+            system: system_name(end.protocol, end.waiting).to_owned(),
+            mode: end.waiting.name().to_owned(),
+            over: "network".to_owned(),
+            idle: None,
+        };
+        RemoteKernelCell { end, server, info: CellInfo { name, workload, idle_state, command } }
+    }
+
+    fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        let workload = &self.info.workload;
+        let greeting = Greeting { size: workload.size, connections: workload.connections };
+        let connect = |_| -> io::Result<OwnedFd> {
+            match self.end.protocol {
+                Protocol::Tcp => {
+                    let mut stream = TcpStream::connect_timeout(&self.server, CONNECT_WAIT)?;
+                    stream.set_nodelay(true)?;
+                    stream.write_all(&greeting.bytes())?;
+                    Ok(stream.into())
+                }
+                Protocol::Udp => {
+                    let socket = UdpSocket::bind(SocketAddr::new(self.end.ip, 0))?;
+                    socket.connect(self.server)?;
+                    grow_buffers(&socket);
+                    Ok(socket.into())
+                }
+            }
+        };
+        (0..workload.connections).map(connect).collect()
+    }
+}
+
+impl Cell for RemoteKernelCell {
+    fn info(&self) -> &CellInfo {
+        &self.info
+    }
+
+    fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
+        let workload = &self.info.workload;
+        check(self.end.protocol, workload)?;
+        let setup = |what| move |source| CellError::Setup { what, source };
+        let sockets = self.sockets().map_err(setup("connecting to the server's kernel"))?;
+        let KernelEnd { protocol, waiting, core, .. } = self.end;
+        let mut client =
+            KernelClient::new(protocol, waiting, sockets, workload.size).map_err(setup("client sockets"))?;
+        let cores: Vec<usize> = core.into_iter().collect();
+        let _awake = settle(self.info.idle_state, &cores)?;
+        let watch = Contention::start();
+        // A thread of its own: pinning it must not pin the caller.
+        let asked = std::thread::scope(|scope| {
+            scope.spawn(move || watched(core, move || driver::run(&mut client, workload))).join()
+        });
+        let (result, _) =
+            asked.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
+        let mut result = result?;
+        result.contention = watch.finish().reasons;
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc;
+
+    fn end(protocol: Protocol, waiting: Waiting) -> KernelEnd {
+        KernelEnd { protocol, waiting, ip: Ipv4Addr::LOCALHOST.into(), core: None }
+    }
+
+    /// Runs `client` against a server; what the server told of refused ones.
+    fn beside_server(end: KernelEnd, client: impl FnOnce(SocketAddr)) -> Vec<String> {
+        let (stop, told) = (AtomicBool::new(false), std::sync::Mutex::new(Vec::new()));
+        let (ready, at) = mpsc::sync_channel(1);
+        std::thread::scope(|scope| {
+            let (stop, told) = (&stop, &told);
+            let server = scope.spawn(move || {
+                let tell = |why: &str| told.lock().unwrap().push(why.to_owned());
+                serve(&end, 0, move |at| ready.send(at).unwrap(), tell, stop)
+            });
+            client(at.recv().unwrap());
+            stop.store(true, Ordering::Relaxed);
+            server.join().unwrap().unwrap();
+        });
+        told.into_inner().unwrap()
+    }
+
+    #[test]
+    fn both_transports_and_ways_to_wait_answer_one_client_after_the_other() {
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            for (waiting, connections, size) in
+                [(Waiting::Blocking, 1, 64), (Waiting::Blocking, 3, 200), (Waiting::Spin, 2, 5000)]
+            {
+                let told = beside_server(end(protocol, waiting), |at| {
+                    for _ in 0..2 {
+                        let workload = MsgWorkload {
+                            size,
+                            connections,
+                            window: 4,
+                            verify: true,
+                            duration: Duration::from_millis(60),
+                            warmup: Duration::from_millis(10),
+                            ..MsgWorkload::default()
+                        };
+                        let mut cell = RemoteKernelCell::new(
+                            end(protocol, waiting),
+                            at,
+                            workload,
+                            IdleState::Warm,
+                            String::new(),
+                        );
+                        let result = cell.run(0).unwrap();
+                        assert!(result.counts.completed > 0, "{protocol:?} {waiting:?}");
+                        assert_eq!(result.counts.mismatches, 0);
+                    }
+                });
+                assert_eq!(told, Vec::<String>::new(), "{protocol:?} {waiting:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused_and_the_next_client_is_served() {
+        let told = beside_server(end(Protocol::Tcp, Waiting::Blocking), |at| {
+            for words in [*b"GET / HTTP/1.1\r\n", Greeting { size: u32::MAX, connections: 1 }.bytes()] {
+                let mut stranger = TcpStream::connect(at).unwrap();
+                stranger.write_all(&words).unwrap();
+                // Closed, with words of ours unread: a reset or an end.
+                assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
+            }
+            let mut stream = TcpStream::connect(at).unwrap();
+            stream.write_all(&Greeting { size: SIZE_MIN, connections: 1 }.bytes()).unwrap();
+            let mut message = SIZE_MIN.to_le_bytes().to_vec();
+            message.resize(4 + SIZE_MIN as usize, 7);
+            stream.write_all(&message).unwrap();
+            let mut answer = vec![0; message.len()];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, message);
+        });
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("no client of this baseline"), "{told:?}");
+    }
+}
