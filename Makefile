@@ -65,8 +65,27 @@ endef
 SHOWN := ^(test .*FAILED|test result|     Running|   Doc-tests|error|SKIPPED)
 AGAIN := /^failures:$$/,/^test result/p; /^error/,/^$$/p
 
+# What tests speak with: program and Debian package. Without it the tests say SKIPPED. `make test PEERS=` installs nothing.
+PEERS ?= sshd:openssh-server munged:munge slurmctld:slurmctld slurmd:slurmd srun:slurm-client ethtool:ethtool \
+    chromium:chromium tshark:tshark
+
+.PHONY: peers
+peers:
+	@missing=; for peer in $(PEERS); do \
+	    PATH="$$PATH:/usr/sbin:/sbin" command -v "$${peer%%:*}" > /dev/null || missing="$$missing $${peer#*:}"; \
+	done; \
+	if [ -z "$$missing" ]; then \
+	    :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo "installing what tests speak with:$$missing" >&2; \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } \
+	        > /dev/null 2>&1 || echo "note: not installed; their tests will be skipped:$$missing" >&2; \
+	else \
+	    echo "note: tests that need these will be skipped: apt-get install$$missing" >&2; \
+	fi
+
 .PHONY: test
-test: tools ## Everything that must hold before a commit
+test: tools peers ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) build --workspace --quiet

@@ -290,3 +290,40 @@ fn an_sshd_that_dies_ends_the_run_and_is_named() {
     assert!(stamp().since(began) < barewire_base::Duration::from_secs(15), "{:?}", stamp().since(began));
     sshds.hosts.nothing_runs();
 }
+
+#[test]
+fn an_agent_that_is_killed_whole_leaves_nothing() {
+    if !can_run("an_agent_that_is_killed_whole_leaves_nothing", &PROGRAMS) {
+        return;
+    }
+    let sshds = Sshds::new(2);
+    // A grandchild that has left its group: the kernel's ties do not reach it.
+    let slow = "[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"setsid sh -c 'sleep 0.3; echo busy; exec sleep 100' & wait\"]\n";
+    let plan = sshds.hosts.plan(&experiment(slow, 2));
+    let mark = format!("{}={}", hosts::MARK, sshds.hosts.name);
+    let kill = move || {
+        let environ = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let has = |pid: u32, text: &str| String::from_utf8_lossy(&environ(pid)).contains(text);
+        let net = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let pids: Vec<u32> = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok()?.parse().ok())
+            .collect();
+        let says = |pid: u32, words: &str| {
+            let cmdline = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&cmdline).contains(words)
+        };
+        let busy = pids.iter().copied().find(|&pid| has(pid, &mark) && says(pid, "setsid sh")).unwrap();
+        let is_agent = |pid: u32| net(pid) == net(busy) && says(pid, "--exact\0agent");
+        let agents: Vec<u32> = pids.iter().copied().filter(|&pid| is_agent(pid)).collect();
+        assert_eq!(agents.len(), 2, "guardian and worker");
+        let words = agents.iter().map(u32::to_string);
+        assert!(Command::new("kill").arg("-KILL").args(words).status().unwrap().success());
+    };
+    let mut told = Told { at_line: Some(("busy", Box::new(kill))), ..Told::default() };
+    let outcome = sshds.hosts.run(&plan, &mut sshds.launcher(), &mut told).unwrap();
+    assert_eq!(outcome.lost.map(|(host, _)| host).as_deref(), Some("h2"), "{:?}", told.lines);
+    assert_eq!(outcome.left_behind, None);
+    sshds.hosts.nothing_runs();
+}

@@ -33,6 +33,9 @@ const WORKER: &str = "BAREWIRE_AGENT_WORKER";
 /// Marks what belongs to one run on this machine: a launcher may set it for its agents, and find by it what they left.
 pub const RUN_MARK: &str = "BAREWIRE_RUN";
 
+/// Says to a process that it is to end what agents of this [`RUN_MARK`] have left, and nothing else.
+pub(crate) const SWEEPS: &str = "BAREWIRE_AGENT_SWEEPS";
+
 /// Is the agent, until the controller is done with it or gone. Reads standard input, writes standard output.
 ///
 /// # Errors
@@ -41,6 +44,12 @@ pub fn serve() -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).map_err(io::Error::other)?;
+    if let Some(mark) = env::var_os(SWEEPS) {
+        let ended = end_family(Family::Marked(&format!("{RUN_MARK}={}", mark.to_string_lossy())), &|_| false);
+        remove_stale();
+        let left = || io::Error::other(format!("{} processes do not end", ended.left));
+        return if ended.left == 0 { Ok(()) } else { Err(left()) };
+    }
     match (env::var_os(WORKER), env::var_os(KEEPS)) {
         (Some(scratch), _) => worker::run(scratch.as_ref(), &stop),
         (None, Some(lab)) => keeper::run(&lab),

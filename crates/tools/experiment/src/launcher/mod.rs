@@ -149,6 +149,9 @@ pub trait Launcher {
     /// [`LaunchError`].
     fn start(&mut self, host: &str) -> Result<AgentPipes, LaunchError>;
 
+    /// A host's agent was lost: it may not have cleaned up.
+    fn lost(&mut self, _host: &str) {}
+
     /// Gives the hosts back: agents have ended by then, or were killed. Called on every way out, also twice.
     ///
     /// # Errors

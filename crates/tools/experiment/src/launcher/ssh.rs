@@ -5,11 +5,13 @@
 //! start    ssh DEST exec FILE agent      the pipes of this process are the agent's
 //! ```
 //! A password is never asked for (`BatchMode`), so none is ever seen here. When the client dies, the agent's input ends, and it
-//! ends what it started.
+//! ends what it started. Where an agent was killed whole, what it left is found by its mark and ended before the host is given back.
 
 use super::binary::{self, AgentBinary, Answer};
 use super::command::{NotRun, Ran, each, last_words, run};
 use super::{AgentPipes, HostFacts, HostSpec, LaunchError, Launcher, Needs};
+use crate::agent::{RUN_MARK, SWEEPS};
+use barewire_measure::realtime_ns;
 use barewire_report::run::HardwareClass;
 use std::collections::BTreeMap;
 use std::io;
@@ -78,6 +80,10 @@ pub struct SshLauncher {
     /// Where sockets of shared connections are.
     sockets: Option<PathBuf>,
     hardware: HardwareClass,
+    /// By what our agents and all that they start are known on a host.
+    mark: String,
+    /// Hosts whose agent was lost.
+    lost: Vec<String>,
 }
 
 impl SshLauncher {
@@ -89,6 +95,8 @@ impl SshLauncher {
             hosts: BTreeMap::new(),
             sockets: None,
             hardware: HardwareClass::BareMetal,
+            mark: format!("{:x}-{:x}", realtime_ns(), std::process::id()),
+            lost: Vec::new(),
         }
     }
 
@@ -330,10 +338,8 @@ impl Launcher for SshLauncher {
             return Err(LaunchError::Host { host: host.into(), why: "it was not obtained".into() });
         };
         let words =
-            std::iter::once(&obtained.file).chain(self.binary.arguments()).map(|word| binary::quoted(word));
-        let words: Result<Vec<String>, String> = words.collect();
-        let words = words.map_err(|why| LaunchError::Host { host: host.into(), why })?;
-        let mut command = self.command(&obtained.destination, &format!("exec {}", words.join(" ")));
+            self.agent(obtained, RUN_MARK).map_err(|why| LaunchError::Host { host: host.into(), why })?;
+        let mut command = self.command(&obtained.destination, &words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C at our terminal is for the runner, which ends agents in order.
         command.process_group(0);
@@ -344,7 +350,8 @@ impl Launcher for SshLauncher {
 
     fn release(&mut self) -> Result<(), LaunchError> {
         let hosts = std::mem::take(&mut self.hosts);
-        let Some(sockets) = self.sockets.take() else { return Ok(()) };
+        let swept = self.sweep(&hosts);
+        let Some(sockets) = self.sockets.take() else { return swept };
         let never = AtomicBool::new(false);
         for obtained in hosts.values() {
             let mut command = self.client();
@@ -353,8 +360,40 @@ impl Launcher for SshLauncher {
             // It may have ended by itself.
             let _ = run(&mut command, None, COMMAND_WAIT, &never);
         }
-        std::fs::remove_dir_all(&sockets)
-            .map_err(|source| LaunchError::Io { doing: format!("remove {}", sockets.display()), source })
+        let removed = std::fs::remove_dir_all(&sockets)
+            .map_err(|source| LaunchError::Io { doing: format!("remove {}", sockets.display()), source });
+        swept.and(removed)
+    }
+
+    fn lost(&mut self, host: &str) {
+        self.lost.push(host.to_owned());
+    }
+}
+
+impl SshLauncher {
+    /// The agent's command on a host, with the mark in this variable.
+    fn agent(&self, obtained: &Obtained, variable: &str) -> Result<String, String> {
+        let words = std::iter::once(&obtained.file).chain(self.binary.arguments());
+        let words: Result<Vec<String>, String> = words.map(|word| binary::quoted(word)).collect();
+        Ok(format!("exec env {variable}={} {}", self.mark, words?.join(" ")))
+    }
+
+    /// Ends what lost agents may have left: they clean up themselves, but for those that were killed whole. A host that cannot be reached
+    /// is no error here: its agent notices that, too.
+    fn sweep(&mut self, hosts: &BTreeMap<String, Obtained>) -> Result<(), LaunchError> {
+        let never = AtomicBool::new(false);
+        let mut done = Ok(());
+        for host in std::mem::take(&mut self.lost) {
+            let Some(obtained) = hosts.get(&host) else { continue };
+            let Ok(words) = self.agent(obtained, SWEEPS) else { continue };
+            let ran = run(&mut self.command(&obtained.destination, &words), None, COMMAND_WAIT, &never);
+            if let Ok(ran) = ran
+                && !matches!(ran.status.code(), Some(0 | SSH_FAILED))
+            {
+                done = Err(LaunchError::Host { host, why: last_words(&ran.stderr) });
+            }
+        }
+        done
     }
 }
 

@@ -209,6 +209,11 @@ fn on_hosts(
         controller.watch.note(&format!("host {}: {why}; the run ends", controller.hosts[*host].name));
     }
     let late = controller.fleet.end();
+    let lost = match &ended {
+        Err(Stop::Lost { host, .. }) => Some(controller.hosts[*host].name.as_str()),
+        _ => None,
+    };
+    lost.into_iter().chain(late.iter().map(String::as_str)).for_each(|host| launcher.lost(host));
     folder.finish(&mut controller, ended, &late).map_err(Into::into)
 }
 

@@ -68,7 +68,7 @@ pub fn can_run(test: &str, programs: &[&str]) -> bool {
 
 pub struct Hosts {
     lab: Lab,
-    name: String,
+    pub name: String,
     pub folder: PathBuf,
     children: Mutex<Vec<Child>>,
     controller: Namespace,
