@@ -237,6 +237,36 @@ echo '{{"samples":1000,"rtt_ns":{{"p50":1,"p99":1}},"histograms":{{"rtt":"'$h'"}
 }
 
 #[test]
+fn rows_are_on_disk_as_soon_as_their_run_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = filled(
+        r#"
+[method]
+runs = 2
+seconds = 0.1
+[[role]]
+name = "client"
+hosts = "here"
+collect = "json"
+command = ["sh", "-c", """echo '{{"a_per_s":{run}}}'"""]
+"#,
+    );
+    let early = Mutex::new(None);
+    let (outcome, _) = experiment_until(&text, folder.path(), &|told| {
+        // The second run has begun.
+        if told.progress.len() == 2 && early.lock().unwrap().is_none() {
+            let run = fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
+            *early.lock().unwrap() = Some(fs::read_to_string(run.join("partial.jsonl")).unwrap());
+        }
+        false
+    });
+    let early = early.into_inner().unwrap().unwrap();
+    assert_eq!(early.trim(), r#"{"cell":0,"failed":null,"rows":[{"a_per_s":1}],"run":1}"#);
+    let folder = outcome.unwrap().folder;
+    assert!(folder.join("manifest.json").exists() && !folder.join("partial.jsonl").exists());
+}
+
+#[test]
 fn hostile_output_is_taken_as_it_comes() {
     let done = experiment(
         r#"

@@ -251,6 +251,15 @@ impl Controller<'_> {
         }
     }
 
+    /// The last lines of processes that nobody waits for any more.
+    pub(super) fn log_leftover(&mut self) {
+        for (host, event) in self.fleet.take_leftover() {
+            if let Event::Line { id, stream, text, more } = event {
+                self.line(host, id, stream, text, more);
+            }
+        }
+    }
+
     fn line(&mut self, host: usize, id: u32, stream: Stream, text: String, more: bool) {
         // Of a process of an earlier run, at its end.
         let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return };

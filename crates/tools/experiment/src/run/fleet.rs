@@ -24,6 +24,8 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// Lines that are kept of what an agent's process says beside the conversation.
 const WORDS_KEPT: usize = 5;
 const WORD_LEN_MAX: usize = 300;
+/// Events that are kept for logs after a loss.
+const LEFTOVER_MAX: usize = 10_000;
 /// How often silent agents are looked for although others talk.
 const LOOK_FOR_SILENCE: Duration = Duration::from_secs(1);
 /// In place of when an agent was heard: what it said waits to be taken in.
@@ -75,12 +77,14 @@ pub(super) struct Fleet {
     said: Receiver<(usize, Said)>,
     /// When somebody last looked for silent ones.
     looked: Instant,
+    /// What came while nobody could take it in.
+    leftover: Vec<(usize, Event)>,
 }
 
 impl Fleet {
     pub(super) fn new() -> Fleet {
         let (sender, said) = mpsc::sync_channel(WAITING_MAX);
-        Fleet { agents: Vec::new(), sender, said, looked: stamp() }
+        Fleet { agents: Vec::new(), sender, said, looked: stamp(), leftover: Vec::new() }
     }
 
     /// Takes an agent in, whose process was started. Its number is its place.
@@ -174,14 +178,26 @@ impl Fleet {
         // What it says on standard error comes on another thread, and says most.
         std::thread::sleep(LOOK);
         while let Ok((host, said)) = self.said.try_recv() {
-            if let Said::Words(_) = said {
-                let _ = self.take(host, said);
-            }
+            self.set_aside(host, said);
         }
         let status = self.agents[host].child.try_wait().ok().flatten();
         let why =
             status.map_or("its agent is gone".to_owned(), |status| format!("its agent ended: {status}"));
         Err(Lost { host, why: self.with_words(host, &why) })
+    }
+
+    /// Words are kept with their agent, lines for its log.
+    fn set_aside(&mut self, host: usize, said: Said) {
+        match said {
+            Said::Words(_) => drop(self.take(host, said)),
+            Said::Event(event) if self.leftover.len() < LEFTOVER_MAX => self.leftover.push((host, event)),
+            Said::Event(_) | Said::Closed => {}
+        }
+    }
+
+    /// What came after the last event that was taken in.
+    pub(super) fn take_leftover(&mut self) -> Vec<(usize, Event)> {
+        std::mem::take(&mut self.leftover)
     }
 
     fn with_words(&self, host: usize, why: &str) -> String {
@@ -201,7 +217,9 @@ impl Fleet {
         let mut late = Vec::new();
         loop {
             // Pipes that nobody reads would keep them from ending.
-            while self.said.try_recv().is_ok() {}
+            while let Ok((host, said)) = self.said.try_recv() {
+                self.set_aside(host, said);
+            }
             let waited = stamp().since(began);
             let mut running = 0;
             for agent in &mut self.agents {

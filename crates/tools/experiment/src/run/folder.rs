@@ -14,6 +14,8 @@ use barewire_report::run::{HardwareClass, Record, RunError, RunStart, RunWriter}
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// A clock that may be wrong by more than this deserves a word.
@@ -73,7 +75,13 @@ struct Cell {
 pub(super) struct Folder {
     writer: RunWriter,
     cells: Vec<Cell>,
+    /// [`PARTIAL`], while it is written.
+    partial: Option<File>,
 }
+
+/// Rows of every run as they come, a JSON object a line: all there is of an experiment whose controller is killed. It goes when the
+/// records are written.
+const PARTIAL: &str = "partial.jsonl";
 
 impl Folder {
     pub(super) fn create(
@@ -107,7 +115,14 @@ impl Folder {
                 writer.caveat(&format!("the clock of {} is known within {error:.1} ms only", agent.name));
             }
         }
-        Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect() })
+        let partial = match File::create_new(writer.path().join(PARTIAL)) {
+            Ok(file) => Some(file),
+            Err(e) => {
+                writer.caveat(&format!("runs were not kept as they came: {PARTIAL}: {e}"));
+                None
+            }
+        };
+        Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect(), partial })
     }
 
     /// Control rows, or why there are none.
@@ -126,6 +141,7 @@ impl Folder {
 
     /// What a run of a cell came to.
     pub(super) fn keep(&mut self, cell: usize, number: u32, outcome: RunOutcome) {
+        self.keep_partial(cell, number, &outcome);
         let cell = &mut self.cells[cell];
         cell.runs += 1;
         match outcome {
@@ -137,6 +153,17 @@ impl Folder {
                 }
             }
             Err(why) => cell.failures.push((number, why)),
+        }
+    }
+
+    fn keep_partial(&mut self, cell: usize, number: u32, outcome: &RunOutcome) {
+        let Some(file) = &mut self.partial else { return };
+        let rows: Vec<Value> =
+            outcome.iter().flat_map(|run| &run.rows).map(|(_, row)| json!(row.row)).collect();
+        let line = json!({ "cell": cell, "run": number, "rows": rows, "failed": outcome.as_ref().err() });
+        if let Err(e) = writeln!(file, "{line}") {
+            self.partial = None;
+            self.writer.caveat(&format!("runs were not kept as they came: {PARTIAL}: {e}"));
         }
     }
 
@@ -233,7 +260,9 @@ impl Folder {
             left.push(format!("agents that did not end in time: {}", late.join(", ")));
         }
         outcome.left_behind = (!left.is_empty()).then(|| left.join("; "));
-        self.writer.finish(realtime_ns() / 1_000_000)?;
+        let path = self.writer.finish(realtime_ns() / 1_000_000)?;
+        // What is left of it would only repeat the records.
+        let _ = std::fs::remove_file(path.join(PARTIAL));
         Ok(outcome)
     }
 }

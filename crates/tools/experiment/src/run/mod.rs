@@ -209,6 +209,7 @@ fn on_hosts(
         controller.watch.note(&format!("host {}: {why}; the run ends", controller.hosts[*host].name));
     }
     let late = controller.fleet.end();
+    controller.log_leftover();
     let lost = match &ended {
         Err(Stop::Lost { host, .. }) => Some(controller.hosts[*host].name.as_str()),
         _ => None,
