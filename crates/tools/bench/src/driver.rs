@@ -4,13 +4,15 @@
 //! Three times matter for a request: when it was *intended* (t0), when the send call that took it was made (t1) and when its
 //! response was handed to us (t5). *Service* time is t1 to t5, *response* time is t0 to t5. A closed loop has no
 //! intention other than to send, so the two are one; in an open loop the difference is what a stall did to the requests that
-//! queued behind it, which a closed loop never shows.
+//! queued behind it, which a closed loop never shows. What the generator itself adds, t0 to t1 of sends that nothing held back, is
+//! kept apart: a response time must not be the generator's.
 //!
 //! A run is warm-up, then the measured time, then a drain. A sample belongs to the run when it was intended within the
 //! measured time, even if its response came in the drain: leaving those out would hide a stall at the end. The rate counts
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
 use crate::interrupt::interrupted;
+use crate::render::latency;
 use crate::warmup::Convergence;
 use crate::workload::{
     MsgWorkload, RequestResponse, Schedule, SystemError, Wait, WorkloadError, body_matches, fill_body,
@@ -24,6 +26,11 @@ use std::collections::VecDeque;
 pub const LAG_LIMIT: Duration = Duration::from_millis(1);
 /// Share of sends, in percent, that may be behind schedule by the generator's own fault before the run is void.
 pub const LAG_PERCENT_MAX: f64 = 1.0;
+/// Sends that nothing held back may leave so long after their intended time, by their median, before the run is void. Where the system
+/// takes longer, a [`SEND_LAG_PART`] of its median service time.
+pub const SEND_LAG_MAX: Duration = Duration::from_micros(10);
+/// A generator that is later than one part in so many of the median service time shows in every response time.
+pub const SEND_LAG_PART: u64 = 4;
 /// No response and no accepted send for so long: the run fails.
 pub const STALL_LIMIT: Duration = Duration::from_secs(10);
 /// How long the last responses are waited for.
@@ -81,6 +88,14 @@ pub enum Void {
         /// Share of the sends, in percent.
         percent: f64,
     },
+    /// Half of the sends that nothing held back left so late that response times are the generator's: more than
+    /// [`SEND_LAG_MAX`] and more than a [`SEND_LAG_PART`] of the median service time.
+    SendsLag {
+        /// Their median lag, in ns.
+        p50_ns: u64,
+        /// What it may be, in ns.
+        limit_ns: u64,
+    },
     /// Responses differed from their requests.
     Mismatches(u64),
     /// Requests had no response when the drain ended; their times, the longest of all, are missing.
@@ -97,6 +112,12 @@ impl std::fmt::Display for Void {
             Void::GeneratorLate { percent } => {
                 write!(f, "the generator was late for {percent:.1} % of its sends")
             }
+            Void::SendsLag { p50_ns, limit_ns } => write!(
+                f,
+                "the generator was late by {} for half of its sends, and response times allow for {}",
+                latency(*p50_ns),
+                latency(*limit_ns)
+            ),
             Void::Mismatches(n) => write!(f, "{n} responses differed from their requests"),
             Void::Unanswered(n) => write!(f, "{n} requests were never answered"),
             Void::Unsent(n) => write!(f, "{n} requests were due and never sent: the system held others back"),
@@ -159,6 +180,9 @@ pub struct RunResult {
     pub service: Histogram,
     /// Open loop only: from the intended send to the response, in nanoseconds.
     pub response: Option<Histogram>,
+    /// Open loop only: from the intended send to the send call, of sends that nothing held back, in nanoseconds: the generator's own
+    /// lateness, which is in every response time.
+    pub send_lag: Option<Histogram>,
     /// Length of the measured time.
     pub measured: Duration,
     /// What was counted.
@@ -187,11 +211,20 @@ impl RunResult {
             Some(Void::Unsent(c.unsent))
         } else if late > LAG_PERCENT_MAX {
             Some(Void::GeneratorLate { percent: late })
+        } else if let Some(lag) = self.sends_lag() {
+            Some(lag)
         } else if c.completed == 0 {
             Some(Void::NoSamples)
         } else {
             None
         }
+    }
+
+    fn sends_lag(&self) -> Option<Void> {
+        let p50_ns = self.send_lag.as_ref()?.quantile(0.5).value()?;
+        let service_ns = self.service.quantile(0.5).value().unwrap_or(0);
+        let limit_ns = SEND_LAG_MAX.as_nanos().max(service_ns / SEND_LAG_PART);
+        (p50_ns > limit_ns).then_some(Void::SendsLag { p50_ns, limit_ns })
     }
 }
 
@@ -218,6 +251,7 @@ struct Book {
     counts: RunCounts,
     service: Histogram,
     response: Option<Histogram>,
+    send_lag: Option<Histogram>,
     duration: Duration,
     settling: Option<Settling>,
     settled: Option<bool>,
@@ -388,6 +422,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
                 counts: RunCounts::default(),
                 service: Histogram::new(),
                 response: workload.rate.map(|_| Histogram::new()),
+                send_lag: workload.rate.map(|_| Histogram::new()),
                 duration: workload.duration,
                 settling: (workload.warmup_max > workload.warmup).then(|| Settling {
                     convergence: Convergence::default(),
@@ -436,6 +471,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
         RunResult {
             service: self.book.service,
             response: self.book.response,
+            send_lag: self.book.send_lag,
             measured: self.workload.duration,
             counts: self.book.counts,
             settled: self.book.settled,
@@ -487,10 +523,16 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
                     held_back = true;
                     break;
                 };
-                if self.book.measures(intended) && sent.since(intended) > LAG_LIMIT {
-                    self.book.counts.behind += 1;
-                    let by_generator = !held_back || absences.cover(intended);
-                    self.book.counts.late_by_generator += u64::from(by_generator);
+                if self.book.measures(intended) {
+                    let lag = sent.since(intended);
+                    if let Some(of_generator) = self.book.send_lag.as_mut().filter(|_| !held_back) {
+                        of_generator.record(lag.as_nanos());
+                    }
+                    if lag > LAG_LIMIT {
+                        self.book.counts.behind += 1;
+                        let by_generator = !held_back || absences.cover(intended);
+                        self.book.counts.late_by_generator += u64::from(by_generator);
+                    }
                 }
                 intended = origin + schedule.next();
             }

@@ -6,6 +6,7 @@ use crate::awake::COLD_PAUSE;
 use crate::driver::{DriverError, RunResult};
 use crate::interrupt::interrupted;
 use crate::row::{CellInfo, IdleState, Row};
+use crate::switch::median;
 use crate::workload::MsgWorkload;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -128,15 +129,31 @@ pub struct Ratio {
     pub rounds: usize,
 }
 
+/// Rounds without which a ratio has no range, and so no verdict.
+pub const ROUNDS_NEEDED: usize = 2;
+
+impl Ratio {
+    /// Whether there were rounds enough for a range: with fewer the next round may say the opposite.
+    pub fn has_range(&self) -> bool {
+        self.rounds >= ROUNDS_NEEDED
+    }
+}
+
 impl std::fmt::Display for Ratio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.has_range() {
+            return write!(f, "{:.2} (one run, no verdict)", self.ratio);
+        }
         write!(f, "{:.2} ({:.2}..{:.2} in {} rounds)", self.ratio, self.min, self.max, self.rounds)
     }
 }
 
 /// Median round trip of `a` over that of `b`, both from one [`interleave`]. Compared round by round for the range: the two runs
-/// of a round shared the machine's mood. `None` when no round has a median of both.
+/// of a round shared the machine's mood. `None` when no round has a median of both, or one of the rows is void.
 pub fn ratio_of_medians(a: &Row, b: &Row) -> Option<Ratio> {
+    if a.void.is_some() || b.void.is_some() {
+        return None;
+    }
     let pairs: Vec<(f64, f64)> = a
         .runs
         .iter()
@@ -148,19 +165,11 @@ pub fn ratio_of_medians(a: &Row, b: &Row) -> Option<Ratio> {
     }
     let ratios = || pairs.iter().map(|(a, b)| a / b);
     Some(Ratio {
-        ratio: median(pairs.iter().map(|p| p.0)) / median(pairs.iter().map(|p| p.1)),
+        ratio: median(pairs.iter().map(|p| p.0))? / median(pairs.iter().map(|p| p.1))?,
         min: ratios().fold(f64::INFINITY, f64::min),
         max: ratios().fold(0.0, f64::max),
         rounds: pairs.len(),
     })
-}
-
-/// Median of a sequence that is not empty; the mean of the middle two when it is even.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
 #[cfg(test)]
@@ -193,6 +202,7 @@ mod tests {
         RunResult {
             service,
             response: None,
+            send_lag: None,
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
             settled: None,
@@ -251,7 +261,18 @@ mod tests {
         assert_eq!(outcomes[0].runs.len(), 3);
         assert_eq!(outcomes[1].runs.len(), 1);
         assert!(matches!(outcomes[1].failed, Some(CellError::Panicked("server"))));
-        assert_eq!(ratio_of_medians(&outcomes[0].row, &outcomes[1].row).unwrap().rounds, 1);
+        let ratio = ratio_of_medians(&outcomes[0].row, &outcomes[1].row).unwrap();
+        assert_eq!((ratio.rounds, ratio.to_string().as_str()), (1, "0.50 (one run, no verdict)"));
+    }
+
+    #[test]
+    fn void_rows_are_compared_with_nothing() {
+        let log = Rc::default();
+        let outcomes = interleave(&mut cells(&log, None), 2, &mut Silent);
+        let (a, b) = (&outcomes[0].row, &outcomes[1].row);
+        assert!(ratio_of_medians(a, b).is_some());
+        let void = Row { void: Some("wrong".to_owned()), ..a.clone() };
+        assert_eq!((ratio_of_medians(&void, b), ratio_of_medians(b, &void)), (None, None));
     }
 
     #[test]

@@ -50,12 +50,11 @@ pub fn ratios(rows: &[Row]) -> String {
 }
 
 /// How two medians compare, without a ratio below one that nobody can picture, and without one where rounds disagree on who
-/// was first.
+/// was first. One round is a figure and no verdict.
 fn compared(ratio: &Ratio) -> String {
     match ratio.ratio {
-        _ if ratio.rounds > 1 && (ratio.min..=ratio.max).contains(&1.0) => {
-            "no faster and no slower than".to_owned()
-        }
+        _ if !ratio.has_range() => format!("at {ratio} of"),
+        _ if (ratio.min..=ratio.max).contains(&1.0) => "no faster and no slower than".to_owned(),
         r if r < 1.0 => format!("{:.1} times faster than", 1.0 / r),
         r => format!("{r:.1} times slower than"),
     }
@@ -132,11 +131,23 @@ mod tests {
     use barewire_measure::Histogram;
 
     fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> Row {
+        rounds(2, system, mode, idle_state, ns, contention)
+    }
+
+    fn rounds(
+        rounds: usize,
+        system: &str,
+        mode: &str,
+        idle_state: IdleState,
+        ns: u64,
+        contention: &[&str],
+    ) -> Row {
         let mut service = Histogram::new();
         service.record_n(ns, 100);
         let run = RunResult {
             service,
             response: None,
+            send_lag: None,
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
             settled: None,
@@ -144,7 +155,7 @@ mod tests {
         };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
         let workload = MsgWorkload::default();
-        Row::from_runs(&CellInfo { name, workload, idle_state, command: String::new() }, &[run])
+        Row::from_runs(&CellInfo { name, workload, idle_state, command: String::new() }, &vec![run; rounds])
     }
 
     #[test]
@@ -165,7 +176,7 @@ mod tests {
         let lines = ratios(&rows);
         assert_eq!(lines.lines().count(), 2);
         assert!(lines.starts_with(
-            "p50 of barewire embedded over veth / kernel-tcp blocking over veth, 1024 B, window 1: 0.25 (0.25..0.25 in 1 rounds)"
+            "p50 of barewire embedded over veth / kernel-tcp blocking over veth, 1024 B, window 1: 0.25 (0.25..0.25 in 2 rounds)"
         ), "{lines}");
     }
 
@@ -175,6 +186,21 @@ mod tests {
         assert_eq!(of(0.96, 0.81, 1.11, 2), "no faster and no slower than");
         assert_eq!(of(0.5, 0.4, 0.6, 2), "2.0 times faster than");
         assert_eq!(of(3.0, 2.0, 4.0, 5), "3.0 times slower than");
+        assert_eq!(of(3.0, 3.0, 3.0, 1), "at 3.00 (one run, no verdict) of");
+    }
+
+    #[test]
+    fn one_round_is_told_without_a_verdict_and_a_void_row_not_at_all() {
+        let ours = rounds(1, "barewire", "embedded", IdleState::Warm, 10_000, &[]);
+        let theirs = rounds(1, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
+        let rows = [ours.clone(), theirs.clone()];
+        let text = reading(&rows);
+        assert!(text.contains("is at 0.25 (one run, no verdict) of kernel-tcp blocking"), "{text}");
+        assert!(!text.contains("faster"), "{text}");
+        assert!(ratios(&rows).ends_with("0.25 (one run, no verdict)\n"), "{}", ratios(&rows));
+        let rows = [ours, Row { void: Some("late".to_owned()), ..theirs }];
+        assert_eq!(ratios(&rows), "");
+        assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
     }
 
     #[test]

@@ -70,6 +70,13 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
     if let Some(behind) = row.behind_percent.filter(|&b| b > 0.0) {
         notes.push(format!("{behind:.1} % behind schedule"));
     }
+    if let Some(lag) = &row.send_lag_ns {
+        notes.push(format!(
+            "sends {}, {} late (p50, p99)",
+            percentile(lag.p50, 0.5),
+            percentile(lag.p99, 0.99)
+        ));
+    }
     if row.settled == Some(false) {
         notes.push("not settled when it began".to_owned());
     }

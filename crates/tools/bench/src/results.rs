@@ -189,6 +189,7 @@ mod tests {
             service.record_n(ns, 30);
             RunResult {
                 response: rate.is_some().then(|| service.clone()),
+                send_lag: None,
                 service,
                 measured: Duration::from_secs(1),
                 counts: RunCounts { sends: 30, completed: 30, ..RunCounts::default() },

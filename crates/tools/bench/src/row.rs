@@ -80,6 +80,10 @@ pub struct Row {
     pub service_ns: Option<RttNs>,
     /// Open loop: from the intended send (t0) to the response (t5).
     pub response_ns: Option<RttNs>,
+    /// Open loop: from the intended send (t0) to the send call (t1), of sends that nothing held back: what the generator itself adds to
+    /// every response time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_lag_ns: Option<RttNs>,
     /// Measured seconds, over all runs.
     pub seconds: f64,
     /// Each run.
@@ -113,7 +117,7 @@ pub struct Row {
     pub contention: Vec<String>,
     /// Why the row must not be used, if so: the first void run's reason.
     pub void: Option<String>,
-    /// `service`; of an open loop `response`, too.
+    /// `service`; of an open loop `response` and `send_lag`, too.
     #[serde(default, skip_serializing)]
     pub histograms: Histograms,
 }
@@ -160,6 +164,7 @@ impl Row {
         let open = w.rate.is_some();
         let mut service = Histogram::new();
         let mut response = Histogram::new();
+        let mut send_lag: Option<Histogram> = None;
         let mut counts = RunCounts::default();
         let mut seconds = 0.0;
         let mut contention = Vec::new();
@@ -170,6 +175,10 @@ impl Row {
             if let Some(r) = &run.response {
                 response.merge(r);
                 histograms.push("response", r);
+            }
+            if let Some(lag) = &run.send_lag {
+                send_lag.get_or_insert_with(Histogram::new).merge(lag);
+                histograms.push("send_lag", lag);
             }
             counts.add(&run.counts);
             seconds += run.measured.as_secs_f64();
@@ -196,6 +205,7 @@ impl Row {
             offered_per_s: w.rate,
             service_ns: open.then_some(rtt_ns),
             response_ns: open.then(|| RttNs::from(response.summary())),
+            send_lag_ns: send_lag.map(|lag| RttNs::from(lag.summary())),
             seconds,
             runs: runs.iter().map(RunLine::of).collect(),
             idle_state: info.idle_state,

@@ -19,6 +19,8 @@ const TICK: u64 = 10;
 #[derive(Clone, Default)]
 struct VirtualClock {
     now: Rc<Cell<u64>>,
+    /// Sleeps end so much later than asked for.
+    oversleep: u64,
     /// The thread is not running within this span: a reading that falls into it returns its end.
     absent: Range<u64>,
 }
@@ -57,6 +59,8 @@ struct Mock {
     spare: Vec<Vec<u8>>,
     most_in_flight: usize,
     per_connection: [u64; 8],
+    /// As of the clock.
+    oversleep: u64,
 }
 
 fn one_in(n: u64, count: u64) -> bool {
@@ -83,6 +87,7 @@ impl Mock {
             spare: (0..1024).map(|_| Vec::with_capacity(2048)).collect(),
             most_in_flight: 0,
             per_connection: [0; 8],
+            oversleep: clock.oversleep,
         }
     }
 
@@ -126,7 +131,7 @@ impl RequestResponse for Mock {
 
     fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
         if let Wait::AtMost(time) = wait {
-            let mut wake = self.now.get() + time.as_nanos();
+            let mut wake = self.now.get() + time.as_nanos() + self.oversleep;
             if let Some(&(at, ..)) = self.in_flight.front() {
                 wake = wake.min(at);
             }
@@ -286,6 +291,46 @@ fn a_generator_that_was_away_voids_the_run_and_a_system_that_was_away_does_not()
     let result = drive(&clock, &mut Mock::new(&clock, 20 * US), &open(10_000.0)).unwrap();
     assert!((85..=95).contains(&result.counts.late_by_generator), "{:?}", result.counts);
     assert_eq!(result.void(), None);
+}
+
+/// Less than a millisecond late counts as sent on schedule; late every time it is the generator's time that is measured.
+#[test]
+fn a_generator_that_is_always_a_little_late_voids_the_run() {
+    let run = |oversleep, delay| {
+        let clock = VirtualClock { oversleep, ..VirtualClock::default() };
+        drive(&clock, &mut Mock::new(&clock, delay), &open(1_000.0)).unwrap()
+    };
+    let lag = |result: &RunResult| result.send_lag.as_ref().unwrap().quantile(0.5).value().unwrap();
+    // 0.9 ms late each time, and a system of 20 us: the response is the generator's.
+    let result = run(900 * US, 20 * US);
+    assert_eq!((result.counts.behind, result.counts.late_by_generator), (0, 0));
+    assert!((895 * US..=905 * US).contains(&lag(&result)), "{}", lag(&result));
+    assert!(result.response.as_ref().unwrap().quantile(0.5).value().unwrap() > 900 * US);
+    let void = result.void();
+    assert!(matches!(void, Some(Void::SendsLag { limit_ns: 10_000, .. })), "{void:?}");
+    assert!(void.unwrap().to_string().starts_with("the generator was late by 90"), "{}", void.unwrap());
+    // 8 us are within what is allowed always; 15 us are too much for a fast system, and not for one of 80 us.
+    assert_eq!(run(8 * US, 20 * US).void(), None);
+    assert!(matches!(run(15 * US, 20 * US).void(), Some(Void::SendsLag { .. })));
+    let slow = run(15 * US, 80 * US);
+    assert!((14 * US..17 * US).contains(&lag(&slow)), "{}", lag(&slow));
+    assert_eq!(slow.void(), None);
+}
+
+/// What the system holds back is its doing: it is in no send lag.
+#[test]
+fn sends_that_were_held_back_are_not_the_generators_lag() {
+    let clock = VirtualClock::default();
+    let mut mock = Mock::new(&clock, 20 * US);
+    // Longer than half of the measured time.
+    mock.refuses = 200 * MS..900 * MS;
+    let result = drive(&clock, &mut mock, &open(10_000.0)).unwrap();
+    let lag = result.send_lag.as_ref().unwrap();
+    assert!((2_900..3_200).contains(&lag.samples()), "{}", lag.samples());
+    assert!(lag.max().unwrap() < 10 * US, "{:?}", lag.max());
+    assert_eq!(result.void(), None);
+    // A closed loop has no schedule to be late for.
+    assert!(drive(&clock, &mut Mock::new(&clock, 10 * US), &workload()).unwrap().send_lag.is_none());
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn closed() -> Row {
         offered_per_s: None,
         service_ns: None,
         response_ns: None,
+        send_lag_ns: None,
         seconds: 2.0,
         runs: vec![run(17_900, 54_400.0), run(18_100, 54_243.0)],
         idle_state: IdleState::Warm,
@@ -89,6 +90,7 @@ fn open() -> Row {
         rtt_ns: times(6_000, 7_400, 0, 0, 0, 812_000),
         service_ns: Some(times(6_000, 7_400, 0, 0, 0, 812_000)),
         response_ns: Some(times(6_100, 7_500, 0, 0, 0, 50_000_000)),
+        send_lag_ns: Some(times(0, 100, 0, 0, 0, 50_000_000)),
         rate_per_s: 987.0,
         runs: vec![],
         arrivals: Some(Arrivals::Poisson),
@@ -146,7 +148,7 @@ fn markdown_has_the_shape_of_the_published_table() {
 | kernel-tcp *blocking* | veth | E1: 18 us, 21 us, 22 us | 54K | 1024 B, window 1; warm; run p50 18 us..18 us |
 |  |  | E2: 9.3 us, 54 us, n<100000 | 1043K | 1024 B, window 32; contended; cold; Little's law off: 0.50; verified |
 | | | | | |
-| kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; 3 resends |
+| kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends |
 ";
     assert_eq!(markdown_table(&[closed(), pipelined(), open()]), expected);
 }
@@ -157,7 +159,7 @@ fn text_has_aligned_columns() {
 system           mode      over      size  window  conns  loop      time         p50      p99     p99.9      max  rate/s  notes
 kernel-tcp       blocking  veth      1024       1      1  closed    rtt        18 us    21 us     22 us  1203 us     54K  warm; run p50 18 us..18 us
 kernel-tcp       blocking  veth      1024      32      1  closed    rtt       9.3 us    54 us  n<100000    12 ms   1043K  contended; cold; Little's law off: 0.50; verified
-kernel-udp-spin  spin      loopback  1024     256      4  open 10K  service   7.4 us  n<10000  n<100000   812 us     987  VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; 3 resends
+kernel-udp-spin  spin      loopback  1024     256      4  open 10K  service   7.4 us  n<10000  n<100000   812 us     987  VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends
                                                                     response  7.5 us  n<10000  n<100000    50 ms
 ";
     assert_eq!(text_table(&[closed(), pipelined(), open()]), expected);
@@ -189,6 +191,7 @@ fn json_is_one_object_with_the_documented_keys_in_order() {
     assert_eq!(row["service_ns"]["p50"], 7_400);
     assert_eq!(row["response_ns"]["max"], 50_000_000);
     assert!(row["response_ns"]["p99_9"].is_null());
+    assert_eq!(row["send_lag_ns"]["p50"], 100);
 }
 
 #[test]

@@ -304,6 +304,7 @@ mod tests {
         let mut run = RunResult {
             service: Histogram::new(),
             response: Some(response),
+            send_lag: None,
             measured: Duration::from_secs(1),
             counts,
             settled: None,
