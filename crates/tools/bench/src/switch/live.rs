@@ -432,10 +432,15 @@ fn run_once(
         run.rtt.push("rtt", &seen.rtt);
         run.rtt_p50_ns = seen.rtt.quantile(0.5).value();
         run.rtt_p99_ns = seen.rtt.quantile(0.99).value();
+        run.rtt_samples = Some(seen.rtt.samples());
+        run.rtt_lost = Some(seen.lost);
+        run.void = seen.void();
         go_on()?;
     }
     if cell.tests.tcp {
-        run.tcp_mbps = Some(load::tcp_mbps(ends, cell.seconds)?);
+        let stream = load::tcp(ends, cell.seconds)?;
+        run.tcp_mbps = Some(stream.mbps);
+        run.tcp_data_packets_per_s = Some(stream.data_packets_per_s);
     }
     if cell.tests.iperf {
         run.iperf_mbps = Some(load::iperf_mbps(ends, cell.seconds)?);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub const PAYLOAD: usize = 18;
 /// What is sent.
 const PACKET: [u8; PAYLOAD] = [0x5a; PAYLOAD];
-/// Lost packets that a rate may have and still count as carried.
+/// Lost packets that a rate may have and still count as carried; and requests without an answer that a latency may have.
 const LOSS_MAX: f64 = 0.01;
 /// An answer that has not come after so long is lost.
 const ANSWER: std::time::Duration = std::time::Duration::from_millis(300);
@@ -70,11 +70,21 @@ fn exact<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, SwitchError> {
     pump::exact(body).map_err(|_| SwitchError::Plan("a thread of the traffic panicked".to_owned()))
 }
 
-/// Payload of one TCP stream in Mbit/s, over `duration`, after a tenth of it.
+/// What one TCP stream carried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stream {
+    /// Payload, in Mbit/s.
+    pub mbps: f64,
+    /// Packets per second that the second host's interface counted: those with data, as it sends none itself. One that is still to be
+    /// cut (offloads on) counts once.
+    pub data_packets_per_s: f64,
+}
+
+/// One TCP stream over `duration`, after a tenth of it.
 ///
 /// # Errors
 /// [`SwitchError`] when the hosts cannot be reached, or the stream stands still.
-pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> {
+pub fn tcp(ends: Ends<'_>, duration: Duration) -> Result<Stream, SwitchError> {
     let failed = || SwitchError::io("TCP between the hosts");
     let listener = ends.server().enter(|| TcpListener::bind((ends.to(), 0)))?.map_err(failed())?;
     let at: SocketAddr = listener.local_addr().map_err(failed())?;
@@ -91,7 +101,8 @@ pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> 
             while stamp() < until && !crate::interrupted() {
                 sleep_until(until.min(stamp() + LOOK.into()));
             }
-            (stamp(), received.load(Ordering::Relaxed))
+            let packets = traffic(ends.server(), ends.way.interface()).map(|traffic| traffic.rx);
+            (stamp(), received.load(Ordering::Relaxed), packets)
         };
         let warm = look(stamp() + Duration::from_nanos(duration.as_nanos() / 10));
         let end = look(warm.0 + duration);
@@ -99,7 +110,7 @@ pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> 
         let ended = [sender.join(), receiver.join()];
         (warm, end, ended)
     });
-    let ((begin, before), (end, after), ended) = measured;
+    let ((begin, before, packets_before), (end, after, packets_after), ended) = measured;
     for one in ended {
         one.map_err(|_| SwitchError::Plan("a thread of the TCP stream panicked".to_owned()))?
             .map_err(failed())?;
@@ -108,7 +119,11 @@ pub fn tcp_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> 
     if after == before {
         return Err(SwitchError::Plan("the TCP stream stood still".to_owned()));
     }
-    Ok((after - before) as f64 * 8.0 / 1e6 / end.since(begin).as_secs_f64().max(1e-9))
+    let seconds = end.since(begin).as_secs_f64().max(1e-9);
+    Ok(Stream {
+        mbps: (after - before) as f64 * 8.0 / 1e6 / seconds,
+        data_packets_per_s: packets_after?.saturating_sub(packets_before?) as f64 / seconds,
+    })
 }
 
 /// Round trips, and requests that were never answered.
@@ -118,6 +133,20 @@ pub struct Echoes {
     pub rtt: Histogram,
     /// Lost requests or answers.
     pub lost: u64,
+}
+
+impl Echoes {
+    /// Why the round trips must not be used, if so: those that never came back are the longest of all, and missing.
+    pub fn void(&self) -> Option<String> {
+        let asked = self.rtt.samples() + self.lost;
+        (self.lost as f64 > LOSS_MAX * asked as f64).then(|| {
+            format!(
+                "{} of {asked} requests had no answer, more than {:.0} % of them",
+                self.lost,
+                LOSS_MAX * 100.0
+            )
+        })
+    }
 }
 
 /// UDP requests, one at a time, echoed by the second host, for `duration` or until `most` were answered.
@@ -406,6 +435,19 @@ mod tests {
     fn one_packet_in_a_hundred_may_be_lost() {
         assert!(Offered { offered_pps: 100.0, arrived_pps: 99.0, ..NOTHING }.is_carried());
         assert!(!Offered { offered_pps: 100.0, arrived_pps: 98.9, ..NOTHING }.is_carried());
+    }
+
+    #[test]
+    fn round_trips_that_mostly_came_back_may_be_used() {
+        let of = |answered, lost| {
+            let mut rtt = Histogram::new();
+            rtt.record_n(20_000, answered);
+            Echoes { rtt, lost }.void()
+        };
+        assert_eq!((of(1_000, 0), of(990, 10), of(0, 0)), (None, None, None));
+        let why = of(989, 11).unwrap();
+        assert_eq!(why, "11 of 1000 requests had no answer, more than 1 % of them");
+        assert!(of(0, 1).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rows about switches as text.
 
 use super::row::SwitchRow;
-use crate::render::{latency, rate};
+use crate::render::{latency, percentile, rate};
 use std::fmt::Write as _;
 
 fn shown<T>(value: Option<T>, how: impl Fn(T) -> String) -> String {
@@ -95,6 +95,14 @@ fn signed(ns: i64) -> String {
     format!("{}{}", if ns < 0 { "-" } else { "+" }, latency(ns.unsigned_abs()))
 }
 
+/// The median round trip: `n<20` where it was measured and too few came back.
+fn round_trip(row: &SwitchRow) -> String {
+    match (row.rtt_p50_ns, row.rtt_samples) {
+        (None, None) => "-".to_owned(),
+        (value, _) => percentile(value, 0.5),
+    }
+}
+
 /// The table of switches between two hosts.
 fn between_hosts(rows: &[&SwitchRow]) -> String {
     let lines = rows.iter().map(|row| {
@@ -109,7 +117,7 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
             shown(row.udp_pps, rate),
             shown(row.udp_peak_pps, rate),
             shown(row.udp_flood_pps, rate),
-            shown(row.rtt_p50_ns, latency),
+            round_trip(row),
             shown(row.added_latency_ns, signed),
             shown(row.over_bridge_ns, signed),
             shown(row.cpu_us_per_packet, number),
@@ -272,5 +280,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("/ bare-loop"), "a loop over other ports: {text}");
+    }
+
+    #[test]
+    fn a_median_of_too_few_says_how_many_it_takes() {
+        let shown = |run: SwitchRun| round_trip(&row("bridge", "veth", run));
+        assert_eq!(shown(SwitchRun::default()), "-", "not measured");
+        let thin = SwitchRun { rtt_samples: Some(7), ..SwitchRun::default() };
+        assert_eq!(shown(thin.clone()), "n<20");
+        assert_eq!(shown(SwitchRun { rtt_p50_ns: Some(18_000), ..thin }), "18 us");
     }
 }

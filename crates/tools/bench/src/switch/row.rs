@@ -57,6 +57,9 @@ pub struct SwitchRun {
     /// Payload of one TCP stream, in Mbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_mbps: Option<f64>,
+    /// Its packets with data per second, as the second host's interface counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_data_packets_per_s: Option<f64>,
     /// The same by `iperf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf_mbps: Option<f64>,
@@ -78,6 +81,12 @@ pub struct SwitchRun {
     /// 99th percentile of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p99_ns: Option<u64>,
+    /// How many round trips those are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_samples: Option<u64>,
+    /// Requests that had no answer, which are in none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_lost: Option<u64>,
     /// Those round trips.
     #[serde(skip)]
     pub rtt: Histograms,
@@ -127,6 +136,9 @@ pub struct SwitchRow {
     pub cpu_at_pps: Option<u64>,
     /// Payload of one TCP stream, in Mbit/s.
     pub tcp_mbps: Option<f64>,
+    /// Its packets with data per second, as the second host's interface counted them. With offloads on one may be some segments.
+    #[serde(default)]
+    pub tcp_data_packets_per_s: Option<f64>,
     /// The same by `iperf`, when asked for.
     pub iperf_mbps: Option<f64>,
     /// Most UDP packets per second that were offered with at most one in a hundred lost.
@@ -137,7 +149,13 @@ pub struct SwitchRow {
     pub udp_flood_pps: Option<f64>,
     /// Median round trip of a UDP request and its echo, in ns.
     pub rtt_p50_ns: Option<u64>,
-    /// That, less the median of the hosts' direct wire in the same rounds: twice through the switch.
+    /// Round trips of all runs.
+    #[serde(default)]
+    pub rtt_samples: Option<u64>,
+    /// Requests of all runs that had no answer.
+    #[serde(default)]
+    pub rtt_lost: Option<u64>,
+    /// That median, less the median of the hosts' direct wire in the same rounds: twice through the switch.
     pub added_latency_ns: Option<i64>,
     /// That, less the median of the kernel's bridge.
     pub over_bridge_ns: Option<i64>,
@@ -210,11 +228,18 @@ impl SwitchRow {
         self.ns_per_packet = self.rate_pps.filter(|&pps| pps > 0.0).map(|pps| rounded(1e9 / pps, 0.01));
         self.loop_rate_pps = whole(of(|r| r.loop_rate_pps));
         self.tcp_mbps = of(|r| r.tcp_mbps).map(|v| rounded(v, 0.1));
+        self.tcp_data_packets_per_s = whole(of(|r| r.tcp_data_packets_per_s));
         self.iperf_mbps = of(|r| r.iperf_mbps);
         self.udp_pps = whole(of(|r| r.udp_pps));
         self.udp_peak_pps = whole(of(|r| r.udp_peak_pps));
         self.udp_flood_pps = whole(of(|r| r.udp_flood_pps));
         self.rtt_p50_ns = of(|r| r.rtt_p50_ns.map(|ns| ns as f64)).map(|ns| ns as u64);
+        let sum = |count: fn(&SwitchRun) -> Option<u64>| runs.iter().filter_map(count).reduce(|a, b| a + b);
+        self.rtt_samples = sum(|r| r.rtt_samples);
+        self.rtt_lost = sum(|r| r.rtt_lost);
+        if let (Some(answered), Some(lost @ 1..)) = (self.rtt_samples, self.rtt_lost) {
+            self.notes.push(format!("{lost} of {} requests had no answer", answered + lost));
+        }
         self.paced = sum_paced(&runs);
         runs.iter().for_each(|run| self.histograms.extend(&run.rtt));
         if let Some(cpu) = of(|r| r.cpu_us_per_packet) {
@@ -356,6 +381,24 @@ mod tests {
         assert_eq!((row.cpu_us_per_packet, row.cpu_at_pps), (Some(2.0), Some(1000)));
         assert_eq!(row.drops, BTreeMap::from([("rx_dropped".to_owned(), 3)]));
         assert!(row.contended && row.void.is_none());
+    }
+
+    #[test]
+    fn requests_without_an_answer_are_told() {
+        let of = |samples, lost| SwitchRun {
+            rtt_samples: Some(samples),
+            rtt_lost: Some(lost),
+            tcp_data_packets_per_s: Some(lost as f64),
+            ..SwitchRun::default()
+        };
+        let mut row = SwitchRow::default();
+        row.take_runs(vec![of(100, 0), of(50, 3), of(40, 1)]);
+        assert_eq!((row.rtt_samples, row.rtt_lost), (Some(190), Some(4)));
+        assert_eq!(row.notes, ["4 of 194 requests had no answer"]);
+        assert_eq!(row.tcp_data_packets_per_s, Some(1.0));
+        let mut row = SwitchRow::default();
+        row.take_runs(vec![of(100, 0), SwitchRun::default()]);
+        assert_eq!((row.rtt_lost, row.notes.len()), (Some(0), 0));
     }
 
     #[test]

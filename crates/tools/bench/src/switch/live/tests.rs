@@ -30,6 +30,31 @@ fn recorded_figures_are_marked() {
     let row = recorded();
     assert_eq!((row.tcp_mbps, row.udp_pps), (Some(681.5), Some(60e3)));
     assert!(row.recorded.is_some() && row.added_latency_ns.is_none());
+    assert_eq!(row.tcp_data_packets_per_s, None, "not counted then");
+}
+
+/// Whoever reads the document or the folder sees that nobody measured it: the row says so itself.
+#[test]
+fn recorded_figures_stay_marked_in_documents_and_folders() {
+    let mut results = crate::Results::begin();
+    results.add("switch_rows", &[recorded(), SwitchRow::default()]).unwrap();
+    let class = barewire_report::run::HardwareClass::OneMachine;
+    let document: serde_json::Value =
+        serde_json::from_str(&results.document(class, false, &[]).unwrap()).unwrap();
+    let parent = std::env::temp_dir().join(format!("barewire-recorded-{}", std::process::id()));
+    let head = crate::Head { label: "x".to_owned(), config: serde_json::Value::Null, hardware: class };
+    let run = barewire_report::run::Run::open(&results.write(&parent, &head).unwrap());
+    std::fs::remove_dir_all(&parent).unwrap();
+    let run = run.unwrap();
+    let of_document = [0, 1].map(|index| document["switch_rows"][index]["recorded"].clone());
+    let of_folder = [0, 1].map(|index: usize| run.records[index].row["recorded"].clone());
+    for [recorded, measured] in [of_document, of_folder] {
+        assert!(
+            recorded.as_str().is_some_and(|text| text.contains("not measured in this run")),
+            "{recorded}"
+        );
+        assert!(measured.is_null(), "{measured}");
+    }
 }
 
 #[test]
@@ -84,6 +109,10 @@ fn hosts_reach_each_other_on_every_way() {
     for row in &rows {
         assert_eq!(row.void, None, "{row:?}");
         assert!(row.tcp_mbps.unwrap() > 0.0 && row.udp_peak_pps.unwrap() > 0.0, "{row:?}");
+        // 1448 bytes a packet, with offloads off: what was counted and what was read tell of the same stream.
+        let per_packet = row.tcp_mbps.unwrap() * 1e6 / 8.0 / row.tcp_data_packets_per_s.unwrap();
+        assert!((1_000.0..1_600.0).contains(&per_packet), "{per_packet}: {row:?}");
+        assert!(row.rtt_samples.unwrap() > 0 && row.rtt_lost.is_some(), "{row:?}");
         assert!(row.rtt_p50_ns.unwrap() > 0 && row.added_latency_ns.is_some(), "{row:?}");
         assert_eq!(row.paced.len(), PACED_PPS.len());
         let own_threads = ["bare-loop", "barewire"].contains(&row.system.as_str());
