@@ -8,7 +8,7 @@ use super::client::{Idle, Other, resolve};
 use super::live::{Over, Side, device_config, pin};
 use super::server::offered;
 use super::wires::{self, Hosts, Shape};
-use super::{DataRow, RateError, Span, go_on};
+use super::{DataRow, DataRun, RateError, Span, go_on};
 use crate::histograms::Histograms;
 use crate::rc::Advert;
 use barewire_base::{Duration, Instant};
@@ -595,6 +595,14 @@ impl Request {
             messages_per_s: median(runs.iter().map(rate).collect()).round(),
             gbit_per_s: median(runs_gbit_per_s.clone()),
             runs_gbit_per_s,
+            runs: runs
+                .iter()
+                .map(|run| DataRun {
+                    gbit_per_s: gbit(run),
+                    messages_per_s: rate(run).round(),
+                    p50_ns: run.latency.quantile(0.5).value(),
+                })
+                .collect(),
             contended: runs.iter().any(|run| run.contention.contended),
             contention,
             command: self.command.clone(),
@@ -624,6 +632,8 @@ mod tests {
                 assert!(row.latency_ns.samples > 2 && row.messages_per_s > 0.0, "{row:?}");
                 assert_eq!((row.mtu, row.runs_gbit_per_s.len()), (4096, 2), "{row:?}");
                 assert!(row.latency_ns.min <= row.latency_ns.p50);
+                assert_eq!(row.runs.iter().map(|r| r.gbit_per_s).collect::<Vec<_>>(), row.runs_gbit_per_s);
+                assert!(row.runs.iter().all(|run| run.messages_per_s > 0.0), "{row:?}");
             }
             let bulk = rows.iter().find(|row| row.size == 1 << 20 && row.operation == "write").unwrap();
             assert!(bulk.gbit_per_s > 0.05, "{bulk:?}");

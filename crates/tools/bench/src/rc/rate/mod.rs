@@ -24,7 +24,7 @@ pub mod remote;
 pub mod render;
 pub mod wires;
 
-pub use row::{DataRow, RcOutput, RcRow, RcRun, STEPS, Span, StepSpans, Steps};
+pub use row::{DataRow, DataRun, FAILED_MAX, RcOutput, RcRow, RcRun, STEPS, Span, StepSpans, Steps};
 
 use barewire_lab::LabError;
 use barewire_verbs::{OpenError, RdmaError};

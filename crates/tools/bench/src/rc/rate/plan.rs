@@ -1,7 +1,7 @@
 //! From words to rows.
 
 use super::live::{self, LiveResult, LiveRun, Over};
-use super::row::{RcRow, RcRun, Span, little};
+use super::row::{RcRow, RcRun, Span, little, void};
 use super::wires::{Hosts, Shape};
 use super::{RateError, STEPS, Steps, go_on, tcp};
 use crate::histograms::Histograms;
@@ -23,7 +23,7 @@ pub const LIVE_MAX: u64 = 4_000_000;
 /// Connecting sockets of the kernel's baseline that are busy connecting, as a share of all, below which most of them stand still.
 const STILL: f64 = 0.04;
 /// What is said of such a row: it is no baseline.
-pub(super) const STOOD_STILL: &str = "stood still: lost SYNs are repeated after a second; no baseline";
+const STOOD_STILL: &str = "stood still: lost SYNs are repeated after a second; no baseline";
 
 const OVERS: [(&str, Over); 3] = [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet)];
 
@@ -301,9 +301,9 @@ impl Request {
         let rates = sum.runs.iter().map(|run| run.connections_per_s);
         let rate = crate::switch::median(rates.clone()).unwrap_or_default();
         let in_flight = sum.latency.mean().unwrap_or_default() * rate / 1e9;
-        if cell.rdma.is_none() && in_flight < STILL * f64::from(cell.shape.clients() * cell.window) {
-            notes.push(STOOD_STILL.to_owned());
-        }
+        let still = in_flight < STILL * f64::from(cell.shape.clients() * cell.window);
+        let no_baseline = (cell.rdma.is_none() && still).then(|| STOOD_STILL.to_owned());
+        notes.extend(no_baseline.clone());
         let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
         let (little, off) = little(rate, &sum.latency, cell.shape.clients() * cell.window, teardown);
         notes.extend(off);
@@ -339,7 +339,8 @@ impl Request {
             opened: sum.connections,
             failed: sum.failed,
             contended: sum.runs.iter().any(|run| run.contended),
-            void: (sum.connections == 0).then(|| "no connection was counted".to_owned()),
+            no_baseline,
+            void: void(sum.connections, sum.failed),
             runs: sum.runs,
             contention: sum.contention,
             notes,
@@ -454,5 +455,20 @@ mod tests {
         for part in ["loopback", "/ kernel TCP: ", "DREQ to DREP"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let ratios = super::super::render::ratios;
+        assert!(ratios(&rows).contains(" in 2 runs)"));
+        let mut once = rows.clone();
+        once.iter_mut().for_each(|row| row.runs.truncate(1));
+        assert!(ratios(&once).contains("times its rate (one run, no verdict)"), "{}", ratios(&once));
+        let mut still = rows.clone();
+        for row in still.iter_mut().filter(|row| row.system == "kernel-tcp") {
+            row.no_baseline = Some(STOOD_STILL.to_owned());
+        }
+        assert!(!ratios(&still).contains("kernel TCP"), "{}", ratios(&still));
+        let json = |row: &RcRow| serde_json::to_string(row).unwrap();
+        assert!(
+            json(&still[1]).contains("\"no_baseline\":\"stood still")
+                && !json(&rows[1]).contains("no_baseline")
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Idle, Until};
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
-use super::row::{RcRow, RcRun, STEPS, Span, Steps, little};
+use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
 use super::server::Server;
 use super::wires::Shape;
 use super::{RateError, go_on};
@@ -309,7 +309,8 @@ pub fn connect(
         opened: sum.connections,
         failed: sum.failed,
         contended: runs.iter().any(|run| run.contended),
-        void: (sum.connections == 0).then(|| "no connection was counted".to_owned()),
+        no_baseline: None,
+        void: void(sum.connections, sum.failed),
         runs,
         contention,
         notes,

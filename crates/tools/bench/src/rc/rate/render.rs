@@ -1,7 +1,7 @@
 //! Rows about RDMA as text.
 
-use super::plan::STOOD_STILL;
 use super::{DataRow, RcRow, Span, Steps};
+use crate::interleave::ROUNDS_NEEDED;
 use crate::render::{latency, rate};
 use crate::switch::render::columns;
 use barewire_measure::samples_needed;
@@ -91,8 +91,8 @@ fn steps_table(rows: &[&RcRow]) -> String {
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
-    let moves = |row: &&RcRow| !row.notes.iter().any(|note| note == STOOD_STILL);
-    for base in rows.iter().filter(|row| row.system == "kernel-tcp").filter(usable).filter(moves) {
+    let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
+    for base in baselines.filter(usable) {
         for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
             let by_run: Vec<f64> = row
                 .runs
@@ -102,12 +102,15 @@ pub fn ratios(rows: &[RcRow]) -> String {
                 .map(|(a, b)| a.connections_per_s / b.connections_per_s)
                 .collect();
             let (min, max) = by_run.iter().fold((f64::MAX, 0.0f64), |(a, b), &r| (a.min(r), b.max(r)));
+            let range = match by_run.len() {
+                runs if runs < ROUNDS_NEEDED => "one run, no verdict".to_owned(),
+                runs => format!("{min:.2}..{max:.2} in {runs} runs"),
+            };
             let _ = writeln!(
                 out,
-                "{} / kernel TCP: {:.2} times its rate ({min:.2}..{max:.2} in {} runs)",
+                "{} / kernel TCP: {:.2} times its rate ({range})",
                 row.title(),
                 row.connections_per_s / base.connections_per_s,
-                by_run.len(),
             );
         }
     }

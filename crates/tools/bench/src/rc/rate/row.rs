@@ -144,6 +144,9 @@ pub struct RcRow {
     /// What a reader has to know.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Of a baseline: why nothing may be compared with it, though its figures are what was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_baseline: Option<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
     /// The exact command that produced the row.
@@ -171,6 +174,21 @@ pub(super) fn little(
     let low = if teardown { 0.0 } else { 1.0 - LITTLE_TOLERANCE };
     let off = little < low || little > 1.0 + LITTLE_TOLERANCE;
     (Some(little), off.then(|| format!("Little's law off: {little:.2}")))
+}
+
+/// Share of connections that may fail before a row is void: those that failed are in no time and no rate.
+pub const FAILED_MAX: f64 = 0.01;
+
+/// Why a row of so many connections must not be used, if so.
+pub(super) fn void(opened: u64, failed: u64) -> Option<String> {
+    let asked = opened + failed;
+    if opened == 0 {
+        Some("no connection was counted".to_owned())
+    } else if failed as f64 > FAILED_MAX * asked as f64 {
+        Some(format!("{failed} of {asked} connections failed, more than {:.0} % of them", FAILED_MAX * 100.0))
+    } else {
+        None
+    }
 }
 
 impl RcRow {
@@ -201,6 +219,17 @@ impl RcRow {
     }
 }
 
+/// One run of a row about data.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataRun {
+    /// Payload, in Gbit/s.
+    pub gbit_per_s: f64,
+    /// Requests per second.
+    pub messages_per_s: f64,
+    /// Median span, in ns.
+    pub p50_ns: Option<u64>,
+}
+
 /// One row about data over a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataRow {
@@ -229,6 +258,9 @@ pub struct DataRow {
     pub gbit_per_s: f64,
     /// Median of each run: Gbit/s.
     pub runs_gbit_per_s: Vec<f64>,
+    /// Each run.
+    #[serde(default)]
+    pub runs: Vec<DataRun>,
     /// Some run was contended.
     pub contended: bool,
     /// Why.
@@ -278,6 +310,15 @@ impl RcOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_connections_are_told_and_too_many_void_the_row() {
+        assert_eq!((void(1_000, 0), void(990, 10)), (None, None));
+        assert_eq!(void(989, 11).as_deref(), Some("11 of 1000 connections failed, more than 1 % of them"));
+        for failed in [0, 5] {
+            assert_eq!(void(0, failed).as_deref(), Some("no connection was counted"));
+        }
+    }
 
     #[test]
     fn times_and_rates_that_contradict_each_other_are_told() {
