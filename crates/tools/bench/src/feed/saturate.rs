@@ -16,6 +16,8 @@ const STEP: f64 = 1.5;
 const REFINEMENTS: u32 = 3;
 /// A sender that reaches less than this of the rate asked for is itself the limit.
 const KEPT_PACE: f64 = 0.97;
+/// Times that a rate is tried whose result is void.
+const VOID_TRIES: u32 = 3;
 /// Packets of one try, at most.
 const PACKETS_MAX: f64 = 1_000_000.0;
 /// Packets through memory.
@@ -33,11 +35,12 @@ pub struct RateRow {
     pub instruments: u32,
     /// Mean UDP payload, in bytes.
     pub mean_bytes: f64,
-    /// Highest rate at which no packet was lost, in packets per second.
+    /// Highest rate at which no packet was lost, in packets per second, as sent.
     pub sustained_pps: Option<f64>,
-    /// Lowest rate that was not carried.
+    /// Lowest rate at which packets were lost, as sent.
     pub saturated_pps: Option<f64>,
-    /// `receiver`: packets were lost at it. `sender`: it did not get there. `cpu`: one thread, nothing else to do.
+    /// `receiver`: packets were lost at it. `sender`: it did not get there. `cpu`: one thread, nothing else to do. `none found`: no run at
+    /// a higher rate could be used.
     pub limit: String,
     /// What a reader has to know.
     pub notes: Vec<String>,
@@ -45,11 +48,91 @@ pub struct RateRow {
 
 impl crate::BenchRow for RateRow {}
 
-/// Whether a rate was carried.
+/// What came of a rate. Rates are those that were sent, not those that were asked for.
+#[derive(Clone, Debug, PartialEq)]
 enum Tried {
-    Carried,
-    Lost(u64),
+    Carried(f64),
+    Lost(u64, f64),
+    /// It reached no more than this. What was not lost of it says nothing about the rate that was asked for.
     SenderTooSlow(f64),
+    /// Nothing of it may be used.
+    Void(String),
+}
+
+impl Tried {
+    fn of(asked_pps: f64, sent_pps: f64, lost: u64, void: Option<&str>) -> Tried {
+        match (void, lost) {
+            (_, 0) if sent_pps < asked_pps * KEPT_PACE => Tried::SenderTooSlow(sent_pps),
+            (Some(why), _) => Tried::Void(why.to_owned()),
+            (None, 0) => Tried::Carried(sent_pps),
+            (None, lost) => Tried::Lost(lost, sent_pps),
+        }
+    }
+}
+
+/// What the search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Found {
+    sustained_pps: Option<f64>,
+    saturated_pps: Option<f64>,
+    limit: &'static str,
+    notes: Vec<String>,
+}
+
+/// Tries higher and higher rates until one is not carried, then halves what lies between. `at` tries one.
+fn search<E>(mut at: impl FnMut(f64) -> Result<Tried, E>) -> Result<Found, E> {
+    let mut found = Found { limit: "none found", ..Found::default() };
+    // As asked for: what is halved.
+    let (mut carried, mut failed) = (None, None);
+    let mut pps = FIRST_PPS;
+    let mut halvings = 0;
+    let (mut voids, mut void) = (0, None);
+    while halvings <= REFINEMENTS {
+        match at(pps)? {
+            // As if it had not been tried: once more.
+            Tried::Void(_) if voids + 1 < VOID_TRIES => {
+                voids += 1;
+                continue;
+            }
+            // Nothing is known of it; what is below may be.
+            Tried::Void(why) => {
+                void = Some(format!("{VOID_TRIES} runs at {pps:.0}/s were void: {why}"));
+                failed = Some(pps);
+            }
+            Tried::Carried(sent) => {
+                carried = Some(pps);
+                found.sustained_pps = Some(found.sustained_pps.unwrap_or(0.0).max(sent));
+            }
+            Tried::Lost(lost, sent) => {
+                found.limit = "receiver";
+                found.notes = vec![format!("{lost} packets lost at {sent:.0}/s")];
+                found.saturated_pps = Some(found.saturated_pps.unwrap_or(f64::INFINITY).min(sent));
+                failed = Some(pps);
+            }
+            Tried::SenderTooSlow(reached) => {
+                found.limit = "sender";
+                found.notes = vec![format!(
+                    "asked for {pps:.0}/s the sender reached {reached:.0}/s, and none was lost"
+                )];
+                failed = Some(pps);
+            }
+        }
+        voids = 0;
+        pps = match (carried, failed) {
+            (Some(low), Some(high)) => {
+                halvings += 1;
+                (low + high) / 2.0
+            }
+            (Some(low), None) => low * STEP,
+            (None, Some(high)) => {
+                halvings += 1;
+                high / 2.0
+            }
+            (None, None) => pps,
+        };
+    }
+    found.notes.extend(void);
+    Ok(found)
 }
 
 /// Tries higher and higher rates on one engine, `span` each.
@@ -96,49 +179,13 @@ pub fn measure(
             cores,
         };
         let result = live::run(&run, hosts)?;
-        Ok(match result.lost() {
-            0 if result.sent_pps >= pps * KEPT_PACE => Tried::Carried,
-            0 => Tried::SenderTooSlow(result.sent_pps),
-            lost => Tried::Lost(lost),
-        })
+        Ok(Tried::of(pps, result.sent_pps, result.lost(), result.void.as_deref()))
     };
-    let (mut carried, mut failed) = (None, None);
-    let mut pps = FIRST_PPS;
-    let mut halvings = 0;
-    while halvings <= REFINEMENTS {
-        match at(pps, &mut row)? {
-            Tried::Carried => carried = Some(pps),
-            Tried::Lost(lost) => {
-                row.limit = "receiver".to_owned();
-                row.notes = vec![format!("{lost} packets lost at {pps:.0}/s")];
-                failed = Some(pps);
-            }
-            Tried::SenderTooSlow(reached) => {
-                row.limit = "sender".to_owned();
-                row.notes = vec![format!(
-                    "asked for {pps:.0}/s the sender reached {reached:.0}/s, and none was lost"
-                )];
-                carried = Some(carried.map_or(reached, |pps: f64| pps.max(reached)));
-                failed = Some(pps);
-                // What a sender reaches needs no search.
-                break;
-            }
-        }
-        pps = match (carried, failed) {
-            (Some(low), Some(high)) => {
-                halvings += 1;
-                (low + high) / 2.0
-            }
-            (Some(low), None) => low * STEP,
-            (None, Some(high)) => {
-                halvings += 1;
-                high / 2.0
-            }
-            (None, None) => pps,
-        };
-    }
-    row.sustained_pps = carried.map(f64::round);
-    row.saturated_pps = failed.map(f64::round);
+    let found = search(|pps| at(pps, &mut row))?;
+    row.sustained_pps = found.sustained_pps.map(f64::round);
+    row.saturated_pps = found.saturated_pps.map(f64::round);
+    row.limit = found.limit.to_owned();
+    row.notes = found.notes;
     Ok(row)
 }
 
@@ -164,6 +211,49 @@ fn in_memory(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A receiver that carries `limit`, a sender that reaches `most` and is always a hundredth behind what it is asked for.
+    fn trying(limit: f64, most: f64) -> impl FnMut(f64) -> Result<Tried, ()> {
+        move |asked| {
+            let sent = (asked * 0.99).min(most);
+            let late = (sent < asked * 0.98).then_some("the sender was late");
+            Ok(Tried::of(asked, sent, if sent > limit { 7 } else { 0 }, late))
+        }
+    }
+
+    #[test]
+    fn rates_are_those_that_were_sent() {
+        let found = search(trying(300e3, 2e6)).unwrap();
+        let (sustained, saturated) = (found.sustained_pps.unwrap(), found.saturated_pps.unwrap());
+        assert!(sustained <= 300e3 && saturated > 300e3 && saturated / sustained < 1.1, "{found:?}");
+        assert_eq!(found.limit, "receiver");
+        // 253,125 packets a second were asked for, and a hundredth less was sent.
+        assert!(search(trying(253e3, 2e6)).unwrap().sustained_pps.unwrap() <= 253e3);
+    }
+
+    #[test]
+    fn a_sender_that_does_not_get_there_proves_no_rate() {
+        let found = search(trying(f64::INFINITY, 400e3)).unwrap();
+        assert_eq!((found.limit, found.saturated_pps), ("sender", None), "{found:?}");
+        assert!((350e3..=400e3).contains(&found.sustained_pps.unwrap()), "{found:?}");
+        assert!(found.notes[0].contains("reached 400000/s"), "{found:?}");
+    }
+
+    #[test]
+    fn a_void_run_is_as_if_it_had_not_been() {
+        // Every second try is void, whatever it would have shown.
+        let (mut tries, mut inner) = (0, trying(300e3, 2e6));
+        let found = search(|asked| {
+            tries += 1;
+            if tries % 2 == 1 { Ok(Tried::Void("somebody set the time".to_owned())) } else { inner(asked) }
+        });
+        assert_eq!(found, search(trying(300e3, 2e6)));
+        // All are: nothing is known, and nothing is claimed.
+        let found = search(|_| Ok::<_, ()>(Tried::Void("late".to_owned()))).unwrap();
+        assert_eq!((found.sustained_pps, found.saturated_pps, found.limit), (None, None, "none found"));
+        assert_eq!(found.notes, ["3 runs at 6250/s were void: late"]);
+        assert_eq!(Tried::of(1e5, 1e5, 3, Some("late")), Tried::Void("late".to_owned()));
+    }
 
     #[test]
     fn memory_has_a_rate() {
