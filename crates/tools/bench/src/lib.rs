@@ -31,7 +31,6 @@ mod row;
 pub mod search;
 pub mod seeds;
 pub mod seeds_bmv2;
-pub mod seeds_data;
 pub mod seeds_mitosis;
 pub mod seeds_onixs;
 pub mod seeds_plan;

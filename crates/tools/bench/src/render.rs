@@ -1,11 +1,12 @@
 //! Rows as text for a terminal and as Markdown for a report.
 
 use crate::row::{IdleState, LoopKind, Row};
+use crate::seeds::{experiment_of, label};
 use barewire_measure::{RttNs, samples_needed};
 use std::fmt::Write as _;
 
-/// How far Little's law may be off before a row says so. Warm-up, drain and rounding explain a few percent.
-pub const LITTLE_TOLERANCE: f64 = 0.1;
+/// How far Little's law may be off before a row says so.
+pub use barewire_report::compare::LITTLE_TOLERANCE;
 
 /// A time with a precision that fits it: `812 ns`, `9.3 us`, `18 us`, `1203 us`, `37 ms`, `12 s`.
 pub fn latency(ns: u64) -> String {
@@ -157,12 +158,12 @@ pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// The published report's labels: E1 is one request at a time, E2 is several.
-pub(crate) fn experiment(row: &Row) -> String {
-    match (row.loop_kind, row.window) {
-        (LoopKind::Open, _) => "open".to_owned(),
-        (LoopKind::Closed, 1) => "E1".to_owned(),
-        (LoopKind::Closed, _) => "E2".to_owned(),
+/// The published report's label where the row repeats one of its experiments; else which loop it is.
+pub(crate) fn experiment(row: &Row) -> &'static str {
+    match (experiment_of(row), row.loop_kind) {
+        (Some(case), _) => label(case),
+        (None, LoopKind::Open) => "open",
+        (None, LoopKind::Closed) => "closed",
     }
 }
 

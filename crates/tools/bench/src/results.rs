@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::histograms::{BenchRow, Histograms};
 use barewire_measure::{Fingerprint, HistogramError, realtime_ns};
 use barewire_report::import;
-use barewire_report::run::{HardwareClass, RunError, RunStart, RunWriter};
+use barewire_report::run::{AxisValue, HardwareClass, Record, RunError, RunStart, RunWriter};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,7 @@ pub struct Results {
     started_unix_ms: u64,
     control: Option<Control>,
     arrays: Vec<(&'static str, Vec<Line>)>,
+    missing: Vec<Record>,
     caveats: Vec<String>,
 }
 
@@ -65,6 +66,7 @@ impl Results {
             started_unix_ms: now_ms(),
             control: None,
             arrays: Vec::new(),
+            missing: Vec::new(),
             caveats: Vec::new(),
         }
     }
@@ -84,6 +86,12 @@ impl Results {
         self.caveats.push(text.into());
     }
 
+    /// A row of `table` at `axes` that should be there and is not. In a run folder it is a record with its reason.
+    pub fn missing(&mut self, table: &str, axes: &[(&str, AxisValue)], reason: &str) {
+        let axes = axes.iter().map(|(axis, value)| ((*axis).to_owned(), value.clone())).collect();
+        self.missing.push(Record { axes, ..Record::missing(table, table, reason) });
+    }
+
     /// Rows under the document's key `key`, after those that are there: `rows`, `switch_rows`, `data`, ...
     ///
     /// # Errors
@@ -100,14 +108,25 @@ impl Results {
         Ok(())
     }
 
-    /// The document as one line: version, machine, control rows, the arrays. `histograms`: each row has them under this key, all runs
+    /// The document as one line: version, machine, when it began, what lay between the ends, control rows, the arrays. `histograms`: each row has them under this key, all runs
     /// merged. `more` are further keys with their JSON.
     ///
     /// # Errors
     /// [`ResultsError`].
-    pub fn document(&self, histograms: bool, more: &[(&str, &Value)]) -> Result<String, ResultsError> {
+    pub fn document(
+        &self,
+        hardware: HardwareClass,
+        histograms: bool,
+        more: &[(&str, &Value)],
+    ) -> Result<String, ResultsError> {
         let mut out =
             format!("{{\"schema\":{SCHEMA},\"fingerprint\":{}", serde_json::to_string(&self.fingerprint)?);
+        let _ = write!(
+            out,
+            ",\"started_unix_ms\":{},\"hardware\":{}",
+            self.started_unix_ms,
+            serde_json::to_string(&hardware)?
+        );
         if let Some(control) = &self.control {
             let _ = write!(out, ",\"{}\":{}", import::CONTROL, serde_json::to_string(control)?);
         }
@@ -166,6 +185,9 @@ impl Results {
                 }
             }
         }
+        for record in &self.missing {
+            writer.add(record.clone(), &[])?;
+        }
         self.caveats.iter().for_each(|caveat| writer.caveat(caveat));
         Ok(writer.finish(now_ms())?)
     }
@@ -222,12 +244,15 @@ mod tests {
 
     #[test]
     fn a_document_has_histograms_only_when_asked() {
-        let plain = results().document(false, &[("tables", &json!([1]))]).unwrap();
+        let class = HardwareClass::BareMetal;
+        let plain = results().document(class, false, &[("tables", &json!([1]))]).unwrap();
         assert!(!plain.contains("histograms") && !plain.contains('\n'));
         let value: Value = serde_json::from_str(&plain).unwrap();
         assert_eq!((value["rows"].as_array().unwrap().len(), &value["tables"]), (3, &json!([1])));
+        assert_eq!(value["hardware"], class.word());
+        assert!(value["started_unix_ms"].as_u64().unwrap() > 1_700_000_000_000);
 
-        let with: Value = serde_json::from_str(&results().document(true, &[]).unwrap()).unwrap();
+        let with: Value = serde_json::from_str(&results().document(class, true, &[]).unwrap()).unwrap();
         let text = with["rows"][2]["histograms"]["response"].as_str().unwrap();
         assert_eq!(Histogram::from_base64(text).unwrap().samples(), 60);
         let read = import::document(&with.to_string()).unwrap();
@@ -244,6 +269,7 @@ mod tests {
         };
         let mut results = results();
         results.caveat("told");
+        results.missing("rc.machines", &[("hosts", 8.0.into())], "no hosts can be made");
         let path = results.write(&parent, &head).unwrap();
         let run = Run::open(&path).unwrap();
         assert!(results.write(&parent, &head).is_err(), "there is one of this time and name");
@@ -252,7 +278,12 @@ mod tests {
             (run.manifest.config["window"].as_u64(), run.manifest.caveats[0].as_str()),
             (Some(1), "told")
         );
-        assert_eq!(run.records.len(), 3);
+        assert_eq!(run.records.len(), 4);
+        let missing = &run.records[3];
+        assert_eq!((missing.table.as_str(), missing.role), ("rc.machines", Role::Missing));
+        assert_eq!(missing.reason.as_deref(), Some("no hosts can be made"));
+        let page = barewire_report::published::table("rc.machines").unwrap();
+        assert_eq!(page.case_of(missing).map(|case| page.cases[case].label), Some("8 client machines"));
         let first = &run.records[0];
         assert_eq!((first.table.as_str(), first.role), ("machnet", Role::Measured));
         assert_eq!(first.axes["window"].to_string(), "1");

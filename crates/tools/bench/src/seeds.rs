@@ -1,8 +1,10 @@
 //! The published tables with what was measured here beside them: never one without the other's conditions.
 
 use crate::render::{LITTLE_TOLERANCE, cell, latency, notes, rate, triple, workload_notes};
-use crate::row::{LoopKind, Row};
-use crate::seeds_data::{Experiment, HardwareClass, PUBLISHED, PUBLISHED_SIZE, Published};
+use crate::row::Row;
+use barewire_report::figure::Unit;
+use barewire_report::published::{self, Case, PublishedRow, PublishedTable};
+use barewire_report::run::{HardwareClass, Record};
 use std::fmt::Write as _;
 
 /// What the published columns leave out about their clock, and what ours are.
@@ -16,18 +18,27 @@ const CLOCK_NOTE: &str = "\
   *over* only; every other pair is marked `not comparable`.
 ";
 
-/// Which published experiment a measured row repeats: closed loop, 1024 bytes, one connection; E1 with one request in
-/// flight, E2 with several.
-pub fn experiment_of(row: &Row) -> Option<Experiment> {
-    if row.loop_kind != LoopKind::Closed || row.size != PUBLISHED_SIZE || row.connections != 1 {
-        return None;
-    }
-    Some(if row.window == 1 { Experiment::Latency } else { Experiment::MessageRate })
+/// Bytes of the published messages ("1KB messages", `msg_size 1024`), which is what is asked for to repeat them.
+pub const PUBLISHED_SIZE: u32 = 1024;
+
+/// The id of the message service's table.
+const MACHNET: &str = "machnet";
+
+/// Which published experiment a measured row repeats, by the report's own rule.
+pub fn experiment_of(row: &Row) -> Option<&'static Case> {
+    let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
+    let table = published::table(MACHNET).filter(|t| published::tables_of(&fields).contains(&t.id))?;
+    table.cases.get(table.case_of(&Record::new(MACHNET, MACHNET, fields))?)
+}
+
+/// The published label of an experiment: `E1`.
+pub fn label(case: &Case) -> &'static str {
+    case.label.split([',', ':']).next().unwrap_or(case.label)
 }
 
 /// The command that a published table prints, and how its figures were taken, as an item of a list. Empty for a table that is not known.
 pub fn published_command(table: &str) -> String {
-    barewire_report::published::table(table)
+    published::table(table)
         .map_or_else(String::new, |t| format!("- Published command: `{}`. {}\n", t.command, t.method))
 }
 
@@ -37,18 +48,17 @@ pub fn published_command(table: &str) -> String {
 pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> String {
     let mut out = String::from("# Message service: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}\n");
-    for (experiment, title) in [
-        (Experiment::Latency, "E1: latency, one 1024-byte request in flight"),
-        (Experiment::MessageRate, "E2: message rate, several 1024-byte requests in flight"),
-    ] {
-        let _ = writeln!(out, "## {title}\n");
+    let Some(table) = published::table(MACHNET) else { return out };
+    let experiments: Vec<Option<&Case>> = rows.iter().map(experiment_of).collect();
+    for (index, case) in table.cases.iter().enumerate() {
+        let _ = writeln!(out, "## {}\n", case.label);
         out.push_str("| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Source | Notes |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- |\n");
-        for published in PUBLISHED.iter().filter(|p| p.experiment == experiment) {
-            published_line(&mut out, published);
+        for published in table.rows.iter().filter(|p| p.case == index) {
+            published_line(&mut out, table, published);
         }
         let mut measured =
-            rows.iter().enumerate().filter(|(_, r)| experiment_of(r) == Some(experiment)).peekable();
+            rows.iter().enumerate().filter(|(at, _)| experiments[*at] == Some(case)).peekable();
         if measured.peek().is_none() {
             out.push_str(
                 "| this machine | | not run | not run | measured here | no such row was measured |\n",
@@ -59,17 +69,17 @@ pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> Stri
         }
         out.push('\n');
     }
-    let others = rows.iter().filter(|r| experiment_of(r).is_none()).count();
+    let others = experiments.iter().filter(|e| e.is_none()).count();
     if others > 0 {
         let _ = writeln!(
             out,
             "{others} measured rows of other sizes, loops or connection counts repeat no published experiment and are not shown.\n"
         );
     }
-    let _ = writeln!(out, "## How to read this\n\n{}{CLOCK_NOTE}", published_command("machnet"));
-    if rows.iter().any(|r| experiment_of(r).is_some()) {
+    let _ = writeln!(out, "## How to read this\n\n{}{CLOCK_NOTE}", published_command(MACHNET));
+    if others < rows.len() {
         out.push_str("## Commands of the measured rows\n\n");
-        for (index, row) in rows.iter().enumerate().filter(|(_, r)| experiment_of(r).is_some()) {
+        for (index, row) in rows.iter().enumerate().filter(|(at, _)| experiments[*at].is_some()) {
             // A numbered list of code spans: a command's own backquotes would end the span.
             let _ = writeln!(out, "- [{}] `{}`", index + 1, cell(&row.command).replace('`', "'"));
         }
@@ -77,22 +87,25 @@ pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> Stri
     out
 }
 
-fn published_line(out: &mut String, p: &Published) {
-    let server = if p.os.is_empty() { p.server.to_owned() } else { format!("{} *{}*", p.server, p.os) };
-    let nic = if p.pmd.is_empty() { p.nic.to_owned() } else { format!("{}, {}", p.nic, p.pmd) };
-    let (times, per_s) = match p.figures {
-        Some(f) => {
-            (format!("{} us, {} us, {} us", f.p50_us, f.p99_us, f.p99_9_us), rate(f64::from(f.rate_k) * 1e3))
-        }
-        None => ("not run by the authors".to_owned(), "not run by the authors".to_owned()),
+fn published_line(out: &mut String, table: &PublishedTable, p: &PublishedRow) {
+    const NOT_RUN: &str = "not run by the authors";
+    let of_unit = |unit: Unit| -> Vec<f64> {
+        let columns = table.columns.iter().zip(p.values).filter(|(column, _)| column.unit == unit);
+        columns.filter_map(|(_, value)| *value).collect()
     };
-    let mut remarks = format!("window {}", p.window);
+    // Whole microseconds, as the text prints them: no digit more.
+    let times: Vec<String> = of_unit(Unit::Ns).iter().map(|ns| format!("{} us", ns / 1e3)).collect();
+    let times = if times.is_empty() { NOT_RUN.to_owned() } else { times.join(", ") };
+    let per_s = of_unit(Unit::PerSecond).first().map_or_else(|| NOT_RUN.to_owned(), |per_s| rate(*per_s));
+    let mut remarks = p.window.map_or_else(String::new, |window| format!("window {window}; "));
     if !p.note.is_empty() {
-        let _ = write!(remarks, "; {}", p.note);
+        let _ = write!(remarks, "{}; ", p.note);
     }
     let _ = writeln!(
         out,
-        "| {server} | {nic} | {times} | {per_s} | published | {remarks}; {} |",
+        "| {} | {} | {times} | {per_s} | published | {remarks}{} |",
+        cell(p.system),
+        cell(p.hardware),
         p.class.as_str()
     );
 }

@@ -3,13 +3,10 @@
 use crate::render::{cell, rate};
 use crate::seeds::published_command;
 use crate::switch::SwitchRow;
-use crate::switch::figures::{PUBLISHED_ON, PUBLISHED_PPS, PUBLISHED_RUNS_MBPS};
-use crate::switch::median;
 use crate::switch::render::{notes, ratios};
+use barewire_report::figure::Unit;
+use barewire_report::published;
 use std::fmt::Write as _;
-
-/// Payload of a TCP segment in a packet of 1500 bytes, with time stamps.
-const SEGMENT_LEN: f64 = 1448.0;
 
 /// How far a switch can get here.
 const CEILING_NOTE: &str = "\
@@ -18,24 +15,34 @@ const CEILING_NOTE: &str = "\
   without wires is in the second table; CPU time per packet at one rate is in `barewire bench switch`.
 - The published run had `iperf`; here one TCP stream is sent and received by sockets of this program, in the hosts'
   namespaces. Checksum and segmentation offloads of the hosts are off in both, as bmv2's script has it.
-- The published text calls its result \"around 1Gbps, or 80,000pps\"; packets/s here are data segments of 1448 bytes, without
-  acknowledgements.
+- The published text calls its result \"around 1Gbps, or 80,000pps\"; packets/s here are the stream's packets that
+  the second host's interface counted: data, without acknowledgements.
 ";
 
 /// Renders the published row and `rows` side by side as Markdown. `machine` describes where `rows` were measured.
 pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
     let mut out = String::from("# P4 switch: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}\n");
-    out.push_str("## One TCP stream through simple_router, median of the runs, offloads off\n\n");
+    let Some(table) = published::table("bmv2") else { return out };
+    let _ = writeln!(out, "## {}, median of the runs\n", table.title);
     out.push_str("| Switch | Ports | TCP Mbit/s | runs | data packets/s | Source | Notes |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-    let published = median(PUBLISHED_RUNS_MBPS).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "| bmv2 | veth | {published:.0} | {} | {} | published | {PUBLISHED_ON}; iperf, five runs |",
-        spread(&PUBLISHED_RUNS_MBPS),
-        rate(PUBLISHED_PPS)
-    );
+    for row in table.rows {
+        let value = |unit: Unit, how: &dyn Fn(f64) -> String| {
+            let column = table.columns.iter().position(|column| column.unit == unit);
+            let value = column.and_then(|at| row.values.get(at).copied().flatten());
+            value.map_or_else(|| "not told".to_owned(), how)
+        };
+        let _ = writeln!(
+            out,
+            "| {} | veth | {} | in the method below | {} | published | {}; {} |",
+            cell(row.system),
+            value(Unit::Mbps, &|mbps| format!("{mbps:.0}")),
+            value(Unit::PerSecond, &rate),
+            cell(row.hardware),
+            cell(row.note),
+        );
+    }
     let hosts: Vec<&SwitchRow> = rows.iter().filter(|r| r.offloads == Some(false)).collect();
     for row in &hosts {
         let runs: Vec<f64> = row.runs.iter().filter_map(|r| r.tcp_mbps).collect();
@@ -54,7 +61,7 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             cell(&row.over),
             row.tcp_mbps.map_or_else(|| "not run".to_owned(), |mbps| format!("{mbps:.0}")),
             spread(&runs),
-            row.tcp_mbps.map_or_else(|| "-".to_owned(), |mbps| rate(mbps * 1e6 / 8.0 / SEGMENT_LEN)),
+            row.tcp_data_packets_per_s.map_or_else(|| "not counted".to_owned(), rate),
             cell(&notes(row).join("; ")),
         );
     }
@@ -110,7 +117,11 @@ mod tests {
     #[test]
     fn the_published_row_is_that_of_the_report() {
         let text = switch_tables(&[], "a machine");
-        assert!(text.contains("| bmv2 | veth | 1047 | 1041..1056 of 5 | 80K | published |"), "{text}");
+        assert!(
+            text.contains("| bmv2 simple_switch | veth | 1047 | in the method below | 80K | published |"),
+            "{text}"
+        );
+        assert!(text.contains("(1041, 1042, 1047, 1056, 1056 Mbps)"), "the method has the runs: {text}");
         assert!(text.contains("| this machine | | not run |"), "{text}");
     }
 
@@ -123,15 +134,19 @@ mod tests {
             offloads: Some(false),
             ..SwitchRow::default()
         };
-        let run = |mbps| SwitchRun { tcp_mbps: Some(mbps), ..SwitchRun::default() };
-        ours.take_runs(vec![run(2400.0), run(2300.0), run(2500.0)]);
+        let run = |mbps, packets| SwitchRun {
+            tcp_mbps: Some(mbps),
+            tcp_data_packets_per_s: Some(packets),
+            ..SwitchRun::default()
+        };
+        ours.take_runs(vec![run(2400.0, 207e3), run(2300.0, 199e3), run(2500.0, 215e3)]);
         let mut engine =
             SwitchRow { system: "barewire".into(), over: "mem".into(), size: 64, ..SwitchRow::default() };
         engine.take_runs(vec![SwitchRun { rate_pps: Some(12e6), ..SwitchRun::default() }]);
         let text = switch_tables(&[ours, recorded(), engine], "a machine");
         for line in [
             "| barewire *native* | xdp | 2400 | 2300..2500 of 3 | 207K | measured here, **not comparable**",
-            "| bmv2 | veth | 682 | 652..711 of 2 | 59K | **recorded elsewhere** |",
+            "| bmv2 | veth | 682 | 652..711 of 2 | not counted | **recorded elsewhere** |",
             "| barewire | - | mem | - | 64 B | - | 12.0M | 83.33 |",
             "nothing that forwards through veth can be twenty times bmv2",
         ] {

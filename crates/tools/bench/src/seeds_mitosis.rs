@@ -4,95 +4,23 @@ use crate::rc::rate::RcRow;
 use crate::rc::rate::live::Over;
 use crate::rc::rate::plan::{Baseline, Request};
 use crate::rc::rate::render::{notes, ratios};
-use crate::render::{cell, latency, rate};
+use crate::render::{cell, percentile, rate};
 use barewire_base::Duration;
-use barewire_report::published::{self, Want};
+use barewire_report::figure::Unit;
+use barewire_report::published::{self, PublishedRow, PublishedTable};
+use barewire_report::run::Record;
 use std::fmt::Write as _;
 
-/// Which published table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Table {
-    /// One thread, one NIC.
-    Latency,
-    /// By threads, one NIC.
-    Threads,
-    /// By client machines of two threads, one NIC.
-    Machines,
-    /// By threads, two NICs.
-    DualNic,
+/// The published tables, in the order of the page.
+fn tables() -> impl Iterator<Item = &'static PublishedTable> {
+    published::tables().filter(|t| t.id.starts_with("rc."))
 }
 
-impl Table {
-    /// All, in the order of the page.
-    pub const ALL: [Table; 4] = [Table::Latency, Table::Threads, Table::Machines, Table::DualNic];
-
-    /// Its id among the published tables.
-    fn id(self) -> &'static str {
-        match self {
-            Table::Latency => "rc.latency",
-            Table::Threads => "rc.threads",
-            Table::Machines => "rc.machines",
-            Table::DualNic => "rc.dual-nic",
-        }
-    }
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Table::Latency => "Latency: one thread, one NIC",
-            Table::Threads => "Throughput with threads: one NIC, one client machine",
-            Table::Machines => "Throughput with machines: one NIC, two threads on each client machine",
-            Table::DualNic => "Throughput with dual NICs: one client machine, threads take the NICs in turns",
-        }
-    }
-
-    /// What its first column counts.
-    fn axis(self) -> &'static str {
-        match self {
-            Table::Machines => "client machines",
-            _ => "threads",
-        }
-    }
-
-    /// Whether a measured row belongs here, and at which place of the axis.
-    fn place(self, row: &RcRow) -> Option<u32> {
-        let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
-        let belongs = published::tables_of(&fields).contains(&self.id());
-        belongs.then_some(if self == Table::Machines { row.hosts } else { row.threads })
-    }
-}
-
-/// A published row.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
-    /// Its table.
-    pub table: Table,
-    /// Threads, or client machines.
-    pub count: u32,
-    /// Connections per second.
-    pub per_s: f64,
-    /// The published mean latency, in ns: of the first table, where it is one second divided by its rate, not a measurement of its own.
-    pub latency_ns: Option<f64>,
-}
-
-/// Every published figure, in the order of the page.
-pub fn published_rows() -> Vec<Published> {
-    let mut all = Vec::new();
-    for table in Table::ALL {
-        let Some(page) = published::table(table.id()) else { continue };
-        for row in page.rows {
-            let wants = page.cases.get(row.case).and_then(|case| case.wants.first());
-            let count = match wants {
-                Some((_, Want::Is(count))) => *count as u32,
-                _ => 1,
-            };
-            // The rate is the last column of all four.
-            let [latency @ .., Some(per_s)] = row.values else { continue };
-            let latency_ns = latency.first().copied().flatten();
-            all.push(Published { table, count, per_s: *per_s, latency_ns });
-        }
-    }
-    all
+/// Which of the table's cases a measured row repeats, by the report's own rule.
+fn case_of(table: &PublishedTable, row: &RcRow) -> Option<usize> {
+    let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
+    let belongs = published::tables_of(&fields).contains(&table.id);
+    belongs.then(|| table.case_of(&Record::new("rc", table.id, fields))).flatten()
 }
 
 /// What the two sides mean by their words.
@@ -141,19 +69,17 @@ pub fn seed_requests(
 pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
     let mut out = String::from("# RDMA connections: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}.\n");
-    for table in Table::ALL {
-        let _ = writeln!(out, "## {}\n", table.title());
-        if let Some(published) = barewire_report::published::table(table.id()) {
-            let _ = writeln!(out, "Published command: `{}`\n", published.command);
-        }
+    for table in tables() {
+        let _ = writeln!(out, "## {}\n", table.title);
+        let _ = writeln!(out, "Published command: `{}`\n", table.command);
         let _ = writeln!(
             out,
             "| {} | published, with NIC firmware | measured here, no NIC firmware | p50 | 99 % | kernel TCP here | Notes |",
-            table.axis()
+            table.sweep.map_or("threads", |sweep| sweep.words)
         );
         out.push_str("| ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
-        for published in published_rows().iter().filter(|p| p.table == table) {
-            lines(&mut out, published, rows);
+        for published in table.rows {
+            lines(&mut out, table, published, rows);
         }
         out.push('\n');
     }
@@ -165,36 +91,46 @@ pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
     out
 }
 
-fn lines(out: &mut String, published: &Published, rows: &[RcRow]) {
-    let here = |row: &&RcRow| published.table.place(row) == Some(published.count);
-    let theirs = match published.latency_ns {
-        Some(ns) => format!("{}/s, {} ms", published.per_s, ns / 1e6),
-        None => format!("{}/s", published.per_s),
+/// The published figures of a row, as printed.
+fn printed(table: &PublishedTable, row: &PublishedRow) -> String {
+    let figure = |unit: Unit| {
+        let column = table.columns.iter().position(|column| column.unit == unit)?;
+        row.values.get(column).copied().flatten()
     };
-    let kernel = rows
-        .iter()
-        .filter(|row| row.system == "kernel-tcp")
-        .find(here)
-        .map_or_else(|| "-".to_owned(), |row| format!("{}/s", rate(row.connections_per_s)));
+    let per_s = figure(Unit::PerSecond).map(|per_s| format!("{per_s}/s"));
+    let time = figure(Unit::Ns).map(|ns| format!("{} ms", ns / 1e6));
+    let all: Vec<String> = per_s.into_iter().chain(time).collect();
+    if all.is_empty() { "not told".to_owned() } else { all.join(", ") }
+}
+
+fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, rows: &[RcRow]) {
+    let place = table.cases.get(published.case).map_or("", |case| case.label);
+    let here = |row: &&RcRow| case_of(table, row) == Some(published.case);
+    let theirs = printed(table, published);
+    let kernel = rows.iter().filter(|row| row.system == "kernel-tcp").find(here);
+    let kernel = kernel.map_or_else(
+        || "-".to_owned(),
+        |row| match &row.void.as_ref().or(row.no_baseline.as_ref()) {
+            Some(why) => format!("no baseline: {}", cell(why)),
+            None => format!("{}/s", rate(row.connections_per_s)),
+        },
+    );
     let mut any = false;
     for row in rows.iter().filter(|row| row.system == "barewire").filter(here) {
         any = true;
-        let at = |ns: Option<u64>| ns.map_or_else(|| "n<k".to_owned(), latency);
         let _ = writeln!(
             out,
-            "| {} | {theirs} | {}/s over {} | {} | {} | {} | {} |",
-            published.count,
+            "| {place} | {theirs} | {}/s over {} | {} | {} | {} | {} |",
             rate(row.connections_per_s),
             row.over,
-            at(row.latency_ns.p50),
-            at(row.latency_ns.p99),
+            percentile(row.latency_ns.p50, 0.5),
+            percentile(row.latency_ns.p99, 0.99),
             if row.over == "mem" { "-" } else { &kernel },
             cell(&format!("**not comparable**; {}", notes(row).join("; "))),
         );
     }
     if !any {
-        let _ =
-            writeln!(out, "| {} | {theirs} | not run | not run | not run | {kernel} | |", published.count);
+        let _ = writeln!(out, "| {place} | {theirs} | not run | not run | not run | {kernel} | |");
     }
 }
 
@@ -205,19 +141,19 @@ mod tests {
     #[test]
     fn every_published_row_is_there_and_waits_for_ours() {
         let text = rc_tables(&[], "a machine");
-        assert_eq!(published_rows().len(), 15);
-        assert_eq!(text.matches("| not run | not run | not run |").count(), published_rows().len(), "{text}");
-        for part in
-            ["197/s, 5.07 ms", "| 12 | 400/s |", "| 8 | 391.2/s |", "| 12 | 845/s |", "no NIC firmware"]
-        {
+        let all: usize = tables().map(|t| t.rows.len()).sum();
+        assert_eq!((tables().count(), all), (4, 15));
+        assert_eq!(text.matches("| not run | not run | not run |").count(), all, "{text}");
+        for part in [
+            "197/s, 5.07 ms",
+            "| 1 thread | 172.6/s |",
+            "| 12 threads | 400/s |",
+            "| 8 client machines | 391.2/s |",
+            "| 12 threads | 845/s |",
+            "no NIC firmware",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // The page: the second NIC doubles the rate, and eight machines are no faster than one.
-        let of = |table, count| {
-            published_rows().iter().find(|p| (p.table, p.count) == (table, count)).unwrap().per_s
-        };
-        assert!(of(Table::DualNic, 12) / of(Table::Threads, 12) > 2.0);
-        assert!(of(Table::Machines, 8) < of(Table::Machines, 1));
     }
 
     #[test]
@@ -234,22 +170,36 @@ mod tests {
         let text = rc_tables(&rows, "a machine");
         assert!(text.contains("/s over mem"), "{text}");
         assert!(
-            text.lines().any(|l| l.starts_with("| 2 | 408.6/s |") && l.contains("not comparable")),
+            text.lines()
+                .any(|l| l.starts_with("| 2 client machines | 408.6/s |") && l.contains("not comparable")),
             "{text}"
         );
-        for published in published_rows() {
+        for (table, published) in tables().flat_map(|t| t.rows.iter().map(move |row| (t, row))) {
             let covered = requests.iter().any(|r| {
                 r.hosts.iter().any(|&hosts| {
                     r.threads.iter().any(|&threads| {
                         r.nics.iter().any(|&nics| {
                             let mut row = rows[0].clone();
                             (row.hosts, row.threads, row.nics) = (hosts, threads, nics.min(threads));
-                            published.table.place(&row) == Some(published.count)
+                            case_of(table, &row) == Some(published.case)
                         })
                     })
                 })
             });
-            assert!(covered, "{published:?}");
+            assert!(covered, "{} {published:?}", table.id);
         }
+        // A baseline that stood still is none here, either.
+        let mut kernel = rows.iter().find(|row| row.system == "kernel-tcp").unwrap().clone();
+        let mut ours = rows.iter().find(|row| row.system == "barewire").unwrap().clone();
+        ours.over = "xdp".to_owned();
+        kernel.connections_per_s = 12_345.0;
+        let (mut void, mut still) = (kernel.clone(), kernel.clone());
+        void.void = Some("half failed".to_owned());
+        still.no_baseline = Some("stood still".to_owned());
+        let shown = |kernel: RcRow| rc_tables(&[ours.clone(), kernel], "a machine");
+        assert!(shown(kernel).contains("| 12K/s |"));
+        assert!(shown(void).contains("| no baseline: half failed |"));
+        let text = shown(still);
+        assert!(text.contains("| no baseline: stood still |") && !text.contains("12K/s"), "{text}");
     }
 }

@@ -1,11 +1,13 @@
 //! Every experiment of the five published reports as one plan, with the time that it takes.
 
 use crate::plan::{Settings, planned_systems, seed_systems};
-use crate::seeds_data::PUBLISHED_SIZE;
+use crate::seeds::PUBLISHED_SIZE;
 use crate::switch::SwitchError;
 use crate::workload::MsgWorkload;
 use crate::{feed, rc, seeds_mitosis, seeds_onixs, switch};
 use barewire_base::Duration;
+use barewire_report::published::{self, PublishedTable, Want};
+use barewire_report::run::{AxisValue, Record, Role};
 
 /// Requests in flight: E1 and E2 of the published tables.
 const WINDOWS: [u32; 2] = [1, 32];
@@ -173,6 +175,43 @@ impl SeedsPlan {
     }
 }
 
+/// A case of a published table that nothing measured repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissingCase {
+    /// The table.
+    pub table: &'static PublishedTable,
+    /// Where its rows would stand.
+    pub axes: Vec<(&'static str, AxisValue)>,
+}
+
+/// Every case of every published table that none of `records` repeats. Tables that print another one's figures again have no rows of
+/// their own.
+pub fn missing_cases(records: &[Record]) -> Vec<MissingCase> {
+    let mut missing = Vec::new();
+    for table in published::tables().filter(|t| t.id == t.records_of) {
+        for (index, case) in table.cases.iter().enumerate() {
+            let here = |r: &Record| {
+                r.role != Role::Missing && r.table == table.id && table.case_of(r) == Some(index)
+            };
+            if records.iter().any(here) {
+                continue;
+            }
+            let axis = |(key, want): &(&'static str, Want)| {
+                let value = match *want {
+                    Want::Is(number) => number.into(),
+                    // Of several in flight: as many as were published.
+                    Want::Above(_) => table.rows.iter().find(|row| row.case == index)?.window?.into(),
+                    Want::Word(word) => word.into(),
+                    Want::Flag(_) => return None,
+                };
+                Some((*key, value))
+            };
+            missing.push(MissingCase { table, axes: case.wants.iter().filter_map(axis).collect() });
+        }
+    }
+    missing
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +236,25 @@ mod tests {
             let quick = asked(true, with_hosts).plan().unwrap().whole_time();
             assert!((15..240).contains(&(quick.as_secs_f64() as u64)), "{quick:?}");
         }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_its_place_in_its_table() {
+        let own = || published::tables().filter(|t| t.id == t.records_of);
+        let missing = missing_cases(&[]);
+        assert_eq!(missing.len(), own().map(|t| t.cases.len()).sum::<usize>());
+        for one in &missing {
+            let axes = one.axes.iter().map(|(axis, value)| ((*axis).to_owned(), value.clone())).collect();
+            let record = Record { axes, ..Record::missing("x", one.table.id, "why") };
+            // What is wanted of a row by yes or no is no axis: the table has one case then.
+            let found = one.table.case_of(&record).is_some();
+            assert!(found || one.table.cases.len() == 1, "{}: {:?}", one.table.id, one.axes);
+        }
+        let mut record = Record::new("rc", "rc.machines", serde_json::Map::new());
+        record.axes.insert("hosts".to_owned(), 8.0.into());
+        let without = missing_cases(&[record]);
+        assert_eq!(without.len(), missing.len() - 1);
+        assert!(!without.iter().any(|m| m.table.id == "rc.machines" && m.axes[0].1 == 8.0.into()));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use barewire_bench::render::{latency, markdown_table, percentile, rate, text_table};
 use barewire_bench::seeds::message_tables;
-use barewire_bench::seeds_data::HardwareClass;
 use barewire_bench::{Arrivals, Histograms, IdleState, LoopKind, Output, OutputError, Row, RunLine};
 use barewire_measure::{Fingerprint, RttNs};
+use barewire_report::run::HardwareClass;
 use proptest::prelude::*;
 
 fn times(min: u64, p50: u64, p90: u64, p99: u64, p99_9: u64, max: u64) -> RttNs {
@@ -151,6 +151,11 @@ fn markdown_has_the_shape_of_the_published_table() {
 | kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends |
 ";
     assert_eq!(markdown_table(&[closed(), pipelined(), open()]), expected);
+    // Only what repeats a published experiment has its label.
+    for other in [Row { size: 64, ..closed() }, Row { connections: 4, ..pipelined() }] {
+        let text = markdown_table(&[other]);
+        assert!(text.contains("| closed: ") && !text.contains("E1") && !text.contains("E2"), "{text}");
+    }
 }
 
 #[test]
@@ -223,25 +228,25 @@ fn published_and_measured_rows_stand_side_by_side() {
     let expected = "\
 | Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Source | Notes |
 | --- | --- | --- | --- | --- | --- |
-| Azure F8s_v2 *Ubuntu 22.03* | CX4-Lx, netvsc | 18 us, 19 us, 25 us | 54K | published | window 1; No proximity groups; two cloud VMs |
-| AWS c5.xlarge *Amazon Linux* | ENA, ena | 42 us, 66 us, 105 us | 22K | published | window 1; Proximity groups; two cloud VMs |
-| GCP | gVNIC | not run by the authors | not run by the authors | published | window 1; two cloud VMs |
-| Bare metal *Mariner 2.0* | E810 PF, ice | 18 us, 21 us, 22 us | 55K | published | window 1; two machines with NICs |
-| Bare metal *Mariner 2.0* | E810 VF, iavf | 18 us, 22 us, 22 us | 55K | published | window 1; two machines with NICs |
-| Bare metal *Ubuntu 22.04* | Bluefield-2, mlx5 | 9 us, 12 us, 13 us | 99K | published | window 1; two machines with NICs |
-| Bare metal *Ubuntu 20.04* | CX5, mlx5 | not run by the authors | not run by the authors | published | window 1; two machines with NICs |
-| Bare metal *Ubuntu 20.04* | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 1; two machines with NICs |
+| Azure F8s_v2, Ubuntu 22.03 | CX4-Lx, netvsc | 18 us, 19 us, 25 us | 54K | published | window 1; no proximity groups; cloud VMs |
+| AWS c5.xlarge, Amazon Linux | ENA, ena | 42 us, 66 us, 105 us | 22K | published | window 1; proximity groups; cloud VMs |
+| GCP | gVNIC | not run by the authors | not run by the authors | published | window 1; XXX in the text: not run by its authors; cloud VMs |
+| Bare metal, Mariner 2.0 | E810 PF, ice | 18 us, 21 us, 22 us | 55K | published | window 1; machines with NICs |
+| Bare metal, Mariner 2.0 | E810 VF, iavf | 18 us, 22 us, 22 us | 55K | published | window 1; machines with NICs |
+| Bare metal, Ubuntu 22.04 | Bluefield-2, mlx5 | 9 us, 12 us, 13 us | 99K | published | window 1; machines with NICs |
+| Bare metal, Ubuntu 20.04 | CX5, mlx5 | not run by the authors | not run by the authors | published | window 1; XXX in the text: not run by its authors; machines with NICs |
+| Bare metal, Ubuntu 20.04 | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 1; XXX in the text: not run by its authors; machines with NICs |
 | kernel-tcp *blocking* | veth | 18 us, 21 us, 22 us | 54K | measured here, **not comparable** (one machine, no NIC) | [1] 1024 B, window 1; warm; run p50 18 us..18 us; Little's law 0.99; 8.2 us..1203 us |
 | Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Source | Notes |
 | --- | --- | --- | --- | --- | --- |
-| Azure F8s_v2 *Ubuntu 22.03* | CX4-Lx, netvsc | 41 us, 54 us, 61 us | 753K | published | window 32; No proximity groups; two cloud VMs |
-| AWS c5.xlarge *Amazon Linux* | ENA, ena | 61 us, 132 us, 209 us | 122K | published | window 8; Proximity groups; two cloud VMs |
-| GCP | gVNIC | not run by the authors | not run by the authors | published | window 32; two cloud VMs |
-| Bare metal *Mariner 2.0* | E810 PF, ice | 30 us, 33 us, 37 us | 1043K | published | window 32; two machines with NICs |
-| Bare metal *Mariner 2.0* | E810 VF, iavf | 31 us, 35 us, 41 us | 1003K | published | window 32; two machines with NICs |
-| Bare metal *Ubuntu 22.04* | Bluefield-2, mlx5 | 24 us, 26 us, 28 us | 1320K | published | window 32; two machines with NICs |
-| Bare metal *Ubuntu 20.04* | CX5, mlx5 | not run by the authors | not run by the authors | published | window 32; two machines with NICs |
-| Bare metal *Ubuntu 20.04* | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 32; two machines with NICs |
+| Azure F8s_v2, Ubuntu 22.03 | CX4-Lx, netvsc | 41 us, 54 us, 61 us | 753K | published | window 32; no proximity groups; cloud VMs |
+| AWS c5.xlarge, Amazon Linux | ENA, ena | 61 us, 132 us, 209 us | 122K | published | window 8; proximity groups; window 8, not 32; cloud VMs |
+| GCP | gVNIC | not run by the authors | not run by the authors | published | window 32; XXX in the text: not run by its authors; cloud VMs |
+| Bare metal, Mariner 2.0 | E810 PF, ice | 30 us, 33 us, 37 us | 1043K | published | window 32; machines with NICs |
+| Bare metal, Mariner 2.0 | E810 VF, iavf | 31 us, 35 us, 41 us | 1003K | published | window 32; machines with NICs |
+| Bare metal, Ubuntu 22.04 | Bluefield-2, mlx5 | 24 us, 26 us, 28 us | 1320K | published | window 32; machines with NICs |
+| Bare metal, Ubuntu 20.04 | CX5, mlx5 | not run by the authors | not run by the authors | published | window 32; XXX in the text: not run by its authors; machines with NICs |
+| Bare metal, Ubuntu 20.04 | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 32; XXX in the text: not run by its authors; machines with NICs |
 | kernel-tcp *blocking* | veth | 9.3 us, 54 us, n<100000 | 1043K | measured here, **not comparable** (one machine, no NIC) | [2] 1024 B, window 32; contended; cold; Little's law off: 0.50; verified; 900 ns..12 ms |
 ";
     assert_eq!(tables, expected);

@@ -1,4 +1,5 @@
-//! What others published or recorded about bmv2. The only figures in this program that it did not measure.
+//! What was recorded about bmv2 elsewhere: figures that this program did not measure in the run that shows them. What others
+//! published is in the report's tables.
 
 /// Where the recorded figures come from, for rows that carry them.
 pub(crate) const RECORDED: &str = "recorded elsewhere, not measured in this run: bmv2 1.15.5 built -O3 with logging macros \
@@ -21,10 +22,3 @@ pub(crate) const RECORDED_UDP_PPS: [f64; 2] = [40e3, 80e3];
 pub(crate) const RECORDED_UDP_PEAK_PPS: f64 = 113e3;
 /// What arrived of a flood.
 pub(crate) const RECORDED_UDP_FLOOD_PPS: f64 = 41e3;
-
-/// bmv2's own report: median of five TCP runs, in Mbit/s.
-pub(crate) const PUBLISHED_RUNS_MBPS: [f64; 5] = [1056.0, 1056.0, 1047.0, 1042.0, 1041.0];
-/// The packets per second that it names beside them.
-pub(crate) const PUBLISHED_PPS: f64 = 80e3;
-/// What it ran on.
-pub(crate) const PUBLISHED_ON: &str = "AWS c4.2xlarge, Ubuntu 18.04";

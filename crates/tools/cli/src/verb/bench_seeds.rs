@@ -13,14 +13,15 @@ use barewire_bench::rc::rate::RcRow;
 use barewire_bench::reading::ratios;
 use barewire_bench::seeds::message_tables;
 use barewire_bench::seeds_bmv2::switch_tables;
-use barewire_bench::seeds_data::HardwareClass;
 use barewire_bench::seeds_mitosis::rc_tables;
 use barewire_bench::seeds_onixs::feed_tables;
-use barewire_bench::seeds_plan::{Asked, Program, SeedsPlan};
+use barewire_bench::seeds_plan::{Asked, Program, SeedsPlan, missing_cases};
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::{Cell, Results, Ticker, interrupted, time_text};
+use barewire_report::published::PublishedTable;
 use barewire_report::report::Options;
-use barewire_report::{import, published, run};
+use barewire_report::run::HardwareClass;
+use barewire_report::{import, published};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -117,8 +118,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     results.add("switch_rows", &rows.switches)?;
     results.add("feed_rows", &rows.feeds)?;
     results.add("rc_rows", &rows.connections)?;
-    let tables = Value::from(tables(&asked, &results, &rows.failures, no_hosts.as_deref())?);
-    let class = run::HardwareClass::OneMachine;
+    let class = HardwareClass::OneMachine;
+    let records = import::document(&results.document(class, false, &[])?)?.records();
+    let why = |table: &PublishedTable| reason(&asked, &rows.failures, no_hosts.as_deref(), table);
+    // Every row of every table of the five reports, with ours beside it or the reason why there is none.
+    let tables = Value::from(published::beside(&records, &why));
+    for case in missing_cases(&records) {
+        results.missing(case.table.id, &case.axes, &why(case.table));
+    }
     let text = || text(&asked, &rows, &machine(results.fingerprint()));
     let folder = args.leave.end(&results, "seeds", class, &[("tables", &tables)], console, text)?;
     if let Some(path) = &args.html {
@@ -217,32 +224,27 @@ fn text(asked: &Asked, rows: &Rows, machine: &str) -> String {
     out
 }
 
-/// Every row of every table of the five reports, with ours beside it or the reason why there is none.
-fn tables(
+/// Why `table` has no measured row.
+fn reason(
     asked: &Asked,
-    results: &Results,
     failures: &[(Program, anyhow::Error)],
     no_hosts: Option<&str>,
-) -> anyhow::Result<Vec<Value>> {
-    let records = import::document(&results.document(false, &[])?)?.records();
-    Ok(published::beside(&records, &|table| {
-        let program = Program::of_table(table.id);
-        if asked.only.is_some_and(|only| only != program) {
-            return "left out by --only".to_owned();
-        }
-        if interrupted() {
-            return "interrupted before it was measured".to_owned();
-        }
-        let failed: Vec<String> =
-            failures.iter().filter(|(of, _)| *of == program).map(|(_, error)| failure::text(error)).collect();
-        match no_hosts {
-            _ if !failed.is_empty() => failed.join("; "),
-            Some(why) => {
-                format!("needs two hosts with a link between them, which cannot be made here: {why}")
-            }
-            None => "no such row could be measured here".to_owned(),
-        }
-    }))
+    table: &PublishedTable,
+) -> String {
+    let program = Program::of_table(table.id);
+    if asked.only.is_some_and(|only| only != program) {
+        return "left out by --only".to_owned();
+    }
+    if interrupted() {
+        return "interrupted before it was measured".to_owned();
+    }
+    let failed: Vec<String> =
+        failures.iter().filter(|(of, _)| *of == program).map(|(_, error)| failure::text(error)).collect();
+    match no_hosts {
+        _ if !failed.is_empty() => failed.join("; "),
+        Some(why) => format!("needs two hosts with a link between them, which cannot be made here: {why}"),
+        None => "no such row could be measured here".to_owned(),
+    }
 }
 
 /// Hosts where they can be made; else memory and loopback, and a loud note why.

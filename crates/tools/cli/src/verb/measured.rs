@@ -155,11 +155,11 @@ impl Leave {
             None => None,
         };
         if let Some(path) = &self.out {
-            std::fs::write(path, results.document(self.histograms, more)? + "\n")
+            std::fs::write(path, results.document(hardware, self.histograms, more)? + "\n")
                 .with_context(|| format!("writing {}", path.display()))?;
         }
         if self.json {
-            print(&results.document(self.histograms, more)?)?;
+            print(&results.document(hardware, self.histograms, more)?)?;
         } else {
             let text = text();
             if !text.is_empty() {
