@@ -39,7 +39,12 @@ fn text(path: &Path) -> String {
 fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
     for (verb, args, table, histograms) in [
         ("msg", &["--mode", "embedded-one-thread", "--warmup", "0.02"][..], "machnet", &["service"][..]),
-        ("msg", &["--mode", "embedded-one-thread", "--rate", "5000,10000"], "msg", &["response", "service"]),
+        (
+            "msg",
+            &["--mode", "embedded-one-thread", "--rate", "5000,10000"],
+            "msg",
+            &["response", "send_lag", "service"],
+        ),
         ("switch", &["--over", "mem", "--entries", "10"], "switch", &[]),
         ("feed", &["--engine", "mem", "--gap-us", "0", "--packets", "3000"], "onixs.app-0", &["latency"]),
         (

@@ -95,11 +95,12 @@ fn signed(ns: i64) -> String {
     format!("{}{}", if ns < 0 { "-" } else { "+" }, latency(ns.unsigned_abs()))
 }
 
-/// The median round trip: `n<20` where it was measured and too few came back.
-fn round_trip(row: &SwitchRow) -> String {
-    match (row.rtt_p50_ns, row.rtt_samples) {
-        (None, None) => "-".to_owned(),
-        (value, _) => percentile(value, 0.5),
+/// The median round trip, or what it is above another; `n<20` where it was measured and too few came back.
+fn round_trip<T>(row: &SwitchRow, value: Option<T>, how: impl Fn(T) -> String) -> String {
+    match (value, row.rtt_p50_ns, row.rtt_samples) {
+        (Some(value), ..) => how(value),
+        (None, None, Some(_)) => percentile(None, 0.5),
+        (None, ..) => "-".to_owned(),
     }
 }
 
@@ -117,9 +118,9 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
             shown(row.udp_pps, rate),
             shown(row.udp_peak_pps, rate),
             shown(row.udp_flood_pps, rate),
-            round_trip(row),
-            shown(row.added_latency_ns, signed),
-            shown(row.over_bridge_ns, signed),
+            round_trip(row, row.rtt_p50_ns, latency),
+            round_trip(row, row.added_latency_ns, signed),
+            round_trip(row, row.over_bridge_ns, signed),
             shown(row.cpu_us_per_packet, number),
             if sent > 0 { format!("{lost}/{sent}") } else { "-".to_owned() },
         ];
@@ -284,10 +285,16 @@ mod tests {
 
     #[test]
     fn a_median_of_too_few_says_how_many_it_takes() {
-        let shown = |run: SwitchRun| round_trip(&row("bridge", "veth", run));
-        assert_eq!(shown(SwitchRun::default()), "-", "not measured");
+        let shown = |run: SwitchRun| {
+            let row = row("bridge", "veth", run);
+            let above = round_trip(&row, row.added_latency_ns, signed);
+            (round_trip(&row, row.rtt_p50_ns, latency), above)
+        };
+        let of = |median: &str, above: &str| (median.to_owned(), above.to_owned());
+        assert_eq!(shown(SwitchRun::default()), of("-", "-"), "not measured");
         let thin = SwitchRun { rtt_samples: Some(7), ..SwitchRun::default() };
-        assert_eq!(shown(thin.clone()), "n<20");
-        assert_eq!(shown(SwitchRun { rtt_p50_ns: Some(18_000), ..thin }), "18 us");
+        assert_eq!(shown(thin.clone()), of("n<20", "n<20"));
+        // Measured, and nothing beside it that it could be above of.
+        assert_eq!(shown(SwitchRun { rtt_p50_ns: Some(18_000), ..thin }), of("18 us", "-"));
     }
 }
