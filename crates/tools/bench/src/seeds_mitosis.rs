@@ -192,7 +192,8 @@ mod tests {
         let mut kernel = rows.iter().find(|row| row.system == "kernel-tcp").unwrap().clone();
         let mut ours = rows.iter().find(|row| row.system == "barewire").unwrap().clone();
         ours.over = "xdp".to_owned();
-        kernel.connections_per_s = 12_345.0;
+        // Whatever came of so short a run.
+        (kernel.connections_per_s, kernel.void, kernel.no_baseline) = (12_345.0, None, None);
         let (mut void, mut still) = (kernel.clone(), kernel.clone());
         void.void = Some("half failed".to_owned());
         still.no_baseline = Some("stood still".to_owned());
