@@ -94,7 +94,8 @@ pub fn serve(at: SocketAddr, ready: impl FnOnce(SocketAddr), stop: &AtomicBool) 
                 // Out of descriptors, or a client that left before it was accepted: later ones may be luckier.
                 Err(_) => std::thread::sleep(LOOK),
             }
-            if counting.is_finished() {
+            // It ends when it is told to, too, and may be told before this loop looks again.
+            if counting.is_finished() && !shared.stopped(stop) {
                 result = Err(StreamError::Stopped);
             }
         }
