@@ -38,7 +38,7 @@ counters! {
     empty_wakes: Counter,
     /// Times that the engine wanted to sleep but was called, or an agent had work or refused.
     refused_parks: Counter,
-    /// The longest cycle in nanoseconds, from its start to the start of the next one or to sleep: how late the engine
+    /// How long the longest cycle took, from its start to the start of the next one or to sleep: how late the engine
     /// may look at a port. Sleep is not counted, giving way to other threads is.
     max_cycle_ns: Gauge,
     /// Cycles longer than a millisecond.

@@ -60,8 +60,8 @@ pub use engine::{Engine, EngineConfig, EngineLinks, PUBLISH_INTERVAL, SLOW_CYCLE
 pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnError};
 pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
 pub use page::{
-    CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, PAGE_NAME_MAX,
-    counters_pages, counters_path,
+    CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
+    PAGE_NAME_MAX, counters_folders, counters_pages, counters_path,
 };
 pub use ports::{best_port, open_port};
 pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};

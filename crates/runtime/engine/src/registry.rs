@@ -35,7 +35,7 @@ pub struct Family {
     pub unit: Unit,
     /// What it counts, in a sentence.
     pub help: &'static str,
-    /// Labels that its counters have, beside the page's name.
+    /// Labels that its counters have, beside the page's name (see [`Family::has_page`]).
     pub labels: &'static [&'static str],
 }
 
@@ -60,9 +60,14 @@ impl Family {
         self.metric() + total
     }
 
+    /// Whether its samples tell of which page they are: all but those about the look itself.
+    pub fn has_page(&self) -> bool {
+        self.group != "pages"
+    }
+
     /// Whether it counts what was dropped.
     pub fn counts_drops(&self) -> bool {
-        self.name == "drops" || self.name.ends_with("_dropped")
+        self.name == "drops" || self.name.ends_with("_drops") || self.name.ends_with("_dropped")
     }
 }
 
@@ -118,7 +123,10 @@ const GROUPS: &[&str] = &[
     "feed",
     "feed_line",
     "feed_source",
+    "link",
+    "link_port",
     "page",
+    "pages",
 ];
 
 /// Groups of a stack: port, host and endpoints.
@@ -130,6 +138,9 @@ const SWITCH_PORT: &[&str] = &["engine", "port"];
 const FEED: &[&str] = &["feed_channel"];
 const FEED_REASON: &[&str] = &["feed_channel", "reason"];
 const FEED_LINE: &[&str] = &["feed_channel", "line"];
+const LINK: &[&str] = &["direction"];
+const LINK_REASON: &[&str] = &["direction", "reason"];
+const LINK_PORT_REASON: &[&str] = &["port", "reason"];
 const SOURCE: &[&str] = &["source"];
 const SOURCE_REASON: &[&str] = &["source", "reason"];
 
@@ -211,9 +222,20 @@ const TABLE: &[Row] = &[
     ("feed_source", "port_syscalls", Counter, Unit::Count, "System calls made by the source's port.", SOURCE),
     ("feed_source", "port_drops", Counter, Unit::Count, "Frames dropped by the source's port.", SOURCE),
     ("feed_source", "drops", Counter, Unit::Count, "Frames of the source's port that were no packets of the feed, by reason.", SOURCE_REASON),
+    ("link", "received", Counter, Unit::Count, "Frames that came in to go this way over the link.", LINK),
+    ("link", "sent", Counter, Unit::Count, "Frames that went out this way, copies included.", LINK),
+    ("link", "sent_bytes", Counter, Unit::Bytes, "Bytes that went out this way, copies included.", LINK),
+    ("link", "corrupted", Counter, Unit::Count, "Frames damaged on purpose.", LINK),
+    ("link", "duplicated", Counter, Unit::Count, "Frames sent twice on purpose.", LINK),
+    ("link", "reordered", Counter, Unit::Count, "Frames held back on purpose, behind later ones.", LINK),
+    ("link", "marked", Counter, Unit::Count, "Frames marked with congestion experienced.", LINK),
+    ("link", "drops", Counter, Unit::Count, "Frames that the link lost, as its plan says or because its way out was down, by reason.", LINK_REASON),
+    ("link_port", "drops", Counter, Unit::Count, "Frames dropped by a port of the link's node, by reason; injected and part of ring_full are the link's own losses.", LINK_PORT_REASON),
     ("page", "alive", Gauge, Unit::Count, "1 while the process that writes the counters page runs.", &[]),
     ("page", "age_ns", Gauge, Unit::Nanoseconds, "Time since the counters page was made.", &[]),
     ("page", "unregistered", Gauge, Unit::Count, "Counters on the page whose meaning this build does not know.", &[]),
+    ("page", "left_out", Gauge, Unit::Count, "Counters of the page that are not shown because it has too many.", &[]),
+    ("pages", "left_out", Gauge, Unit::Count, "Counters pages that are not shown because there are too many.", &[]),
 ];
 
 fn find(group: &str, name: &str) -> Option<&'static Family> {
@@ -243,6 +265,19 @@ pub fn place(name: &str) -> Option<Place<'_>> {
                     let line = line.strip_prefix("line_")?;
                     Some(Place { family: find("feed_line", name)?, labels: vec![id, ("line", line)] })
                 }
+            }
+        }
+        "link" => {
+            let (way, name) = rest.split_once('.')?;
+            let reason = name.strip_prefix("drop.");
+            match (way, reason) {
+                ("forward" | "reverse", None) => {
+                    let family = find("link", name).filter(|family| family.labels == LINK)?;
+                    Some(Place { family, labels: vec![("direction", way)] })
+                }
+                ("forward" | "reverse", Some(reason)) => by_reason("link", ("direction", way), reason),
+                ("a" | "b", Some(reason)) => by_reason("link_port", ("port", way), reason),
+                _ => None,
             }
         }
         "source" => {
@@ -329,6 +364,17 @@ mod tests {
                 "barewire_feed_drops_total",
                 &[("feed_channel", "9"), ("reason", "late")],
             ),
+            ("link.forward.sent_bytes", "barewire_link_sent_bytes_total", &[("direction", "forward")]),
+            (
+                "link.reverse.drop.queue_full",
+                "barewire_link_drops_total",
+                &[("direction", "reverse"), ("reason", "queue_full")],
+            ),
+            (
+                "link.b.drop.ring_full",
+                "barewire_link_port_drops_total",
+                &[("port", "b"), ("reason", "ring_full")],
+            ),
             ("source.2.kernel_drops", "barewire_feed_source_kernel_drops_total", &[("source", "2")]),
             (
                 "source.2.not_our_mac",
@@ -362,6 +408,12 @@ mod tests {
             "source.1.drops",
             "feed_channel.1.line_a",
             "page.alive",
+            "pages.left_out",
+            "link.forward.drops",
+            "link.forward.drop.",
+            "link.c.drop.ring_full",
+            "link.a.received",
+            "link.sideways.received",
             "1.2.port.rx_frames",
             "0.engine.cycles",
             "feed.gaps",
@@ -369,6 +421,28 @@ mod tests {
         ] {
             assert_eq!(place(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn what_counts_drops_is_known_as_such() {
+        let drops: Vec<String> = families().iter().filter(|f| f.counts_drops()).map(Family::sample).collect();
+        let expected = [
+            "barewire_port_drops_total",
+            "barewire_host_drops_total",
+            "barewire_stack_drops_total",
+            "barewire_transport_drops_total",
+            "barewire_rdma_drops_total",
+            "barewire_switch_port_rx_dropped_total",
+            "barewire_switch_port_tx_dropped_total",
+            "barewire_switch_drops_total",
+            "barewire_feed_drops_total",
+            "barewire_feed_source_kernel_drops_total",
+            "barewire_feed_source_port_drops_total",
+            "barewire_feed_source_drops_total",
+            "barewire_link_drops_total",
+            "barewire_link_port_drops_total",
+        ];
+        assert_eq!(drops, expected);
     }
 
     #[test]
@@ -389,6 +463,9 @@ mod tests {
                 "{sample}"
             );
             assert_eq!(sample.ends_with("_total"), family.kind == Counter, "{sample}");
+            // The unit stands at the end of the name; a text that names another one contradicts it.
+            let help = family.help.to_lowercase();
+            assert!(family.unit != Unit::Nanoseconds || !help.contains("nanosecond"), "{sample}: {help}");
             assert_eq!(family.name == "drops", family.labels.contains(&"reason"), "{sample}");
         }
         for reason in barewire_base::DropReason::ALL {

@@ -22,11 +22,11 @@ mod owner;
 mod reader;
 mod writer;
 
+pub use owner::Owner;
 pub use reader::CountersReader;
 pub use writer::{CounterSlot, CountersPage};
 
 use crate::PageError;
-use owner::Owner;
 use std::path::{Path, PathBuf};
 
 /// Most counters that a page may have.
@@ -65,14 +65,16 @@ impl CounterKind {
     }
 }
 
-/// Where pages are looked for, in this order: `$XDG_RUNTIME_DIR`, `/run/barewire`, `/dev/shm`.
-fn directories() -> impl Iterator<Item = PathBuf> {
+/// Where pages are looked for, in this order: `$XDG_RUNTIME_DIR`, `/run/barewire`, `/dev/shm`. Anybody may write to the last one.
+pub fn counters_folders() -> impl Iterator<Item = PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    runtime.into_iter().chain([PathBuf::from(RUN_DIRECTORY), PathBuf::from("/dev/shm")])
+    runtime.into_iter().chain([PathBuf::from(RUN_DIRECTORY), PathBuf::from(SHARED_DIRECTORY)])
 }
 
 /// The system's directory for pages; made when it is missing and may be made.
 const RUN_DIRECTORY: &str = "/run/barewire";
+/// Where anybody may put one.
+const SHARED_DIRECTORY: &str = "/dev/shm";
 
 /// Where a page `name` is created by default: `barewire-NAME.counters` in the first of `$XDG_RUNTIME_DIR`, `/run/barewire`
 /// and `/dev/shm` that is a directory. [`CountersReader::find`] looks in all three.
@@ -85,13 +87,13 @@ pub fn counters_path(name: &str) -> Result<PathBuf, PageError> {
         // `create_dir`, not `create_dir_all`: a machine without /run gets none from us.
         dir.is_dir() || (dir == Path::new(RUN_DIRECTORY) && std::fs::create_dir(dir).is_ok())
     };
-    let dir = directories().find(usable).unwrap_or_else(std::env::temp_dir);
+    let dir = counters_folders().find(usable).unwrap_or_else(std::env::temp_dir);
     Ok(dir.join(file))
 }
 
 /// Names of the pages where [`counters_path`] may have put them, sorted; dead ones included.
 pub fn counters_pages() -> Vec<String> {
-    let files = directories().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let files = counters_folders().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let name = |file: std::fs::DirEntry| {
         let name = file.file_name().into_string().ok()?;
         let name = name.strip_prefix("barewire-")?.strip_suffix(".counters")?;

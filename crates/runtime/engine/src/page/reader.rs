@@ -2,12 +2,12 @@
 
 use super::writer::open_page;
 use super::{COUNTER_NAME_MAX, CounterKind, ENTRY_LEN, HEADER_LEN, Header, NAME_AT, STATE_LIVE};
-use super::{directories, file_name, page_len, printable};
+use super::{SHARED_DIRECTORY, counters_folders, file_name, page_len, printable};
 use crate::PageError;
 use barewire_base::Instant;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A page that another process writes, or this one. Never writes to it.
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct CountersReader {
     path: PathBuf,
     file: File,
+    /// Whose file it is.
+    uid: u32,
     header: Header,
     /// The entries as last copied; all of them, from the start.
     copy: Vec<u8>,
@@ -44,7 +46,7 @@ impl CountersReader {
         }
         let header = Header::parse(&bytes, meta.len(), path)?;
         let copy = vec![0; page_len(header.capacity) - HEADER_LEN];
-        Ok(CountersReader { path: path.into(), file, header, copy })
+        Ok(CountersReader { path: path.into(), file, uid: meta.uid(), header, copy })
     }
 
     /// Opens the page `name` where [`counters_path`](crate::counters_path) may have put it: the first whose owner lives,
@@ -55,7 +57,7 @@ impl CountersReader {
     pub fn find(name: &str) -> Result<CountersReader, PageError> {
         let file = file_name(name)?;
         let mut found: Option<Result<CountersReader, PageError>> = None;
-        for dir in directories() {
+        for dir in counters_folders() {
             let opened = Self::open(dir.join(&file));
             match &opened {
                 Ok(reader) if reader.owner_alive() => return opened,
@@ -82,6 +84,16 @@ impl CountersReader {
     /// The owner's process id.
     pub fn pid(&self) -> u32 {
         self.header.owner.pid
+    }
+
+    /// The user whose file it is.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Whether it lies where any user may put one of any name.
+    pub fn is_in_shared_folder(&self) -> bool {
+        self.path.parent() == Some(Path::new(SHARED_DIRECTORY))
     }
 
     /// When the page was created, by `CLOCK_MONOTONIC`.
