@@ -39,7 +39,7 @@ impl Lab {
     /// when nothing is missed any more.
     ///
     /// # Errors
-    /// [`LabError::NoSuch`] with the nearest name; [`LabError::Capture`].
+    /// [`LabError::NoSuch`] with the nearest name; [`LabError::File`]; [`LabError::Capture`].
     pub fn pcap(
         &self,
         name: &str,
@@ -70,7 +70,8 @@ fn capture(
         PortUri::new("packet", interface).with("promiscuous", 1).with("ignore_outgoing", 0).with("tx", 0);
     namespace.enter(|| {
         let pool = Pool::new(pool).map_err(|e| failed(e.to_string()))?;
-        let writer = PcapWriter::create(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
+        let writer = PcapWriter::create(file)
+            .map_err(|source| LabError::File { path: file.display().to_string(), source })?;
         let port = open_port(&uri, &pool).map_err(|e| failed(e.to_string()))?;
         let done = Rc::new(Cell::new(Captured::default()));
         let agent = Capture {

@@ -50,6 +50,25 @@ pub enum LabError {
         /// What is wrong with it.
         why: String,
     },
+    /// The folder of labs' files is not the caller's alone.
+    #[error("{path}: {why}")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file cannot be written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Whoever was told of the progress wanted no more of it.
+    #[error("interrupted")]
+    Interrupted,
     /// A program of the lab did not start, or ended at once.
     #[error("{what}: {why}")]
     Program {
@@ -87,6 +106,9 @@ impl LabError {
         match self {
             LabError::Exists { .. } => Some("`barewire lab down NAME` removes it, whatever state it is in"),
             LabError::State { .. } => Some("`barewire lab down NAME` removes the lab without that file, too"),
+            LabError::Folder { .. } => Some(
+                "files in it say what is removed and which processes are ended: it must be its user's, mode 0700",
+            ),
             LabError::System { source, .. } => match source.raw_os_error()? {
                 libc::EPERM | libc::EACCES => Some("run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN"),
                 libc::ENOSPC => Some("raise user.max_net_namespaces (sysctl)"),

@@ -4,7 +4,7 @@ use crate::{LabError, Namespace, sys};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
@@ -13,7 +13,8 @@ use std::process::{Child, Command};
 const LOOK_NS: i64 = 50_000_000;
 
 /// A program that runs in a host, as the leader of a process group of its own, in the foreground of our terminal if our
-/// standard input is one. Dropping it leaves it running.
+/// standard input is one and we are in its foreground: a job that a shell started with `&` takes nothing. Dropping it leaves
+/// it running.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -36,7 +37,7 @@ impl Running {
         let mut command = Command::new(program);
         command.args(arguments);
         // The group first: what is in the foreground must be it.
-        let terminal = io::stdin().is_terminal();
+        let terminal = sys::foreground() == Some(rustix::process::getpgrp());
         sys::start_as_job(&mut command, terminal);
         let child = namespace.spawn_in(&mut command).map_err(failed)?;
         let pid = Pid::from_child(&child);
@@ -60,8 +61,8 @@ impl Running {
     }
 
     /// Waits until the program ends, and says its exit code; 128 and the signal's number when a signal ended it, as shells
-    /// do. `pending` is asked now and then, and whenever a signal interrupts the wait, for a signal to hand on to the
-    /// program's group.
+    /// do. `pending` is asked now and then, and whenever a signal interrupts the wait, for signals to hand on to the
+    /// program's group, until it has no more.
     ///
     /// # Errors
     /// What the system says.
@@ -73,7 +74,7 @@ impl Running {
             if ended {
                 break;
             }
-            if let Some(signal) = pending() {
+            while let Some(signal) = pending() {
                 match self.signal(signal) {
                     // It ended in between: the next look will see it.
                     Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
@@ -88,7 +89,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.terminal {
+        // Whoever else has it by now, a shell that we were stopped in, say, keeps it.
+        if self.terminal && sys::foreground() == Some(self.pid) {
             // The terminal may be gone; nobody to tell.
             let _ = sys::foreground_us();
         }

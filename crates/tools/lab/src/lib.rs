@@ -27,6 +27,7 @@ mod error;
 mod exec;
 mod export;
 mod graph;
+mod hash;
 mod lab;
 mod link;
 mod link_node;
@@ -36,6 +37,7 @@ mod rtnl;
 mod simulate;
 mod stale;
 mod state;
+mod steps;
 mod sys;
 mod topology;
 mod two_hosts;
@@ -44,7 +46,7 @@ pub use capable::{WhyNot, is_root_capable};
 pub use capture::{CaptureLimits, Captured};
 pub use error::LabError;
 pub use exec::Running;
-pub use export::{ExportFile, export_containerlab, export_mininet};
+pub use export::{ExportFile, Exported, IMAGE_DEFAULT, export_containerlab, export_mininet};
 pub use graph::{GraphStyle, graph};
 pub use lab::{Lab, LinkStatus, ProcessStatus, Programs, Removed, Status};
 pub use link::{Link, LinkConfig, Offloads, VethPair};
@@ -52,9 +54,10 @@ pub use link_node::{
     DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node, serve_link_node,
 };
 pub use namespace::Namespace;
-pub use simulate::{Pattern, Simulated, WIRE_DELAY, Workload, simulate};
+pub use simulate::{MEMORY_MAX, Pattern, Simulated, WIRE_DELAY, Workload, simulate, simulate_with};
 pub use stale::sweep_stale;
 pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
+pub use steps::Progress;
 pub use topology::{
     End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, Place, RoutePlan,
     SwitchKind, SwitchPlan, Topology, TopologyError,

@@ -273,16 +273,32 @@ impl Namespace {
     /// # Errors
     /// [`LabError::System`] when there is no such link.
     pub fn add_neighbour(&self, name: &str, address: IpAddr, mac: [u8; 6]) -> Result<(), LabError> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = family(address);
-        message.header.ifindex = self.link(name)?.index;
-        message.header.state = NeighbourState::Permanent;
-        message.attributes = vec![
-            NeighbourAttribute::Destination(address.into()),
-            NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-        ];
-        let what = format!("add neighbour {address} to {name}");
-        self.change(what, RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        self.add_neighbours(name, [(address, mac)])
+    }
+
+    /// As [`add_neighbour`](Namespace::add_neighbour), for many: the link is looked up once.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_neighbours(
+        &self,
+        name: &str,
+        neighbours: impl IntoIterator<Item = (IpAddr, [u8; 6])>,
+    ) -> Result<(), LabError> {
+        let index = self.link(name)?.index;
+        for (address, mac) in neighbours {
+            let mut message = NeighbourMessage::default();
+            message.header.family = family(address);
+            message.header.ifindex = index;
+            message.header.state = NeighbourState::Permanent;
+            message.attributes = vec![
+                NeighbourAttribute::Destination(address.into()),
+                NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+            ];
+            let what = format!("add neighbour {address} to {name}");
+            self.change(what, RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)?;
+        }
+        Ok(())
     }
 
     /// Routes `destination/prefix_len` (`0.0.0.0/0`, `::/0`: everything) by way of `gateway`, which must be on a link.

@@ -1,8 +1,8 @@
 //! A host: one network namespace, with the sockets that configure it.
 
 use crate::rtnl::Rtnl;
-use crate::stale::{self, Owner};
-use crate::{LabError, sys};
+use crate::{LabError, stale, sys};
+use barewire_engine::Owner;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::UdpSocket;
@@ -50,7 +50,7 @@ impl Namespace {
     /// not, or has one of this label already.
     pub fn create(label: &str) -> Result<Namespace, LabError> {
         stale::check_label(label)?;
-        let path = stale::prepare_dir()?.join(stale::name_of(Owner::this_process()?, label));
+        let path = stale::prepare_dir()?.join(stale::name_of(Owner::current(), label));
         Self::create_at(path, label, false)
     }
 

@@ -1,7 +1,7 @@
 //! Finding and ending the processes of a lab, and nobody else's.
 
-use crate::stale::Owner;
 use crate::state::ProcessState;
+use barewire_engine::Owner;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::collections::HashSet;
@@ -94,7 +94,7 @@ pub(crate) fn end_all(recorded: &[ProcessState], namespaces: &HashSet<NetId>) ->
         let mut found = inside(namespaces);
         if round == 0 {
             for process in recorded {
-                let owner = Owner { pid: process.pid, started: process.started };
+                let owner = process.owner();
                 let known = found.iter().any(|held| held.pid == owner.pid);
                 // Held first, compared then: the descriptor names the process that was compared.
                 if let Some(held) = (!known).then(|| hold(owner.pid)).flatten()
@@ -151,9 +151,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let owner = Owner::of(child.id()).unwrap();
         let nowhere = HashSet::new();
-        assert_eq!(end_all(&[state(owner.pid, owner.started + 1)], &nowhere), (0, vec![]));
+        assert_eq!(end_all(&[state(owner.pid, owner.start_ticks + 1)], &nowhere), (0, vec![]));
         assert!(child.try_wait().unwrap().is_none(), "it has another start time: not ours");
-        assert_eq!(end_all(&[state(owner.pid, owner.started)], &nowhere), (1, vec![]));
+        assert_eq!(end_all(&[state(owner.pid, owner.start_ticks)], &nowhere), (1, vec![]));
         assert_eq!(Owner::of(owner.pid), None);
         // It was waited for already, so that no zombie stays.
         assert!(child.try_wait().is_err());
@@ -163,8 +163,8 @@ mod tests {
     fn we_and_our_parents_are_spared() {
         let ours = ancestors();
         assert!(ours.contains(&std::process::id()) && ours.contains(&1));
-        let me = Owner::this_process().unwrap();
-        assert_eq!(end_all(&[state(me.pid, me.started)], &HashSet::new()), (0, vec![me.pid]));
+        let me = Owner::current();
+        assert_eq!(end_all(&[state(me.pid, me.start_ticks)], &HashSet::new()), (0, vec![me.pid]));
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let mut line = [0; 6];
         io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let owner = Owner::of(child.id()).unwrap();
-        assert_eq!(end_all(&[state(owner.pid, owner.started)], &HashSet::new()), (1, vec![]));
+        assert_eq!(end_all(&[state(owner.pid, owner.start_ticks)], &HashSet::new()), (1, vec![]));
         assert!(child.wait().is_err(), "waited for already");
     }
 }

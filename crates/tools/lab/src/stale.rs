@@ -1,7 +1,7 @@
 //! Names that tell their owner, and the removal of what dead owners left.
 
 use crate::{LabError, sys};
-use serde::{Deserialize, Serialize};
+use barewire_engine::Owner;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -13,63 +13,6 @@ pub(crate) const NETNS_DIR: &str = "/run/netns";
 
 /// Longest label of a namespace.
 const LABEL_MAX: usize = 32;
-
-/// A process: who made a namespace, or runs in one. The start time tells it from a later one with the same id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Owner {
-    pub(crate) pid: u32,
-    /// Clock ticks after the start of the machine.
-    pub(crate) started: u64,
-}
-
-impl Owner {
-    /// This process.
-    pub(crate) fn this_process() -> Result<Owner, LabError> {
-        let read = fs::read_to_string("/proc/self/stat").map_err(LabError::system("read /proc/self/stat"))?;
-        let strange = || LabError::system("read /proc/self/stat")(io::ErrorKind::InvalidData.into());
-        let stat = Stat::parse(&read).ok_or_else(strange)?;
-        Ok(Owner { pid: std::process::id(), started: stat.started })
-    }
-
-    /// The process that has this id now; `None` when there is none, or it is dead and not yet waited for.
-    pub(crate) fn of(pid: u32) -> Option<Owner> {
-        let stat = Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
-        (!stat.is_dead()).then_some(Owner { pid, started: stat.started })
-    }
-
-    /// Whether the owner still runs. In doubt it does.
-    pub(crate) fn is_alive(self) -> bool {
-        if !sys::process_exists(self.pid) {
-            return false;
-        }
-        match fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok().as_deref().and_then(Stat::parse) {
-            Some(stat) => stat.started == self.started && !stat.is_dead(),
-            None => true,
-        }
-    }
-}
-
-/// What is needed of `/proc/PID/stat` (man 5 proc).
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    threads: u64,
-    started: u64,
-}
-
-impl Stat {
-    fn parse(text: &str) -> Option<Stat> {
-        // The second field is the program's name in parentheses and may itself contain any.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        let number = |field: usize| fields.get(field - 3)?.parse().ok();
-        Some(Stat { state: fields.first()?.chars().next()?, threads: number(20)?, started: number(22)? })
-    }
-
-    /// Dead and only not yet waited for. A first thread that has ended while others run looks alike but for their number.
-    fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X') && self.threads <= 1
-    }
-}
 
 /// Refuses labels that are no part of a file name and of a namespace's name.
 pub(crate) fn check_label(label: &str) -> Result<(), LabError> {
@@ -85,13 +28,13 @@ pub(crate) fn check_label(label: &str) -> Result<(), LabError> {
 
 /// The name of a namespace: `bw-PID-START-LABEL`.
 pub(crate) fn name_of(owner: Owner, label: &str) -> String {
-    format!("bw-{}-{}-{label}", owner.pid, owner.started)
+    format!("bw-{}-{}-{label}", owner.pid, owner.start_ticks)
 }
 
 /// The owner that a name tells; `None` for every name that [`name_of`] does not make.
 fn owner_of(name: &str) -> Option<Owner> {
     let mut parts = name.strip_prefix("bw-")?.splitn(3, '-');
-    let owner = Owner { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? };
+    let owner = Owner { pid: parts.next()?.parse().ok()?, start_ticks: parts.next()?.parse().ok()? };
     let label = parts.next()?;
     // Parsing takes `+7` and `007`, naming does not make them.
     (owner.pid > 0 && check_label(label).is_ok() && name_of(owner, label) == name).then_some(owner)
@@ -172,7 +115,7 @@ mod tests {
 
     #[test]
     fn names_tell_their_owner_and_nothing_else_does() {
-        let owner = Owner { pid: 4711, started: 99 };
+        let owner = Owner { pid: 4711, start_ticks: 99 };
         assert_eq!(name_of(owner, "demo-a"), "bw-4711-99-demo-a");
         assert_eq!(owner_of("bw-4711-99-demo-a"), Some(owner));
         for foreign in [
@@ -202,25 +145,5 @@ mod tests {
             assert!(matches!(check_label(label), Err(LabError::BadName { .. })), "{label}");
         }
         assert!(check_label("demo-a_1").is_ok());
-    }
-
-    #[test]
-    fn stat_lines_parse_whatever_the_program_is_called() {
-        let line = "6702 (a) Z (1 2) R 6682 6682 3639 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 7 0 142384 3133440 390 1 2";
-        assert_eq!(Stat::parse(line), Some(Stat { state: 'R', threads: 7, started: 142_384 }));
-        assert_eq!(Stat::parse("1 (x) R 1 2"), None);
-        assert_eq!(Stat::parse(""), None);
-        assert!(Stat { state: 'Z', threads: 1, started: 0 }.is_dead());
-        assert!(!Stat { state: 'Z', threads: 2, started: 0 }.is_dead());
-        assert!(!Stat { state: 'S', threads: 1, started: 0 }.is_dead());
-    }
-
-    #[test]
-    fn we_live_and_our_predecessor_does_not() {
-        let ours = Owner::this_process().unwrap();
-        assert!(ours.is_alive());
-        assert!(!Owner { started: ours.started + 1, ..ours }.is_alive());
-        // Above the largest pid_max that Linux allows (2^22).
-        assert!(!Owner { pid: 1 << 23, started: 1 }.is_alive());
     }
 }

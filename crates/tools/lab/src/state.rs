@@ -3,16 +3,17 @@
 //! The file is written before anything is made, and names everything that will be. So whoever comes later can remove it
 //! all, whenever the maker ended.
 
-use crate::stale::{NETNS_DIR, Owner, check_label};
+use crate::stale::{NETNS_DIR, check_label};
 use crate::{LabError, SwitchKind, Topology};
+use barewire_engine::{Owner, counters_folders, counters_path};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The version of the file's form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest state file that is read.
 const STATE_BYTES_MAX: u64 = 64 << 20;
 
@@ -45,6 +46,8 @@ pub struct State {
     pub links: Vec<LinkState>,
     /// Processes that run on.
     pub processes: Vec<ProcessState>,
+    /// Counters pages of its processes. Where they are depends on the maker's environment, so whoever removes them is told.
+    pub pages: Vec<PathBuf>,
 }
 
 /// A host or a switch.
@@ -133,8 +136,17 @@ impl State {
                 interface: end.interface.clone(),
             }),
             namespace: link.is_impaired().then(|| format!("{prefix}link.{}", link.name)),
-            counters: link.is_impaired().then(|| format!("lab-{}-{}", topology.name, link.name)),
+            counters: link.is_impaired().then(|| link_page(&topology.name, &link.name)),
         });
+        let links: Vec<LinkState> = links.collect();
+        let switches_ours = topology.switches.iter().filter(|s| s.kind != SwitchKind::Bridge);
+        let pages = links
+            .iter()
+            .filter_map(|link| link.counters.clone())
+            .chain(switches_ours.map(|s| switch_page(&topology.name, &s.name)))
+            // A name that cannot be a page's: the process will say so.
+            .filter_map(|page| counters_path(&page).ok())
+            .collect();
         State {
             version: VERSION,
             name: topology.name.clone(),
@@ -142,8 +154,9 @@ impl State {
             file: topology.file.clone(),
             maker_pid: std::process::id(),
             nodes: hosts.chain(switches).collect(),
-            links: links.collect(),
+            links,
             processes: Vec::new(),
+            pages,
         }
     }
 
@@ -153,17 +166,45 @@ impl State {
         self.nodes.iter().map(|node| node.namespace.as_str()).chain(links)
     }
 
-    /// Every counters page.
-    pub(crate) fn pages(&self) -> impl Iterator<Item = String> {
-        let links = self.links.iter().filter_map(|link| link.counters.clone());
-        let switches = self.nodes.iter().filter(|node| node.kind == NodeKind::Barewire);
-        links.chain(switches.map(|node| switch_page(&self.name, &node.name)))
+    /// Where the counters page of this name is.
+    pub(crate) fn page(&self, name: &str) -> Option<&Path> {
+        let file = page_file(name);
+        self.pages.iter().map(PathBuf::as_path).find(|path| path.file_name().is_some_and(|n| *n == *file))
     }
+}
+
+/// The file of a counters page.
+fn page_file(name: &str) -> String {
+    format!("barewire-{name}.counters")
+}
+
+/// `lab.LAB.`: what the names of a lab's pages begin with. No name of a lab, link or switch has a dot, so that they cannot be
+/// taken for another's.
+fn page_prefix(lab: &str) -> String {
+    format!("lab.{lab}.")
+}
+
+/// The counters page of a link's node.
+fn link_page(lab: &str, link: &str) -> String {
+    page_prefix(lab) + link
 }
 
 /// The counters page of a switch process.
 pub(crate) fn switch_page(lab: &str, switch: &str) -> String {
-    format!("lab-{lab}-{switch}-switch")
+    format!("{}{switch}.switch", page_prefix(lab))
+}
+
+/// Counters pages that by their names are this lab's, in every folder where a maker's environment may have put them.
+pub(crate) fn pages_of(lab: &str) -> Vec<PathBuf> {
+    let of_users = fs::read_dir("/run/user").into_iter().flatten().flatten().map(|entry| entry.path());
+    let start = format!("barewire-{}", page_prefix(lab));
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(&start) && name.ends_with(".counters")
+    };
+    let folders = counters_folders().chain(of_users);
+    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    files.map(|entry| entry.path()).filter(ours).collect()
 }
 
 /// Namespaces that by their names are this lab's.
@@ -200,16 +241,42 @@ impl Store {
         self.folder.join(lab)
     }
 
+    /// Refuses a folder in which anybody but us could put files: what is in it says what we remove and whom we end.
+    ///
+    /// # Errors
+    /// [`LabError::Folder`]; [`LabError::System`] when there is none.
+    fn check(&self) -> Result<(), LabError> {
+        let doing = LabError::system(format!("look at {}", self.folder.display()));
+        let meta = fs::symlink_metadata(&self.folder).map_err(doing)?;
+        let us = rustix::process::geteuid().as_raw();
+        let why = match () {
+            () if !meta.is_dir() => "is no folder".to_owned(),
+            () if meta.uid() != us => format!("belongs to user {}, and we are user {us}", meta.uid()),
+            () if meta.mode() & 0o022 != 0 => {
+                format!("others may write to it (mode {:03o})", meta.mode() & 0o777)
+            }
+            () => return Ok(()),
+        };
+        Err(LabError::Folder { path: self.folder.display().to_string(), why })
+    }
+
     /// Waits until nobody else makes or removes this lab.
     pub(crate) fn lock(&self, lab: &str) -> Result<Locked, LabError> {
         check_label(lab)?;
         let path = self.folder.join(format!("{lab}.lock"));
         let doing = || LabError::system(format!("lock {}", path.display()));
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder).map_err(doing())?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(doing())?;
+        self.check()?;
         loop {
             let mut options = OpenOptions::new();
-            let file =
-                options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(doing())?;
+            let file = options
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&path)
+                .map_err(doing())?;
             file.lock().map_err(doing())?;
             // Whoever removed the lab has removed this file too: the lock must be that of the file with this name.
             let ours = file.metadata().map_err(doing())?;
@@ -227,11 +294,18 @@ impl Store {
         check_label(lab)?;
         let path = self.file(lab);
         let strange = |why: String| LabError::State { path: path.display().to_string(), why };
-        let text = match fs::metadata(&path) {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(meta) if meta.len() > STATE_BYTES_MAX => return Err(strange("longer than any state".into())),
-            _ => fs::read_to_string(&path).map_err(|e| strange(e.to_string()))?,
+            other => other.map_err(|e| strange(e.to_string()))?,
         };
+        self.check()?;
+        let mut text = String::new();
+        match file.take(STATE_BYTES_MAX + 1).read_to_string(&mut text) {
+            Err(e) => return Err(strange(e.to_string())),
+            Ok(n) if n as u64 > STATE_BYTES_MAX => return Err(strange("longer than any state".into())),
+            Ok(_) => {}
+        }
         let state: State = serde_json::from_str(&text).map_err(|e| strange(e.to_string()))?;
         if state.version != VERSION {
             return Err(strange(format!("version {}, this build reads {VERSION}", state.version)));
@@ -248,13 +322,13 @@ impl Store {
         let doing = || LabError::system(format!("write {}", path.display()));
         let text = serde_json::to_string_pretty(state).map_err(|e| doing()(e.into()))?;
         let temporary = self.folder.join(format!("{}.json.new", state.name));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(&temporary)
-            .map_err(doing())?;
+        match fs::remove_file(&temporary) {
+            // Left by one who was killed.
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(doing()(e)),
+            _ => {}
+        }
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(doing())?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(doing())?;
         fs::rename(&temporary, &path).map_err(doing())
     }
@@ -276,10 +350,10 @@ impl Store {
         Ok(())
     }
 
-    /// The names of all labs that have a state.
+    /// The names of all labs that have a state; none in a folder that is not ours alone.
     pub(crate) fn list(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let entries = self.check().ok().and_then(|()| fs::read_dir(&self.folder).ok());
+        let names = entries.into_iter().flatten().flatten().filter_map(|e| e.file_name().into_string().ok());
         let mut labs: Vec<String> = names
             .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
             .filter(|name| check_label(name).is_ok())
@@ -290,9 +364,13 @@ impl Store {
 }
 
 impl ProcessState {
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { pid: self.pid, start_ticks: self.started }
+    }
+
     /// Whether the very process still runs.
     pub fn is_alive(&self) -> bool {
-        Owner { pid: self.pid, started: self.started }.is_alive()
+        self.owner().is_alive()
     }
 }
 
@@ -317,7 +395,9 @@ mod tests {
         let state = State::planned(&topology());
         let names: Vec<&str> = state.namespaces().collect();
         assert_eq!(names, ["bw.t.a", "bw.t.b", "bw.t.s", "bw.t.link.b-s"]);
-        assert_eq!(state.pages().collect::<Vec<_>>(), ["lab-t-b-s"]);
+        assert_eq!(state.pages, [counters_path("lab.t.b-s").unwrap()]);
+        assert_eq!(state.page("lab.t.b-s"), Some(state.pages[0].as_path()));
+        assert_eq!(state.page("lab.t.b"), None);
         let locked = store.lock("t").unwrap();
         assert_eq!(store.read("t").unwrap(), None);
         store.write(&state).unwrap();
@@ -334,6 +414,44 @@ mod tests {
         store.forget("t", locked).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert!(matches!(store.read("../t"), Err(LabError::BadName { .. })));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn names_of_pages_are_no_other_labs() {
+        assert_ne!(link_page("a-b", "c"), link_page("a", "b-c"));
+        assert_ne!(link_page("a", "b-switch"), switch_page("a", "b"));
+        assert!(!link_page("a-b", "c").starts_with(&page_prefix("a")));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused_and_links_are_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let (store, folder) = store("shared");
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(store.file("t"), "{}").unwrap();
+        let refused = store.lock("t").map(drop).unwrap_err();
+        assert!(matches!(&refused, LabError::Folder { why, .. } if why.contains("mode 777")), "{refused}");
+        assert!(matches!(store.read("t"), Err(LabError::Folder { .. })));
+        assert!(store.list().is_empty());
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(store.list(), ["t"]);
+        // Somebody else's file behind a name of ours stays as it is.
+        let other = folder.join("other");
+        fs::write(&other, "theirs").unwrap();
+        symlink(&other, folder.join("u.lock")).unwrap();
+        symlink(&other, folder.join("u.json")).unwrap();
+        symlink(&other, folder.join("t.json.new")).unwrap();
+        assert!(matches!(store.lock("u").map(drop), Err(LabError::System { .. })));
+        assert!(matches!(store.read("u"), Err(LabError::State { .. })));
+        store.write(&State::planned(&topology())).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
+        assert!(store.read("t").unwrap().is_some());
+        // A link in the place of the folder.
+        let link = folder.join("link");
+        symlink(&folder, &link).unwrap();
+        assert!(matches!(Store::new(&link).lock("t").map(drop), Err(LabError::Folder { .. })));
         fs::remove_dir_all(&folder).unwrap();
     }
 

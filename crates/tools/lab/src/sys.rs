@@ -46,14 +46,6 @@ pub(crate) fn unmount(target: &CStr) -> io::Result<()> {
     check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) })
 }
 
-/// Whether a process of this id exists, as far as we may know.
-pub(crate) fn process_exists(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
-    // SAFETY: takes no pointer, and signal 0 is only the question.
-    let asked = check(unsafe { libc::kill(pid, 0) });
-    asked.map_or_else(|e| e.raw_os_error() != Some(libc::ESRCH), |()| true)
-}
-
 /// Makes the command start in `namespace`.
 pub(crate) fn start_in(command: &mut Command, namespace: Arc<OwnedFd>) {
     // SAFETY: between fork and exec the closure makes one system call, allocates nothing and takes no lock. It owns its
@@ -80,6 +72,11 @@ pub(crate) fn start_as_job(command: &mut Command, terminal: bool) {
     };
     // SAFETY: between fork and exec the closure makes system calls only, allocates nothing and takes no lock.
     unsafe { command.pre_exec(become_job) };
+}
+
+/// The process group in the foreground of the terminal at our standard input; `None` when that is no terminal of ours.
+pub(crate) fn foreground() -> Option<rustix::process::Pid> {
+    rustix::termios::tcgetpgrp(io::stdin()).ok()
 }
 
 /// Puts the calling process's group into the foreground of the terminal at its standard input.

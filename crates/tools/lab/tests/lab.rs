@@ -22,18 +22,20 @@ fn root(test: &str) -> bool {
     uid == 0
 }
 
-/// A test of this binary that plays the link node's process.
-fn programs() -> Programs {
+/// A test of this binary that plays the link node's process; `lab` is told in its environment.
+fn programs(lab: &str) -> Programs {
     let exe = std::env::current_exe().unwrap().into_os_string();
     let words = ["--exact", "link_node", "--ignored", "--nocapture"].map(OsString::from);
     Programs {
         link_node: std::iter::once(exe).chain(words).collect(),
         switch: Vec::new(),
         switch_commands: Vec::new(),
-        environment: vec![(CHILD.into(), "1".into())],
+        environment: vec![(CHILD.into(), "1".into()), (LAB.into(), lab.into())],
     }
 }
 
+/// Set for every process of a lab: whose it is.
+const LAB: &str = "BAREWIRE_LAB_TEST_LAB";
 /// Set for processes that tests start.
 const CHILD: &str = "BAREWIRE_LAB_TEST_CHILD";
 
@@ -71,7 +73,7 @@ impl Bench {
     fn new(test: &str) -> Bench {
         let name = format!("{test}-{}", std::process::id());
         let folder = std::env::temp_dir().join(format!("barewire-lab-test-{name}"));
-        Bench { lab: Lab::new(&folder, programs()), name, folder, interfaces: interfaces_here() }
+        Bench { lab: Lab::new(&folder, programs(&name)), name, folder, interfaces: interfaces_here() }
     }
 
     fn topology(&self, rest: &str) -> Topology {
@@ -91,7 +93,7 @@ impl Bench {
             let ours = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains(&self.name);
             assert_eq!(entries.flatten().filter(ours).count(), 0, "pages in {dir}");
         }
-        assert_eq!(processes_of(&self.name), Vec::<String>::new());
+        assert_eq!(processes_of(&self.name), Vec::<u32>::new());
     }
 
     fn socket(&self, host: &str, address: &str) -> UdpSocket {
@@ -110,14 +112,16 @@ impl Drop for Bench {
     }
 }
 
-/// Processes that have the lab's name in what they were given.
-fn processes_of(lab: &str) -> Vec<String> {
+/// Processes that a lab of this name started, by what they were given; ours, which only starts them, left out.
+fn processes_of(lab: &str) -> Vec<u32> {
+    let mark = format!("{LAB}={lab}");
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|e| e.file_name().into_string().ok()?.parse::<u32>().ok());
-    pids.filter(|pid| *pid != std::process::id())
-        .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/environ")).ok())
-        .filter(|env| env.contains(&format!("BAREWIRE_LAB_TEST_NAME={lab}")))
-        .collect()
+    let started = |pid: &u32| {
+        let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split('\0').any(|variable| variable == mark)
+    };
+    pids.filter(started).collect()
 }
 
 const PAIR: &str = r#"
@@ -145,6 +149,8 @@ fn delay_is_seen_as_declared_and_down_leaves_nothing() {
     let state = bench.lab.up(&topology).unwrap();
     assert_eq!((state.phase, state.nodes.len(), state.processes.len()), (Phase::Up, 2, 1));
     assert_eq!(bench.lab.list(), std::slice::from_ref(&bench.name));
+    // The one that must be gone in the end is seen while it is there.
+    assert_eq!(processes_of(&bench.name), [state.processes[0].pid]);
 
     let (a, b) = (bench.socket("h1", "10.0.0.1"), bench.socket("h2", "10.0.0.2"));
     let to = b.local_addr().unwrap();
@@ -429,13 +435,11 @@ fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
     assert!(matches!(bench.lab.status(&bench.name), Err(LabError::State { .. })));
     let removed = bench.lab.down(&bench.name).unwrap();
     assert!(removed.had_state && removed.namespaces.len() == 3 && removed.processes == 1, "{removed:?}");
-    // Only the node's page is not known any more; its dead owner lets the next one take it.
-    let _ = fs::remove_file(format!("/run/barewire/barewire-lab-{}-wire.counters", bench.name));
     bench.nothing_is_left();
 
     // A node that ends at once, and one that is not there.
     for (program, said) in [("false", "exit status: 1"), ("no-such-program", "No such file")] {
-        let broken = Programs { link_node: vec![program.into()], ..programs() };
+        let broken = Programs { link_node: vec![program.into()], ..programs(&bench.name) };
         let error = Lab::new(&bench.folder, broken).up(&impaired).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("link node of wire") && text.contains(said), "{text}");
@@ -446,6 +450,50 @@ fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
     let addresses = &mut refused.hosts[1].interfaces[0].addresses;
     addresses.push(addresses[0]);
     assert!(matches!(bench.lab.up(&refused), Err(LabError::System { .. })));
+    bench.nothing_is_left();
+}
+
+#[test]
+fn who_wants_no_more_of_it_finds_nothing_left() {
+    if !root("who_wants_no_more_of_it_finds_nothing_left") {
+        return;
+    }
+    let bench = Bench::new("enough");
+    let topology = bench.topology(&format!("{PAIR}both = {{ delay_us = 10 }}\n"));
+    let mut told = Vec::new();
+    bench
+        .lab
+        .up_with(&topology, &mut |done, total, what| {
+            told.push((done, total, what.to_owned()));
+            true
+        })
+        .unwrap();
+    let (last, total) = told.last().map(|(done, total, _)| (*done, *total)).unwrap();
+    assert_eq!(last, total, "{told:?}");
+    assert!(told.is_sorted_by_key(|(done, ..)| *done), "{told:?}");
+    assert!(told.iter().any(|(.., what)| what == "link node of wire"), "{told:?}");
+    let mut last = (0, 0);
+    bench
+        .lab
+        .down_with(&bench.name, &mut |done, total, _| {
+            last = (done, total);
+            true
+        })
+        .unwrap();
+    assert_eq!(last, (4, 4), "a process and three namespaces");
+    bench.nothing_is_left();
+    // After each step, in turn.
+    for end in 0..total {
+        let error = bench.lab.up_with(&topology, &mut |done, _, _| done < end).unwrap_err();
+        assert!(matches!(error, LabError::Interrupted), "{end}: {error}");
+        bench.nothing_is_left();
+    }
+    // A removal that was cut short goes on.
+    bench.lab.up(&topology).unwrap();
+    let cut = bench.lab.down_with(&bench.name, &mut |done, _, _| done < 3);
+    assert!(matches!(cut, Err(LabError::Interrupted)));
+    let rest = bench.lab.down(&bench.name).unwrap();
+    assert!(rest.had_state && rest.namespaces.len() == 1, "{rest:?}");
     bench.nothing_is_left();
 }
 
@@ -497,6 +545,9 @@ fn a_capture_has_what_passed() {
     let stop = StopFlag::new().unwrap();
     let error = bench.lab.pcap(&bench.name, "wier", Path::new("x"), CaptureLimits::default(), &stop, || {});
     assert!(error.unwrap_err().to_string().contains("did you mean `wire`?"));
+    let nowhere = bench.folder.join("no/such/folder.pcap");
+    let error = bench.lab.pcap(&bench.name, "wire", &nowhere, CaptureLimits::default(), &stop, || {});
+    assert!(matches!(error, Err(LabError::File { .. })), "{error:?}");
     bench.lab.down(&bench.name).unwrap();
     bench.nothing_is_left();
 }
@@ -518,8 +569,10 @@ fn a_switch_of_ours_joins_eight_hosts() {
         return;
     };
     let bench = Bench::new("eight");
-    let lab =
-        Lab::new(&bench.folder, Programs { link_node: programs().link_node, ..Programs::of_binary(&binary) });
+    let lab = Lab::new(
+        &bench.folder,
+        Programs { link_node: programs(&bench.name).link_node, ..Programs::of_binary(&binary) },
+    );
     let sample =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs/topologies/eight-hosts-switch.toml");
     let mut topology = Topology::read(&sample).unwrap();
@@ -572,7 +625,7 @@ fn victim() {
     let (Ok(name), Ok(folder)) = (std::env::var(VICTIM_NAME), std::env::var(VICTIM_FOLDER)) else { return };
     println!("\nBEGIN");
     std::io::stdout().flush().unwrap();
-    Lab::new(Path::new(&folder), programs()).up(&victim_topology(&name)).unwrap();
+    Lab::new(Path::new(&folder), programs(&name)).up(&victim_topology(&name)).unwrap();
     println!("\nUP");
     std::io::stdout().flush().unwrap();
     std::thread::sleep(Duration::from_secs(60));

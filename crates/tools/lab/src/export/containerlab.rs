@@ -4,7 +4,7 @@
 //! bridge becomes a container with a bridge in it, so that nothing has to be there beforehand. No node has a management
 //! network: its links are those of the topology.
 
-use super::{ExportFile, host_commands, literal};
+use super::{ExportFile, Exported, host_commands, interface_commands, literal, notes, subnets};
 use crate::LabError;
 use crate::lab::{node_config, switch_port};
 use crate::topology::{Node, SwitchKind, Topology};
@@ -13,13 +13,15 @@ use std::fmt::Write as _;
 /// Where files are inside a container.
 const FOLDER: &str = "/barewire";
 
-/// Writes `NAME.clab.yml` and what it needs. `image` is the container image of all nodes: it has the `barewire` binary,
-/// iproute2 and a shell.
+/// Writes `NAME.clab.yml` and what it needs. `image` is the container image of all nodes: it has the `barewire` binary in its
+/// path, iproute2, ethtool and a shell ([`IMAGE_DEFAULT`](super::IMAGE_DEFAULT)).
 ///
 /// # Errors
 /// [`LabError::BadName`] when a link node's name is that of another node.
-pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Vec<ExportFile>, LabError> {
+pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Exported, LabError> {
     let mut out = Out { yaml: String::new(), files: Vec::new() };
+    let mut notes = notes(topology, "containerlab");
+    let subnets = subnets(topology);
     let head = format!("# Written by barewire from {}.\n", topology.file.replace(char::is_control, "_"));
     out.yaml.push_str(&head);
     out.line(0, &format!("name: {}", literal(&topology.name)));
@@ -29,15 +31,18 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Vec<Expor
     out.line(2, &format!("image: {}", literal(image)));
     out.line(2, "network-mode: none");
     out.line(1, "nodes:");
-    for host in &topology.hosts {
-        let commands = host_commands(host, |i| host.interfaces[i].name.clone());
+    for (at, host) in topology.hosts.iter().enumerate() {
+        let name = |i: usize| host.interfaces[i].name.clone();
+        let commands = host_commands(topology, at, subnets.as_ref(), "", name);
         out.node(&host.name, &[], &commands);
     }
     for (i, switch) in topology.switches.iter().enumerate() {
         let ends: Vec<_> = topology.ends_of(Node::Switch(i)).map(|(_, end)| end).collect();
-        let silent =
-            ends.iter().map(|end| format!("sysctl -q -w net.ipv6.conf.{}.disable_ipv6=1", end.interface));
-        let mut commands: Vec<String> = silent.collect();
+        let mut commands = Vec::new();
+        for (link, end) in topology.ends_of(Node::Switch(i)) {
+            commands.push(silence(&end.interface));
+            commands.extend(interface_commands(link, Some(end.mac), &end.interface, ""));
+        }
         let mut binds = Vec::new();
         match &switch.kind {
             SwitchKind::Bridge => {
@@ -91,12 +96,19 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Vec<Expor
         let file = format!("{node}.json");
         let mut config = node_config(link, None);
         // A path of this machine is none of the container's.
-        config.trace = link.trace.as_ref().map(|_| "/tmp/trace".into());
+        if link.trace.is_some() {
+            config.trace = Some("/tmp/trace".into());
+            notes.push(format!("link {}: its trace is written inside {node}, as /tmp/trace", link.name));
+        }
         config.wait_ms = 10_000;
         out.files.push(ExportFile { name: file.clone(), text: config.to_json() + "\n" });
-        let silent = ["a", "b"].map(|name| format!("sysctl -q -w net.ipv6.conf.{name}.disable_ipv6=1"));
-        let run = background(&format!("barewire lab link-node <{FOLDER}/link.json"));
-        out.node(&node, &[format!("{file}:{FOLDER}/link.json:ro")], &[&silent[..], &[run]].concat());
+        let mut commands = Vec::new();
+        for name in ["a", "b"] {
+            commands.push(silence(name));
+            commands.extend(interface_commands(link, None, name, ""));
+        }
+        commands.push(background(&format!("barewire lab link-node <{FOLDER}/link.json")));
+        out.node(&node, &[format!("{file}:{FOLDER}/link.json:ro")], &commands);
         wire(&a, &format!("{node}:a"));
         wire(&format!("{node}:b"), &b);
     }
@@ -105,7 +117,12 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Vec<Expor
         out.yaml.push_str(&links);
     }
     out.files.insert(0, ExportFile { name: format!("{}.clab.yml", topology.name), text: out.yaml });
-    Ok(out.files)
+    Ok(Exported { files: out.files, notes })
+}
+
+/// Keeps the kernel from speaking on an interface by itself.
+fn silence(interface: &str) -> String {
+    format!("sysctl -q -w net.ipv6.conf.{interface}.disable_ipv6=1")
 }
 
 /// A command that goes on when its shell has ended.

@@ -17,6 +17,7 @@ name = "s2"
 kind = "barewire"
 program = "p.json"
 entries = "e.txt"
+port = "xdp"
 arguments = ["--cpu-port", "it's 9"]
 [[host]]
 name = "h1"
@@ -30,6 +31,9 @@ ends = ["h1", "s1"]
 [[link]]
 ends = ["r", "s1"]
 mtu_bytes = 1400
+queues = 2
+tx_queue_frames = 77
+offloads = { rx = true, gro = true }
 [[link]]
 ends = ["r:up", "s2:5"]
 name = "wan"
@@ -66,7 +70,11 @@ fn graphs_show_nodes_links_and_what_frames_suffer() {
 
 #[test]
 fn containerlab_gets_a_container_in_the_middle_of_an_impaired_link() {
-    let files = export_containerlab(&topology(), "registry/barewire:1").unwrap();
+    let Exported { files, notes } = export_containerlab(&topology(), "registry/barewire:1").unwrap();
+    assert_eq!(
+        notes,
+        ["link r-s1: containerlab makes its interfaces, so they have its number of queues and not 2"]
+    );
     let names: Vec<&str> = files.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["mixed.clab.yml", "link-wan.json"]);
     let yaml = &files[0].text;
@@ -77,6 +85,9 @@ fn containerlab_gets_a_container_in_the_middle_of_an_impaired_link() {
         "        - \"ip address add 10.0.0.1/24 dev eth0\"\n",
         "        - \"sysctl -q -w net.ipv4.ip_forward=1\"\n",
         "        - \"ip link set dev p2 master br0\"\n",
+        "        - \"ip link set dev p2 address 02:78:00:01:00:02\"\n        - \"ip link set dev p2 mtu 1400 txqueuelen 77\"\n        \
+         - \"ethtool -K p2 rx on tx off sg off tso off gso off gro on rxvlan off txvlan off\"\n",
+        "        - \"ip link set dev a mtu 1500\"\n        - \"ethtool -K a rx off",
         "        - \"p.json:/barewire/program.json:ro\"\n",
         "        - \"link-wan.json:/barewire/link.json:ro\"\n",
         "    - endpoints: [\"r:eth0\", \"s1:p2\"]\n      mtu: 1400\n",
@@ -98,7 +109,7 @@ fn containerlab_gets_a_container_in_the_middle_of_an_impaired_link() {
             "run",
             "/barewire/program.json",
             "-i",
-            "5@packet:p5?promiscuous=1&tx=0",
+            "5@xdp:p5",
             "--cpu-port",
             "it's 9",
             ">/tmp/barewire.log",
@@ -121,14 +132,18 @@ const FAKE_MININET: &[(&str, &str)] = &[
     ("cli.py", "class CLI: pass\n"),
     ("log.py", "def info(*a): pass\ndef setLogLevel(*a): pass\n"),
     ("net.py", "class Mininet: pass\n"),
-    ("nodelib.py", "class LinuxBridge: pass\n"),
+    (
+        "nodelib.py",
+        "from mininet.node import Switch\nclass LinuxBridge(Switch):\n    def start(self, controllers):\n        \
+         self.said.append('started')\n",
+    ),
     (
         "node.py",
         r#"
 import subprocess
 class Node:
     def __init__(self, name, **kw):
-        self.name, self.kw, self.intfs, self.said = name, kw, {}, []
+        self.name, self.kw, self.intfs, self.said, self.popened = name, kw, {}, [], []
     def cmd(self, text):
         self.said.append(text)
         return ""
@@ -137,7 +152,8 @@ class Node:
     def intfNames(self):
         return [intf.name for intf in self.intfs.values()]
     def popen(self, argv, **kw):
-        return subprocess.Popen(argv, **kw)
+        self.popened.append(subprocess.Popen(argv, **kw))
+        return self.popened[-1]
 class Host(Node): pass
 class Switch(Node):
     def stop(self, deleteIntfs=True): pass
@@ -153,7 +169,7 @@ class Switch(Node):
 ];
 
 const CHECK: &str = r#"
-import json, mixed_topo
+import json, time, mixed_topo
 import barewire_mininet as bw
 lab = mixed_topo.topos["mixed"]()
 made = {name: cls(name, **kw) for name, (cls, kw) in lab.nodes.items() if cls.__module__ == "barewire_mininet" and cls is not bw.BarewireHost}
@@ -168,6 +184,7 @@ node.log_file = "lk3.log"
 node.path = "./node.sh"
 node.start([])
 assert node.process.poll() is None
+assert "ip link set dev lk3-eth2 mtu 1500" in node.said, node.said
 process = node.process
 node.stop()
 assert process.poll() is not None and node.process is None
@@ -177,7 +194,35 @@ try:
     raise SystemExit("a node that ends at once was taken for a good one")
 except bw.BarewireError as error:
     assert "no such verb" in str(error), error
-print(json.dumps({"links": lab.links, "argv": made["s2"].command_line(), "config": made["lk3"].configuration(),
+bridge = made["s1"]
+bridge.intfs = {1: Intf("s1-eth1"), 2: Intf("s1-eth2")}
+bridge.start([])
+assert bridge.said.index("ip link set dev s1-eth2 mtu 1400 txqueuelen 77") < bridge.said.index("started"), bridge.said
+assert bridge.said[-1] == "ip link set dev s1 type bridge mcast_snooping 0", bridge.said
+# What never gets ready is given up by the clock, and ended.
+bw.START_WAIT_S = 0.5
+node.path = "./hang.sh"
+switch = made["s2"]
+argv = switch.command_line()
+switch.log_file, switch.sw_path, switch.cli_path = "s2.log", "./hang.sh", "./hang.sh"
+for late in node, switch:
+    before = time.monotonic()
+    try:
+        late.start([])
+        raise SystemExit("%s was taken for one that works" % late.name)
+    except bw.BarewireError as error:
+        assert "within" in str(error), error
+    assert 0.5 <= time.monotonic() - before < 20
+    assert late.process is None and all(process.poll() is not None for process in late.popened), late.name
+# Commands that are refused end the switch, too.
+switch.cli_path = "./cli.sh"
+try:
+    switch.start([])
+    raise SystemExit("commands that were refused were taken for done")
+except bw.BarewireError as error:
+    assert "were refused" in str(error), error
+assert switch.process is None and all(process.poll() is not None for process in switch.popened)
+print(json.dumps({"links": lab.links, "argv": argv, "config": made["lk3"].configuration(),
                   "classes": {n: c.__name__ for n, (c, _) in lab.nodes.items()}, "said": host.said}))
 "#;
 
@@ -199,7 +244,11 @@ fn python(folder: &Path, arguments: &[&str]) -> Option<String> {
 
 #[test]
 fn mininet_gets_a_script_that_python_runs() {
-    let files = export_mininet(&topology()).unwrap();
+    let Exported { files, notes } = export_mininet(&topology()).unwrap();
+    assert_eq!(
+        notes,
+        ["link r-s1: Mininet makes its interfaces, so they have its number of queues and not 2"]
+    );
     let folder = folder("mininet");
     for file in &files {
         std::fs::write(folder.join(&file.name), &file.text).unwrap();
@@ -213,9 +262,12 @@ fn mininet_gets_a_script_that_python_runs() {
         "#!/bin/sh\ntest \"$1 $2\" = 'lab link-node' || exit 1\ncat >config.json\necho\necho '{}'\nexec sleep 30\n",
         crate::READY_LINE
     );
-    for (name, text) in
-        [("node.sh", ready.as_str()), ("bad.sh", "#!/bin/sh\ncat >config.json\necho no such verb >&2\n")]
-    {
+    for (name, text) in [
+        ("node.sh", ready.as_str()),
+        ("bad.sh", "#!/bin/sh\ncat >config.json\necho no such verb >&2\n"),
+        ("hang.sh", "#!/bin/sh\nexec sleep 30\n"),
+        ("cli.sh", "#!/bin/sh\ntest \"$5\" != --stop-at-failure\n"),
+    ] {
         std::fs::write(folder.join(name), text).unwrap();
         std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -231,7 +283,7 @@ fn mininet_gets_a_script_that_python_runs() {
         let argv = serde_json::json!([
             "barewire-simple-switch",
             "-i",
-            "5@s2-eth5",
+            "5@xdp:s2-eth5",
             "--thrift-port",
             "9090",
             "--cpu-port",
@@ -239,7 +291,7 @@ fn mininet_gets_a_script_that_python_runs() {
             "p.json"
         ]);
         assert_eq!(said["argv"], argv);
-        let classes = serde_json::json!({"h1": "BarewireHost", "r": "BarewireHost", "s1": "LinuxBridge",
+        let classes = serde_json::json!({"h1": "BarewireHost", "r": "BarewireHost", "s1": "BarewireBridge",
             "s2": "BarewireSwitch", "lk3": "BarewireLinkNode"});
         assert_eq!(said["classes"], classes);
         // The node's own reader takes what Python writes.
@@ -256,4 +308,35 @@ fn mininet_gets_a_script_that_python_runs() {
     let long = LAB.replace("\"h1\"", "\"a-host-with-a-name\"");
     let long = Topology::parse(&long, "x", Path::new("")).unwrap();
     assert!(export_mininet(&long).unwrap_err().to_string().contains("longer than 15 bytes"));
+}
+
+#[test]
+fn what_a_lab_needs_to_work_is_in_both() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs/topologies/switch-router.toml");
+    let topology = Topology::read(&file).unwrap();
+    let clab = export_containerlab(&topology, IMAGE_DEFAULT).unwrap();
+    let mininet = export_mininet(&topology).unwrap();
+    assert_eq!((clab.notes, mininet.notes), (vec![], vec![]));
+    let (yaml, script) = (&clab.files[0].text, &mininet.files[0].text);
+    assert!(yaml.contains("image: \"barewire-lab:latest\""), "{yaml}");
+    let off = "rx off tx off sg off tso off gso off gro off rxvlan off txvlan off";
+    // Nobody answers ARP there: without the neighbours no frame is ever sent.
+    for (text, names, quiet) in [
+        (yaml, ["eth0", "eth0", "p1", "p2"], ""),
+        (script, ["h1-eth0", "h2-eth0", "s1-eth1", "s1-eth2"], " >/dev/null"),
+    ] {
+        let [h1, h2, s1, s2] = names;
+        for command in [
+            format!("ip neigh replace 10.0.1.10 lladdr 00:04:00:00:00:01 dev {h1} nud permanent"),
+            format!("ip neigh replace 10.0.0.10 lladdr 00:04:00:00:00:00 dev {h2} nud permanent"),
+            format!("ip link set dev {s1} mtu 1500"),
+            format!("ethtool -K {h1} {off}{quiet}"),
+            format!("ethtool -K {s1} {off}{quiet}"),
+            format!("ethtool -K {s2} {off}{quiet}"),
+        ] {
+            assert!(text.contains(&format!("\"{command}\"")), "{command}\n{text}");
+        }
+    }
+    assert!(yaml.contains("1@packet:p1?promiscuous=1&tx=0"), "{yaml}");
+    assert!(script.contains("port=\"packet:%s?promiscuous=1&tx=0\""), "{script}");
 }

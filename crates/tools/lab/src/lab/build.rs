@@ -4,15 +4,13 @@ use super::programs::{
     Programs, Starting, THRIFT_PORT, await_link_node, await_switch, start_link_node, start_switch,
 };
 use crate::state::{State, Store, switch_page};
-use crate::topology::{HostPlan, LinkPlan, Node, NodePort, SwitchKind, Topology};
+use crate::steps::Steps;
+use crate::topology::{LinkPlan, Node, NodePort, Subnets, SwitchKind, Topology};
 use crate::{LabError, LinkConfig, LinkNodeConfig, Namespace, Offloads, VethPair};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs;
-use std::net::IpAddr;
-
-/// An address in a subnet: whose, which, and its Ethernet address.
-type Member = (usize, IpAddr, [u8; 6]);
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 
 /// The bridge in a bridge's namespace.
 const BRIDGE: &str = "br0";
@@ -20,12 +18,23 @@ const BRIDGE: &str = "br0";
 const NODE_ENDS: [&str; 2] = ["a", "b"];
 
 /// What is being made. Namespaces are open as long as this is.
-struct Build<'a> {
+struct Build<'a, 't> {
     topology: &'a Topology,
     state: &'a mut State,
     store: &'a Store,
     programs: &'a Programs,
+    steps: &'a mut Steps<'t>,
     namespaces: HashMap<String, Namespace>,
+}
+
+/// How many steps [`build`] tells of.
+pub(super) fn steps(topology: &Topology) -> usize {
+    let nodes = topology.hosts.len() + topology.switches.len();
+    let impaired = topology.links.iter().filter(|link| link.is_impaired()).count();
+    let switches = topology.switches.iter().filter(|s| s.kind != SwitchKind::Bridge).count();
+    // Each namespace; each link made, set up and waited for; each host's addresses and its routes; each process started and
+    // waited for.
+    nodes + impaired + 3 * topology.links.len() + 2 * topology.hosts.len() + 2 * (impaired + switches)
 }
 
 /// Makes everything, and writes down processes as they start.
@@ -34,37 +43,35 @@ pub(super) fn build(
     state: &mut State,
     store: &Store,
     programs: &Programs,
+    steps: &mut Steps<'_>,
 ) -> Result<(), LabError> {
     let folder = store.own_folder(&topology.name);
-    fs::create_dir_all(&folder).map_err(LabError::system(format!("make {}", folder.display())))?;
-    let mut build = Build { topology, state, store, programs, namespaces: HashMap::new() };
+    let making = LabError::system(format!("make {}", folder.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(making)?;
+    let mut build = Build { topology, state, store, programs, steps, namespaces: HashMap::new() };
     build.namespaces()?;
     build.links()?;
-    for host in &topology.hosts {
-        build.host(host)?;
-    }
+    build.hosts()?;
     build.bridges()?;
     build.wires_up()?;
     build.link_nodes()?;
     build.switches()?;
     // Last: a route needs its gateway's subnet, a neighbour its interface up.
-    for host in &topology.hosts {
-        build.routes(host)?;
-    }
-    if topology.static_neighbours {
-        build.neighbours()?;
-    }
-    Ok(())
+    build.routes()
 }
 
-impl Build<'_> {
-    fn name_of(&self, node: &str) -> String {
-        let found = self.state.nodes.iter().find(|n| n.name == node);
-        found.map(|n| n.namespace.clone()).unwrap_or_default()
+impl Build<'_, '_> {
+    /// The name of a node's namespace: the state has hosts and switches in the order of the topology.
+    fn name_of(&self, node: Node) -> &str {
+        let at = match node {
+            Node::Host(i) => i,
+            Node::Switch(i) => self.topology.hosts.len() + i,
+        };
+        self.state.nodes.get(at).map_or("", |node| &node.namespace)
     }
 
     fn of_node(&self, node: Node) -> &Namespace {
-        &self.namespaces[&self.name_of(self.topology.node_name(node))]
+        &self.namespaces[self.name_of(node)]
     }
 
     fn of_link(&self, link: usize) -> Option<&Namespace> {
@@ -72,8 +79,8 @@ impl Build<'_> {
     }
 
     fn namespaces(&mut self) -> Result<(), LabError> {
-        let speakers: Vec<String> =
-            self.topology.hosts.iter().filter(|h| h.ipv6).map(|h| self.name_of(&h.name)).collect();
+        let hosts = self.topology.hosts.iter().enumerate().filter(|(_, host)| host.ipv6);
+        let speakers: HashSet<String> = hosts.map(|(i, _)| self.name_of(Node::Host(i)).to_owned()).collect();
         for name in self.state.namespaces().map(str::to_owned).collect::<Vec<_>>() {
             let namespace = Namespace::create_kept(&name)?;
             if speakers.contains(&name) {
@@ -87,6 +94,7 @@ impl Build<'_> {
                 }
             }
             namespace.set_up("lo")?;
+            self.steps.step(&format!("namespace {name}"))?;
             self.namespaces.insert(name, namespace);
         }
         Ok(())
@@ -119,22 +127,26 @@ impl Build<'_> {
                 ns_a.set_each_offload(&a.interface, &link.offloads)?;
                 ns_b.set_each_offload(&b.interface, &link.offloads)?;
             }
+            self.steps.step(&format!("link {}", link.name))?;
         }
         Ok(())
     }
 
-    fn host(&self, host: &HostPlan) -> Result<(), LabError> {
-        let namespace = &self.namespaces[&self.name_of(&host.name)];
-        if host.forwarding {
-            namespace.set_sysctl("ipv4/ip_forward", "1")?;
-            if host.ipv6 {
-                namespace.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+    fn hosts(&mut self) -> Result<(), LabError> {
+        for (i, host) in self.topology.hosts.iter().enumerate() {
+            let namespace = self.of_node(Node::Host(i));
+            if host.forwarding {
+                namespace.set_sysctl("ipv4/ip_forward", "1")?;
+                if host.ipv6 {
+                    namespace.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+                }
             }
-        }
-        for interface in &host.interfaces {
-            for &(address, prefix) in &interface.addresses {
-                namespace.add_address(&interface.name, address, prefix)?;
+            for interface in &host.interfaces {
+                for &(address, prefix) in &interface.addresses {
+                    namespace.add_address(&interface.name, address, prefix)?;
+                }
             }
+            self.steps.step(&format!("host {}", host.name))?;
         }
         Ok(())
     }
@@ -157,7 +169,7 @@ impl Build<'_> {
     }
 
     /// Sets every interface up, then waits until all carry frames.
-    fn wires_up(&self) -> Result<(), LabError> {
+    fn wires_up(&mut self) -> Result<(), LabError> {
         for wait in [false, true] {
             let go = |namespace: &Namespace, name: &str| match wait {
                 false => namespace.set_up(name),
@@ -170,14 +182,18 @@ impl Build<'_> {
                 if let Some(node) = self.of_link(at) {
                     NODE_ENDS.iter().try_for_each(|name| go(node, name))?;
                 }
+                self.steps.step(&format!("link {} up", link.name))?;
             }
         }
         Ok(())
     }
 
     fn record(&mut self, starting: &Starting) -> Result<(), LabError> {
-        self.state.processes.push(starting.state());
-        self.store.write(self.state)
+        let state = starting.state();
+        let what = format!("{} starts", state.what);
+        self.state.processes.push(state);
+        self.store.write(self.state)?;
+        self.steps.step(&what)
     }
 
     fn link_nodes(&mut self) -> Result<(), LabError> {
@@ -191,7 +207,7 @@ impl Build<'_> {
             started.push(starting);
         }
         // All at once, then each in turn: a hundred of them take little longer than one.
-        started.into_iter().try_for_each(await_link_node)
+        started.into_iter().try_for_each(|starting| await_link_node(starting, self.steps))
     }
 
     fn switches(&mut self) -> Result<(), LabError> {
@@ -213,58 +229,28 @@ impl Build<'_> {
             started.push((node, starting, entries.as_deref()));
         }
         for (node, starting, entries) in started {
-            await_switch(self.programs, self.of_node(node), starting, entries)?;
+            let namespace = &self.namespaces[self.name_of(node)];
+            await_switch(self.programs, namespace, starting, entries, self.steps)?;
         }
         Ok(())
     }
 
-    fn routes(&self, host: &HostPlan) -> Result<(), LabError> {
-        let namespace = &self.namespaces[&self.name_of(&host.name)];
-        for route in &host.routes {
-            namespace.add_route(route.to.0, route.to.1, route.via)?;
-        }
-        Ok(())
-    }
-
-    fn neighbours(&self) -> Result<(), LabError> {
-        let hosts = &self.topology.hosts;
-        // By subnet, so that thousands of hosts are not compared with each other.
-        let mut subnets: HashMap<(IpAddr, u8), Vec<Member>> = HashMap::new();
-        for (i, host) in hosts.iter().enumerate() {
-            for interface in &host.interfaces {
-                for &(address, prefix) in &interface.addresses {
-                    let members = subnets.entry((network(address, prefix), prefix)).or_default();
-                    members.push((i, address, interface.mac.0));
+    fn routes(&mut self) -> Result<(), LabError> {
+        let subnets = self.topology.static_neighbours.then(|| Subnets::of(self.topology));
+        for (i, host) in self.topology.hosts.iter().enumerate() {
+            let namespace = self.of_node(Node::Host(i));
+            for route in &host.routes {
+                namespace.add_route(route.to.0, route.to.1, route.via)?;
+            }
+            if let Some(subnets) = &subnets {
+                for (at, interface) in host.interfaces.iter().enumerate() {
+                    let neighbours = subnets.neighbours(i, at).map(|(address, mac)| (address, mac.0));
+                    namespace.add_neighbours(&interface.name, neighbours)?;
                 }
             }
-        }
-        for (i, host) in hosts.iter().enumerate() {
-            let namespace = &self.namespaces[&self.name_of(&host.name)];
-            for interface in &host.interfaces {
-                for &(address, prefix) in &interface.addresses {
-                    for &(other, theirs, mac) in &subnets[&(network(address, prefix), prefix)] {
-                        if other != i {
-                            namespace.add_neighbour(&interface.name, theirs, mac)?;
-                        }
-                    }
-                }
-            }
+            self.steps.step(&format!("neighbours of {}", host.name))?;
         }
         Ok(())
-    }
-}
-
-/// An address with the bits of its host at zero.
-fn network(address: IpAddr, prefix: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::from((u32::from(v4) & mask).to_be_bytes())
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::from((u128::from(v6) & mask).to_be_bytes())
-        }
     }
 }
 

@@ -8,14 +8,18 @@ pub use programs::Programs;
 
 use crate::process::{NetId, end_all, net_id};
 use crate::stale::NETNS_DIR;
-use crate::state::{Locked, NodeKind, Phase, State, Store, namespaces_of};
-use crate::{LabError, Namespace, Running, Topology};
-use barewire_engine::{CountersReader, counters_path};
+use crate::state::{Locked, NodeKind, Phase, State, Store, namespaces_of, pages_of};
+use crate::steps::{Steps, silent};
+use crate::{LabError, Namespace, Progress, Running, Topology};
+use barewire_engine::CountersReader;
 use barewire_port::suggest;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+/// What a link node's own counters begin with, beside those of its engine.
+const LINK_COUNTERS: &str = "link.";
 
 /// The labs of this machine, and the programs that they need.
 #[derive(Clone, Debug)]
@@ -83,7 +87,7 @@ pub struct ProcessStatus {
 pub struct LinkStatus {
     /// The link.
     pub name: String,
-    /// Every counter that is not zero, by name: `forward.lost`, `reverse.sent`, `b.drop.ring_full`.
+    /// Every counter that is not zero, by name: `forward.drop.lost`, `reverse.sent`, `b.drop.ring_full`.
     pub counters: Vec<(String, u64)>,
 }
 
@@ -93,12 +97,13 @@ impl Lab {
         Lab { store: Store::new(folder), programs }
     }
 
-    /// Where files of labs are: `/run/barewire/lab` for root, else below `$XDG_RUNTIME_DIR`.
+    /// Where files of labs are: `/run/barewire-lab` for root, else below `$XDG_RUNTIME_DIR`. Not in `/run/barewire`, which is the
+    /// daemon's user's: these files say what root removes and whom it ends.
     pub fn default_folder() -> PathBuf {
         let user = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
         match user {
-            Some(dir) if !rustix::process::geteuid().is_root() => dir.join("barewire/lab"),
-            _ => PathBuf::from("/run/barewire/lab"),
+            Some(dir) if !rustix::process::geteuid().is_root() => dir.join("barewire-lab"),
+            _ => PathBuf::from("/run/barewire-lab"),
         }
     }
 
@@ -109,6 +114,14 @@ impl Lab {
     /// [`LabError::Exists`] when a lab of this name is there, whole or not; whatever went wrong else, and nothing is left
     /// then.
     pub fn up(&self, topology: &Topology) -> Result<State, LabError> {
+        self.up_with(topology, &mut silent)
+    }
+
+    /// As [`up`](Lab::up), and tells how far it has come. When `progress` wants no more, what was made is removed.
+    ///
+    /// # Errors
+    /// As there, and [`LabError::Interrupted`].
+    pub fn up_with(&self, topology: &Topology, progress: &mut Progress<'_>) -> Result<State, LabError> {
         let name = &topology.name;
         let locked = self.store.lock(name)?;
         // A file that cannot be read is a lab too, as far as making another goes.
@@ -124,13 +137,14 @@ impl Lab {
         }
         let mut state = State::planned(topology);
         self.store.write(&state)?;
-        let built = build::build(topology, &mut state, &self.store, &self.programs);
+        let mut steps = Steps::new(build::steps(topology), progress);
+        let built = build::build(topology, &mut state, &self.store, &self.programs, &mut steps);
         state.phase = Phase::Up;
         match built.and_then(|()| self.store.write(&state)) {
             Ok(()) => Ok(state),
             Err(e) => {
                 // The first error is the one to tell; what cannot be removed now is still in the file.
-                let _ = self.remove(name, locked);
+                let _ = self.remove(name, locked, &mut silent);
                 Err(e)
             }
         }
@@ -143,11 +157,19 @@ impl Lab {
     /// # Errors
     /// [`LabError`] when something cannot be removed; the state stays then, and calling again goes on.
     pub fn down(&self, name: &str) -> Result<Removed, LabError> {
-        let locked = self.store.lock(name)?;
-        self.remove(name, locked)
+        self.down_with(name, &mut silent)
     }
 
-    fn remove(&self, name: &str, locked: Locked) -> Result<Removed, LabError> {
+    /// As [`down`](Lab::down), and tells how far it has come. When `progress` wants no more, the rest stays, for the next call.
+    ///
+    /// # Errors
+    /// As there, and [`LabError::Interrupted`].
+    pub fn down_with(&self, name: &str, progress: &mut Progress<'_>) -> Result<Removed, LabError> {
+        let locked = self.store.lock(name)?;
+        self.remove(name, locked, progress)
+    }
+
+    fn remove(&self, name: &str, locked: Locked, progress: &mut Progress<'_>) -> Result<Removed, LabError> {
         // A damaged state must not keep anybody from removing: names tell the rest.
         let (state, had_state) = match self.store.read(name) {
             Ok(state) => (state.clone(), state.is_some()),
@@ -157,22 +179,26 @@ impl Lab {
         let mut names: BTreeSet<String> = namespaces_of(name).into_iter().collect();
         let path_of = |name: &String| Path::new(NETNS_DIR).join(name);
         let ids: HashSet<NetId> = names.iter().filter_map(|n| net_id(&path_of(n)).ok()).collect();
+        let mut steps = Steps::new(recorded.len() + names.len(), progress);
+        steps.look("processes")?;
         // A file that is no mount yet (its maker was killed in between) lies on the folder's own file system, which no
         // process is in as its network namespace.
         let (processes, left) = end_all(&recorded, &ids);
+        recorded.iter().try_for_each(|process| steps.step(&process.what))?;
         // Whoever was ended may have been the maker's child, about to make another.
         names.extend(namespaces_of(name));
         for namespace in &names {
             Namespace::remove_kept(namespace)?;
+            steps.step(&format!("namespace {namespace}"))?;
         }
-        for page in state.iter().flat_map(State::pages) {
-            if let Ok(path) = counters_path(&page) {
-                match fs::remove_file(&path) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                        return Err(LabError::system(format!("remove {}", path.display()))(e));
-                    }
-                    _ => {}
+        // Those that are recorded, wherever the maker's environment put them; without a record, by their names.
+        let pages = state.map_or_else(|| pages_of(name), |state| state.pages);
+        for path in pages {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(LabError::system(format!("remove {}", path.display()))(e));
                 }
+                _ => {}
             }
         }
         self.store.forget(name, locked)?;
@@ -218,7 +244,10 @@ impl Lab {
             .links
             .iter()
             .filter_map(|link| Some((link, link.counters.as_ref()?)))
-            .map(|(link, page)| LinkStatus { name: link.name.clone(), counters: counters(page) })
+            .map(|(link, page)| LinkStatus {
+                name: link.name.clone(),
+                counters: state.page(page).map(counters).unwrap_or_default(),
+            })
             .collect();
         Ok(Status { missing, processes, links, state })
     }
@@ -287,9 +316,11 @@ fn no_such(what: &'static str, name: &str, known: &[&str]) -> LabError {
     LabError::NoSuch { what, name: name.to_owned(), near }
 }
 
-/// What a page shows, zeroes left out; empty when it is not there.
-fn counters(page: &str) -> Vec<(String, u64)> {
-    let Ok(mut reader) = CountersReader::find(page) else { return Vec::new() };
+/// What a link node's page shows of the link, zeroes left out; empty when it is not there.
+fn counters(page: &Path) -> Vec<(String, u64)> {
+    let Ok(mut reader) = CountersReader::open(page) else { return Vec::new() };
     let Ok(all) = reader.read() else { return Vec::new() };
-    all.filter(|(_, _, value)| *value > 0).map(|(name, _, value)| (name.to_owned(), value)).collect()
+    let of_link =
+        all.filter_map(|(name, _, value)| Some((name.strip_prefix(LINK_COUNTERS)?.to_owned(), value)));
+    of_link.filter(|(_, value)| *value > 0).collect()
 }

@@ -1,18 +1,22 @@
 //! The programs that a lab's processes are.
 
 use crate::state::ProcessState;
+use crate::steps::Steps;
 use crate::{LabError, Namespace, READY_LINE};
+use barewire_engine::Owner;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How long a link node may take until frames pass.
+/// How long a link node may take until frames pass, in steps of [`LINK_NODE_STEP`].
 const LINK_NODE_WAIT: Duration = Duration::from_secs(10);
+const LINK_NODE_STEP: Duration = Duration::from_millis(50);
 /// How long a switch may take to compile its program and open its ports, in steps of [`SWITCH_STEP`].
 const SWITCH_WAIT: Duration = Duration::from_secs(30);
 const SWITCH_STEP: Duration = Duration::from_millis(20);
@@ -80,7 +84,9 @@ impl Starting {
         log: PathBuf,
     ) -> Result<Starting, LabError> {
         let failed = |e: std::io::Error| LabError::Program { what: what.to_owned(), why: e.to_string() };
-        let file = File::create(&log).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(&log).map_err(failed)?;
         command.stderr(file);
         let child = namespace.spawn_apart(command).map_err(failed)?;
         let namespace = namespace.name().unwrap_or_default().to_owned();
@@ -91,7 +97,7 @@ impl Starting {
     pub(super) fn state(&self) -> ProcessState {
         let pid = self.child.id();
         // A child that we have not waited for keeps its id, so this is its own start time.
-        let started = crate::stale::Owner::of(pid).map_or(0, |owner| owner.started);
+        let started = Owner::of(pid).map_or(0, |owner| owner.start_ticks);
         ProcessState {
             what: self.what.clone(),
             namespace: self.namespace.clone(),
@@ -134,7 +140,7 @@ pub(super) fn start_link_node(
 }
 
 /// Waits until a link node says that frames pass.
-pub(super) fn await_link_node(mut starting: Starting) -> Result<(), LabError> {
+pub(super) fn await_link_node(mut starting: Starting, steps: &mut Steps<'_>) -> Result<(), LabError> {
     let Some(stdout) = starting.child.stdout.take() else { return Ok(()) };
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
@@ -146,14 +152,17 @@ pub(super) fn await_link_node(mut starting: Starting) -> Result<(), LabError> {
         // Reading on keeps the pipe open as long as we live; nothing more is said.
         lines.for_each(drop);
     });
-    match told.recv_timeout(LINK_NODE_WAIT) {
-        Ok(true) => Ok(()),
-        Ok(false) | Err(RecvTimeoutError::Disconnected) => Err(starting.failed("ended before it was ready")),
-        Err(RecvTimeoutError::Timeout) => {
-            let why = format!("was not ready within {} s", LINK_NODE_WAIT.as_secs());
-            Err(starting.failed(&why))
+    for _ in 0..LINK_NODE_WAIT.as_millis() / LINK_NODE_STEP.as_millis() {
+        match told.recv_timeout(LINK_NODE_STEP) {
+            Ok(true) => return steps.step(&starting.what),
+            Ok(false) | Err(RecvTimeoutError::Disconnected) => {
+                return Err(starting.failed("ended before it was ready"));
+            }
+            Err(RecvTimeoutError::Timeout) => steps.look(&starting.what)?,
         }
     }
+    let why = format!("was not ready within {} s", LINK_NODE_WAIT.as_secs());
+    Err(starting.failed(&why))
 }
 
 /// Starts a switch in its namespace. `ports` are `NUMBER@URI`.
@@ -176,23 +185,26 @@ pub(super) fn await_switch(
     namespace: &Namespace,
     mut starting: Starting,
     entries: Option<&Path>,
+    steps: &mut Steps<'_>,
 ) -> Result<(), LabError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, THRIFT_PORT));
-    let mut steps = SWITCH_WAIT.as_millis() / SWITCH_STEP.as_millis();
+    let mut looks = SWITCH_WAIT.as_millis() / SWITCH_STEP.as_millis();
     // Connecting within one host is done or refused at once.
     while namespace.enter(|| TcpStream::connect(address))?.is_err() {
         let ended = starting.child.try_wait().ok().flatten().is_some();
         if ended {
             return Err(starting.failed("ended before it forwarded"));
         }
-        steps -= 1;
-        if steps == 0 {
+        looks -= 1;
+        steps.look(&starting.what)?;
+        if looks == 0 {
             let why = format!("did not forward within {} s", SWITCH_WAIT.as_secs());
             return Err(starting.failed(&why));
         }
         std::thread::sleep(SWITCH_STEP);
     }
-    let Some(entries) = entries else { return Ok(()) };
+    let Some(entries) = entries else { return steps.step(&starting.what) };
+    steps.look(&format!("entries of {}", starting.what))?;
     let what = format!("entries {} of {}", entries.display(), starting.what);
     let arguments: Vec<OsString> =
         ["--stop-at-failure".into(), "--thrift-port".into(), THRIFT_PORT.to_string().into(), entries.into()]
@@ -203,7 +215,7 @@ pub(super) fn await_switch(
     let child = namespace.spawn_in(&mut command).map_err(|e| failed(e.to_string()))?;
     let output = child.wait_with_output().map_err(|e| failed(e.to_string()))?;
     if output.status.success() {
-        return Ok(());
+        return steps.step(&starting.what);
     }
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said[said.len().saturating_sub(TAIL_BYTES)..]).trim_end().to_owned();

@@ -3,7 +3,7 @@
 use super::LinkNodeError;
 use super::trace::TraceLog;
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_engine::{Agent, CounterKind, CounterSlot, CountersPage};
+use barewire_engine::{Agent, CounterKind, CounterSlot, CountersPage, EngineSlots};
 use barewire_frame::Burst;
 use barewire_port::{Fault, FaultStats, Port};
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,9 @@ use std::rc::Rc;
 /// How long a port that failed is left alone: its interface is down, or going.
 const REST: Duration = Duration::from_millis(10);
 /// Counters on a node's page, at most.
-pub(super) const COUNTERS_MAX: usize = 2 * (16 + DropReason::COUNT);
+pub(super) const COUNTERS_MAX: usize = 2 * (16 + DropReason::COUNT) + ENGINE_COUNTERS_MAX;
+/// Those of its engine.
+const ENGINE_COUNTERS_MAX: usize = 32;
 
 /// One direction, as counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,8 +110,13 @@ impl LinkAgent {
         Ok(())
     }
 
-    /// Shows the counters.
-    pub(super) fn show_on(&mut self, mut page: CountersPage) -> Result<(), LinkNodeError> {
+    /// Shows the counters, and those of the engine that it runs on, which has this name.
+    pub(super) fn show_on(
+        &mut self,
+        mut page: CountersPage,
+        engine: &str,
+    ) -> Result<EngineSlots, LinkNodeError> {
+        let engine = EngineSlots::register(&mut page, engine)?;
         let mut slots = Vec::new();
         let mut failed = None;
         self.values(&mut |name, _| match page.register(name, CounterKind::Counter) {
@@ -120,7 +127,7 @@ impl LinkAgent {
             return Err(e.into());
         }
         self.page = Some((page, slots));
-        Ok(())
+        Ok(engine)
     }
 
     fn direction(&self, from: usize) -> DirectionReport {
@@ -147,24 +154,24 @@ impl LinkAgent {
                 say(concat!($prefix, ".received"), d.received);
                 say(concat!($prefix, ".sent"), d.sent);
                 say(concat!($prefix, ".sent_bytes"), d.sent_bytes);
-                say(concat!($prefix, ".lost"), d.faults.lost);
-                say(concat!($prefix, ".outage"), d.faults.outage);
-                say(concat!($prefix, ".queue_full"), d.faults.queue_full);
-                say(concat!($prefix, ".flight_full"), d.faults.flight_full);
-                say(concat!($prefix, ".link_down"), d.lost_down);
+                say(concat!($prefix, ".drop.lost"), d.faults.lost);
+                say(concat!($prefix, ".drop.outage"), d.faults.outage);
+                say(concat!($prefix, ".drop.queue_full"), d.faults.queue_full);
+                say(concat!($prefix, ".drop.flight_full"), d.faults.flight_full);
+                say(concat!($prefix, ".drop.link_down"), d.lost_down);
                 say(concat!($prefix, ".corrupted"), d.faults.corrupted);
                 say(concat!($prefix, ".duplicated"), d.faults.duplicated);
                 say(concat!($prefix, ".reordered"), d.faults.reordered);
                 say(concat!($prefix, ".marked"), d.faults.marked);
             };
         }
-        direction!("forward", report.forward);
-        direction!("reverse", report.reverse);
+        direction!("link.forward", report.forward);
+        direction!("link.reverse", report.reverse);
         let mut name = [0u8; 64];
         for (side, letter) in self.sides.iter().zip(["a", "b"]) {
             for &reason in DropReason::ALL {
                 // `injected` and part of `ring_full` are told above, by their causes.
-                let name = join(&mut name, &[letter, ".drop.", reason.as_str()]);
+                let name = join(&mut name, &["link.", letter, ".drop.", reason.as_str()]);
                 say(name, side.port.counters().drops.get(reason));
             }
         }

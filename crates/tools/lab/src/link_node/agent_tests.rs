@@ -71,6 +71,30 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 #[test]
+fn the_registry_knows_every_counter_of_the_page() {
+    let mut bench = bench(FaultSettings::default(), FaultSettings::default(), 1);
+    let mut names = Vec::new();
+    bench.agent.values(&mut |name, _| names.push(name.to_owned()));
+    assert_eq!(names.len(), 2 * (12 + DropReason::COUNT));
+    for name in &names {
+        let place = barewire_engine::place(name).unwrap_or_else(|| panic!("{name}"));
+        assert!(place.family.group.starts_with("link"), "{name}");
+    }
+    // And on a page, with the engine's own beside them.
+    let path = std::env::temp_dir().join(format!("barewire-link-page-{}.counters", std::process::id()));
+    let page = CountersPage::create(&path, COUNTERS_MAX).unwrap();
+    let _engine = bench.agent.show_on(page, "wire").unwrap();
+    let mut reader = barewire_engine::CountersReader::open(&path).unwrap();
+    let shown: Vec<String> = reader.read().unwrap().map(|(name, ..)| name.to_owned()).collect();
+    assert!(shown.len() > names.len() && names.iter().all(|name| shown.contains(name)), "{shown:?}");
+    for name in &shown {
+        assert!(barewire_engine::place(name).is_some(), "{name}");
+    }
+    drop(bench);
+    let _ = std::fs::remove_file(&path);
+}
+
+#[test]
 fn each_direction_suffers_its_own() {
     let forward = FaultSettings { delay: Duration::from_micros(100), ..FaultSettings::default() };
     let reverse = FaultSettings { loss: 0.5, ..FaultSettings::default() };

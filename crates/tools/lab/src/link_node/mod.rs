@@ -21,8 +21,8 @@ pub use agent::{DirectionReport, LinkReport};
 
 use crate::NodePort;
 use barewire_engine::{
-    CountersPage, Engine, EngineConfig, EngineError, IdleStrategy, PageError, RegisterError, StopFlag,
-    counters_path, open_port,
+    CountersPage, Engine, EngineConfig, EngineError, EngineLinks, IdleStrategy, PageError, RegisterError,
+    StopFlag, counters_path, open_port,
 };
 use barewire_frame::{BURST_MAX, HEADROOM_DEFAULT, Pool, PoolConfig, PoolError};
 use barewire_port::{Direction, Fault, FaultConfig, FaultSettings, HELD_MAX, OpenError, Port, PortUri};
@@ -235,12 +235,13 @@ pub fn run_link_node(
     if let Some(prefix) = &config.trace {
         agent.trace_to(prefix)?;
     }
+    let mut links = EngineLinks::default();
     if let Some(name) = &config.counters {
         let page = CountersPage::create(counters_path(name)?, agent::COUNTERS_MAX)?;
-        agent.show_on(page)?;
+        links.slots = Some(agent.show_on(page, &config.name)?);
     }
     let name = format!("link-{}", config.name);
-    let mut engine = Engine::new(EngineConfig { name, core: None, idle })?;
+    let mut engine = Engine::with_links(EngineConfig { name, core: None, idle }, links)?;
     engine.add(Box::new(agent));
     ready();
     engine.run(stop);

@@ -1,5 +1,6 @@
 //! What a link node did to each frame, a line each.
 
+use crate::hash::fnv1a;
 use barewire_base::Instant;
 use barewire_port::{Decision, Judged};
 use std::fs::File;
@@ -47,7 +48,7 @@ impl TraceLog {
             Decision::Deliver(_) if !judged.has_room => ("flight_full", None),
             Decision::Deliver(delivery) => ("deliver", Some(delivery)),
         };
-        write!(self.out, "{} {} {:016x} {fate} ", judged.number, data.len(), fnv1a(data))?;
+        write!(self.out, "{} {} {:016x} {fate} ", judged.number, data.len(), fnv1a(data.iter().copied()))?;
         let arrived = judged.now.since(origin).as_nanos();
         let Some(d) = delivery else { return writeln!(self.out, "- - - - | {arrived} -") };
         let copy = if d.copy_at.is_some() { "copy" } else { "-" };
@@ -66,9 +67,4 @@ impl TraceLog {
             self.bytes_left = 0;
         }
     }
-}
-
-/// FNV-1a, 64 bits: to know a frame again, not to prove anything.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -10,8 +10,9 @@
 mod link;
 mod station;
 
-use crate::topology::{LinkPlan, Node, SwitchKind, Topology};
-use crate::{LabError, LinkReport};
+use crate::steps::silent;
+use crate::topology::{LinkPlan, Node, SwitchKind, Topology, root};
+use crate::{LabError, LinkReport, Progress};
 use barewire_base::Duration;
 use barewire_frame::PoolConfig;
 use barewire_measure::Histogram;
@@ -34,6 +35,10 @@ const WINDOW_MAX: u32 = 1024;
 const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 /// Frames of the world's pool, at most.
 const POOL_FRAMES_MAX: u32 = 1 << 19;
+/// Bytes of a world, at most: its frames, and each host's memory for messages.
+pub const MEMORY_MAX: u64 = 8 << 30;
+/// Events between two looks at how far it has come.
+const EVENTS_PER_LOOK: u32 = 1 << 14;
 
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -51,6 +56,15 @@ impl Pattern {
     /// Each with its word.
     pub const WORDS: &'static [(&'static str, Pattern)] =
         &[("pairs", Pattern::Pairs), ("ring", Pattern::Ring), ("incast", Pattern::Incast)];
+
+    /// How many clients each of `n` hosts serves.
+    fn clients(self, n: usize) -> Vec<u32> {
+        let mut clients = vec![0; n];
+        for server in (0..n).filter_map(|i| self.server_of(i, n)) {
+            clients[server] += 1;
+        }
+        clients
+    }
 
     /// The server of client `i` among `n`; `None`: it is no client.
     fn server_of(self, i: usize, n: usize) -> Option<usize> {
@@ -169,14 +183,6 @@ fn gaps(place: usize) -> Duration {
     Duration::from_nanos(START_GAP.as_nanos() * place as u64)
 }
 
-/// The root of a tree that is written as each member's parent.
-fn root(tree: &[usize], mut i: usize) -> usize {
-    while tree[i] != i {
-        i = tree[i];
-    }
-    i
-}
-
 fn refused(what: &str, why: impl Into<String>) -> LabError {
     LabError::Program { what: format!("simulate: {what}"), why: why.into() }
 }
@@ -186,6 +192,18 @@ fn refused(what: &str, why: impl Into<String>) -> LabError {
 /// # Errors
 /// [`LabError::Program`] for a topology or workload that cannot be simulated.
 pub fn simulate(topology: &Topology, workload: &Workload) -> Result<Simulated, LabError> {
+    simulate_with(topology, workload, &mut silent)
+}
+
+/// As [`simulate`], and tells how much of the virtual time has passed, in milliseconds.
+///
+/// # Errors
+/// As there, and [`LabError::Interrupted`].
+pub fn simulate_with(
+    topology: &Topology,
+    workload: &Workload,
+    progress: &mut Progress<'_>,
+) -> Result<Simulated, LabError> {
     check(workload)?;
     let mut notes = Vec::new();
     let mut world = Worldly::new(topology, workload)?;
@@ -193,7 +211,34 @@ pub fn simulate(topology: &Topology, workload: &Workload) -> Result<Simulated, L
     world.switches(&mut notes)?;
     world.links()?;
     world.tables()?;
-    world.run(notes)
+    world.run(notes, progress)
+}
+
+/// Refuses a world that would not fit, before any of it is made: a host's memory is the product of three numbers that each are
+/// in bounds.
+fn check_memory(
+    pool: &PoolConfig,
+    workload: &Workload,
+    flows: impl Iterator<Item = u32>,
+) -> Result<(), LabError> {
+    let frames = u64::from(pool.frames).checked_mul(pool.chunk_len.into());
+    let hosts = flows.map(|flows| station::memory_bytes(workload, flows)?.checked_mul(2));
+    let sum = hosts.fold(frames, |sum, host| sum?.checked_add(host?));
+    match sum {
+        Some(bytes) if bytes <= MEMORY_MAX => Ok(()),
+        _ => {
+            let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+            Err(refused(
+                "memory",
+                format!(
+                    "{} for frames and messages, at most {}; smaller messages, a smaller window, or fewer clients of one \
+                     server take less",
+                    sum.map_or("more than can be counted".to_owned(), mib),
+                    mib(MEMORY_MAX)
+                ),
+            ))
+        }
+    }
 }
 
 fn check(workload: &Workload) -> Result<(), LabError> {
@@ -210,6 +255,15 @@ fn check(workload: &Workload) -> Result<(), LabError> {
         return Err(refused("duration", "is zero"));
     }
     Ok(())
+}
+
+/// The places of the hosts that take part: those with an address.
+fn members(topology: &Topology) -> Vec<usize> {
+    let has = |i: &usize| {
+        let first = topology.hosts[*i].interfaces.first();
+        first.is_some_and(|interface| !interface.addresses.is_empty())
+    };
+    (0..topology.hosts.len()).filter(has).collect()
 }
 
 /// A world being made of a topology.
@@ -235,6 +289,12 @@ impl<'a> Worldly<'a> {
             chunk_len: (mtu + 256).next_power_of_two().clamp(2048, 1 << 17),
             ..PoolConfig::default()
         };
+        let n = members(topology).len();
+        let clients = workload.pattern.clients(n);
+        let flows = |(place, &clients): (usize, &u32)| {
+            clients + u32::from(workload.pattern.server_of(place, n).is_some())
+        };
+        check_memory(&pool, workload, clients.iter().enumerate().map(flows))?;
         let mut world =
             World::with_pool(topology.seed, pool).map_err(|e| refused("frames", e.to_string()))?;
         world.set_step_limit(u64::MAX);
@@ -242,17 +302,8 @@ impl<'a> Worldly<'a> {
         Ok(Worldly { topology, workload, world, hosts, switches, links })
     }
 
-    /// The places of the hosts that take part: those with an address.
-    fn members(&self) -> Vec<usize> {
-        let has = |i: &usize| {
-            let first = self.topology.hosts[*i].interfaces.first();
-            first.is_some_and(|interface| !interface.addresses.is_empty())
-        };
-        (0..self.topology.hosts.len()).filter(has).collect()
-    }
-
     fn hosts(&mut self, notes: &mut Vec<String>) -> Result<(), LabError> {
-        let members = self.members();
+        let members = members(self.topology);
         if members.len() < 2 {
             return Err(refused(&self.topology.name, "fewer than two hosts have a link and an address"));
         }
@@ -261,6 +312,7 @@ impl<'a> Worldly<'a> {
             notes.push(format!("{silent} hosts without a link or an address take no part"));
         }
         let n = members.len();
+        let clients = self.workload.pattern.clients(n);
         let address = |place: usize| {
             let interface = &self.topology.hosts[members[place]].interfaces[0];
             // IPv4 where there is any: both ends of a flow must choose alike.
@@ -272,9 +324,8 @@ impl<'a> Worldly<'a> {
             if host.interfaces.len() > 1 || host.forwarding {
                 notes.push(format!("{} has its first interface only, and forwards nothing", host.name));
             }
-            let clients = (0..n).filter(|&c| self.workload.pattern.server_of(c, n) == Some(place)).count();
             let role = Role {
-                server: clients as u32,
+                server: clients[place],
                 client: self.workload.pattern.server_of(place, n).and_then(address).map(|a| {
                     let start = self.world.now() + gaps(place);
                     (SocketAddr::new(a, UDP_PORT), start, start + self.workload.duration)
@@ -390,11 +441,26 @@ impl<'a> Worldly<'a> {
         Ok(())
     }
 
-    fn run(mut self, notes: Vec<String>) -> Result<Simulated, LabError> {
+    fn run(mut self, notes: Vec<String>, progress: &mut Progress<'_>) -> Result<Simulated, LabError> {
         // Time to open, to send, and for what is under way at the end.
         let whole = gaps(self.hosts.len()) + self.workload.duration + Duration::from_millis(100);
-        if self.world.run_for(whole) == Outcome::StepLimit {
-            return Err(refused(&self.topology.name, "time stands still: too much happens at one instant"));
+        let (start, ms) = (self.world.now(), |span: Duration| span.as_nanos() / 1_000_000);
+        let mut events = 0u32;
+        let outcome = self.world.run_while(whole, |world| {
+            events = events.wrapping_add(1);
+            !events.is_multiple_of(EVENTS_PER_LOOK)
+                || progress(ms(world.now().since(start)), ms(whole), "virtual time in ms")
+        });
+        match outcome {
+            Outcome::StepLimit => {
+                return Err(refused(
+                    &self.topology.name,
+                    "time stands still: too much happens at one instant",
+                ));
+            }
+            // Nobody else ends it before its time.
+            Outcome::Done => return Err(LabError::Interrupted),
+            _ => {}
         }
         let mut result = Simulated {
             lab: self.topology.name.clone(),

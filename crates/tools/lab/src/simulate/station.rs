@@ -14,7 +14,18 @@ use std::net::{IpAddr, SocketAddr};
 /// What every message begins with: when it was sent, by the client's clock.
 pub(super) const STAMP_BYTES: usize = 8;
 /// Memory of a host beyond what its windows need.
-const MEMORY_SLACK: usize = 256 << 10;
+const MEMORY_SLACK: u64 = 256 << 10;
+
+/// Messages that a host with so many flows has under way, in one direction.
+fn messages(workload: &Workload, flows: u32) -> u32 {
+    flows.saturating_mul(workload.window).saturating_mul(2).max(64)
+}
+
+/// Bytes that such a host needs for messages in one direction; `None`: no number.
+pub(super) fn memory_bytes(workload: &Workload, flows: u32) -> Option<u64> {
+    let message = u64::from(workload.message_bytes).checked_next_power_of_two()?.max(64);
+    message.checked_mul(messages(workload, flows).into())?.checked_add(MEMORY_SLACK)
+}
 
 /// What a host does.
 pub(super) struct Role {
@@ -74,7 +85,7 @@ impl Station {
             }
         }
         let flows = role.server + u32::from(role.client.is_some());
-        let messages = (flows * workload.window * 2).max(64);
+        let messages = messages(workload, flows);
         let transport = Config {
             flows_max: flows.max(16),
             half_open_max: flows.max(16),
@@ -83,8 +94,8 @@ impl Station {
             mtu: config.mtu,
             ..Config::default()
         };
-        let memory =
-            messages as usize * workload.message_bytes.next_power_of_two().max(64) as usize + MEMORY_SLACK;
+        let memory = memory_bytes(workload, flows).and_then(|bytes| usize::try_from(bytes).ok());
+        let memory = memory.ok_or("its messages need more memory than there can be")?;
         let mut secret = [0; 32];
         Prng::new(config.secret_seed).fill(&mut secret);
         let memory = HeapMemory::new(memory, memory);

@@ -89,6 +89,12 @@ fn what_cannot_be_simulated_is_said() {
     assert!(error(&pair(""), Workload { message_bytes: 7, ..default() }).contains("from 8"));
     assert!(error(&pair(""), Workload { window: 0, ..default() }).contains("from 1 to 1024"));
     assert!(error(&pair(""), Workload { duration: Duration::ZERO, ..default() }).contains("zero"));
+    // More memory than a machine has is no reason to abort: the product of three numbers that are each in bounds.
+    let huge = Workload { message_bytes: 1 << 20, window: 1024, pattern: Pattern::Incast, ..default() };
+    let said = error(&many(1000, ""), huge);
+    assert!(said.contains("MiB") && said.contains("at most 8192 MiB"), "{said}");
+    let said = error(&pair(""), huge);
+    assert!(said.contains("at most 8192 MiB"), "two hosts with 2 GiB each way: {said}");
     let mut silent = pair("");
     silent.hosts[0].interfaces[0].addresses.clear();
     assert!(error(&silent, default()).contains("fewer than two hosts"));
@@ -101,4 +107,20 @@ fn what_cannot_be_simulated_is_said() {
     apart.hosts[1].interfaces[0].addresses = vec![("10.9.0.1".parse().unwrap(), 24)];
     let done = simulate(&apart, &default()).unwrap();
     assert_eq!((done.flows, done.flows_failed, done.messages), (0, 1, 0));
+}
+
+#[test]
+fn progress_is_told_and_changes_nothing_and_ends_it() {
+    let workload = Workload { duration: Duration::from_millis(100), ..Workload::default() };
+    let mut told = Vec::new();
+    let whole = simulate_with(&pair(""), &workload, &mut |done, total, _| {
+        told.push((done, total));
+        true
+    });
+    let whole = whole.unwrap();
+    assert!(told.len() > 3 && told.is_sorted(), "{told:?}");
+    assert!(told.iter().all(|&(done, total)| done <= total && total == 200), "{told:?}");
+    assert_eq!(whole.trace_hash, simulate(&pair(""), &workload).unwrap().trace_hash);
+    let ended = simulate_with(&pair(""), &workload, &mut |done, _, _| done < 50);
+    assert!(matches!(ended, Err(LabError::Interrupted)));
 }

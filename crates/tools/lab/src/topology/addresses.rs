@@ -36,6 +36,17 @@ pub(super) fn contains(subnet: (IpAddr, u8), address: IpAddr) -> bool {
     subnet.0.is_ipv4() == address.is_ipv4() && net(subnet.0) == net(address)
 }
 
+/// The subnet's own address: the bits of the host are zero.
+pub(super) fn base(subnet: (IpAddr, u8)) -> IpAddr {
+    let shift = u32::from(bits(subnet.0) - subnet.1.min(bits(subnet.0)));
+    let value = number(subnet.0).checked_shr(shift).and_then(|net| net.checked_shl(shift)).unwrap_or(0);
+    match subnet.0 {
+        // No more bits than the address had.
+        IpAddr::V4(_) => Ipv4Addr::from(value as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(value).into(),
+    }
+}
+
 /// The `n`th address of a subnet, counted from its base; `None` when it has no such host.
 pub(super) fn nth(subnet: (IpAddr, u8), n: u32) -> Option<IpAddr> {
     let host_bits = u32::from(bits(subnet.0) - subnet.1);

@@ -74,8 +74,7 @@ pub(super) struct SwitchTable {
     pub(super) program: Option<Spanned<PathBuf>>,
     pub(super) entries: Option<Spanned<PathBuf>>,
     pub(super) port: Option<Spanned<String>>,
-    #[serde(default)]
-    pub(super) arguments: Vec<String>,
+    pub(super) arguments: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -374,10 +373,16 @@ impl Builder<'_> {
     fn switch_kind(&self, table: &SwitchTable) -> Result<SwitchKind, TopologyError> {
         let words = [("bridge", false), ("barewire", true)];
         if !self.one_of("switch.kind", &table.kind, &words)? {
-            for (key, given) in [("program", &table.program), ("entries", &table.entries)] {
-                if let Some(given) = given {
+            let start = |at: usize| Spanned::new(at..at, ());
+            for (key, given) in [
+                ("program", table.program.as_ref().map(|given| given.span().start)),
+                ("entries", table.entries.as_ref().map(|given| given.span().start)),
+                ("port", table.port.as_ref().map(|given| given.span().start)),
+                ("arguments", table.arguments.as_ref().map(|given| given.span().start)),
+            ] {
+                if let Some(at) = given {
                     let what = format!("switch.{key}");
-                    return Err(self.at(given, what, "a bridge has none; kind = \"barewire\" does"));
+                    return Err(self.at(&start(at), what, "a bridge has none; kind = \"barewire\" does"));
                 }
             }
             return Ok(SwitchKind::Bridge);
@@ -401,7 +406,7 @@ impl Builder<'_> {
             program: path("program", program)?,
             entries: table.entries.as_ref().map(|given| path("entries", given)).transpose()?,
             port: self.port("switch.port", table.port.as_ref())?,
-            arguments: table.arguments.clone(),
+            arguments: table.arguments.as_ref().map(|given| given.get_ref().clone()).unwrap_or_default(),
         })
     }
 

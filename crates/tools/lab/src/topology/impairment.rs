@@ -1,5 +1,6 @@
 //! What frames suffer on a link, as the file says it.
 
+use crate::hash::fnv1a;
 use barewire_base::{Duration, Prng};
 use barewire_port::{FaultSettings, GilbertElliott, Outage};
 use serde::Deserialize;
@@ -128,10 +129,6 @@ impl ImpairmentTable {
 /// The seed of one direction of a link, from that of the lab. It depends on the link's name and not on its place, so that
 /// a further link leaves the others as they were.
 pub(super) fn seed_of(lab: u64, link: &str, direction: &str) -> u64 {
-    // FNV-1a, 64 bits.
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for byte in link.bytes().chain([b'/']).chain(direction.bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let hash = fnv1a(link.bytes().chain([b'/']).chain(direction.bytes()));
     Prng::new(lab ^ hash).next_u64()
 }

@@ -27,6 +27,7 @@ mod addresses;
 mod file;
 mod impairment;
 mod plan;
+mod subnets;
 #[cfg(test)]
 mod tests;
 mod wiring;
@@ -36,7 +37,17 @@ pub use plan::{
     SwitchPlan, Topology,
 };
 
+pub(crate) use subnets::Subnets;
+
 use std::fmt;
+
+/// The root of a tree that is written as each member's parent: who has the same one hangs together.
+pub(crate) fn root(tree: &[usize], mut member: usize) -> usize {
+    while tree[member] != member {
+        member = tree[member];
+    }
+    member
+}
 
 /// Line and column, both from one, columns in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

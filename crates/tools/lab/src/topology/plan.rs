@@ -184,12 +184,6 @@ impl Topology {
         self.hosts.iter().any(|h| h.name == name) || self.switches.iter().any(|s| s.name == name)
     }
 
-    /// Whether there are processes beside the kernel's own work: link nodes and switches.
-    pub fn needs_processes(&self) -> bool {
-        self.links.iter().any(LinkPlan::is_impaired)
-            || self.switches.iter().any(|s| matches!(s.kind, SwitchKind::Barewire { .. }))
-    }
-
     /// The ends of links at a node, in the order of the links.
     pub fn ends_of(&self, node: Node) -> impl Iterator<Item = (&LinkPlan, &End)> {
         let ends = self.links.iter().flat_map(|link| link.ends.iter().map(move |end| (link, end)));

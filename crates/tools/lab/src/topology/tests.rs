@@ -30,7 +30,7 @@ fn a_short_file_is_enough_and_its_defaults_are_a_plain_veth() {
     assert_eq!((t.name.as_str(), t.seed, t.hosts.len(), t.links.len()), ("pair", 1, 2, 1));
     let link = &t.links[0];
     assert_eq!((link.name.as_str(), link.mtu, link.queues, link.tx_queue_len), ("h1-h2", 1500, 1, None));
-    assert!(!link.is_impaired() && !t.needs_processes() && link.offloads == Offloads::all(false));
+    assert!(!link.is_impaired() && link.offloads == Offloads::all(false));
     assert_eq!(link.ends[1].node, Node::Host(1));
     let host = &t.hosts[1];
     assert_eq!((host.interfaces[0].name.as_str(), host.ipv6), ("eth0", false));
@@ -152,6 +152,28 @@ fn what_is_wrong_is_shown_with_its_place_and_the_right_word() {
             "t.toml:13:11",
             "a bridge has none",
         ),
+        (
+            "[[switch]]\nname = \"s\"\nkind = \"bridge\"\nport = \"xdp\"\n",
+            "t.toml:13:8",
+            "switch.port: a bridge has none",
+        ),
+        (
+            "[[switch]]\nname = \"s\"\nkind = \"bridge\"\narguments = []\n",
+            "t.toml:13:13",
+            "switch.arguments: a bridge has none",
+        ),
+        (
+            "mtu_bytes = 1279\n[[host]]\nname = \"h3\"\naddresses = [\"10.0.0.3/24\", \"fd00::3/64\"]\n[[link]]\nends = \
+             [\"h3\", \"h2\"]\nmtu_bytes = 1279\n",
+            "t.toml:13:29",
+            "IPv6 needs an MTU of 1280, link h3-h2 has mtu_bytes = 1279",
+        ),
+        (
+            "[[switch]]\nname = \"s\"\nkind = \"bridge\"\n[[group]]\nprefix = \"g\"\ncount = 1\nswitch = \"s\"\nmtu_bytes = \
+             600\nsubnet = \"fd01::/64\"\n",
+            "t.toml:18:10",
+            "IPv6 needs an MTU of 1280",
+        ),
     ] {
         let message = error(&pair(more));
         assert!(message.contains(expect) && message.contains(place), "{more}: {message}");
@@ -176,6 +198,7 @@ fn routes_need_a_gateway_in_reach() {
     for (route, expect) in [
         ("{ to = \"default\", via = \"10.0.1.2\" }", "in no subnet of h1"),
         ("{ to = \"::/0\", via = \"10.0.0.2\" }", "another family"),
+        ("{ to = \"10.9.0.1/16\", via = \"10.0.0.2\" }", "10.9.0.0/16 is the network"),
         ("{ to = \"10.9.0.0\", via = \"10.0.0.2\" }", "prefix length is missing"),
         ("{ to = \"default\", via = \"gw\" }", "not an IP address"),
     ] {
@@ -244,6 +267,16 @@ fn addresses_know_their_subnets() {
         ("::/0", "10.0.0.1", false),
     ] {
         assert_eq!(addresses::contains(net(subnet), ip(address)), inside, "{subnet} {address}");
+    }
+    for (address, base) in [
+        ("10.0.0.77/24", "10.0.0.0"),
+        ("10.0.0.77/32", "10.0.0.77"),
+        ("10.0.0.77/0", "0.0.0.0"),
+        ("fd00::1:2/112", "fd00::1:0"),
+        ("fd00::1/0", "::"),
+        ("fd00::1/128", "fd00::1"),
+    ] {
+        assert_eq!(addresses::base(net(address)), ip(base), "{address}");
     }
     assert_eq!(addresses::nth(net("10.0.0.77/24"), 5), Some(ip("10.0.0.5")));
     assert_eq!(addresses::nth(net("10.0.0.0/24"), 255), None);

@@ -1,10 +1,10 @@
 //! Links, and what can be checked when they are known.
 
-use super::TopologyError;
 use super::addresses;
-use super::file::{Builder, File, NAME_MAX, OffloadTable, RouteTable};
+use super::file::{Builder, File, HostTable, NAME_MAX, OffloadTable, RouteTable};
 use super::impairment::{ImpairmentTable, seed_of};
 use super::plan::{End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, Node, NodePort, RoutePlan, SwitchKind};
+use super::{TopologyError, root};
 use crate::Offloads;
 use crate::link::check_interface;
 use barewire_port::{FaultSettings, suggest};
@@ -20,6 +20,8 @@ const QUEUES_MAX: u32 = 64;
 const MTU_MAX: u32 = 65_000;
 /// RFC 791: what every link must carry.
 const MTU_MIN: u32 = 68;
+/// RFC 8200: what every link must carry that IPv6 is spoken on; the kernel takes IPv6 off a smaller one.
+const IPV6_MTU_MIN: u32 = 1280;
 /// Beyond this MTU a frame does not fit a chunk that AF_XDP takes.
 const XDP_MTU_MAX: u32 = 3_498;
 
@@ -95,6 +97,14 @@ impl Builder<'_> {
                 }
                 let link_name = self.free_link_name(&name, table.switch.get_ref());
                 let link = self.link(link_name, [first, second], &wire!(table, None, None))?;
+                if let Some(subnet) = &table.subnet
+                    && subnet.get_ref().contains(':')
+                    && link.mtu < IPV6_MTU_MIN
+                {
+                    let what = format!("group.subnet = {:?}", subnet.get_ref());
+                    let why = format!("IPv6 needs an MTU of {IPV6_MTU_MIN}, mtu_bytes is {}", link.mtu);
+                    return Err(self.at(subnet, what, why));
+                }
                 self.add_link(link, &table.switch)?;
                 host += 1;
             }
@@ -263,6 +273,19 @@ impl Builder<'_> {
                     return Err(self.at(&given.name, what, why));
                 }
             }
+            for (given, named) in given_addresses(table) {
+                let Some(at) = host.interfaces.iter().position(|i| i.name == named) else { continue };
+                // A host's interfaces are in the order of its links.
+                let Some((link, _)) = self.topology.ends_of(Node::Host(index)).nth(at) else { continue };
+                if link.mtu < IPV6_MTU_MIN && given.get_ref().contains(':') {
+                    let what = format!("address {:?}", given.get_ref());
+                    let why = format!(
+                        "IPv6 needs an MTU of {IPV6_MTU_MIN}, link {} has mtu_bytes = {}",
+                        link.name, link.mtu
+                    );
+                    return Err(self.at(given, what, why));
+                }
+            }
             let mut routes = Vec::new();
             for route in &table.route {
                 routes.push(self.route(route, host)?);
@@ -279,8 +302,18 @@ impl Builder<'_> {
         let to = match to.as_str() {
             "default" if via.is_ipv4() => (IpAddr::from([0; 4]), 0),
             "default" => (IpAddr::from([0; 16]), 0),
-            text => addresses::parse(text)
-                .map_err(|why| self.at(&table.to, format!("host.route.to = {to:?}"), why))?,
+            text => {
+                let wrong = |why: String| self.at(&table.to, format!("host.route.to = {to:?}"), why);
+                let net = addresses::parse(text).map_err(wrong)?;
+                let base = addresses::base(net);
+                if base != net.0 {
+                    return Err(wrong(format!(
+                        "has bits behind its prefix; {base}/{} is the network",
+                        net.1
+                    )));
+                }
+                net
+            }
         };
         if to.0.is_ipv4() != via.is_ipv4() {
             return Err(self.at(&table.via, what, "of another family than the destination"));
@@ -295,12 +328,6 @@ impl Builder<'_> {
     /// Frames go round for ever where bridges make a ring.
     pub(super) fn no_loop(&self, file: &File) -> Result<(), TopologyError> {
         let mut group: Vec<usize> = (0..self.topology.switches.len()).collect();
-        fn root(group: &[usize], mut i: usize) -> usize {
-            while group[i] != i {
-                i = group[i];
-            }
-            i
-        }
         let is_bridge = |i: usize| self.topology.switches[i].kind == SwitchKind::Bridge;
         for (at, link) in self.topology.links.iter().enumerate() {
             let [Node::Switch(a), Node::Switch(b)] = [link.ends[0].node, link.ends[1].node] else { continue };
@@ -321,6 +348,15 @@ impl Builder<'_> {
         }
         Ok(())
     }
+}
+
+/// Every address of a host's table as it was given, with the interface that it is for.
+fn given_addresses(table: &HostTable) -> impl Iterator<Item = (&Spanned<String>, &str)> {
+    let own = table.addresses.iter().map(|given| (given, "eth0"));
+    let others = table.interface.iter().flat_map(|interface| {
+        interface.addresses.iter().map(|given| (given, interface.name.get_ref().as_str()))
+    });
+    own.chain(others)
 }
 
 /// A locally administered address that tells whose it is: node and interface.
