@@ -1,7 +1,6 @@
 //! What the live view shows: each counter with its rate, in the wanted order, of any number of engines.
 
-use crate::page::Page;
-use barewire_base::Instant;
+use crate::page::{Before, Page};
 use barewire_engine::{CounterKind, place};
 use std::collections::HashMap;
 
@@ -73,7 +72,8 @@ impl Row {
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     pages: Vec<Page>,
-    before: HashMap<(String, u32), (Instant, HashMap<String, u64>)>,
+    /// By page and process: a page of another process begins anew.
+    before: HashMap<(String, u32), Before>,
 }
 
 impl Board {
@@ -81,10 +81,7 @@ impl Board {
     pub fn update(&mut self, pages: Vec<Page>) {
         self.before = std::mem::replace(&mut self.pages, pages)
             .into_iter()
-            .map(|page| {
-                let values = page.counters.into_iter().map(|(name, _, value)| (name, value)).collect();
-                ((page.name, page.pid), (page.at, values))
-            })
+            .map(|page| ((page.name.clone(), page.pid), Before::of(page)))
             .collect();
     }
 
@@ -93,22 +90,12 @@ impl Board {
         &self.pages
     }
 
-    fn rate(&self, page: &Page, name: &str, kind: CounterKind, value: u64) -> Option<f64> {
-        if kind != CounterKind::Counter {
-            return None;
-        }
-        // A page of another process begins anew, and so does a counter that has become less.
-        let (at, values) = self.before.get(&(page.name.clone(), page.pid))?;
-        let seconds = page.at.since(*at).as_secs_f64();
-        let grown = value.checked_sub(*values.get(name)?)?;
-        (seconds > 0.0).then(|| grown as f64 / seconds)
-    }
-
     /// The rows whose name has `filter` in it, zeros only when wanted.
     pub fn rows(&self, filter: &str, zeros: bool, order: Order) -> Vec<Row> {
         let mut at: HashMap<&str, usize> = HashMap::new();
         let mut rows: Vec<Row> = Vec::new();
         for (column, page) in self.pages.iter().enumerate() {
+            let before = self.before.get(&(page.name.clone(), page.pid));
             for (name, kind, value) in page.counters.iter().filter(|(name, ..)| name.contains(filter)) {
                 let index = *at.entry(name).or_insert_with(|| {
                     let family = place(name).map(|place| place.family);
@@ -121,7 +108,8 @@ impl Board {
                     });
                     rows.len() - 1
                 });
-                rows[index].cells[column] = Some((*value, self.rate(page, name, *kind, *value)));
+                let rate = before.and_then(|before| before.rate(page.at, name, *kind, *value));
+                rows[index].cells[column] = Some((*value, rate));
             }
         }
         rows.retain(|row| zeros || row.value() > 0);
@@ -138,6 +126,7 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_base::Instant;
 
     fn page(name: &str, pid: u32, at_s: u64, counters: &[(&str, CounterKind, u64)]) -> Page {
         Page {
@@ -147,6 +136,7 @@ mod tests {
             age_ns: 0,
             at: Instant::from_nanos(at_s * 1_000_000_000),
             counters: counters.iter().map(|&(name, kind, value)| (name.to_owned(), kind, value)).collect(),
+            left_out: 0,
         }
     }
 
@@ -178,6 +168,15 @@ mod tests {
         assert_eq!(names, ["port.drop.bad_crc", "port.rx_frames", "transport.flows"]);
         assert_eq!(rows[1].cells, [Some((300, Some(100.0))), Some((7, None))]);
         assert_eq!(rows[2].cells, [Some((3, None)), None]);
+        // Between the same two looks, and no others.
+        let (then, now) =
+            (page("c", 1, 10, &[("x", Counter, 100), ("g", Gauge, 1), ("new", Counter, 9)]), 12);
+        let before = Before::of(then);
+        let at = Instant::from_nanos(now * 1_000_000_000);
+        assert_eq!(before.rate(at, "x", Counter, 400), Some(150.0));
+        for (name, kind, value) in [("g", Gauge, 3), ("new", Counter, 1), ("absent", Counter, 5)] {
+            assert_eq!(before.rate(at, name, kind, value), None, "{name}");
+        }
         assert!(rows[0].alarming() && !rows[1].alarming());
         assert_eq!(board.rows("", true, Order::Name).len(), 4);
         assert_eq!(board.rows("flows", true, Order::Name).len(), 1);

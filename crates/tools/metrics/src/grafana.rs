@@ -59,7 +59,7 @@ pub fn dashboard() -> String {
 
 fn panel(family: &Family, id: u32, x: u32, y: u32) -> Value {
     let sample = family.sample();
-    let chosen = format!("{sample}{{name=~\"$name\"}}");
+    let chosen = if family.has_page() { format!("{sample}{{name=~\"$name\"}}") } else { sample };
     let counter = family.kind == CounterKind::Counter;
     let (expr, unit) = match (counter, family.unit) {
         (true, Unit::Bytes) => (format!("rate({chosen}[$__rate_interval])"), "Bps"),
@@ -70,8 +70,13 @@ fn panel(family: &Family, id: u32, x: u32, y: u32) -> Value {
     };
     // Dozens of reasons never happen: those are left out.
     let expr = if family.counts_drops() { format!("{expr} > 0") } else { expr };
-    let legend: Vec<String> =
-        ["name"].iter().chain(family.labels).map(|label| format!("{{{{{label}}}}}")).collect();
+    let legend: Vec<String> = family
+        .has_page()
+        .then_some(&"name")
+        .into_iter()
+        .chain(family.labels)
+        .map(|label| format!("{{{{{label}}}}}"))
+        .collect();
     let color = if family.counts_drops() {
         json!({ "mode": "palette-classic-by-name" })
     } else {
@@ -111,6 +116,7 @@ mod tests {
                 assert_eq!(names.len(), 1, "{expr}");
                 assert!(known.contains(names[0]), "{expr}");
                 assert_eq!(expr.starts_with("rate("), names[0].ends_with("_total"), "{expr}");
+                assert_eq!(expr.contains("$name"), names[0] != "barewire_pages_left_out", "{expr}");
                 seen.insert(names[0].to_owned());
             }
         }

@@ -1,7 +1,9 @@
 //! The endpoint that is scraped: HTTP/1.1 on a thread of its own.
 //!
 //! Whoever connects may be slow, silly or hostile. Headers are bounded in bytes, number and time, a connection in its whole life,
-//! connections in number; and however many ask, the pages are looked at a few times a second. Nothing can be changed through it.
+//! connections in number, each peer's on their own; and however many ask, the pages are looked at a few times a second. Who comes
+//! when there is no place takes that of whoever has said nothing for the longest time, so that nobody keeps others out by
+//! being silent. Nothing can be changed through it.
 
 use crate::page::{Page, Which};
 use crate::text::{Format, render};
@@ -16,18 +18,23 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
-/// Connections at a time; who comes then is turned away.
+/// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 32;
+/// Connections of one address at a time.
+pub const CONNECTIONS_PER_PEER: usize = 8;
 /// Bytes of a request's head.
 const HEAD_MAX: usize = 16 << 10;
 /// Header lines of a request.
 const HEADERS_MAX: usize = 64;
-/// For a head to come, also for the next one on a connection that is kept.
+/// For the first head to come: a client asks as soon as it is there.
+const FIRST_HEAD_TIME: std::time::Duration = std::time::Duration::from_secs(2);
+/// For the next one on a connection that is kept.
 const HEAD_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 /// A connection's whole life.
 const LIFE: std::time::Duration = std::time::Duration::from_secs(120);
@@ -133,34 +140,81 @@ impl Answers {
     }
 }
 
+/// A connection while it lasts.
+struct Connection {
+    peer: IpAddr,
+    /// When it began, or asked last.
+    heard: Arc<Mutex<Option<Instant>>>,
+    began: Instant,
+    task: AbortHandle,
+}
+
+impl Connection {
+    fn asked(&self) -> Option<Instant> {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since when it has said nothing.
+    fn silent_since(&self) -> Instant {
+        self.asked().unwrap_or(self.began)
+    }
+}
+
+/// Ends the connection of `of` that has been silent for the longest time.
+fn end_oldest(connections: &mut Vec<Connection>, of: impl Fn(&Connection) -> bool) {
+    let among = connections.iter().enumerate().filter(|(_, connection)| of(connection));
+    if let Some((oldest, _)) = among.min_by_key(|(_, connection)| connection.silent_since()) {
+        connections.swap_remove(oldest).task.abort();
+    }
+}
+
 async fn serve(listener: tokio::net::TcpListener, which: Which) {
     let answers = Arc::new(Answers { which, made: Mutex::new([None, None]) });
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections: Vec<Connection> = Vec::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Without a place the stream is dropped here, which closes it.
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let answers = Arc::clone(&answers);
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = answer(&request, &answers);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let mut builder = http1::Builder::new();
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD_MAX)
-                .max_headers(HEADERS_MAX)
-                .half_close(false);
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
-            // A client that makes no sense, or is too slow, is no news to anybody.
-            let _ = tokio::time::timeout(LIFE, connection).await;
-            drop(place);
-        });
+        let peer = peer.ip().to_canonical();
+        connections.retain(|connection| !connection.task.is_finished());
+        if connections.iter().filter(|connection| connection.peer == peer).count() >= CONNECTIONS_PER_PEER {
+            end_oldest(&mut connections, |connection| connection.peer == peer);
+        }
+        if connections.len() >= CONNECTIONS_MAX {
+            end_oldest(&mut connections, |_| true);
+        }
+        let (heard, began) = (Arc::new(Mutex::new(None)), stamp());
+        let task = tokio::spawn(talk(stream, Arc::clone(&answers), Arc::clone(&heard))).abort_handle();
+        connections.push(Connection { peer, heard, began, task });
+    }
+}
+
+/// Talks to one client until it leaves, makes no sense, or is too slow, which is no news to anybody.
+async fn talk(stream: tokio::net::TcpStream, answers: Arc<Answers>, heard: Arc<Mutex<Option<Instant>>>) {
+    let note = Arc::clone(&heard);
+    let service = service_fn(move |request| {
+        *note.lock().unwrap_or_else(PoisonError::into_inner) = Some(stamp());
+        let answer = answer(&request, &answers);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_MAX)
+        .max_headers(HEADERS_MAX)
+        .half_close(false);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let first_head = async {
+        tokio::time::sleep(FIRST_HEAD_TIME).await;
+        if heard.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(LIFE, connection) => {}
+        () = first_head => {}
     }
 }
 

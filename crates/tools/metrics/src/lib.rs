@@ -16,6 +16,6 @@ mod text;
 
 pub use board::{Board, Order, Row};
 pub use grafana::dashboard;
-pub use http::{CONNECTIONS_MAX, MetricsServer, ServeError};
-pub use page::{PAGES_MAX, Page, Which};
+pub use http::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER, MetricsServer, ServeError};
+pub use page::{Before, COUNTERS_MAX, PAGES_MAX, Page, Pages, Which};
 pub use text::{Format, render};

@@ -1,6 +1,6 @@
 //! The metrics text: Prometheus' exposition format 0.0.4, and OpenMetrics 1.0.0 for those who accept it.
 
-use crate::page::Page;
+use crate::page::{Page, Pages};
 use barewire_engine::{CounterKind, Family, Unit, families, place};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -62,10 +62,11 @@ fn value(family: &Family, value: u64) -> String {
 }
 
 /// All pages as one text. Samples of a family stand together; a counter whose meaning is not known is counted, not shown.
-pub fn render(pages: &[Page], format: Format) -> String {
+pub fn render(pages: &Pages, format: Format) -> String {
     let all = families();
     let index = |family: &'static Family| all.iter().position(|other| std::ptr::eq(other, family));
-    let of_page = |name: &str| all.iter().find(|family| family.group == "page" && family.name == name);
+    let of = |group: &str, name: &str| all.iter().find(|f| f.group == group && f.name == name);
+    let Pages { pages, left_out } = pages;
     let mut samples: Vec<String> = vec![String::new(); all.len()];
     let mut add = |family: &'static Family, page: &Page, labels: &[(&str, &str)], raw: u64| {
         let Some(out) = index(family).and_then(|i| samples.get_mut(i)) else { return };
@@ -83,13 +84,22 @@ pub fn render(pages: &[Page], format: Format) -> String {
                 None => unknown += 1,
             }
         }
-        for (name, raw) in
-            [("alive", u64::from(page.alive)), ("age_ns", page.age_ns), ("unregistered", unknown)]
-        {
-            if let Some(family) = of_page(name) {
+        for (name, raw) in [
+            ("alive", u64::from(page.alive)),
+            ("age_ns", page.age_ns),
+            ("unregistered", unknown),
+            ("left_out", page.left_out),
+        ] {
+            if let Some(family) = of("page", name) {
                 add(family, page, &[], raw);
             }
         }
+    }
+    // About no page: always there, so that its absence is an old build's.
+    if let Some(family) = of("pages", "left_out")
+        && let Some(out) = index(family).and_then(|i| samples.get_mut(i))
+    {
+        let _ = writeln!(out, "{} {left_out}", family.sample());
     }
     let mut out = String::new();
     for (family, samples) in all.iter().zip(samples).filter(|(_, samples)| !samples.is_empty()) {
@@ -128,12 +138,13 @@ mod tests {
             age_ns: 1_500_000_000,
             at: Instant::ZERO,
             counters: counters.iter().map(|&(name, kind, value)| (name.to_owned(), kind, value)).collect(),
+            left_out: 0,
         }
     }
 
-    fn two() -> Vec<Page> {
+    fn two() -> Pages {
         use CounterKind::{Counter, Gauge};
-        vec![
+        let pages = vec![
             page(
                 "a",
                 &[
@@ -145,13 +156,14 @@ mod tests {
                 ],
             ),
             page("b", &[("port.rx_bytes", Counter, 5)]),
-        ]
+        ];
+        Pages { pages, left_out: 3 }
     }
 
     #[test]
     fn the_plain_form_byte_for_byte() {
         let expected = "\
-# HELP barewire_engine_max_cycle_seconds The longest cycle in nanoseconds, from its start to the start of the next one or to sleep: how late the engine may look at a port. Sleep is not counted, giving way to other threads is.
+# HELP barewire_engine_max_cycle_seconds How long the longest cycle took, from its start to the start of the next one or to sleep: how late the engine may look at a port. Sleep is not counted, giving way to other threads is.
 # TYPE barewire_engine_max_cycle_seconds gauge
 barewire_engine_max_cycle_seconds{name=\"a\",engine=\"0\"} 0.001234567
 # HELP barewire_port_rx_bytes_total Bytes received by the port.
@@ -174,6 +186,13 @@ barewire_page_age_seconds{name=\"b\"} 1.500000000
 # TYPE barewire_page_unregistered gauge
 barewire_page_unregistered{name=\"a\"} 1
 barewire_page_unregistered{name=\"b\"} 0
+# HELP barewire_page_left_out Counters of the page that are not shown because it has too many.
+# TYPE barewire_page_left_out gauge
+barewire_page_left_out{name=\"a\"} 0
+barewire_page_left_out{name=\"b\"} 0
+# HELP barewire_pages_left_out Counters pages that are not shown because there are too many.
+# TYPE barewire_pages_left_out gauge
+barewire_pages_left_out 3
 ";
         assert_eq!(render(&two(), Format::Prometheus), expected);
     }
@@ -184,8 +203,11 @@ barewire_page_unregistered{name=\"b\"} 0
         assert!(text.contains("# TYPE barewire_port_rx_bytes counter\n# UNIT barewire_port_rx_bytes bytes\nbarewire_port_rx_bytes_total{"));
         assert!(text.contains("# UNIT barewire_engine_max_cycle_seconds seconds\n"));
         assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
-        assert_eq!(render(&[], Format::OpenMetrics), "# EOF\n");
-        assert_eq!(render(&[], Format::Prometheus), "");
+        let none = render(&Pages::default(), Format::OpenMetrics);
+        assert!(
+            none.ends_with("\nbarewire_pages_left_out 0\n# EOF\n") && none.lines().count() == 4,
+            "{none}"
+        );
     }
 
     #[test]
@@ -214,11 +236,12 @@ barewire_page_unregistered{name=\"b\"} 0
         /// A page may have been written by anybody: no name breaks out of its line or its label.
         #[test]
         fn no_name_breaks_the_text(name in "\\PC{0,20}|[a\"\\\\\n]{0,10}", counter in "(port\\.drop\\.)?\\PC{0,20}", value in any::<u64>()) {
-            let text = render(&[page(&name, &[(&counter, CounterKind::Counter, value)])], Format::OpenMetrics);
+            let pages = vec![page(&name, &[(&counter, CounterKind::Counter, value)])];
+            let text = render(&Pages { pages, left_out: 0 }, Format::OpenMetrics);
             for line in text.lines() {
                 prop_assert!(line.starts_with("# ") || line.starts_with("barewire_"), "{line}");
                 if !line.starts_with('#') {
-                    let (labels, value) = line.rsplit_once("} ").unwrap();
+                    let (labels, value) = line.rsplit_once("} ").or(line.rsplit_once(' ')).unwrap();
                     prop_assert!(value.parse::<f64>().is_ok(), "{line}");
                     // Outside of escapes, quotes come in pairs.
                     let plain = labels.replace("\\\\", "").replace("\\\"", "");
