@@ -23,7 +23,7 @@ mod probes;
 mod root;
 
 pub use finding::{Area, Finding, Report, SCHEMA, Status};
-pub use measured::Measured;
+pub use measured::{Measured, Progress};
 pub use nic::{Coalescing, NicFacts, XdpHook};
 pub use probes::{Answer, Probes};
 pub use root::Root;
@@ -50,13 +50,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Asks the kernel, and measures for `window` (zero: not at all).
-    pub fn collect(root: &Root, options: &Options, window: Duration) -> Facts {
+    /// Asks the kernel, and measures for `window` (zero: not at all); what was measured is left out when `progress` wants no more.
+    pub fn collect(root: &Root, options: &Options, window: Duration, progress: &mut Progress<'_>) -> Facts {
         let names = interfaces(root, options);
         Facts {
             nics: netlink::ask(&names),
             probes: Probes::ask(),
-            measured: (window > Duration::ZERO).then(|| Measured::take(root, window)),
+            measured: (window > Duration::ZERO).then(|| Measured::take(root, window, progress)).flatten(),
         }
     }
 }

@@ -79,6 +79,19 @@ impl Root {
         found
     }
 
+    /// Where `path` leads when every link on the way is followed, below the tree; `None` when it leads nowhere, or out of it.
+    pub fn resolved(&self, path: &str) -> Option<String> {
+        let tree = self.folder.canonicalize().ok()?;
+        let there = self.path(path).canonicalize().ok()?;
+        Some(there.strip_prefix(tree).ok()?.to_str()?.to_owned())
+    }
+
+    /// The folder above what `path` leads to: not the one above the link. Below the tree, as [`resolved`](Root::resolved).
+    pub fn parent(&self, path: &str) -> Option<String> {
+        let there = self.resolved(path)?;
+        there.rsplit_once('/').map(|(parent, _)| parent.to_owned())
+    }
+
     /// The last part of where a link leads.
     pub fn link_name(&self, path: &str) -> Option<String> {
         let to = fs::read_link(self.path(path)).ok()?;
@@ -102,6 +115,24 @@ mod tests {
         assert_eq!(root.number("a"), Some(7));
         assert_eq!(root.number("/../a"), Some(7));
         assert!(!root.exists("../secret") && root.names("..") == ["a"]);
+    }
+
+    #[test]
+    fn links_are_followed_and_stay_in_the_tree() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("in");
+        fs::create_dir_all(inside.join("devices/pci/virtio2/net/eth0")).unwrap();
+        fs::create_dir_all(inside.join("class")).unwrap();
+        fs::create_dir_all(folder.path().join("out/deep")).unwrap();
+        symlink("../devices/pci/virtio2/net/eth0", inside.join("class/eth0")).unwrap();
+        symlink("../../../virtio2", inside.join("devices/pci/virtio2/net/eth0/device")).unwrap();
+        symlink("../../out/deep", inside.join("class/away")).unwrap();
+        let root = Root::at(&inside);
+        assert_eq!(root.resolved("class/eth0/device").as_deref(), Some("devices/pci/virtio2"));
+        assert_eq!(root.parent("class/eth0/device").as_deref(), Some("devices/pci"));
+        assert_eq!((root.resolved("class/away"), root.parent("class/away")), (None, None));
+        assert_eq!((root.parent("class"), root.parent("no/such")), (None, None));
     }
 
     #[test]

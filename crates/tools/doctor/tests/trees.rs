@@ -385,6 +385,66 @@ fn a_sys_of_another_namespace_is_not_taken_for_ours() {
     assert!(report.fit() && !report.findings.iter().any(|f| f.check == "eth7 lost by the card"));
 }
 
+/// What is asked when nothing is measured.
+fn collect(root: &Root, options: &Options) -> Facts {
+    Facts::collect(root, options, barewire_base::Duration::ZERO, &mut |_, _, _| true)
+}
+
+/// A virtual card's files: its device is a link, and what is above that has the interrupts and the node.
+#[test]
+fn a_virtual_cards_interrupts_are_those_of_the_device_above_it() {
+    use std::os::unix::fs::symlink;
+    let (devices, net) = ("sys/devices/pci0000:00/0000:00:03.0", "sys/class/net/eth7");
+    let mut files = BTreeMap::new();
+    for (path, text) in good() {
+        let path = match path.strip_prefix(&format!("{net}/")) {
+            // Of the card itself, as virtio has it.
+            Some(rest) => match rest.strip_prefix("device/") {
+                Some(rest) => format!("{devices}/{rest}"),
+                None => format!("{devices}/virtio2/net/eth7/{rest}"),
+            },
+            None => path,
+        };
+        files.insert(path, text);
+    }
+    files.insert("proc/irq/40/effective_affinity_list".to_owned(), "3\n".to_owned());
+    files.insert(format!("{devices}/numa_node"), "1\n".to_owned());
+    let (folder, root) = tree(&files);
+    fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
+    let link = |to: &str, at: String| symlink(to, folder.path().join(at)).unwrap();
+    link("../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth7", net.to_owned());
+    link("../../../virtio2", format!("{devices}/virtio2/net/eth7/device"));
+    let report = examine(&root, &good_facts(), &named());
+    let interrupts = of(&report, "eth7 interrupts");
+    assert_eq!(interrupts.value, "2 interrupts on cores 1,3, of which 3 are isolated");
+    assert_eq!(of(&report, "eth7 NUMA node").value, "node 1, cores 2-3");
+}
+
+/// Each call of setcap replaces what the one before gave: one command, whatever is missing.
+#[test]
+fn rights_are_mended_by_one_command() {
+    let five =
+        "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_nice+ep $(command -v barewire)";
+    for (effective, missing) in [(0u64, 5), (1 << 13, 4), (1 << 13 | 1 << 12 | 1 << 39 | 1 << 14, 1)] {
+        let mut files = good();
+        files.insert(
+            "proc/self/status".to_owned(),
+            format!("CapEff:\t{effective:016x}\nCpus_allowed_list:\t0-3\n"),
+        );
+        let (_folder, root) = tree(&files);
+        let report = examine(&root, &good_facts(), &named());
+        let fixes = report.findings.iter().filter_map(|f| f.fix.as_deref());
+        let fixes: Vec<&str> = fixes.filter(|fix| fix.contains("setcap")).collect();
+        assert_eq!(fixes, vec![five; missing], "{effective:x}");
+        let labs = of(&report, "CAP_SYS_ADMIN");
+        assert_eq!(labs.status, Status::Warn);
+        assert!(
+            labs.effect.contains("no lab")
+                && labs.fix.as_ref().is_some_and(|fix| fix.contains("sudo barewire lab"))
+        );
+    }
+}
+
 /// A veth in a namespace of its own answers over netlink.
 #[test]
 fn a_veth_tells_what_it_is() {
@@ -393,8 +453,7 @@ fn a_veth_tells_what_it_is() {
     }
     let hosts = barewire_lab::TwoHosts::create(&barewire_lab::TwoHostsConfig::default()).expect("two hosts");
     let options = Options { interfaces: vec!["eth0".to_owned()] };
-    let facts =
-        hosts.ns_a.enter(|| Facts::collect(&Root::machine(), &options, barewire_base::Duration::ZERO));
+    let facts = hosts.ns_a.enter(|| collect(&Root::machine(), &options));
     let facts = facts.expect("inside");
     let nic = &facts.nics[0];
     assert!(nic.index.is_some_and(|index| index > 1), "{nic:?}");
@@ -413,7 +472,7 @@ fn a_veth_tells_what_it_is() {
 fn this_machine_is_examined() {
     let root = Root::machine();
     let options = Options::default();
-    let facts = Facts::collect(&root, &options, barewire_base::Duration::ZERO);
+    let facts = collect(&root, &options);
     let report = examine(&root, &facts, &options);
     assert!(report.fit(), "{}", report.text(false));
     assert!(report.count(Status::Ok) > 5, "{}", report.text(false));

@@ -193,15 +193,20 @@ fn queues(nic: &NicFacts, on: &On<'_>, out: &mut Vec<Finding>) {
     });
 }
 
+/// The card's device, and the one above it: a virtual card's interrupts and node belong to that.
+fn devices(root: &Root, sys: &str) -> impl Iterator<Item = String> {
+    let device = format!("{sys}/device");
+    let above = root.parent(&device);
+    std::iter::once(device).chain(above)
+}
+
 fn interrupts(root: &Root, nic: &NicFacts, sys: &str, on: &On<'_>, out: &mut Vec<Finding>) {
     let check = on(
         "interrupts",
         "all queues interrupt one core, or an engine's own: 2 to 10 us taken from it each time",
     );
-    // A virtual card's interrupts belong to the device above it.
-    let numbers = [format!("{sys}/device/msi_irqs"), format!("{sys}/device/../msi_irqs")]
-        .iter()
-        .map(|folder| root.numbered(folder, ""))
+    let numbers = devices(root, sys)
+        .map(|device| root.numbered(&format!("{device}/msi_irqs"), ""))
         .find(|found| !found.is_empty())
         .unwrap_or_default();
     let mut where_to = BTreeSet::new();
@@ -261,7 +266,8 @@ fn numa(root: &Root, sys: &str, on: &On<'_>, out: &mut Vec<Finding>) {
     let nodes = root.numbered("sys/devices/system/node", "node");
     let status = root.read("proc/self/status").unwrap_or_default();
     let ours = keyed(&status, "Cpus_allowed_list").and_then(cores);
-    out.push(match (nodes.len(), root.number(&format!("{sys}/device/numa_node"))) {
+    let node = devices(root, sys).find_map(|device| root.number(&format!("{device}/numa_node")));
+    out.push(match (nodes.len(), node) {
         (0, _) => check.unknown(silent("sys/devices/system/node")),
         (1, _) => check.ok("one node"),
         (_, None) => check.unknown("the card tells no node"),
