@@ -3,7 +3,7 @@
 //! Libraries say what went wrong by type; this is the one place that says what follows from it. A verb that knows better wraps
 //! its error in a [`Failure`].
 
-use crate::console::Console;
+use crate::console::{Console, StdoutGone};
 use barewire_bench::plan::PlanError;
 use barewire_bench::rc::RcError;
 use barewire_bench::{DriverError, WorkloadError};
@@ -73,6 +73,8 @@ impl Error for Failure {
 
 const RIGHTS: &str = "run as root (`sudo`), or with CAP_NET_ADMIN, CAP_NET_RAW and (for xdp) CAP_BPF; `mem:` and `unix:` need \
                       no rights";
+/// What a bench can do without hosts.
+const OVER_MEM: &str = "`bench msg --over mem` needs no rights";
 /// What stands before a hint in the text of an error.
 const INLINE_HINT: &str = "; hint: ";
 
@@ -91,8 +93,10 @@ pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
 
 fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
     if let Some(error) = cause.downcast_ref::<LabError>() {
-        let hint = error.hint().map(|hint| format!("{hint}; `bench msg --over mem` needs no rights"));
-        return Some((Code::Unfit, hint));
+        let (code, hint) = of_lab(error);
+        // A bench wanted hosts; `lab` itself says what it means by [`lab`].
+        let hint = hint.map(|hint| if code == Code::Unfit { format!("{hint}; {OVER_MEM}") } else { hint });
+        return Some((code, hint));
     }
     // A transparent error stands for the one inside it and is no link of the chain of its own.
     let inside = match cause.downcast_ref::<barewire_client::OpenError>() {
@@ -119,6 +123,26 @@ fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
         });
     }
     None
+}
+
+/// An error of `barewire lab`, where no bench would help.
+pub fn lab(error: LabError) -> anyhow::Error {
+    let (code, hint) = of_lab(&error);
+    Failure { code, hint, error: error.into() }.into()
+}
+
+/// Hosts that cannot be made, for a bench or for a lab.
+fn of_lab(error: &LabError) -> (Code, Option<String>) {
+    let code = match error {
+        LabError::NoSuch { .. } | LabError::BadName { .. } => Code::Usage,
+        LabError::Exists { .. }
+        | LabError::State { .. }
+        | LabError::Program { .. }
+        | LabError::File { .. } => Code::Failed,
+        LabError::Interrupted => Code::Interrupted,
+        _ => Code::Unfit,
+    };
+    (code, error.hint().map(str::to_owned))
 }
 
 /// A port that does not open.
@@ -153,12 +177,17 @@ pub fn text(error: &anyhow::Error) -> String {
     text
 }
 
+/// Whether it is only that whoever read our stdout has gone. A peer, a daemon or a program that went away breaks a pipe, too.
+fn nobody_reads(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| {
+        error.kind() == io::ErrorKind::BrokenPipe
+            && error.get_ref().is_some_and(|inner| inner.is::<StdoutGone>())
+    })
+}
+
 /// Prints the error once, with its hint, and says with which code to end.
 pub fn report(error: &anyhow::Error, console: &Console) -> Code {
-    let gone = |cause: &(dyn Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-    };
-    if error.chain().any(gone) {
+    if nobody_reads(error) {
         // `barewire ... | head`: nobody wants the rest, and nobody made a mistake.
         return Code::Done;
     }
@@ -187,6 +216,28 @@ mod tests {
     }
 
     #[test]
+    fn only_our_own_stdout_may_break_without_an_error() {
+        use std::io::Write as _;
+        struct Broken(io::ErrorKind);
+        impl io::Write for Broken {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Err(self.0.into())
+            }
+        }
+        let ours = |kind| crate::console::Out::of(Broken(kind)).write_all(b"x").unwrap_err();
+        let gone = anyhow::Error::new(ours(io::ErrorKind::BrokenPipe)).context("the table");
+        assert!(nobody_reads(&gone));
+        assert!(!nobody_reads(&ours(io::ErrorKind::StorageFull).into()), "a full disk is an error");
+        // A peer's connection, a daemon's socket.
+        let theirs = anyhow::Error::new(io_error(io::ErrorKind::BrokenPipe)).context("the peer");
+        assert!(!nobody_reads(&theirs));
+        assert_eq!(report(&theirs, &Console::new(crate::args::Color::Never, true)), Code::Failed);
+    }
+
+    #[test]
     fn types_decide_whatever_is_wrapped_around_them() {
         let denied = OpenError::NotPermitted { uri: "xdp:eth0".into(), call: "bpf", needs: "CAP_BPF" };
         let error = anyhow::Error::new(CellError::Other(denied.into())).context("the first cell");
@@ -206,8 +257,13 @@ mod tests {
 
         let plan = anyhow::Error::new("xpd".parse::<barewire_bench::plan::Over>().unwrap_err());
         assert_eq!(meaning(&plan).0, Code::Usage);
-        let lab = LabError::System { what: "x".into(), source: io_error(io::ErrorKind::PermissionDenied) };
-        assert_eq!(meaning(&anyhow::Error::new(lab)).0, Code::Unfit);
+        let denied = || LabError::System { what: "x".into(), source: io::Error::from_raw_os_error(1) };
+        let own = denied().hint().unwrap();
+        let of_bench = meaning(&anyhow::Error::new(denied()));
+        assert_eq!(of_bench, (Code::Unfit, Some(format!("{own}; {OVER_MEM}"))));
+        assert_eq!(meaning(&lab(denied())), (Code::Unfit, Some(own.to_owned())));
+        let file = LabError::File { path: "x".into(), source: io_error(io::ErrorKind::NotFound) };
+        assert_eq!(meaning(&anyhow::Error::new(file)), (Code::Failed, None));
         assert_eq!(meaning(&anyhow::anyhow!("whatever")), (Code::Failed, None));
         let known: anyhow::Error = Failure::new(Code::Void, "void").hint("again").into();
         let result: anyhow::Result<()> = Err(known);

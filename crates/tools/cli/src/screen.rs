@@ -7,6 +7,16 @@ use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+/// What happened at the terminal.
+pub enum Input {
+    /// Nothing.
+    Nothing,
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Something else: a new size, say.
+    Other,
+}
+
 /// The terminal while it is ours.
 pub struct Screen {
     terminal: DefaultTerminal,
@@ -36,18 +46,29 @@ impl Screen {
         self.terminal.draw(picture).map(|_| ())
     }
 
+    /// What happens within `wait`.
+    ///
+    /// # Errors
+    /// What the terminal says.
+    pub fn input(&self, wait: Duration) -> io::Result<Input> {
+        if !event::poll(wait)? {
+            return Ok(Input::Nothing);
+        }
+        Ok(match event::read()? {
+            Event::Key(key) if key.kind == KeyEventKind::Press => Input::Key(key),
+            _ => Input::Other,
+        })
+    }
+
     /// The key that is pressed within `wait`; `None`: none, or something else happened, such as a new size.
     ///
     /// # Errors
     /// What the terminal says.
     pub fn key(&self, wait: Duration) -> io::Result<Option<KeyEvent>> {
-        if !event::poll(wait)? {
-            return Ok(None);
-        }
-        match event::read()? {
-            Event::Key(key) if key.kind == KeyEventKind::Press => Ok(Some(key)),
-            _ => Ok(None),
-        }
+        Ok(match self.input(wait)? {
+            Input::Key(key) => Some(key),
+            Input::Nothing | Input::Other => None,
+        })
     }
 }
 

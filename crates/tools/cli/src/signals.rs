@@ -8,6 +8,8 @@ use crate::failure::Code;
 use anyhow::Context as _;
 use barewire_bench::{interrupt, interrupted};
 use barewire_engine::StopFlag;
+use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
 use std::io::Write as _;
 
 /// Between two looks at the flag that a signal came.
@@ -39,4 +41,23 @@ pub fn stop_when_interrupted(stop: &StopFlag) {
         }
         stop.stop();
     });
+}
+
+/// Signals that are not for us but for the program that we run for somebody.
+pub struct HandedOn(Signals);
+
+impl HandedOn {
+    /// Catches the signals. Once per process, and instead of [`catch`]: none of them ends us before the program.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn catch() -> anyhow::Result<HandedOn> {
+        let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
+        Signals::new(all).map(HandedOn).context("catching signals")
+    }
+
+    /// The number of a signal that has come; `None`: no more.
+    pub fn pending(&mut self) -> Option<i32> {
+        self.0.pending().next()
+    }
 }

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::run;
+use common::{barewire, run};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 fn sample(name: &str) -> String {
     format!("{}/../../../labs/topologies/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -37,11 +39,147 @@ fn slips_are_answered() {
         (&["lab", "simulate", &two, "--pattern", "pair"], 2, "pairs"),
         (&["lab", "up", "/no/such.toml"], 2, "/no/such.toml"),
         (&["lab", "down", "no-such-lab-here"], 2, "no lab `no-such-lab-here`"),
+        (
+            &["lab", "simulate", &two, "--size", "1048576", "--window", "1024", "--pattern", "ring"],
+            1,
+            "at most 8192 MiB",
+        ),
     ] {
         let said = run(args);
         assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
         assert!(said.err.contains(near), "{args:?}: {}", said.err);
     }
+}
+
+/// A lab of its own name: another test run may be on this machine. Gone when the test ends, however.
+struct Made {
+    name: String,
+    file: std::path::PathBuf,
+}
+
+impl Made {
+    /// `None`, and loudly so, where none can be made.
+    fn new(test: &str) -> Option<Made> {
+        if let Err(why) = barewire_lab::is_root_capable() {
+            eprintln!("SKIPPED: {test}: {why}; {}", why.hint());
+            return None;
+        }
+        let name = format!("{test}-{}", std::process::id());
+        let text = std::fs::read_to_string(sample("two-hosts.toml")).unwrap();
+        let file = std::env::temp_dir().join(format!("barewire-{name}.toml"));
+        std::fs::write(&file, text.replace("two-hosts", &name)).unwrap();
+        let up = run(&["lab", "up", &file.display().to_string()]);
+        assert_eq!(up.code, Some(0), "{}", up.err);
+        Some(Made { name, file })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        run(&["lab", "down", &self.name]);
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+#[test]
+fn signals_are_the_programs_by_their_numbers() {
+    let Some(lab) = Made::new("signals") else { return };
+    let script = "trap 'echo got HUP' HUP; trap 'echo got USR1' USR1; trap 'echo got INT' INT; trap 'echo got TERM; exit 9' TERM; \
+                  echo ready; while :; do sleep 0.02; done";
+    let mut command = barewire(&["lab", "exec", "--lab", &lab.name, "h1", "--", "sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "ready");
+    let pid = child.id().to_string();
+    // Twice the same, too: the second one does not end us where we stand.
+    for signal in ["HUP", "INT", "INT", "USR1", "TERM"] {
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(next(), format!("got {signal}"));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(9), "its code is ours");
+}
+
+/// A shell on a terminal of its own starts a program in a host with `&`, and then one without.
+const SHELL: &str = r#"
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+binary, lab = sys.argv[1:]
+said = b""
+def until(word):
+    global said
+    end = time.monotonic() + 30
+    while word not in said:
+        assert time.monotonic() < end, said
+        try:
+            said += os.read(terminal, 65536)
+        except OSError:
+            raise SystemExit("the shell is gone: %r" % said)
+def say(line):
+    os.write(terminal, line.encode() + b"\n")
+execute = "%s lab exec --lab %s h1 -- " % (binary, lab)
+# What is typed comes back with the sum as it was typed: only what ran has its result.
+say("PS1=; echo begun-$((40 + 2))")
+until(b"begun-42")
+say(execute + "sh -c 'echo behind-$((40 + 2)); sleep 0.5; echo over-$((40 + 2))' &")
+until(b"behind-42")
+# Its job runs: the terminal is still the shell's.
+say("echo mine-$((40 + 2))")
+until(b"mine-42")
+until(b"over-42")
+say("wait; echo still-$((40 + 2))")
+until(b"still-42")
+# In the foreground the program has the terminal (its group is that of the terminal), and gives it back.
+say(execute + "sh -c 'set -- $(cat /proc/$$/stat); test $5 = $8 && echo has-$((40 + 2))'")
+until(b"has-42")
+say("echo again-$((40 + 2))")
+until(b"again-42")
+say("exit 5")
+_, status = os.waitpid(pid, 0)
+assert os.WEXITSTATUS(status) == 5, (status, said)
+"#;
+
+#[test]
+fn a_job_in_the_background_leaves_the_terminal_to_the_shell() {
+    let Some(lab) = Made::new("terminal") else { return };
+    let out = Command::new("python3").args(["-c", SHELL, env!("CARGO_BIN_EXE_barewire"), &lab.name]).output();
+    let Ok(out) = out else { return eprintln!("SKIPPED: there is no python3") };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn ctrl_c_while_it_goes_up_leaves_nothing() {
+    if let Err(why) = barewire_lab::is_root_capable() {
+        return eprintln!("SKIPPED: ctrl_c_while_it_goes_up_leaves_nothing: {why}; {}", why.hint());
+    }
+    let name = format!("stopped-{}", std::process::id());
+    let text = format!(
+        "name = \"{name}\"\n[[switch]]\nname = \"s\"\nkind = \"bridge\"\n[[group]]\nprefix = \"h\"\ncount = 200\nsubnet = \
+         \"10.0.0.0/16\"\nswitch = \"s\"\n"
+    );
+    let file = std::env::temp_dir().join(format!("barewire-{name}.toml"));
+    std::fs::write(&file, text).unwrap();
+    let child = barewire(&["lab", "up", &file.display().to_string()]).stderr(Stdio::piped()).spawn().unwrap();
+    let there = || {
+        std::fs::read_dir("/run/netns").map_or(0, |all| {
+            all.flatten()
+                .filter(|e| e.file_name().to_string_lossy().starts_with(&format!("bw.{name}.")))
+                .count()
+        })
+    };
+    assert!((0..5_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        there() > 3
+    }));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said = common::said(child.wait_with_output().unwrap());
+    let left = there();
+    run(&["lab", "down", &name]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((said.code, left), (Some(130), 0), "{}", said.err);
 }
 
 #[test]
@@ -63,6 +201,9 @@ fn a_lab_goes_up_runs_programs_and_goes_down() {
     assert!(twice.err.contains("is there already") && twice.err.contains("hint:"), "{}", twice.err);
     let code = run(&["lab", "exec", "--lab", &name, "h1", "--", "sh", "-c", "exit 7"]);
     assert_eq!(code.code, Some(7), "{}", code.err);
+    let nowhere = run(&["lab", "pcap", "--lab", &name, "wan", "/no/such/folder/x.pcap"]);
+    assert_eq!(nowhere.code, Some(1), "as any file that cannot be written: {}", nowhere.err);
+    assert!(nowhere.err.contains("/no/such/folder/x.pcap"), "{}", nowhere.err);
     let wrong = run(&["lab", "exec", "--lab", &name, "h3", "--", "true"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);
     let status = run(&["lab", "status", &name, "--json"]);

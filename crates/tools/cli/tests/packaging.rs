@@ -52,6 +52,27 @@ fn the_unit_starts_what_the_binary_understands() {
 }
 
 #[test]
+fn every_user_of_the_unit_is_made_by_somebody() {
+    let (unit, users) = (text("barewire@.service"), text("barewire.sysusers"));
+    assert!(
+        unit.lines().take(5).any(|line| line.contains("barewire.sysusers")),
+        "the head says who makes the user"
+    );
+    // A line `u NAME` makes the user and a group of its name (sysusers.d(5)).
+    let made: Vec<&str> =
+        users.lines().filter_map(|line| line.strip_prefix("u ")?.split(' ').next()).collect();
+    let wanted: Vec<&str> = values(&unit, "User").chain(values(&unit, "Group")).collect();
+    assert_eq!(wanted.len(), 2);
+    for name in wanted {
+        assert!(made.contains(&name), "{name}: {made:?}");
+    }
+    let out = Command::new("systemd-sysusers").arg("--dry-run").arg(packaging("barewire.sysusers")).output();
+    let Ok(out) = out else { return eprintln!("SKIPPED: systemd-sysusers is not installed") };
+    let said = said(out);
+    assert_eq!(said.code, Some(0), "{}{}", said.err, said.out);
+}
+
+#[test]
 fn systemd_finds_no_fault_with_the_unit() {
     let unit = text("barewire@.service").replace("/usr/local/bin/barewire", env!("CARGO_BIN_EXE_barewire"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -78,6 +99,19 @@ fn the_containers_start_what_the_binary_understands() {
     }
     assert_eq!(commands, 4);
     let file = text("Containerfile");
+    // The last stage is the one that is built without a name: that of the daemon. The one before is for labs: no entry point,
+    // and what an export's commands call.
+    let stages: Vec<&str> = file.split("\nFROM ").skip(1).collect();
+    assert_eq!(stages.len(), 3, "build, lab, daemon");
+    assert!(stages[2].starts_with("scratch\n") && stages[1].contains(" AS lab\n"));
+    assert!(!stages[1].contains("ENTRYPOINT") && stages[1].contains("/usr/local/bin/barewire"));
+    for program in ["ethtool", "iproute2"] {
+        assert!(stages[1].contains(&format!(" {program}")), "{program}");
+    }
+    let image = barewire_lab::IMAGE_DEFAULT;
+    assert!(file.contains(&format!("-t {} --target lab", image.strip_suffix(":latest").unwrap())));
+    let help = run(&["lab", "export", "--help"]).out;
+    assert!(help.contains(image) && help.contains("packaging/Containerfile"), "{help}");
     let entry = file.lines().find_map(|line| line.strip_prefix("ENTRYPOINT ")).expect("an entry point");
     assert_eq!(serde_json::from_str::<Vec<String>>(entry).unwrap(), ["/barewire"]);
     let rust =

@@ -141,8 +141,9 @@ fn the_demonstration_ends_in_a_sentence() {
     let page = std::env::temp_dir().join(format!("barewire-demo-{}/report.html", std::process::id()));
     let said =
         run(&["demo", "--seconds", "0.4", "--hiccup", "0.05", "--report", &page.display().to_string()]);
-    // On a machine with other work rows may be void, which is told; such rows are in no picture.
-    assert!(matches!(said.code, Some(0 | 4)), "{}", said.err);
+    // So short a run on a busy machine may be void, which is told; such rows are in no picture.
+    let void = said.err.contains("a row is void");
+    assert_eq!(said.code, Some(if void { 4 } else { 0 }), "{}", said.err);
     assert!(said.out.trim_end().ends_with(&page.display().to_string()), "{}", said.out);
     let html = fs::read_to_string(&page).unwrap();
     fs::remove_dir_all(page.parent().unwrap()).unwrap();

@@ -44,6 +44,15 @@ struct Shown {
     failures: Vec<anyhow::Error>,
 }
 
+impl Shown {
+    /// Whether a row of any of the programs must not be used.
+    fn any_void(&self) -> bool {
+        let messages = self.messages.iter().chain(&self.sweep).map(|row| &row.void);
+        let others = self.switches.iter().map(|row| &row.void).chain(self.feeds.iter().map(|row| &row.void));
+        messages.chain(others).chain(self.connections.iter().map(|row| &row.void)).any(Option::is_some)
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -119,9 +128,9 @@ fn conclude(shown: &Shown, console: &Console) -> Code {
         for error in &shown.failures {
             console.note(&format!("left out: {}", failure::text(error)));
         }
-        return Code::Done;
+        return measured::conclude(shown.any_void(), &[], console);
     }
-    measured::conclude(rows.iter().any(|row| row.void.is_some()), &shown.failures, console)
+    measured::conclude(shown.any_void(), &shown.failures, console)
 }
 
 fn cells(of: &[(System, Settings)], place: &Place) -> anyhow::Result<Vec<Box<dyn Cell>>> {

@@ -3,7 +3,9 @@
 use super::measured;
 use crate::console::{Console, print};
 use crate::failure::Code;
+use crate::signals;
 use barewire_base::Duration;
+use barewire_bench::interrupted;
 use barewire_doctor::{Facts, Options, Root, examine};
 use std::io::IsTerminal as _;
 
@@ -34,7 +36,16 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if args.seconds > Duration::ZERO && !args.json {
         console.note(&format!("measuring for {}; --seconds 0 leaves that out", args.seconds));
     }
-    let facts = Facts::collect(&root, &options, args.seconds);
+    signals::catch()?;
+    let mut steps = console.steps();
+    let facts = Facts::collect(&root, &options, args.seconds, &mut |done, total, what| {
+        steps.tell(done, total, what);
+        !interrupted()
+    });
+    drop(steps);
+    if interrupted() {
+        return Ok(Code::Interrupted);
+    }
     let report = examine(&root, &facts, &options);
     let color = console.has_color() && std::io::stdout().is_terminal();
     print(&if args.json { report.json() } else { report.text(color) })?;

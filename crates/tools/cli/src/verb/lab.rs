@@ -1,15 +1,15 @@
 //! `barewire lab`: hosts, switches and links on this machine, from one file.
 
 use crate::console::{Console, print};
-use crate::failure::{Code, Failure};
-use crate::signals;
+use crate::failure::{self, Code, Failure};
+use crate::signals::{self, HandedOn};
 use barewire_base::Duration;
 use barewire_bench::interrupted;
 use barewire_bench::words::word;
 use barewire_engine::StopFlag;
 use barewire_lab::{
-    CaptureLimits, GraphStyle, Lab, LabError, Pattern, Programs, State, Status, Topology, Workload,
-    export_containerlab, export_mininet, graph, serve_link_node, simulate,
+    CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Pattern, Programs, State, Status, Topology, Workload,
+    export_containerlab, export_mininet, graph, serve_link_node, simulate_with,
 };
 use barewire_port::suggest;
 use clap::Subcommand;
@@ -17,10 +17,6 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Signal that a program in a host is sent when we are interrupted: SIGINT, as its terminal would have sent it.
-const SIGINT: i32 = 2;
 
 /// What to do with a lab.
 #[derive(Subcommand)]
@@ -72,7 +68,7 @@ pub enum What {
         /// Stop after so many frames
         #[arg(long)]
         frames: Option<u64>,
-        /// Stop before the file has more bytes than this
+        /// Stop as soon as the file has this many bytes; the last frame is whole
         #[arg(long)]
         bytes: Option<u64>,
     },
@@ -94,8 +90,9 @@ pub enum What {
         /// Folder to write into
         #[arg(long, value_name = "FOLDER", default_value = ".")]
         out: PathBuf,
-        /// Image of containerlab's nodes, with barewire in it
-        #[arg(long, default_value = "barewire:latest")]
+        /// Image of containerlab's nodes: barewire in its path, a shell, iproute2, ethtool; the default is the stage `lab` of
+        /// packaging/Containerfile
+        #[arg(long, default_value = IMAGE_DEFAULT)]
         image: String,
     },
     /// Run a file in virtual time: messages between its hosts; results are simulated
@@ -159,7 +156,9 @@ pub fn run(what: &What, console: &Console) -> anyhow::Result<Code> {
         What::Simulate { file, pattern, size, window, seconds } => {
             let workload =
                 Workload { pattern: *pattern, message_bytes: *size, window: *window, duration: *seconds };
-            print(&simulate(&read(file)?, &workload).map_err(of_lab)?.to_text())?;
+            signals::catch()?;
+            let done = simulate_with(&read(file)?, &workload, &mut going(console)).map_err(failure::lab)?;
+            print(&done.to_text())?;
             Ok(Code::Done)
         }
         What::LinkNode => link_node(),
@@ -175,17 +174,12 @@ fn read(file: &std::path::Path) -> anyhow::Result<Topology> {
     Topology::read(file).map_err(|error| Failure::new(Code::Usage, error.to_string()).into())
 }
 
-/// What an error of a lab means here.
-fn of_lab(error: LabError) -> anyhow::Error {
-    let code = match error {
-        LabError::NoSuch { .. } | LabError::BadName { .. } => Code::Usage,
-        LabError::Exists { .. } | LabError::State { .. } | LabError::Program { .. } => Code::Failed,
-        _ => return error.into(),
-    };
-    let failure = Failure::new(code, error.to_string());
-    match error.hint() {
-        Some(hint) => failure.hint(hint).into(),
-        None => failure.into(),
+/// Shows how far something has come, and ends it when a signal has come.
+fn going(console: &Console) -> impl FnMut(u64, u64, &str) -> bool {
+    let mut steps = console.steps();
+    move |done, total, what| {
+        steps.tell(done, total, what);
+        !interrupted()
     }
 }
 
@@ -206,7 +200,8 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
 }
 
 fn up(topology: &Topology, console: &Console) -> anyhow::Result<Code> {
-    let state = labs()?.up(topology).map_err(of_lab)?;
+    signals::catch()?;
+    let state = labs()?.up_with(topology, &mut going(console)).map_err(failure::lab)?;
     console.tell(&format!(
         "lab {}: {} hosts and switches, {} links; `barewire lab exec HOST -- COMMAND`, `barewire lab down`",
         state.name,
@@ -219,7 +214,8 @@ fn up(topology: &Topology, console: &Console) -> anyhow::Result<Code> {
 fn down(name: Option<&str>, console: &Console) -> anyhow::Result<Code> {
     let lab = labs()?;
     let name = name_of(&lab, name)?;
-    let removed = lab.down(&name).map_err(of_lab)?;
+    signals::catch()?;
+    let removed = lab.down_with(&name, &mut going(console)).map_err(failure::lab)?;
     if !removed.was_there() {
         let known = lab.list();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -240,10 +236,10 @@ fn down(name: Option<&str>, console: &Console) -> anyhow::Result<Code> {
 fn exec(name: Option<&str>, host: &str, command: &[OsString]) -> anyhow::Result<Code> {
     let lab = labs()?;
     let name = name_of(&lab, name)?;
-    signals::catch()?;
-    let running = lab.exec(&name, host, command).map_err(of_lab)?;
-    let told = AtomicBool::new(false);
-    let code = running.wait(|| (interrupted() && !told.swap(true, Ordering::Relaxed)).then_some(SIGINT))?;
+    // They are the program's: we end when it does, and with its code.
+    let mut signals = HandedOn::catch()?;
+    let running = lab.exec(&name, host, command).map_err(failure::lab)?;
+    let code = running.wait(|| signals.pending())?;
     // The program's code, whatever it means.
     std::process::exit(code);
 }
@@ -286,7 +282,7 @@ fn status(name: Option<&str>, as_json: bool, console: &Console) -> anyhow::Resul
         }
         return Ok(Code::Done);
     }
-    let status = lab.status(&name_of(&lab, name)?).map_err(of_lab)?;
+    let status = lab.status(&name_of(&lab, name)?).map_err(failure::lab)?;
     if as_json {
         let processes: Vec<_> = status
             .processes
@@ -322,7 +318,7 @@ fn pcap(
     let stop = StopFlag::new()?;
     signals::stop_when_interrupted(&stop);
     let ready = || console.note(&format!("capturing at {place}; Ctrl-C ends it"));
-    let captured = lab.pcap(&name, place, file, limits, &stop, ready).map_err(of_lab)?;
+    let captured = lab.pcap(&name, place, file, limits, &stop, ready).map_err(failure::lab)?;
     console.tell(&format!(
         "{}: {} frames, {} bytes; {} missed",
         file.display(),
@@ -344,7 +340,7 @@ fn export(
         Target::Containerlab => export_containerlab(topology, image),
         Target::Mininet => export_mininet(topology),
     }
-    .map_err(of_lab)?;
+    .map_err(failure::lab)?;
     std::fs::create_dir_all(out)?;
     for file in files {
         let path = out.join(&file.name);

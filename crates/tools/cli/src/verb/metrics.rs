@@ -104,7 +104,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         console.note("stopped");
     } else {
         let pages = Page::look_at(&which);
-        if pages.is_empty() {
+        if pages.pages.is_empty() {
             let missing = if args.name.is_empty() {
                 "no engine runs here".to_owned()
             } else {

@@ -1,6 +1,6 @@
 //! `barewire feed check`: is every byte of a capture understood?
 
-use crate::console::{Console, print};
+use crate::console::{self, Console, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_feed_handler::Found;
@@ -42,7 +42,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     };
     let mut good = true;
     for path in &args.captures {
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        let mut out = std::io::BufWriter::new(console::out());
         let mut written = Ok(());
         let mut line = |text: std::fmt::Arguments<'_>| {
             if written.is_ok() {

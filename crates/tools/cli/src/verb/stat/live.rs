@@ -1,6 +1,6 @@
 //! The live view of `stat`: all counters of all engines, side by side, with rates.
 
-use crate::screen::Screen;
+use crate::screen::{Input, Screen};
 use barewire_base::Duration;
 use barewire_bench::interrupted;
 use barewire_metrics::{Board, Order, Page, Row, Which};
@@ -321,21 +321,27 @@ fn name_style(alive: bool) -> Style {
 pub fn run(which: &Which, every: Duration, mut view: View) -> std::io::Result<()> {
     let mut screen = Screen::open()?;
     let mut next = barewire_measure::stamp();
+    // Drawn when there is something new to see: the engines that are watched may be on this core.
+    let mut stale = true;
     loop {
         let now = barewire_measure::stamp();
         if now >= next {
-            view.update(Page::look_at(which));
+            view.update(Page::look_at(which).pages);
             next = now + every;
+            stale = true;
         }
-        screen.draw(|frame| view.draw(frame))?;
+        if stale {
+            screen.draw(|frame| view.draw(frame))?;
+        }
         if interrupted() {
             return Ok(());
         }
-        if let Some(key) = screen.key(KEY_EVERY)?
-            && view.key(key) == Next::Leave
-        {
-            return Ok(());
-        }
+        stale = match screen.input(KEY_EVERY)? {
+            Input::Nothing => false,
+            Input::Other => true,
+            Input::Key(key) if view.key(key) == Next::Leave => return Ok(()),
+            Input::Key(_) => true,
+        };
     }
 }
 
@@ -364,6 +370,7 @@ mod tests {
             age_ns: 90_000_000_000,
             at: Instant::from_nanos(at_s * 1_000_000_000),
             counters: counters.map(|(name, kind, value)| (name.to_owned(), kind, value)).to_vec(),
+            left_out: 0,
         }
     }
 

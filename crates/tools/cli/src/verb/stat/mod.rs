@@ -7,13 +7,11 @@ use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::{screen, signals};
 use anyhow::Context as _;
-use barewire_base::{Duration, Instant};
+use barewire_base::Duration;
 use barewire_engine::{CounterKind, CountersReader, PageError, counters_pages};
-use barewire_measure::stamp;
-use barewire_metrics::Which;
+use barewire_metrics::{Before, Page, Which};
 use barewire_port::suggest;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
@@ -33,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
     /// Again every so many seconds, with rates, until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = measured::seconds)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = pause)]
     watch: Option<Duration>,
     /// Draw on the terminal until q: rates, drops, engines side by side [default on a terminal]
     #[arg(long, conflicts_with_all = ["watch", "json", "once"])]
@@ -46,31 +44,23 @@ pub struct Args {
     json: bool,
 }
 
-/// One look at a page.
-struct Look {
-    at: Instant,
-    counters: BTreeMap<String, (CounterKind, u64)>,
+/// Seconds between two looks: without a pause there would be nothing else.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = measured::seconds(text)?;
+    if pause == Duration::ZERO { Err("must be more than 0".to_owned()) } else { Ok(pause) }
 }
 
-impl Look {
-    fn take(reader: &mut CountersReader) -> Result<Look, PageError> {
-        let counters = reader.read()?.map(|(name, kind, value)| (name.to_owned(), (kind, value))).collect();
-        Ok(Look { at: stamp(), counters })
-    }
+/// One look at the page, by names.
+fn look(name: &str, reader: &mut CountersReader) -> Result<Page, PageError> {
+    let mut page = Page::take(name, reader)?;
+    page.counters.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(page)
+}
 
-    /// How fast a counter has grown since `before`, per second. A gauge has no rate, nor has a counter that began anew.
-    fn rate(&self, name: &str, before: Option<&Look>) -> Option<f64> {
-        let before = before?;
-        let (&(kind, now), &(_, then)) = (self.counters.get(name)?, before.counters.get(name)?);
-        let seconds = self.at.since(before.at).as_secs_f64();
-        let grown = now.checked_sub(then)?;
-        (kind == CounterKind::Counter && seconds > 0.0).then(|| grown as f64 / seconds)
-    }
-
-    fn shown<'a>(&'a self, args: &'a Args) -> impl Iterator<Item = (&'a str, CounterKind, u64)> {
-        let counters = self.counters.iter().map(|(name, &(kind, value))| (name.as_str(), kind, value));
-        counters.filter(|(name, _, value)| (args.all || *value != 0) && name.contains(&args.filter))
-    }
+/// What is to be shown of a look.
+fn shown<'a>(page: &'a Page, args: &'a Args) -> impl Iterator<Item = (&'a str, CounterKind, u64)> {
+    let counters = page.counters.iter().map(|(name, kind, value)| (name.as_str(), *kind, *value));
+    counters.filter(|(name, _, value)| (args.all || *value != 0) && name.contains(&args.filter))
 }
 
 fn kind_word(kind: CounterKind) -> &'static str {
@@ -80,12 +70,12 @@ fn kind_word(kind: CounterKind) -> &'static str {
     }
 }
 
-fn text(look: &Look, before: Option<&Look>, args: &Args) -> String {
-    let width = look.shown(args).map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+fn text(page: &Page, before: Option<&Before>, args: &Args) -> String {
+    let width = shown(page, args).map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
-    for (name, _, value) in look.shown(args) {
+    for (name, kind, value) in shown(page, args) {
         let _ = write!(out, "{name:<width$}  {value:>14}");
-        if let Some(rate) = look.rate(name, before) {
+        if let Some(rate) = before.and_then(|before| before.rate(page.at, name, kind, value)) {
             let _ = write!(out, "  {rate:>12.1}/s");
         }
         out.push('\n');
@@ -93,20 +83,23 @@ fn text(look: &Look, before: Option<&Look>, args: &Args) -> String {
     out
 }
 
-fn object(reader: &CountersReader, look: &Look, before: Option<&Look>, args: &Args) -> String {
-    let counters: serde_json::Map<String, serde_json::Value> = look
-        .shown(args)
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn object(name: &str, page: &Page, before: Option<&Before>, args: &Args) -> String {
+    let counters: serde_json::Map<String, serde_json::Value> = shown(page, args)
         .map(|(name, kind, value)| {
-            let rate = look.rate(name, before);
+            let rate = before.and_then(|before| before.rate(page.at, name, kind, value));
             (name.to_owned(), json!({ "kind": kind_word(kind), "value": value, "rate_per_s": rate }))
         })
         .collect();
     json!({
         "schema": 1,
-        "name": reader.name(),
-        "pid": reader.pid(),
-        "alive": reader.owner_alive(),
-        "age_s": look.at.since(reader.created()).as_secs_f64(),
+        "name": name,
+        "pid": page.pid,
+        "alive": page.alive,
+        "age_s": seconds(page.age_ns),
         "counters": counters,
     })
     .to_string()
@@ -114,26 +107,20 @@ fn object(reader: &CountersReader, look: &Look, before: Option<&Look>, args: &Ar
 
 const START_ONE: &str = "an engine publishes counters while it runs: start one with `barewire up`";
 
-/// The page that is meant.
+/// The page that is meant: the one that was named, else the only one whose engine lives, else the only one there is.
 fn find(args: &Args) -> anyhow::Result<CountersReader> {
     let there = counters_pages();
     let known: Vec<&str> = there.iter().map(String::as_str).collect();
-    let name = match (&args.name[..], &known[..]) {
-        ([name], _) => name.as_str(),
-        ([_, _, ..], _) => {
+    let name = match &args.name[..] {
+        [name] => name.as_str(),
+        [_, _, ..] => {
             let text = "several engines stand side by side on a terminal only";
             return Err(Failure::new(Code::Usage, text).hint("--live, or one --name").into());
         }
-        ([], [only]) => only,
-        ([], []) => {
-            return Err(Failure::new(Code::Failed, "no counters page on this machine")
-                .hint(START_ONE)
-                .into());
-        }
-        ([], several) => {
-            let text = format!("{} counters pages on this machine", several.len());
-            let hint = format!("name one with --name: {}", several.join(", "));
-            return Err(Failure::new(Code::Usage, text).hint(hint).into());
+        [] => {
+            let lives = |name: &&str| CountersReader::find(name).is_ok_and(|reader| reader.owner_alive());
+            let living: Vec<&str> = known.iter().copied().filter(lives).collect();
+            only(&living, &known)?
         }
     };
     match CountersReader::find(name) {
@@ -142,6 +129,20 @@ fn find(args: &Args) -> anyhow::Result<CountersReader> {
             Err(Failure::new(Code::Failed, format!("no counters page `{name}`")).hint(hint).into())
         }
         found => Ok(found?),
+    }
+}
+
+/// The only one of the living engines, else of all pages. Several are no slip: which there are, nobody knows beforehand.
+fn only<'a>(living: &[&'a str], all: &[&'a str]) -> anyhow::Result<&'a str> {
+    let name_one = |of: &[&str]| format!("name one with --name: {}", of.join(", "));
+    let failed = |text: &str, hint: String| Err(Failure::new(Code::Failed, text).hint(hint).into());
+    match (living, all) {
+        ([only], _) | ([], [only]) => Ok(*only),
+        ([], []) => failed("no counters page on this machine", START_ONE.to_owned()),
+        ([], dead) => {
+            failed(&format!("no engine runs here; {} left their counters", dead.len()), name_one(dead))
+        }
+        (several, _) => failed(&format!("{} engines run here", several.len()), name_one(several)),
     }
 }
 
@@ -155,32 +156,35 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         return draw(args);
     }
     let mut reader = find(args)?;
-    let mut before: Option<Look> = None;
+    let name = reader.name().to_owned();
+    let mut before: Option<Before> = None;
     loop {
-        let look = Look::take(&mut reader)?;
+        let page = look(&name, &mut reader)?;
         if args.json {
-            print(&object(&reader, &look, before.as_ref(), args))?;
+            print(&object(&name, &page, before.as_ref(), args))?;
         } else {
-            let age = look.at.since(reader.created()).as_secs_f64();
-            console.tell(&format!("{}: process {}, up {age:.0} s", reader.name(), reader.pid()));
-            let text = text(&look, before.as_ref(), args);
+            console.tell(&format!("{name}: process {}, up {:.0} s", page.pid, seconds(page.age_ns)));
+            let text = text(&page, before.as_ref(), args);
             if text.is_empty() {
                 console.note("no counter to show; --all shows those that are zero");
             } else {
                 print(&text)?;
             }
         }
-        if !reader.owner_alive() {
+        if page.left_out > 0 {
+            console.note(&format!("{} further counters are not shown", page.left_out));
+        }
+        if !page.alive {
             console.note(&format!(
                 "process {} is dead: these are its last values ({})",
-                reader.pid(),
+                page.pid,
                 reader.path().display()
             ));
             return Ok(Code::Done);
         }
         let Some(pause) = args.watch else { return Ok(Code::Done) };
         std::thread::sleep(pause.into());
-        before = Some(look);
+        before = Some(Before::of(page));
     }
 }
 
@@ -207,9 +211,16 @@ fn draw(args: &Args) -> anyhow::Result<Code> {
 mod tests {
     use super::*;
 
-    fn look(at_s: u64, values: &[(&str, CounterKind, u64)]) -> Look {
-        let counters = values.iter().map(|&(name, kind, value)| (name.to_owned(), (kind, value))).collect();
-        Look { at: Instant::from_nanos(at_s * 1_000_000_000), counters }
+    fn page(values: &[(&str, CounterKind, u64)]) -> Page {
+        Page {
+            name: "a".to_owned(),
+            pid: 1,
+            alive: true,
+            age_ns: 0,
+            at: barewire_base::Instant::from_nanos(1_000_000_000),
+            counters: values.iter().map(|&(name, kind, value)| (name.to_owned(), kind, value)).collect(),
+            left_out: 0,
+        }
     }
 
     fn args(all: bool, filter: &str) -> Args {
@@ -225,25 +236,29 @@ mod tests {
     }
 
     #[test]
-    fn counters_have_rates_and_gauges_have_none() {
-        use CounterKind::{Counter, Gauge};
-        let then = look(10, &[("rx", Counter, 100), ("flows", Gauge, 2), ("reset", Counter, 9)]);
-        let now = look(
-            12,
-            &[("rx", Counter, 400), ("flows", Gauge, 3), ("reset", Counter, 1), ("new", Counter, 5)],
-        );
-        assert_eq!(now.rate("rx", Some(&then)), Some(150.0));
-        for name in ["flows", "reset", "new", "absent"] {
-            assert_eq!(now.rate(name, Some(&then)), None, "{name}");
+    fn the_living_come_first() {
+        let chosen = |living: &[&str], all: &[&str]| only(living, all).map(str::to_owned);
+        assert_eq!(chosen(&["b"], &["a", "b", "c"]).unwrap(), "b");
+        assert_eq!(chosen(&[], &["a"]).unwrap(), "a");
+        for (living, all, text) in [
+            (&["a", "b"][..], &["a", "b", "c"][..], "2 engines run here"),
+            (&[], &["a", "b"], "no engine runs here; 2 left their counters"),
+            (&[], &[], "no counters page on this machine"),
+        ] {
+            let error = chosen(living, all).unwrap_err();
+            assert_eq!((error.to_string().as_str(), crate::failure::meaning(&error).0), (text, Code::Failed));
         }
-        assert_eq!(now.rate("rx", None), None);
+        let hint = crate::failure::meaning(&chosen(&["a", "b"], &["a", "b", "c"]).unwrap_err()).1;
+        assert_eq!(hint.as_deref(), Some("name one with --name: a, b"));
+        assert_eq!(pause("0.5"), Ok(Duration::from_millis(500)));
+        assert!(pause("0").is_err());
     }
 
     #[test]
     fn zeros_are_shown_on_request_and_names_are_filtered() {
         use CounterKind::Counter;
-        let now = look(1, &[("port.rx", Counter, 7), ("port.tx", Counter, 0), ("msg.rx", Counter, 1)]);
-        let names = |args: &Args| now.shown(args).map(|c| c.0.to_owned()).collect::<Vec<_>>();
+        let now = page(&[("msg.rx", Counter, 1), ("port.rx", Counter, 7), ("port.tx", Counter, 0)]);
+        let names = |args: &Args| shown(&now, args).map(|c| c.0.to_owned()).collect::<Vec<_>>();
         assert_eq!(names(&args(false, "")), ["msg.rx", "port.rx"]);
         assert_eq!(names(&args(true, "port")), ["port.rx", "port.tx"]);
         assert_eq!(text(&now, None, &args(false, "port")), "port.rx               7\n");

@@ -1,6 +1,6 @@
 //! `barewire switch cli`: commands to a running switch.
 
-use crate::console::Console;
+use crate::console::{self, Console};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_switch_control::cli::interactive::run_interactive;
@@ -45,7 +45,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             .hint("start one with `barewire switch run PROGRAM.json -i 1@veth0 --thrift-port 9090`")
     })?;
     let options = ScriptOptions { json: args.json, prompt: false, stop_at_failure: args.stop_at_failure };
-    let (mut out, mut notes) = (io::stdout().lock(), io::stderr().lock());
+    let (mut out, mut notes) = (console::out(), io::stderr().lock());
     let report = match &args.file {
         Some(path) => {
             let file = File::open(path).with_context(|| format!("reading {}", path.display()))?;
