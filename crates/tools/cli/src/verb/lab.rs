@@ -336,13 +336,16 @@ fn export(
     image: &str,
     console: &Console,
 ) -> anyhow::Result<Code> {
-    let files = match to {
+    let exported = match to {
         Target::Containerlab => export_containerlab(topology, image),
         Target::Mininet => export_mininet(topology),
     }
     .map_err(failure::lab)?;
     std::fs::create_dir_all(out)?;
-    for file in files {
+    for note in &exported.notes {
+        console.note(note);
+    }
+    for file in exported.files {
         let path = out.join(&file.name);
         std::fs::write(&path, &file.text)?;
         console.tell(&path.display().to_string());
