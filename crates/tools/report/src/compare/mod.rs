@@ -12,7 +12,7 @@ pub use bootstrap::{Interval, repetitions_needed};
 pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
 pub use quantile::quantile_interval;
 
-use crate::figure::{Better, Figure, Stat, Unit, figures, identity};
+use crate::figure::{Better, Figure, Stat, Unit, figures, identity, primary, quantity};
 use crate::run::{Record, Role, Run};
 use bootstrap::{ratio_interval, smallest_p};
 use serde::Serialize;
@@ -45,7 +45,9 @@ impl Method {
     pub fn words(&self) -> String {
         format!(
             "Ratio of medians of repetitions (B over A) with a {:.0} % percentile bootstrap interval, {} resamples, seed {}; a verdict \
-             needs at least {} repetitions on each side, an interval without 1, and more than {:.1} % difference.",
+             needs at least {} repetitions on each side, an interval without 1, and more than {:.1} % difference. A row that repeats \
+             several tables is judged once. A gate judges one rate and one median of each row, not the other figures, as among many \
+             some differ by chance; no further correction is made for the number of rows.",
             self.confidence * 100.0,
             self.resamples,
             self.seed,
@@ -111,6 +113,8 @@ pub struct Compared {
     pub path: String,
     /// The figure in words.
     pub figure: String,
+    /// One of the two that a gate judges: the row's rate, and its median.
+    pub primary: bool,
     /// Which way it should go.
     pub better: Better,
     /// Its unit.
@@ -124,11 +128,20 @@ pub struct Compared {
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
+    /// What A has and B has lost: the figure, its value, or the use of the whole row. A gate lets none of this pass.
+    pub lost: Option<String>,
     /// Why it is unknown, or what a reader has to know besides.
     pub notes: Vec<String>,
 }
 
 impl Compared {
+    /// B over A in words: `1.23 (1.20 to 1.27)`; nothing where there is no ratio.
+    pub fn ratio(&self) -> Option<String> {
+        let r = |value| quantity(value, Unit::Ratio);
+        let i = self.interval?;
+        Some(format!("{} ({} to {})", r(i.ratio), r(i.low), r(i.high)))
+    }
+
     /// The row: table, who, and with which settings.
     pub fn of(&self) -> String {
         let comma = if self.details.is_empty() { "" } else { ", " };
@@ -166,7 +179,13 @@ struct Cell<'a> {
 fn cells<'a>(runs: &[&'a Run]) -> (Vec<String>, BTreeMap<String, Cell<'a>>) {
     let (mut order, mut cells) = (Vec::new(), BTreeMap::new());
     for run in runs {
+        let mut seen: Vec<&Record> = Vec::new();
         for record in run.records.iter().filter(|r| !matches!(r.role, Role::Missing | Role::Control)) {
+            // The same row in another table is no second measurement.
+            if seen.iter().any(|known| is_again(record, known)) {
+                continue;
+            }
+            seen.push(record);
             let id = identity(record);
             let cell = cells.entry(id.key.clone()).or_insert_with(|| {
                 order.push(id.key.clone());
@@ -176,6 +195,14 @@ fn cells<'a>(runs: &[&'a Run]) -> (Vec<String>, BTreeMap<String, Cell<'a>>) {
         }
     }
     (order, cells)
+}
+
+/// One row that an import put into several tables.
+fn is_again(record: &Record, known: &Record) -> bool {
+    record.table != known.table
+        && record.experiment == known.experiment
+        && record.axes == known.axes
+        && record.row == known.row
 }
 
 /// Compares the rows of `a` with the same rows of `b`. Several folders on a side are repetitions of one another.
@@ -250,11 +277,20 @@ fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bo
             continue;
         }
         let (mine, theirs) = (sided(a, &left, &figure.path), sided(b, &right, &figure.path));
-        if theirs.is_empty() {
+        if theirs.is_empty() && figure.value.is_none() {
             continue;
         }
-        out.push(one(a, b, figure, (&mine, &theirs), method, machines_differ));
+        let compared = one(a, b, figure, (&mine, &theirs), method, machines_differ);
+        out.push(Compared { primary: is_primary(figure, first), ..compared });
     }
+}
+
+/// A row's first median and its first rate; where it has neither, the one figure that it is known by.
+fn is_primary(figure: &Figure, all: &[Figure]) -> bool {
+    let median = all.iter().find(|f| f.stat == Stat::Quantile(0.5));
+    let rate = all.iter().find(|f| f.better == Better::Higher);
+    let only = if median.is_none() && rate.is_none() { primary(all) } else { None };
+    [median, rate, only].into_iter().flatten().any(|f| f.path == figure.path)
 }
 
 /// A figure as each folder of a side has it.
@@ -351,6 +387,14 @@ fn one(
     let void = |cell: &Cell<'_>| {
         cell.rows.iter().find_map(|(_, r)| r.row.get("void").and_then(Value::as_str).map(str::to_owned))
     };
+    // A percentile that B has too few samples for was not lost; but then it is not judged either.
+    let thin = theirs.iter().any(|s| s.figure.needs.is_some()) && figure.stat != Stat::Quantile(0.5);
+    let lost = match (void(a), void(b)) {
+        (None, Some(why)) => Some(format!("void in B only: {why}")),
+        _ if theirs.is_empty() => Some("B has no such figure".to_owned()),
+        _ if side_a.value.is_some() && side_b.value.is_none() && !thin => Some("B has no value".to_owned()),
+        _ => None,
+    };
     for (name, cell, side, figures) in [("A", a, &side_a, mine), ("B", b, &side_b, theirs)] {
         if let Some(why) = void(cell) {
             unknown.push(format!("{name} is void: {why}"));
@@ -358,6 +402,7 @@ fn one(
         if side.value.is_none() {
             match figures.iter().find_map(|s| s.figure.needs) {
                 Some(needs) => unknown.push(format!("{name}: n<{needs}")),
+                None if figures.is_empty() => unknown.push(format!("{name} has no such figure")),
                 None => unknown.push(format!("{name} has no value")),
             }
         }
@@ -407,6 +452,8 @@ fn one(
         b: side_b,
         interval,
         verdict,
+        primary: false,
+        lost,
         notes,
     }
 }
@@ -420,11 +467,13 @@ fn judge(i: Interval, better: Better, floor: f64) -> Verdict {
     }
 }
 
-/// What `--fail-on-regression` has to know.
+/// What `--fail-on-regression` has to know: of the figures that are [`primary`](Compared::primary), and of all that was lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate<'a> {
     /// Every figure that got worse: any of these is a failure.
     pub regressions: Vec<&'a Compared>,
+    /// Every figure that A has and B has lost.
+    pub lost: Vec<&'a Compared>,
     /// Rows that A has and B has not: what is gone cannot have been checked.
     pub missing: &'a [String],
     /// Figures that could not be judged.
@@ -434,21 +483,23 @@ pub struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Nothing got worse, no row is gone, and something was judged at all.
+    /// Nothing got worse, nothing is gone, and something was judged at all.
     pub fn passes(&self) -> bool {
-        self.regressions.is_empty() && self.missing.is_empty() && self.judged > 0
+        self.regressions.is_empty() && self.lost.is_empty() && self.missing.is_empty() && self.judged > 0
     }
 }
 
 impl Comparison {
     /// The gate of `--fail-on-regression`.
     pub fn gate(&self) -> Gate<'_> {
-        let of = |verdict| self.rows.iter().filter(|r| r.verdict == verdict).collect::<Vec<&Compared>>();
+        let primary = || self.rows.iter().filter(|r| r.primary);
+        let of = |verdict| primary().filter(|r| r.verdict == verdict).collect::<Vec<&Compared>>();
         let unknown = of(Verdict::Unknown);
         Gate {
             regressions: of(Verdict::Slower),
+            lost: self.rows.iter().filter(|r| r.lost.is_some()).collect(),
             missing: &self.only_a,
-            judged: self.rows.len() - unknown.len(),
+            judged: primary().count() - unknown.len(),
             unknown,
         }
     }
