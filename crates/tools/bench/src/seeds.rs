@@ -89,14 +89,13 @@ pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> Stri
 
 fn published_line(out: &mut String, table: &PublishedTable, p: &PublishedRow) {
     const NOT_RUN: &str = "not run by the authors";
-    let of_unit = |unit: Unit| -> Vec<f64> {
+    let of_unit = |unit: Unit| -> Vec<&str> {
         let columns = table.columns.iter().zip(p.values).filter(|(column, _)| column.unit == unit);
-        columns.filter_map(|(_, value)| *value).collect()
+        columns.filter_map(|(_, value)| value.map(|printed| printed.text)).collect()
     };
-    // Whole microseconds, as the text prints them: no digit more.
-    let times: Vec<String> = of_unit(Unit::Ns).iter().map(|ns| format!("{} us", ns / 1e3)).collect();
+    let times = of_unit(Unit::Ns);
     let times = if times.is_empty() { NOT_RUN.to_owned() } else { times.join(", ") };
-    let per_s = of_unit(Unit::PerSecond).first().map_or_else(|| NOT_RUN.to_owned(), |per_s| rate(*per_s));
+    let per_s = of_unit(Unit::PerSecond).first().copied().unwrap_or(NOT_RUN);
     let mut remarks = p.window.map_or_else(String::new, |window| format!("window {window}; "));
     if !p.note.is_empty() {
         let _ = write!(remarks, "{}; ", p.note);

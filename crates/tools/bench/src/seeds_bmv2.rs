@@ -28,17 +28,17 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
     out.push_str("| Switch | Ports | TCP Mbit/s | runs | data packets/s | Source | Notes |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
     for row in table.rows {
-        let value = |unit: Unit, how: &dyn Fn(f64) -> String| {
+        let value = |unit: Unit| {
             let column = table.columns.iter().position(|column| column.unit == unit);
             let value = column.and_then(|at| row.values.get(at).copied().flatten());
-            value.map_or_else(|| "not told".to_owned(), how)
+            value.map_or("not told", |printed| printed.text)
         };
         let _ = writeln!(
             out,
             "| {} | veth | {} | in the method below | {} | published | {}; {} |",
             cell(row.system),
-            value(Unit::Mbps, &|mbps| format!("{mbps:.0}")),
-            value(Unit::PerSecond, &rate),
+            value(Unit::Mbps),
+            value(Unit::PerSecond),
             cell(row.hardware),
             cell(row.note),
         );

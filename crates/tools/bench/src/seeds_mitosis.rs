@@ -97,9 +97,8 @@ fn printed(table: &PublishedTable, row: &PublishedRow) -> String {
         let column = table.columns.iter().position(|column| column.unit == unit)?;
         row.values.get(column).copied().flatten()
     };
-    let per_s = figure(Unit::PerSecond).map(|per_s| format!("{per_s}/s"));
-    let time = figure(Unit::Ns).map(|ns| format!("{} ms", ns / 1e6));
-    let all: Vec<String> = per_s.into_iter().chain(time).collect();
+    let figures = [figure(Unit::PerSecond), figure(Unit::Ns)];
+    let all: Vec<&str> = figures.iter().flatten().map(|printed| printed.text).collect();
     if all.is_empty() { "not told".to_owned() } else { all.join(", ") }
 }
 

@@ -9,7 +9,7 @@ use crate::feed::{Base, FeedRow};
 use crate::render::cell;
 use crate::seeds::published_command;
 use barewire_base::Duration;
-use barewire_report::published::{self, PublishedTable};
+use barewire_report::published::{self, PublishedRow, PublishedTable};
 use std::fmt::Write as _;
 
 /// The statistics: name, the share whose samples a percentile needs, and where rows have it, by which published columns are found.
@@ -80,9 +80,10 @@ fn repeats(row: &FeedRow, table: &PublishedTable) -> bool {
 }
 
 /// The figures of the statistic that rows have at `path`, of each published row.
-fn published_ns(table: &PublishedTable, path: &str) -> Vec<Option<f64>> {
+fn printed(table: &PublishedTable, path: &str) -> Vec<Option<&'static str>> {
     let column = table.columns.iter().position(|column| column.paths.contains(&path));
-    table.rows.iter().map(|row| row.values.get(column?).copied().flatten()).collect()
+    let text = |row: &PublishedRow| Some(row.values.get(column?).copied().flatten()?.text);
+    table.rows.iter().map(text).collect()
 }
 
 /// Renders the published tables with `rows` beside them as Markdown. `machine` describes where `rows` were measured.
@@ -121,9 +122,8 @@ fn table(out: &mut String, published: &PublishedTable, measured: &[&FeedRow]) {
     );
     line("---", &mut (0..published.rows.len() + measured.len().max(1)).map(|_| "---:".to_owned()));
     for (index, (name, q, path)) in STATISTICS.into_iter().enumerate() {
-        let theirs = published_ns(published, path).into_iter();
-        let theirs =
-            theirs.map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| micros(Some(ns.round() as u64), q)));
+        let theirs = printed(published, path).into_iter();
+        let theirs = theirs.map(|text| text.unwrap_or("-").trim_end_matches(" us").to_owned());
         let ours = measured.iter().map(|r| {
             let l = &r.latency_ns;
             match index {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(tables().map(|t| t.rows.len()).collect::<Vec<_>>(), [2, 2, 3, 3]);
         for table in tables() {
             for (name, _, path) in STATISTICS {
-                let found = published_ns(table, path).iter().all(Option::is_some);
+                let found = printed(table, path).iter().all(Option::is_some);
                 assert_eq!(found, name != "99.9 %", "{} {name}", table.id);
             }
         }

@@ -202,7 +202,7 @@ pub fn missing_cases(records: &[Record]) -> Vec<MissingCase> {
                     // Of several in flight: as many as were published.
                     Want::Above(_) => table.rows.iter().find(|row| row.case == index)?.window?.into(),
                     Want::Word(word) => word.into(),
-                    Want::Flag(_) => return None,
+                    Want::Begins(_) | Want::Flag(_) => return None,
                 };
                 Some((*key, value))
             };

@@ -118,11 +118,15 @@ fn the_published_tables_come_with_ours() {
             .unwrap()
             .contains("--tx_msg_size that msg_gen does not")
     );
-    // Every row of every table of the five reports, with ours beside it.
+    // Every row of every table of the five reports, with ours beside it; but nothing here stands for OpenOnload, or for AWS's window.
     let tables = document["tables"].as_array().unwrap();
     assert_eq!(tables.len(), 52);
     for row in tables {
         assert!(row["published"].is_object(), "{row}");
+        if row["system"] == "SocketFeedEngine + OpenOnload" || row["window"] == 8.0 {
+            assert!(row["missing"].is_string() && row.get("measured").is_none(), "{row}");
+            continue;
+        }
         let measured = row["measured"].as_array().unwrap_or_else(|| panic!("{row}"));
         let void = said.code == Some(4) && row["missing"].is_string();
         assert!(void || !measured.is_empty() && row.get("missing").is_none(), "{row}");

@@ -48,22 +48,22 @@ fn render(run: &Path, out: &Path, against: Option<&Path>) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// A run folder of documents that were recorded earlier. Their time is not known: the files' is taken.
+/// A run folder of documents that were recorded earlier, as of the first of them that says when.
 fn imported(parent: &Path, label: &str, files: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
     let mut documents = Vec::new();
-    let mut written_ms = 0;
     for file in files {
         let document = import::document(&fs::read_to_string(file)?).map_err(|e| format!("{file}: {e}"))?;
-        let at = fs::metadata(file)?.modified()?.duration_since(std::time::UNIX_EPOCH)?;
-        written_ms = written_ms.max(u64::try_from(at.as_millis())?);
         documents.push((file, document));
     }
+    let written_ms = documents.iter().filter_map(|(_, d)| d.started_unix_ms).min().unwrap_or(0);
+    let mut classes = documents.iter().map(|(_, d)| d.hardware);
+    let first = classes.next().unwrap_or(HardwareClass::Unknown);
     let start = RunStart {
         label: label.to_owned(),
         started_unix_ms: written_ms,
         commit: None,
         command: String::new(),
-        hardware: HardwareClass::OneMachine,
+        hardware: if classes.all(|class| class == first) { first } else { HardwareClass::Unknown },
         config: serde_json::Value::Null,
         fingerprint: documents.first().map(|(_, d)| d.fingerprint.clone()).unwrap_or_default(),
     };

@@ -1,7 +1,8 @@
 //! Documents that bench verbs print (`--json`), as records: for documents that were recorded before there were run folders.
 
+use crate::figure::is_baseline;
 use crate::published::tables_of;
-use crate::run::{AxisValue, Record, Role, RunError, RunWriter};
+use crate::run::{AxisValue, HardwareClass, Record, Role, RunError, RunWriter};
 use barewire_measure::Histogram;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -42,12 +43,18 @@ const AXES: [&str; 15] = [
 /// The key of the control rows in a document, and their table in a run folder.
 pub const CONTROL: &str = "control";
 
-/// Systems that are measured for the sake of comparison.
-const BASELINES: [&str; 4] = ["bmv2", "bridge", "direct", "bare-loop"];
+/// The key under which a document says what lay between its ends, in [`HardwareClass::word`]'s words.
+pub const HARDWARE: &str = "hardware";
+/// The key under which a document says when it was measured, in ms since 1970.
+pub const STARTED: &str = "started_unix_ms";
 
 /// A document's machine and rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
+    /// What lay between the ends: [`HardwareClass::Unknown`] where the document does not say it.
+    pub hardware: HardwareClass,
+    /// When it was measured, in ms since 1970, where the document says it.
+    pub started_unix_ms: Option<u64>,
     /// The fingerprint, as JSON.
     pub fingerprint: Value,
     /// The rows, each with a table: a published one that it repeats, or one named after the verb.
@@ -147,7 +154,19 @@ pub fn document(text: &str) -> Result<Document, ImportError> {
         let keys: Vec<&str> = ARRAYS.iter().map(|(key, _)| *key).collect();
         return Err(ImportError::Shape(format!("none of {} is there", keys.join(", "))));
     }
-    Ok(Document { fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null), rows: imported })
+    let hardware = match document.get(HARDWARE) {
+        None | Some(Value::Null) => HardwareClass::Unknown,
+        Some(word) => serde_json::from_value(word.clone()).map_err(|_| {
+            let known = HardwareClass::WORDS.join(", ");
+            ImportError::Shape(format!("`{HARDWARE}`: {word} is not known (known: {known})"))
+        })?,
+    };
+    Ok(Document {
+        hardware,
+        started_unix_ms: document.get(STARTED).and_then(Value::as_u64),
+        fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null),
+        rows: imported,
+    })
 }
 
 /// Takes the histograms out of a row.
@@ -205,10 +224,7 @@ pub fn record(row: Map<String, Value>, family: &str) -> Record {
         "" => "rows",
         family => family,
     };
-    let system = row.get("system").and_then(Value::as_str).unwrap_or_default();
-    let baseline = system.starts_with("kernel")
-        || BASELINES.contains(&system)
-        || row.get("decoder").and_then(Value::as_str).is_some_and(|d| d != "barewire");
+    let baseline = is_baseline(&row);
     let mut record = match tables_of(&row).first() {
         Some(table) => Record::new(family, table, row),
         None => Record::new(family, family, row),
@@ -244,6 +260,33 @@ mod tests {
         assert_eq!(axes[0], BTreeMap::from([("threads".to_owned(), AxisValue::Number(1.0))]));
         assert_eq!(axes[1], BTreeMap::from([("threads".to_owned(), AxisValue::Number(2.0))]));
         assert_eq!((all[0][0].experiment.as_str(), all[1][0].role), ("rc", Role::Baseline));
+    }
+
+    #[test]
+    fn a_document_says_when_and_on_what_or_nothing_is_made_up() {
+        let read = |more: Value| {
+            let mut text = json!({"schema": 1, "rows": []});
+            text.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            document(&text.to_string())
+        };
+        let old = read(json!({})).unwrap();
+        assert_eq!((old.hardware, old.started_unix_ms), (HardwareClass::Unknown, None));
+        let told = read(json!({"hardware": "cloud-vms", "started_unix_ms": 1_795_348_984_123_u64})).unwrap();
+        assert_eq!((told.hardware, told.started_unix_ms), (HardwareClass::CloudVms, Some(1_795_348_984_123)));
+        let error = read(json!({"hardware": "a toaster"})).unwrap_err().to_string();
+        assert!(error.contains("`hardware`: \"a toaster\" is not known (known: cloud-vms, "), "{error}");
+    }
+
+    #[test]
+    fn whatever_is_not_ours_is_a_baseline() {
+        let role = |row: Value| record(serde_json::from_value(row).unwrap(), "").role;
+        for system in ["kernel-tcp", "bmv2", "bridge", "direct", "bare-loop", "routing"] {
+            assert_eq!(role(json!({"system": system, "tcp_mbps": 1.0})), Role::Baseline, "{system}");
+        }
+        assert_eq!(role(json!({"system": "barewire", "tcp_mbps": 1.0})), Role::Measured);
+        assert_eq!(role(json!({"decoder": "sbe-tool"})), Role::Baseline);
+        assert_eq!(role(json!({"decoder": "barewire"})), Role::Measured);
+        assert_eq!(role(json!({"engine": "mem", "rate_pps": 1.0})), Role::Measured, "rates name no system");
     }
 
     #[test]

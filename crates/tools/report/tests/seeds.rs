@@ -1,60 +1,220 @@
-//! The published tables are those of the reports: every figure stands in its text.
+//! The published tables are those of the reports: row by row and cell by cell, in the order of their texts.
 
-use barewire_report::figure::Unit;
-use barewire_report::published::tables;
+use barewire_report::published::{PublishedRow, PublishedTable, table, tables};
 use std::fs;
 use std::path::PathBuf;
 
-#[test]
-fn every_figure_stands_in_its_report() {
+/// The texts of the reports in their order: `None` where they are not.
+fn texts() -> Option<Vec<String>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/seeds");
     let Ok(entries) = fs::read_dir(&folder) else {
-        return eprintln!("SKIPPED: no texts of the reports in {}", folder.display());
+        eprintln!("SKIPPED: no texts of the reports in {}", folder.display());
+        return None;
     };
-    let mut texts: Vec<(String, String)> = entries
-        .filter_map(|e| {
-            let path = e.ok()?.path();
-            Some((path.file_name()?.to_string_lossy().into_owned(), fs::read_to_string(path).ok()?))
-        })
-        .collect();
-    texts.sort();
-    let mut checked = 0;
-    for table in tables() {
-        let number = match table.id {
-            "machnet" => "000",
-            "bmv2" => "001",
-            id if id.starts_with("onixs") => "002",
-            id if id.starts_with("machnet-page") => "003",
-            _ => "004",
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    let texts: Vec<String> = paths.iter().map(|p| fs::read_to_string(p).unwrap()).collect();
+    assert_eq!(texts.len(), 5, "{paths:?}");
+    Some(texts)
+}
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split('|').map(str::trim).collect()
+}
+
+fn of(id: &str) -> &'static PublishedTable {
+    table(id).unwrap_or_else(|| panic!("no table {id}"))
+}
+
+/// The row's figures as they are printed; `XXX` where it has none.
+fn printed(row: &PublishedRow) -> Vec<&'static str> {
+    row.values.iter().map(|v| v.map_or("XXX", |p| p.text)).collect()
+}
+
+#[test]
+fn machnets_report() {
+    let Some(texts) = texts() else { return };
+    let mut host = (String::new(), String::new());
+    let mut found = Vec::new();
+    for line in texts[0].lines().filter(|l| l.starts_with('|')) {
+        let cells = cells(line);
+        let Some((experiment, times)) = cells.get(2).and_then(|c| c.split_once(": ")) else { continue };
+        // The second line of a host has its system in the place of its name, and no card.
+        if experiment == "E1" {
+            host = (cells[0].to_owned(), cells[1].to_owned());
+        }
+        let system = (experiment == "E2").then(|| cells[0].trim_matches('*').to_owned());
+        let figures: Vec<String> = if times == "XXX" {
+            vec!["XXX".to_owned(); 3]
+        } else {
+            times.split(", ").map(str::to_owned).collect()
         };
-        let (_, text) = texts.iter().find(|(name, _)| name.starts_with(number)).expect("the text");
-        for row in table.rows {
-            for (column, value) in table.columns.iter().zip(row.values) {
-                let Some(value) = value else { continue };
-                let forms: Vec<String> = match column.unit {
-                    Unit::Ns => vec![
-                        format!("{} us", value / 1e3),
-                        format!("{:.3}", value / 1e3),
-                        format!("{:.2}ms", value / 1e6),
-                    ],
-                    Unit::PerSecond => vec![
-                        format!("{:.0}K", value / 1e3),
-                        format!("{},{:03}K", (*value / 1e6) as u32, (*value / 1e3) as u32 % 1_000),
-                        format!("{},{:03}pps", (*value / 1e3) as u32, *value as u32 % 1_000),
-                        format!("{value}"),
-                    ],
-                    _ => vec![format!("{value} Mbps")],
-                };
-                assert!(
-                    forms.iter().any(|f| text.contains(f)),
-                    "{} {}: none of {forms:?}",
-                    table.id,
-                    row.system
-                );
-                checked += 1;
+        let note = cells.get(4).copied().unwrap_or_default().to_owned();
+        found.push((experiment.to_owned(), host.clone(), system, figures, cells[3].to_owned(), note));
+    }
+    let t = of("machnet");
+    assert_eq!((found.len(), t.rows.len()), (16, 16));
+    for (case, experiment) in ["E1", "E2"].into_iter().enumerate() {
+        let theirs: Vec<_> = found.iter().filter(|f| f.0 == experiment).collect();
+        let ours: Vec<_> = t.rows.iter().filter(|r| r.case == case).collect();
+        assert_eq!(theirs.len(), ours.len());
+        for ((_, (server, card), system, times, rate, note), row) in theirs.into_iter().zip(ours) {
+            let name = row.system.split(',').next().unwrap();
+            assert!(server.starts_with(name) && row.hardware == card, "{server}, {card}: {row:?}");
+            if let Some(system) = system.as_ref().filter(|s| *s != "XXX") {
+                assert!(row.system.ends_with(system.as_str()), "{system}: {row:?}");
+            }
+            let got = printed(row);
+            assert_eq!(
+                (&got[..3], got[3]),
+                (&times.iter().map(String::as_str).collect::<Vec<_>>()[..], rate.as_str())
+            );
+            let window = if case == 0 {
+                1.0
+            } else if note.contains("--msg_window 8") {
+                8.0
+            } else {
+                32.0
+            };
+            assert_eq!(row.window, Some(window), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn machnets_page() {
+    let Some(texts) = texts() else { return };
+    for (id, heading) in
+        [("machnet-page.cloud", "Results: Cloud VMs"), ("machnet-page.bare-metal", "Results: Bare Metal")]
+    {
+        let (_, rest) = texts[3].split_once(heading).expect(heading);
+        let rest = rest.split("Results:").next().unwrap();
+        let mut card = String::new();
+        let mut found: Vec<(usize, String, Vec<&str>)> = Vec::new();
+        for line in rest.lines().filter(|l| l.starts_with('|')) {
+            let cells = cells(line);
+            // Cells of a second line stand further to the left: they are counted from the name of the test.
+            let Some(at) = cells.iter().position(|c| ["Latency", "Throughput"].contains(c)) else { continue };
+            let case = usize::from(cells[at] == "Throughput");
+            if case == 0 {
+                card = cells[..at].join(" ");
+            }
+            found.push((case, card.clone(), cells[at + 1..at + 5].to_vec()));
+        }
+        let t = of(id);
+        assert_eq!(found.len(), t.rows.len(), "{id}");
+        for case in [0, 1] {
+            let theirs: Vec<_> = found.iter().filter(|f| f.0 == case).collect();
+            let ours: Vec<_> = t.rows.iter().filter(|r| r.case == case).collect();
+            assert_eq!(theirs.len(), ours.len(), "{id}");
+            for ((_, card, figures), row) in theirs.into_iter().zip(ours) {
+                let word = row.hardware.split(',').next().unwrap();
+                assert!(card.contains(word), "{card}: {row:?}");
+                assert_eq!(printed(row), *figures, "{id} {card}");
             }
         }
     }
-    // 10 rows of 4 twice, bmv2's two figures, 10 columns of 6, 2 + 5 + 4 + 5 of connections.
-    assert_eq!(checked, 40 + 40 + 2 + 60 + 16);
+}
+
+#[test]
+fn bmv2s_throughput() {
+    let Some(texts) = texts() else { return };
+    let t = of("bmv2");
+    let row = &t.rows[0];
+    let [mbps, packets] = printed(row)[..] else { panic!("{row:?}") };
+    assert!(texts[1].contains(&format!("Median throughput is {mbps}\n")), "{mbps}");
+    assert!(texts[1].contains(&format!("around 1Gbps, or {packets}.")), "{packets}");
+    let mut runs: Vec<&str> = texts[1]
+        .lines()
+        .filter_map(|l| l.strip_suffix(" Mbps"))
+        .filter(|l| l.parse::<u32>().is_ok())
+        .collect();
+    runs.sort_unstable();
+    assert!(t.method.contains(&format!("({} Mbps)", runs.join(", "))), "{runs:?}");
+    assert!(texts[1].contains("(`c4.2xlarge`)") && row.hardware.contains("c4.2xlarge"));
+}
+
+#[test]
+fn onixs_benchmark() {
+    let Some(texts) = texts() else { return };
+    let statistics = ["Minimal", "Median", "Mean", "95%", "99%", "Maximal"];
+    for (id, heading) in [
+        ("onixs.app-5ms", "Application-Level Only With 5 Milliseconds Delay Between Packets"),
+        ("onixs.net-5ms", "With Network/Kernel-Layer And 5 Milliseconds Delay Between Packets"),
+        ("onixs.app-0", "Application-Level Only Without Any Delay Between Packets"),
+        ("onixs.net-0", "With Network/Kernel-Layer And Without Any Delay Between Packets"),
+    ] {
+        let (_, rest) = texts[2].split_once(&format!("\n{heading}\n")).expect(heading);
+        let lines: Vec<&str> = rest.lines().filter(|l| !l.is_empty()).collect();
+        assert!(lines[0].ends_with("Latency (μs)"), "{}", lines[0]);
+        let t = of(id);
+        let engines: Vec<String> = t
+            .rows
+            .iter()
+            .map(|r| r.system.replace(" (ef_vi)", "").replace(" + OpenOnload", "+Openonload"))
+            .collect();
+        assert_eq!(lines[1], engines.join(" "), "{id}");
+        for (column, statistic) in statistics.iter().enumerate() {
+            let ours: Vec<&str> = t
+                .rows
+                .iter()
+                .map(|r| printed(r)[column].strip_suffix(" us").expect("microseconds"))
+                .collect();
+            assert_eq!(lines[2 + column], format!("{statistic} {}", ours.join(" ")), "{id}");
+        }
+    }
+}
+
+#[test]
+fn mitosis_connections() {
+    let Some(texts) = texts() else { return };
+    let text = &texts[4];
+    let section = |heading: &str| {
+        let (_, rest) = text.split_once(&format!("\n### {heading}\n")).expect(heading);
+        rest.split("\n### ").next().unwrap()
+    };
+    let t = of("rc.latency");
+    let [latency, rate] = printed(&t.rows[0])[..] else { panic!() };
+    let said = section("Latency");
+    assert!(
+        said.contains(&format!("average throughput is **{rate}**. The average latency is **{latency}**."))
+    );
+    for (id, heading, hosts) in [
+        ("rc.latency", "Latency", "val01 and val04"),
+        ("rc.threads", "Throughput with Threads", "val01 and val04"),
+        ("rc.machines", "Throughput with Machines", "val01 as the server, val00/val04-val10 as the clients"),
+        ("rc.dual-nic", "Throughput with Dual NICs", ""),
+    ] {
+        let (t, said) = (of(id), section(heading));
+        let rows: Vec<Vec<&str>> = said
+            .lines()
+            .filter(|l| l.starts_with("| ") && !l.contains("throughput") && !l.contains("---"))
+            .map(cells)
+            .collect();
+        if id != "rc.latency" {
+            assert_eq!(rows.len(), t.rows.len(), "{id}");
+            for (theirs, ours) in rows.iter().zip(t.rows) {
+                // `1 thread`, `8 client machines`: the text's first column; a star is a footnote.
+                let count = t.cases[ours.case].label.split(' ').next().unwrap();
+                assert_eq!(theirs[0].trim_end_matches('*'), count, "{id}");
+                assert_eq!(theirs[1], printed(ours)[0], "{id} {count}");
+            }
+        }
+        // Machines and their system stand where the section names them, and nowhere else.
+        assert!(said.contains(hosts), "{id}");
+        for row in t.rows {
+            assert_eq!(row.hardware.contains("val01"), said.contains("val01 "), "{id}");
+            assert_eq!(row.hardware.contains("Linux 4.15.0-46"), said.contains("Linux 4.15.0-46"), "{id}");
+            assert!(hosts.is_empty() == row.hardware.contains("not told"), "{id}");
+        }
+    }
+}
+
+/// No table without a test above.
+#[test]
+fn every_table_is_compared() {
+    let compared = ["machnet", "bmv2", "onixs.", "rc."];
+    assert!(tables().all(|t| compared.iter().any(|c| t.id.starts_with(c))));
+    assert_eq!(tables().map(|t| t.rows.len()).sum::<usize>(), 52);
 }

@@ -122,7 +122,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let records = import::document(&results.document(class, false, &[])?)?.records();
     let why = |table: &PublishedTable| reason(&asked, &rows.failures, no_hosts.as_deref(), table);
     // Every row of every table of the five reports, with ours beside it or the reason why there is none.
-    let tables = Value::from(published::beside(&records, &why));
+    let tables = Value::from(published::beside(&records, class, &why));
     for case in missing_cases(&records) {
         results.missing(case.table.id, &case.axes, &why(case.table));
     }

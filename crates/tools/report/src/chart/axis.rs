@@ -40,6 +40,11 @@ pub(super) fn percent(tail: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// The least value that an axis by powers takes: no figure is that small, and below it powers of ten lose their digits and then are zero.
+const LEAST: f64 = 1e-300;
+/// Ticks of an axis by powers: a span of more decades than any figure has is cut into as many steps.
+const TICKS_MAX: i32 = 400;
+
 /// The largest of 1, 2, 5 times a power of ten that is not above `value`.
 fn round_down(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
@@ -64,7 +69,7 @@ fn step(span: f64, parts: f64) -> f64 {
 impl Ruler {
     /// An axis that holds `values`; `parts` is about how many ticks a linear one gets.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>, parts: f64) -> Ruler {
-        let usable = |v: &f64| v.is_finite() && (axis.scale == Scale::Linear || *v > 0.0);
+        let usable = |v: &f64| v.is_finite() && (axis.scale == Scale::Linear || *v >= LEAST);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for v in values.filter(usable) {
             (low, high) = (low.min(v), high.max(v));
@@ -76,13 +81,14 @@ impl Ruler {
             Scale::Linear => {
                 let most = if high > 0.0 { high } else { 1.0 };
                 let step = step(most, parts);
-                (low, high) = (0.0, (most / step * (1.0 - 1e-9)).ceil().max(1.0) * step);
+                (low, high) = (0.0, ((most / step * (1.0 - 1e-9)).ceil().max(1.0) * step).min(f64::MAX));
             }
             Scale::Log => {
                 (low, high) = (round_down(low), round_up(high));
                 if high <= low {
                     (low, high) = (round_down(low * 0.6), round_up(high * 1.6));
                 }
+                high = high.min(f64::MAX);
             }
             Scale::Tail => (low, high) = (1.0, high.max(100.0)),
         }
@@ -100,14 +106,14 @@ impl Ruler {
     pub(super) fn at(&self, value: f64) -> f64 {
         let place = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log | Scale::Tail => (value / self.low).ln() / (self.high / self.low).ln(),
+            Scale::Log | Scale::Tail => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// Whether the axis can show `value`.
     pub(super) fn holds(&self, value: f64) -> bool {
-        value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
+        value.is_finite() && (self.scale == Scale::Linear || value >= LEAST)
     }
 
     /// Ticks with their labels, from low to high.
@@ -139,7 +145,9 @@ impl Ruler {
                 };
                 let first = self.low.log10().floor() as i32;
                 let last = self.high.log10().ceil() as i32;
+                let step = ((last - first) / TICKS_MAX).max(0) + 1;
                 (first..=last)
+                    .step_by(step as usize)
                     .flat_map(|power| parts_of_ten.iter().map(move |p| p * 10f64.powi(power)))
                     .filter(|v| *v >= self.low * (1.0 - 1e-9) && *v <= self.high * (1.0 + 1e-9))
                     .map(named)
@@ -183,12 +191,27 @@ mod tests {
         assert!(ruler.ticks(5.0).iter().any(|t| t.1 == "1"));
     }
 
+    /// A row may say anything: the smallest number there is has no power of ten near it.
+    #[test]
+    fn a_value_below_all_powers_makes_no_ticks_without_end() {
+        for scale in [Scale::Log, Scale::Tail, Scale::Linear] {
+            let axis = axis(Unit::Ns, scale);
+            for values in [&[5e-324, 1e4][..], &[5e-324], &[5e-324, f64::MAX], &[1e-300, f64::MAX]] {
+                let ruler = Ruler::new(&axis, values.iter().copied(), 5.0);
+                let ticks = ruler.ticks(5.0);
+                assert!(ticks.len() < 1_000, "{scale:?} {values:?}: {} ticks", ticks.len());
+                assert!(ticks.iter().all(|t| t.0.is_finite()), "{scale:?} {values:?}");
+                assert!(values.iter().all(|v| (0.0..=1.0).contains(&ruler.at(*v))));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
         /// Whatever the values, all lie on the axis, ticks ascend, and no drawing gets a number that is none.
         #[test]
         fn values_lie_on_their_axis(
-            values in prop::collection::vec(prop_oneof![any::<f64>(), 1e-3f64..1e12, Just(0.0)], 0..8), which in 0usize..3,
+            values in prop::collection::vec(prop_oneof![any::<f64>(), 1e-3f64..1e12, Just(0.0), Just(5e-324)], 0..8), which in 0usize..3,
         ) {
             let axis = axis(Unit::Ns, [Scale::Linear, Scale::Log, Scale::Tail][which]);
             let ruler = Ruler::new(&axis, values.iter().copied(), 5.0);

@@ -42,7 +42,10 @@ pub(super) fn waterfall(waterfall: &Waterfall, frame: Frame) -> (String, f64) {
             stages.push(stage);
         }
     }
-    stages.sort_unstable();
+    // Points of time by their numbers; steps with names stay in their order.
+    if stages.iter().all(|s| s.starts_with('t') && s.contains("..")) {
+        stages.sort_unstable();
+    }
     for (index, bar) in waterfall.bars.iter().enumerate() {
         let y = top + ROW * index as f64;
         let sum = quantity(total(&bar.stages), Unit::Ns);
@@ -93,6 +96,12 @@ fn meaning(stage: &str) -> &'static str {
         "t3..t4" => ": from the frame's stamp to the engine",
         "t4..t5" => ": from the engine to the callback",
         "t1..t5" => ": from the call to the callback",
+        "create" => ": queues made, until the REQ was sent",
+        "req_to_rep" => ": until the REP was handled",
+        "rtu" => ": until the RTU had left",
+        "first_byte" => ": until a byte was in the server's memory, and acknowledged",
+        "disconnect" => ": until the DREP was handled",
+        "destroy" => ": queues destroyed",
         "t3..t5" => ": from the frame's stamp to the callback",
         _ => "",
     }

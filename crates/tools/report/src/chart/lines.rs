@@ -3,8 +3,7 @@
 use super::axis::{Ruler, Scale};
 use super::palette::SERIES_MAX;
 use super::svg::{Anchor, FONT, Svg, fitted, text_width};
-use super::{Frame, Lines, Origin, Series, axis};
-use crate::figure::quantity;
+use super::{Frame, Lines, Origin, Series};
 
 const LEGEND_LINE: f64 = 18.0;
 const SWATCH: f64 = 30.0;
@@ -81,14 +80,10 @@ pub(super) fn draw(lines: &Lines, frame: Frame) -> (String, f64) {
     for (series, look) in lines.series.iter().zip(&looks).filter(|(s, _)| s.origin != Origin::Ideal) {
         for point in series.points.iter().filter(|p| x.holds(p.x) && y.holds(p.y)) {
             let Some(label) = &point.label else { continue };
-            let shown_x = match lines.x.scale {
-                Scale::Tail => axis::percent(point.x),
-                _ => quantity(point.x, lines.x.unit),
-            };
-            let mut tip = format!("{}, {label}: {}", series.name, quantity(point.y, lines.y.unit));
+            let mut tip = format!("{}, {label}: {}", series.name, lines.shown_y(point));
             // A label such as `p99` says the place itself.
             if lines.x.scale != Scale::Tail {
-                tip.push_str(&format!(" at {shown_x}"));
+                tip.push_str(&format!(" at {}", lines.shown_x(point)));
             }
             let class = format!("{} {}", look.colour, if point.thin { "hollow" } else { &look.fill });
             svg.marker(look.shape, &class, place(point.x, point.y), &tip);

@@ -77,7 +77,7 @@ pub struct Series {
 }
 
 /// A point of a series.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// To the right.
     pub x: f64,
@@ -87,6 +87,26 @@ pub struct Point {
     pub label: Option<String>,
     /// Too few samples lie behind it: the line to it is dotted.
     pub thin: bool,
+    /// `x` as a published text prints it: shown in its place.
+    pub x_text: Option<&'static str>,
+    /// `y` as a published text prints it.
+    pub y_text: Option<&'static str>,
+}
+
+impl Lines {
+    /// A point's place to the right, for people.
+    fn shown_x(&self, point: &Point) -> String {
+        match (point.x_text, self.x.scale) {
+            (Some(text), _) => text.to_owned(),
+            (None, Scale::Tail) => axis::percent(point.x),
+            (None, _) => quantity(point.x, self.x.unit),
+        }
+    }
+
+    /// A point's height, for people.
+    fn shown_y(&self, point: &Point) -> String {
+        point.y_text.map_or_else(|| quantity(point.y, self.y.unit), str::to_owned)
+    }
 }
 
 /// Where the time of one operation goes, one bar for each row.
@@ -168,18 +188,21 @@ impl Chart {
         }
     }
 
-    /// The drawing for a page that has [`STYLE`].
+    /// The drawing for a page that has [`STYLE`]: its points can be walked through by keys, so it is a group of them, not one image.
     pub fn svg(&self, frame: Frame) -> String {
-        self.draw(frame, "")
+        self.draw(frame, "role=\"group\" aria-roledescription=\"chart\"", "")
     }
 
     /// The drawing as a file of its own, light or dark as its reader's system is.
     pub fn standalone(&self) -> String {
         let style = format!("<style>{}{}</style>", palette::STANDALONE, STYLE);
-        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.draw(Frame::Wide, &style))
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n",
+            self.draw(Frame::Wide, "role=\"img\"", &style)
+        )
     }
 
-    fn draw(&self, frame: Frame, style: &str) -> String {
+    fn draw(&self, frame: Frame, role: &str, style: &str) -> String {
         let (body, height) = match &self.kind {
             Kind::Lines(lines) => lines::draw(lines, frame),
             Kind::Waterfall(waterfall) => bars::waterfall(waterfall, frame),
@@ -188,7 +211,7 @@ impl Chart {
         let (id, width) = (format!("{}-{}", self.id, frame.word()), frame.width());
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart {word}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">{style}<title id=\"{id}-t\">{title}</title>\
+             height=\"{height}\" {role} aria-labelledby=\"{id}-t {id}-d\">{style}<title id=\"{id}-t\">{title}</title>\
              <desc id=\"{id}-d\">{reading}</desc>{body}</svg>",
             word = frame.word(),
             title = escape(&self.title),
@@ -209,11 +232,7 @@ impl Chart {
                     .flat_map(|s| {
                         s.points.iter().filter_map(|p| {
                             let label = p.label.clone()?;
-                            let x = match lines.x.scale {
-                                Scale::Tail => axis::percent(p.x),
-                                _ => quantity(p.x, lines.x.unit),
-                            };
-                            Some(vec![s.name.clone(), label, x, quantity(p.y, lines.y.unit)])
+                            Some(vec![s.name.clone(), label, lines.shown_x(p), lines.shown_y(p)])
                         })
                     })
                     .collect(),

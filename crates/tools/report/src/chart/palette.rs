@@ -6,7 +6,7 @@ pub(crate) const SERIES_MAX: usize = 6;
 
 /// Light ground, its text, grid, the grey of published series, then the series.
 pub(super) const LIGHT: [&str; 10] = [
-    "#ffffff", "#1b1f24", "#dfe3e8", "#6b7480", "#0067a6", "#c4500a", "#00805c", "#a8478a", "#8a6a00",
+    "#ffffff", "#1b1f24", "#dfe3e8", "#606974", "#0067a6", "#c4500a", "#00805c", "#a8478a", "#8a6a00",
     "#2f2f8f",
 ];
 /// The same on dark ground.
@@ -14,6 +14,9 @@ pub(super) const DARK: [&str; 10] = [
     "#14181d", "#e6eaef", "#323a44", "#98a2ae", "#5cb8f0", "#f08a4b", "#3fcf9f", "#e39bcb", "#e0c040",
     "#b3a8ff",
 ];
+
+/// Light and dark panels of a page, on which text stands, too.
+const PANELS: [&str; 2] = ["#f5f7f9", "#1d232a"];
 
 /// What a drawing in a page needs. The page sets the variables `--bg`, `--fg`, `--grid`, `--pub` and `--s0` to `--s5`.
 pub const STYLE: &str = "\
@@ -30,7 +33,7 @@ pub const STYLE: &str = "\
 
 /// What a drawing in a file of its own needs besides.
 pub(super) const STANDALONE: &str = "\
-svg{--bg:#ffffff;--fg:#1b1f24;--grid:#dfe3e8;--pub:#6b7480;--s0:#0067a6;--s1:#c4500a;--s2:#00805c;--s3:#a8478a;--s4:#8a6a00;--s5:#2f2f8f;\
+svg{--bg:#ffffff;--fg:#1b1f24;--grid:#dfe3e8;--pub:#606974;--s0:#0067a6;--s1:#c4500a;--s2:#00805c;--s3:#a8478a;--s4:#8a6a00;--s5:#2f2f8f;\
 background:var(--bg)}\
 @media(prefers-color-scheme:dark){svg{--bg:#14181d;--fg:#e6eaef;--grid:#323a44;--pub:#98a2ae;--s0:#5cb8f0;--s1:#f08a4b;--s2:#3fcf9f;\
 --s3:#e39bcb;--s4:#e0c040;--s5:#b3a8ff}}";
@@ -39,7 +42,8 @@ background:var(--bg)}\
 pub(crate) fn variables(dark: bool) -> String {
     const NAMES: [&str; 10] = ["bg", "fg", "grid", "pub", "s0", "s1", "s2", "s3", "s4", "s5"];
     let colours = if dark { &DARK } else { &LIGHT };
-    NAMES.iter().zip(colours).map(|(name, colour)| format!("--{name}:{colour};")).collect()
+    let all = NAMES.iter().zip(colours).chain(std::iter::once((&"panel", &PANELS[usize::from(dark)])));
+    all.map(|(name, colour)| format!("--{name}:{colour};")).collect()
 }
 
 #[cfg(test)]
@@ -63,12 +67,17 @@ mod tests {
     #[test]
     fn every_colour_stands_out() {
         assert!((contrast("#ffffff", "#000000") - 21.0).abs() < 1e-9);
-        for ground in [LIGHT, DARK] {
+        for (ground, panel) in [(LIGHT, PANELS[0]), (DARK, PANELS[1])] {
             assert!(contrast(ground[0], ground[1]) > 12.0);
             // Text on bars is of the ground's colour, so the series need what text needs.
             for colour in &ground[3..] {
                 let c = contrast(ground[0], colour);
                 assert!(c >= 4.5, "{colour} on {}: {c:.2}", ground[0]);
+            }
+            // Text, and grey text, of cards and of headings of groups.
+            for colour in [ground[1], ground[3]] {
+                let c = contrast(panel, colour);
+                assert!(c >= 4.5, "{colour} on {panel}: {c:.2}");
             }
         }
     }
@@ -79,5 +88,8 @@ mod tests {
             assert!(STANDALONE.contains(colour), "{colour}");
         }
         assert!(variables(true).starts_with("--bg:#14181d;--fg:"));
+        assert!(
+            variables(true).ends_with("--panel:#1d232a;") && variables(false).ends_with("--panel:#f5f7f9;")
+        );
     }
 }

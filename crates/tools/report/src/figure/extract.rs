@@ -63,12 +63,13 @@ const STATS: [(&str, &str, Stat); 11] = [
 ];
 
 /// Figures whose name says more than a unit: key, words, unit, direction, factor.
-const NAMED: [(&str, &str, Unit, Better, f64); 9] = [
+const NAMED: [(&str, &str, Unit, Better, f64); 10] = [
     ("ns_per_packet", "time a packet", Unit::Ns, Better::Lower, 1.0),
     ("ns_per_message", "time a message", Unit::Ns, Better::Lower, 1.0),
     ("rate_per_s", "rate", Unit::PerSecond, Better::Higher, 1.0),
     ("connections_per_s", "connections", Unit::PerSecond, Better::Higher, 1.0),
     ("tcp_mbps", "TCP", Unit::Mbps, Better::Higher, 1.0),
+    ("gbit_per_s", "payload", Unit::Mbps, Better::Higher, 1e3),
     ("rate_pps", "packets", Unit::PerSecond, Better::Higher, 1.0),
     ("sustained_pps", "packets without loss", Unit::PerSecond, Better::Higher, 1.0),
     ("cpu_us_per_packet", "CPU time a packet", Unit::Ns, Better::Lower, 1e3),
@@ -185,12 +186,16 @@ fn single(
 ) {
     let Some(value) = row.get(key).and_then(number) else { return };
     let mut each = runs(row, &[key.to_owned()], factor);
-    if each.is_empty() && key == "ns_per_message" {
-        each = row
-            .get("runs_ns")
-            .and_then(Value::as_array)
-            .map(|all| all.iter().filter_map(number).collect())
-            .unwrap_or_default();
+    // Rows that list the runs of one figure only.
+    let listed = match key {
+        "ns_per_message" => "runs_ns",
+        "gbit_per_s" => "runs_gbit_per_s",
+        _ => "",
+    };
+    if each.is_empty()
+        && let Some(all) = row.get(listed).and_then(Value::as_array)
+    {
+        each = all.iter().filter_map(number).map(|value| value * factor).collect();
     }
     found.push(Figure {
         path: key.to_owned(),
@@ -261,6 +266,26 @@ mod tests {
         ));
         let got: Vec<(&str, f64)> = found.iter().map(|f| (f.label.as_str(), f.value.unwrap())).collect();
         assert_eq!(got, [("connections", 400.0), ("connect", 12_500.0), ("goodput", 3.5)]);
+    }
+
+    #[test]
+    fn payload_is_bits_and_has_its_runs() {
+        let text = r#"{"gbit_per_s":12.5,"messages_per_s":1000.0,"runs_gbit_per_s":[12.0,13.0]}"#;
+        let found = figures(&row(text));
+        let payload = &found[0];
+        assert_eq!(
+            (payload.label.as_str(), payload.unit, payload.value),
+            ("payload", Unit::Mbps, Some(12_500.0))
+        );
+        assert_eq!(payload.runs, [12_000.0, 13_000.0]);
+        assert_eq!(found[1].label, "messages");
+        let text = r#"{"gbit_per_s":12.5,"messages_per_s":1000.0,"latency_ns":{"p50":900},"samples":5000,
+            "runs":[{"gbit_per_s":12.0,"messages_per_s":990.0,"p50_ns":890},{"gbit_per_s":13.0,"messages_per_s":1010.0,"p50_ns":910}]}"#;
+        let found = figures(&row(text));
+        let runs = |path: &str| found.iter().find(|f| f.path == path).unwrap().runs.clone();
+        assert_eq!(runs("gbit_per_s"), [12_000.0, 13_000.0]);
+        assert_eq!(runs("messages_per_s"), [990.0, 1_010.0]);
+        assert_eq!(runs("latency_ns.p50"), [890.0, 910.0]);
     }
 
     #[test]

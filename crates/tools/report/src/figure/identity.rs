@@ -2,7 +2,7 @@
 
 use super::unit::{Unit, quantity};
 use crate::run::Record;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
@@ -64,13 +64,20 @@ pub struct Identity {
     pub details: String,
 }
 
+/// Whether a row is of something that is measured for the sake of comparison: whatever names a system, or a decoder, that is not ours.
+pub fn is_baseline(row: &Map<String, Value>) -> bool {
+    ["system", "decoder"]
+        .iter()
+        .any(|key| row.get(*key).and_then(Value::as_str).is_some_and(|s| s != "barewire"))
+}
+
 /// What `record` is of.
 pub fn identity(record: &Record) -> Identity {
     let mut key = format!("{}|{}", record.experiment, record.table);
     let (mut name, mut details) = (String::new(), String::new());
     // Completion queues are ours: the kernel's TCP has none.
-    let is_baseline = record.row.get("system").and_then(Value::as_str).is_some_and(|s| s != "barewire");
-    let hidden = |field: &str| record.axes.contains_key(field) || (is_baseline && field == "own_cq");
+    let others = is_baseline(&record.row);
+    let hidden = |field: &str| record.axes.contains_key(field) || (others && field == "own_cq");
     for field in KEYS {
         let Some(text) = record.row.get(field).and_then(text_of) else { continue };
         let _ = write!(key, "|{field}={text}");

@@ -5,15 +5,28 @@
 
 mod beside;
 mod bmv2;
+mod comparable;
 mod machnet;
 mod mitosis;
 mod onixs;
 
 pub use beside::beside;
+pub use comparable::comparable;
+pub(crate) use comparable::reasons;
 
 use crate::figure::{Better, Unit};
 use crate::run::{AxisValue, HardwareClass, Record};
 use serde_json::{Map, Value};
+use std::fmt;
+
+/// A published figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Printed {
+    /// As the text prints it, with the unit that the text's own heading gives it: for whoever reads it.
+    pub text: &'static str,
+    /// In the column's unit: for whoever draws it. Never shown, so that no rounding of ours is taken for the text's.
+    pub value: f64,
+}
 
 /// A column of a table: which figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +39,8 @@ pub struct Column {
     pub better: Better,
     /// Where a measured row has it: the first of these that is there ([`crate::figure::Figure::path`]).
     pub paths: &'static [&'static str],
+    /// In what the published and the measured figure of this column differ; empty for most.
+    pub note: &'static str,
 }
 
 /// What a measured row must say to belong to a case.
@@ -37,8 +52,21 @@ pub enum Want {
     Above(f64),
     /// This word.
     Word(&'static str),
+    /// A word that begins so.
+    Begins(&'static str),
     /// Yes or no.
     Flag(bool),
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Want::Is(n) => write!(f, "{n}"),
+            Want::Above(n) => write!(f, "above {n}"),
+            Want::Word(word) | Want::Begins(word) => f.write_str(word),
+            Want::Flag(flag) => write!(f, "{flag}"),
+        }
+    }
 }
 
 /// A part of a table whose rows may be set against each other: one experiment, or one point of a sweep.
@@ -55,6 +83,8 @@ pub struct Case {
 pub struct PublishedRow {
     /// Index of its case.
     pub case: usize,
+    /// What measured rows that repeat it say besides what its case wants.
+    pub wants: &'static [(&'static str, Want)],
     /// Who or what was measured.
     pub system: &'static str,
     /// On what.
@@ -64,9 +94,28 @@ pub struct PublishedRow {
     /// Requests in flight, where the table has such a thing: Little's law is checked with it.
     pub window: Option<f64>,
     /// A figure for each column; `None`: not run, or not told.
-    pub values: &'static [Option<f64>],
+    pub values: &'static [Option<Printed>],
     /// The text's own remark, and ours.
     pub note: &'static str,
+}
+
+impl PublishedRow {
+    /// The value in column `index`.
+    pub fn value(&self, index: usize) -> Option<f64> {
+        self.values.get(index).copied().flatten().map(|p| p.value)
+    }
+
+    /// Its hardware and that one's class, its window, its note: what a table says beside its name.
+    pub fn details(&self) -> String {
+        let mut details = format!("{}; {}", self.hardware, self.class.as_str());
+        if let Some(window) = self.window {
+            details.push_str(&format!("; window {window}"));
+        }
+        if !self.note.is_empty() {
+            details.push_str(&format!("; {}", self.note));
+        }
+        details
+    }
 }
 
 /// The sweep of a scaling table.
@@ -93,6 +142,8 @@ pub struct PublishedTable {
     pub command: &'static str,
     /// How the published figures were taken, as far as it is told.
     pub method: &'static str,
+    /// Why its figures are never of the same kind as ours.
+    pub apart: &'static str,
     /// Columns.
     pub columns: &'static [Column],
     /// Cases.
@@ -139,8 +190,13 @@ fn table_of(row: &Map<String, Value>) -> Option<&'static str> {
             && number("connections").is_none_or(|n| n == 1.0);
         return same.then_some("machnet");
     }
-    if row.contains_key("latency_ns") && text("what").is_none_or(|w| w == "book") {
+    if row.contains_key("latency_ns") {
+        // One line of a channel, updates of one entry or the channel's own mix, with a book behind them: what the text describes.
+        let same = text("what").is_none_or(|w| w == "book")
+            && text("lines").is_none_or(|l| l == "a")
+            && text("workload").is_none_or(|w| ["channel", "one-entry"].contains(&w));
         return match (text("base"), number("gap_us")) {
+            _ if !same => None,
             (Some("app"), Some(5000.0)) => Some("onixs.app-5ms"),
             (Some("stamp"), Some(5000.0)) => Some("onixs.net-5ms"),
             (Some("app"), Some(0.0)) => Some("onixs.app-0"),
@@ -156,6 +212,11 @@ impl PublishedTable {
     /// The case that `record` belongs to. `None`: it repeats none.
     pub fn case_of(&self, record: &Record) -> Option<usize> {
         self.cases.iter().position(|case| case.wants.iter().all(|(key, want)| has(record, key, *want)))
+    }
+
+    /// Whether `record`, which is of the case of `row`, stands in the place of that very row.
+    pub fn repeats(&self, row: &PublishedRow, record: &Record) -> bool {
+        row.wants.iter().all(|(key, want)| has(record, key, *want))
     }
 }
 
@@ -173,6 +234,7 @@ fn has(record: &Record, key: &str, want: Want) -> bool {
         Want::Is(n) => number == Some(n),
         Want::Above(n) => number.is_some_and(|got| got > n),
         Want::Word(w) => word == Some(w),
+        Want::Begins(w) => word.is_some_and(|got| got.starts_with(w)),
         Want::Flag(f) => record.row.get(key) == Some(&Value::Bool(f)),
     }
 }
@@ -197,6 +259,49 @@ mod tests {
             }
         }
         assert_eq!(ids.len(), 12);
+        // A table that promises a column has a place where a measured row would have it.
+        assert!(tables().flat_map(|t| t.columns).all(|c| !c.paths.is_empty()));
+        assert!(tables().all(|t| !t.apart.is_empty()));
+    }
+
+    /// The number that a printed figure begins with, exactly, times the factor of what follows it: in millionths.
+    fn millionths(text: &str) -> (u128, &str) {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(text.len());
+        let (number, rest) = text.split_at(end);
+        let number = number.replace(',', "");
+        let (whole, part) = number.split_once('.').unwrap_or((&number, ""));
+        let digits: u128 = format!("{whole}{part:0<6}").parse().unwrap();
+        (digits, rest)
+    }
+
+    /// Text and value of a figure are of one number, and times are whole nanoseconds: a product of floating point is not.
+    #[test]
+    fn printed_texts_and_values_are_the_same() {
+        let mut checked = 0;
+        for (table, row) in tables().flat_map(|t| t.rows.iter().map(move |r| (t, r))) {
+            for (column, printed) in table.columns.iter().zip(row.values) {
+                let Some(Printed { text, value }) = *printed else { continue };
+                if column.unit == Unit::Ns {
+                    assert_eq!(value.fract(), 0.0, "{} {}: {value} ns", table.id, row.system);
+                }
+                let (number, unit) = millionths(text);
+                let factor = match unit {
+                    "" | " Mbps" | "pps" | " connection/s" => 1,
+                    " us" | "K" => 1_000,
+                    "ms" => 1_000_000,
+                    other => panic!("{other}"),
+                };
+                assert_eq!(
+                    (value * 1e6).round() as u128,
+                    number * factor,
+                    "{} {}: {text}",
+                    table.id,
+                    row.system
+                );
+                checked += 1;
+            }
+        }
+        assert_eq!(checked, 40 + 40 + 2 + 60 + 16);
     }
 
     /// A published rate, times and window agree within a sixth: the figures were not mistyped here.
@@ -204,8 +309,10 @@ mod tests {
     fn published_rows_obey_littles_law() {
         let mut checked = 0;
         for row in machnet::TABLES.iter().flat_map(|t| t.rows) {
-            let (Some(window), [Some(p50), _, _, Some(rate)]) = (row.window, row.values) else { continue };
-            let little = little_law_check(window as u32, *rate, *p50);
+            let (Some(window), Some(p50), Some(rate)) = (row.window, row.value(0), row.value(3)) else {
+                continue;
+            };
+            let little = little_law_check(window as u32, rate, p50);
             assert!((0.84..1.05).contains(&little), "{} {little}", row.system);
             checked += 1;
         }
@@ -227,6 +334,10 @@ mod tests {
             table_of(&row(r#"{"latency_ns":{},"base":"stamp","gap_us":0,"what":"book"}"#)),
             Some("onixs.net-0")
         );
+        for other in [r#""lines":"ab""#, r#""workload":"snapshots""#, r#""what":"message""#] {
+            let text = format!(r#"{{"latency_ns":{{}},"base":"stamp","gap_us":0,{other}}}"#);
+            assert_eq!(table_of(&row(&text)), None, "{other}");
+        }
         let rc = row(
             r#"{"connections_per_s":1.0,"window":1,"teardown":true,"live_qps":0,"hosts":8,"threads":2,"nics":1}"#,
         );

@@ -27,11 +27,12 @@ impl RunHead {
         let mut facts = Vec::new();
         let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
         let when = match m.ended_unix_ms {
-            Some(end) => format!(
-                "{}, took {}",
-                utc_text(m.started_unix_ms),
-                span_text(end.saturating_sub(m.started_unix_ms))
-            ),
+            // Of a document, which says when it began at most, but never when it ended.
+            Some(_) if m.started_unix_ms == 0 => "not told".to_owned(),
+            Some(end) if end <= m.started_unix_ms => utc_text(m.started_unix_ms),
+            Some(end) => {
+                format!("{}, took {}", utc_text(m.started_unix_ms), span_text(end - m.started_unix_ms))
+            }
             None => format!("{}, did not come to its end", utc_text(m.started_unix_ms)),
         };
         fact("when", when);
@@ -141,6 +142,10 @@ pub(super) fn caveats(runs: &[&Run]) -> Vec<String> {
             HardwareClass::Simulated => {
                 say("simulated: times are those of a model, not of a machine".to_owned());
             }
+            HardwareClass::Unknown => say(format!(
+                "what lay between the ends of {} is not told: its document is older than that key",
+                m.label
+            )),
             HardwareClass::CloudVms | HardwareClass::BareMetal => {}
         }
         match run.fingerprint() {

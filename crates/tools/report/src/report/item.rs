@@ -65,6 +65,11 @@ impl Item<'_> {
         self.record.row.get(key).and_then(Value::as_str).filter(|t| !t.is_empty())
     }
 
+    /// Whether it may stand for its system: not void, and measured in its own run.
+    pub(super) fn counts(&self) -> bool {
+        self.text("void").is_none() && self.text("recorded").is_none()
+    }
+
     pub(super) fn flag(&self, key: &str) -> bool {
         self.record.row.get(key) == Some(&Value::Bool(true))
     }

@@ -3,12 +3,11 @@
 use super::item::Item;
 use super::{Ids, pictures};
 use crate::chart::Chart;
-use crate::compare::{LITTLE_TOLERANCE, little};
+use crate::compare::{LITTLE_TOLERANCE, Method, little, repetitions_needed};
 use crate::figure::{Better, Figure, Stat, Unit, primary, quantity};
-use crate::published::{self, Column, PublishedRow, PublishedTable};
-use crate::run::{HardwareClass, Role, Run};
+use crate::published::{self, Column, Printed, PublishedRow, PublishedTable};
+use crate::run::{Role, Run};
 use barewire_measure::little_law_check;
-use std::collections::BTreeSet;
 
 /// Columns of a table that no report published: more do not fit beside each other.
 const COLUMNS_MAX: usize = 6;
@@ -169,7 +168,8 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
             against(&mut row, item, t, &printed);
             row
         }));
-        if here.is_empty() {
+        // Neither a baseline nor what was recorded at another time, nor a void row, is the row that is asked for.
+        if !here.iter().any(|i| i.record.role == Role::Measured && i.counts()) {
             rows.push(missing_row(t.columns.len(), &reason(mine, t, case, runs)));
         }
         groups.push(Group { label: heading.label.to_owned(), rows });
@@ -190,12 +190,18 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
         report: t.report.to_owned(),
         title: t.title.to_owned(),
         command: Some(t.command.to_owned()),
-        method: Some(t.method.to_owned()),
+        method: Some(with_notes(t)),
         again: t.id != t.records_of,
         columns: t.columns.iter().map(|c| c.label.to_owned()).collect(),
         groups,
         charts,
     }
+}
+
+/// How a table was taken, and in what its columns differ from ours.
+fn with_notes(t: &PublishedTable) -> String {
+    let notes = t.columns.iter().filter(|c| !c.note.is_empty());
+    notes.fold(t.method.to_owned(), |text, c| format!("{text} {}: {}.", c.label, c.note))
 }
 
 /// Why a case has no measured row: what a record says, or that no run has one.
@@ -223,25 +229,22 @@ fn missing_row(columns: usize, why: &str) -> Row {
 }
 
 fn published_row(t: &PublishedTable, row: &PublishedRow) -> Row {
-    let cell = |(column, value): (&Column, &Option<f64>)| Cell {
-        text: value.map_or_else(|| "not run".to_owned(), |v| quantity(v, column.unit)),
+    // What the text prints, not what we would make of its value.
+    let cell = |printed: &Option<Printed>| Cell {
+        text: printed.map_or_else(|| "not run".to_owned(), |p| p.text.to_owned()),
         spread: None,
     };
-    let mut details = format!("{}; {}", row.hardware, row.class.as_str());
-    if let Some(window) = row.window {
-        details.push_str(&format!("; window {window}"));
-    }
-    if !row.note.is_empty() {
-        details.push_str(&format!("; {}", row.note));
-    }
-    if let (Some(window), [Some(p50), .., Some(rate)]) = (row.window, row.values) {
-        details.push_str(&format!("; Little's law {:.2}", little_law_check(window as u32, *rate, *p50)));
+    let mut details = row.details();
+    if let (Some(window), Some(p50), Some(rate)) =
+        (row.window, row.value(0), row.value(t.columns.len().saturating_sub(1)))
+    {
+        details.push_str(&format!("; Little's law {:.2}", little_law_check(window as u32, rate, p50)));
     }
     Row {
         source: Source::Published,
         name: row.system.to_owned(),
         details,
-        cells: t.columns.iter().zip(row.values).map(cell).collect(),
+        cells: row.values.iter().map(cell).collect(),
         beside: Vec::new(),
         badges: Vec::new(),
         command: None,
@@ -314,11 +317,19 @@ fn measured_row(
 
 /// How the row stands to each baseline of the same work in the same run: by the first of `columns` that it has a figure of.
 fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String> {
+    // A row that must not be used claims nothing, and one of another time ran beside none of these.
+    if !item.counts() {
+        return Vec::new();
+    }
     let of_table = columns.iter().find_map(|c| item.figure(c.paths).filter(|f| f.value.is_some()));
     let Some(ours) = of_table.or_else(|| primary(&item.figures)) else { return Vec::new() };
     let candidates = || {
         all.iter().filter(|b| {
-            b.record.role == Role::Baseline && b.run_index == item.run_index && item.same_workload(b)
+            b.record.role == Role::Baseline
+                && b.run_index == item.run_index
+                && b.counts()
+                && b.text("no_baseline").is_none()
+                && item.same_workload(b)
         })
     };
     // Systems of one command took turns; others of the run did not, and stand in only where there is nothing better.
@@ -328,59 +339,59 @@ fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String>
         .filter(|b| !any || together(b))
         .filter_map(|b| {
             let theirs = b.figures.iter().find(|f| f.path == ours.path)?;
-            Some(format!("{} {} ({})", standing(ours, theirs)?, b.identity.name, ours.label))
+            standing(ours, theirs, &b.identity.name)
         })
         .collect()
 }
 
-/// `3.7 times faster than`; no verdict where repetitions overlap.
-fn standing(ours: &Figure, theirs: &Figure) -> Option<String> {
+/// `3.7 times faster than X (TCP)`; a ratio without a verdict where there are too few repetitions for one, and no verdict where
+/// repetitions overlap.
+fn standing(ours: &Figure, theirs: &Figure, name: &str) -> Option<String> {
     let (a, b) = (ours.value.filter(|v| *v > 0.0)?, theirs.value.filter(|v| *v > 0.0)?);
+    let fewest = ours.runs.len().min(theirs.runs.len());
+    if fewest < repetitions_needed(Method::default().confidence) {
+        let few = if fewest < 2 { "one run, no verdict" } else { "too few runs, no verdict" };
+        return Some(format!(
+            "{} times that of {name} ({}; {few})",
+            quantity(a / b, Unit::Ratio),
+            ours.label
+        ));
+    }
     let ends = |runs: &[f64]| {
         let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
         (low, runs.iter().copied().fold(f64::NEG_INFINITY, f64::max))
     };
     let ((a_low, a_high), (b_low, b_high)) = (ends(&ours.runs), ends(&theirs.runs));
-    let enough = ours.runs.len() > 1 && theirs.runs.len() > 1;
-    if enough && a_low <= b_high && b_low <= a_high {
-        return Some("no faster and no slower than".to_owned());
+    if a_low <= b_high && b_low <= a_high {
+        return Some(format!("no faster and no slower than {name} ({})", ours.label));
     }
     let gain = match ours.better {
         Better::Lower => b / a,
         Better::Higher => a / b,
     };
-    Some(match gain {
+    let words = match gain {
         g if g >= 1.0 => format!("{} times faster than", quantity(g, Unit::Ratio)),
         g => format!("{} times slower than", quantity(1.0 / g, Unit::Ratio)),
-    })
+    };
+    Some(format!("{words} {name} ({})", ours.label))
 }
 
-/// Sets a measured row against the published ones of its case: comparable, or not and why.
+/// Marks a measured row that must not be set against the published ones of its case, with all that stands between them.
 fn against(row: &mut Row, item: &Item<'_>, t: &PublishedTable, printed: &[&PublishedRow]) {
-    let here = item.run.manifest.hardware;
-    let classes: BTreeSet<&str> = printed.iter().map(|r| r.class.as_str()).collect();
-    let classes: Vec<&str> = classes.into_iter().collect();
-    let why = match (&item.record.not_comparable, here) {
-        (Some(why), _) => Some(why.clone()),
-        (None, HardwareClass::Simulated) => Some("simulated: no machine's time at all".to_owned()),
-        (None, here) if printed.iter().all(|r| r.class != here) => {
-            Some(format!("published on {}; here {}", classes.join(" and "), here.as_str()))
+    let mine: Vec<&&PublishedRow> = printed.iter().filter(|p| t.repeats(p, item.record)).collect();
+    // A row that stands in the place of none of them still stands below them.
+    let below = if mine.is_empty() { printed.iter().collect() } else { mine };
+    let mut why: Vec<String> = Vec::new();
+    for other in below {
+        for reason in published::reasons(t, other, Some(item.record), item.run.manifest.hardware) {
+            if !why.contains(&reason) {
+                why.push(reason);
+            }
         }
-        _ => None,
-    };
-    if let Some(why) = why {
-        row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
-        return;
     }
-    let why = "published on hardware of the same class, but not on this machine".to_owned();
-    row.badges.push(Badge { kind: BadgeKind::Note, text: "another machine".to_owned(), why });
-    for other in printed.iter().filter(|r| r.class == here) {
-        let found = t.columns.iter().zip(other.values).find_map(|(column, theirs)| {
-            let ours = item.figure(column.paths)?;
-            let theirs = Figure { value: *theirs, runs: Vec::new(), ..ours.clone() };
-            Some(format!("{} published {} ({})", standing(ours, &theirs)?, other.system, column.label))
-        });
-        row.beside.extend(found);
+    if !why.is_empty() {
+        let why = why.join("; ");
+        row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
     }
 }
 
@@ -405,10 +416,12 @@ fn badges(item: &Item<'_>) -> Vec<Badge> {
     let histogram = ["rtt", "service"].iter().find_map(|name| item.run.histogram(item.record, name));
     if let Some(l) = little(&item.record.row, histogram.as_ref()).filter(|l| !l.agrees()) {
         let why = format!(
-            "rate times mean time is {:.1} in flight, {} were kept in flight (more than {:.0} % apart)",
+            "rate times mean time is {:.1} in flight, {} were kept in flight ({} than {:.0} % {})",
             l.in_flight,
             l.window,
-            LITTLE_TOLERANCE * 100.0
+            if l.partial { "over by more" } else { "more" },
+            LITTLE_TOLERANCE * 100.0,
+            if l.partial { "of them" } else { "apart" },
         );
         mark(BadgeKind::Warn, "Little's law off", why);
     }

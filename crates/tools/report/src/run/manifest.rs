@@ -18,11 +18,13 @@ pub enum HardwareClass {
     OneMachine,
     /// Virtual time: no machine at all.
     Simulated,
+    /// Not told: a document that was written before documents said it.
+    Unknown,
 }
 
 impl HardwareClass {
     /// All, as a manifest spells them.
-    pub const WORDS: [&'static str; 4] = ["cloud-vms", "bare-metal", "one-machine", "simulated"];
+    pub const WORDS: [&'static str; 5] = ["cloud-vms", "bare-metal", "one-machine", "simulated", "unknown"];
 
     /// The class as a manifest spells it.
     pub fn word(self) -> &'static str {
@@ -31,6 +33,7 @@ impl HardwareClass {
             HardwareClass::BareMetal => Self::WORDS[1],
             HardwareClass::OneMachine => Self::WORDS[2],
             HardwareClass::Simulated => Self::WORDS[3],
+            HardwareClass::Unknown => Self::WORDS[4],
         }
     }
 
@@ -41,6 +44,7 @@ impl HardwareClass {
             HardwareClass::BareMetal => "machines with NICs",
             HardwareClass::OneMachine => "one machine, no NIC",
             HardwareClass::Simulated => "simulated",
+            HardwareClass::Unknown => "not told",
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::figure::{Stat, Unit};
 use crate::published::{PublishedRow, PublishedTable};
 use crate::run::Role;
 use barewire_measure::{Histogram, samples_needed};
-use std::collections::BTreeMap;
 use sweeps::scaling;
 
 /// Points of a curve that are drawn at most.
@@ -101,22 +100,9 @@ fn curves(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids:
         // Several pictures: what belongs together stands together.
         with.sort_by(|(a, _), (b, _)| a.identity.name.cmp(&b.identity.name));
     }
-    let items: Vec<&Item<'_>> = with.iter().map(|(i, _)| *i).collect();
-    if items.is_empty() {
-        return Vec::new();
-    }
-    let names = names(&items);
-    let measured: Vec<Series> = names
+    parts(measured(with, ""))
         .into_iter()
-        .zip(with)
-        .map(|(name, (_, points))| Series { name, origin: Origin::Measured, points })
-        .collect();
-    let parts = measured.len().div_ceil(SERIES_MAX);
-    measured
-        .chunks(SERIES_MAX)
-        .enumerate()
-        .map(|(part, chunk)| {
-            let of = if parts > 1 { format!(" ({} of {parts})", part + 1) } else { String::new() };
+        .map(|(series, of)| {
             Chart {
                 id: ids.make(&format!("{id}-latency")),
                 title: format!("Latency by percentile: {title}{of}"),
@@ -130,7 +116,7 @@ fn curves(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids:
                         scale: Scale::Tail,
                     },
                     y: Axis { title: "time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
-                    series: chunk.iter().cloned().chain(printed.iter().cloned()).collect(),
+                    series: series.into_iter().chain(printed.iter().cloned()).collect(),
                 }),
             }
         })
@@ -153,13 +139,19 @@ fn curve(item: &Item<'_>) -> Option<Vec<Point>> {
         let last = figure.label.split(' ').next_back().unwrap_or_default().to_owned();
         match figure.stat {
             Stat::Quantile(q) => {
-                points.push(Point { x: 1.0 / (1.0 - q), y: value, label: Some(last), thin: false });
+                points.push(Point { x: 1.0 / (1.0 - q), y: value, label: Some(last), ..Point::default() });
             }
             Stat::Extreme if last == "max" && samples.is_some_and(|n| n > 1.0) => {
-                points.push(Point { x: samples.unwrap_or(1.0), y: value, label: Some(last), thin: true });
+                points.push(Point {
+                    x: samples.unwrap_or(1.0),
+                    y: value,
+                    label: Some(last),
+                    thin: true,
+                    ..Point::default()
+                });
             }
             Stat::Extreme if last == "min" => {
-                points.push(Point { x: 1.0, y: value, label: Some(last), thin: false });
+                points.push(Point { x: 1.0, y: value, label: Some(last), ..Point::default() });
             }
             _ => {}
         }
@@ -172,7 +164,7 @@ fn of_histogram(histogram: &Histogram) -> Vec<Point> {
     let n = histogram.samples() as f64;
     let mut points: Vec<Point> = Vec::new();
     let mut push = |x: f64, y: u64, label: Option<&str>, thin| {
-        points.push(Point { x, y: y as f64, label: label.map(str::to_owned), thin });
+        points.push(Point { x, y: y as f64, label: label.map(str::to_owned), thin, ..Point::default() });
     };
     push(1.0, histogram.min().unwrap_or(0), Some("min"), false);
     let mut seen = 0;
@@ -215,7 +207,8 @@ fn published_curve(t: &PublishedTable, row: &PublishedRow) -> Option<Series> {
         .zip(row.values)
         .filter_map(|(column, value)| {
             let (x, y) = (tail(column.label)?, (*value)?);
-            Some(Point { x, y, label: Some(column.label.to_owned()), thin: false })
+            let label = Some(column.label.to_owned());
+            Some(Point { x, y: y.value, label, y_text: Some(y.text), ..Point::default() })
         })
         .collect();
     (points.len() > 1).then(|| Series { name: published_name(row), origin: Origin::Published, points })
@@ -230,103 +223,126 @@ fn published_name(row: &PublishedRow) -> String {
 
 // ---- throughput against latency
 
-fn load(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &mut Ids) -> Option<Chart> {
-    let mut series: BTreeMap<String, (usize, Vec<Point>)> = BTreeMap::new();
+fn load(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &mut Ids) -> Vec<Chart> {
     // Open loops have a picture of their own, by what was offered.
-    let closed = items.iter().filter(|i| i.number("offered_per_s").is_none());
-    for (order, item) in closed.enumerate() {
+    let closed: Vec<&Item<'_>> =
+        items.iter().copied().filter(|i| i.number("offered_per_s").is_none()).collect();
+    let mut found = joined(&closed, "window", &|item| {
         let latency = item.figures.iter().find(|f| f.stat == Stat::Quantile(0.5) && f.path.contains('.'));
-        let rate = item.figures.iter().find(|f| f.path == "rate_per_s");
-        let (Some(y), Some(x)) = (latency.and_then(|f| f.value), rate.and_then(|f| f.value)) else {
-            continue;
-        };
+        let (y, x) = (latency?.value?, item.figure(&["rate_per_s"])?.value?);
         let label = match item.number("window") {
             Some(window) => format!("window {window}"),
             None => item.identity.details.clone(),
         };
-        let name = match item.number("connections").filter(|c| *c != 1.0) {
-            Some(connections) => format!("{}, {connections} connections", item.identity.name),
-            None => item.identity.name.clone(),
-        };
-        let size = item.number("size").map_or_else(String::new, |s| format!(", {s} B"));
-        let entry = series.entry(format!("{name}{size}")).or_insert((order, Vec::new()));
-        entry.1.push(Point { x, y, label: Some(label), thin: false });
-    }
+        Some(Point { x, y, label: Some(label), ..Point::default() })
+    });
     // One point for each system is a table, not a picture.
-    if !series.values().any(|(_, points)| points.len() > 1) {
-        return None;
+    if !found.iter().any(|(_, points)| points.len() > 1) {
+        return Vec::new();
     }
-    let mut measured: Vec<(usize, Series)> = series
+    found.sort_by_key(|(_, points)| points.len() < 2);
+    let measured = measured(found, "window");
+    let scale = scale_of(measured.iter().chain(&printed).flat_map(|s| &s.points).map(|p| p.x));
+    parts(measured)
         .into_iter()
-        .map(|(name, (order, mut points))| {
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            (order, Series { name, origin: Origin::Measured, points })
+        .map(|(series, of)| Chart {
+            id: ids.make(&format!("{id}-load")),
+            title: format!("Throughput against latency: {title}{of}"),
+            reading: "To the right more per second, upwards slower: the lower right is better. A line joins one system's loads."
+                .to_owned(),
+            kind: Kind::Lines(Lines {
+                x: Axis { title: logged("per second", scale), unit: Unit::PerSecond, scale },
+                y: Axis { title: "median time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
+                series: series.into_iter().chain(printed.iter().cloned()).collect(),
+            }),
         })
-        .collect();
-    measured.sort_by_key(|(order, s)| (s.points.len() < 2, *order));
-    let series: Vec<Series> = measured.into_iter().map(|(_, s)| s).take(SERIES_MAX).chain(printed).collect();
-    let scale = scale_of(series.iter().flat_map(|s| &s.points).map(|p| p.x));
-    Some(Chart {
-        id: ids.make(&format!("{id}-load")),
-        title: format!("Throughput against latency: {title}"),
-        reading: "To the right more per second, upwards slower: the lower right is better. A line joins one system's loads.".to_owned(),
-        kind: Kind::Lines(Lines {
-            x: Axis { title: logged("per second", scale), unit: Unit::PerSecond, scale },
-            y: Axis { title: "median time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
-            series,
-        }),
-    })
+        .collect()
+}
+
+/// The points of each line along `axis`: rows of one run that differ in nothing else, sorted to the right.
+fn joined<'a, 'b>(
+    items: &[&'a Item<'b>],
+    axis: &str,
+    point: &dyn Fn(&Item<'_>) -> Option<Point>,
+) -> Vec<(&'a Item<'b>, Vec<Point>)> {
+    let mut found: Vec<(String, &Item<'_>, Vec<Point>)> = Vec::new();
+    for item in items {
+        let Some(point) = point(item) else { continue };
+        let of_axis = |part: &&str| {
+            let key = part.split('=').next().unwrap_or_default();
+            key == axis || key.strip_prefix('@') == Some(axis)
+        };
+        let key: Vec<&str> = item.identity.key.split('|').filter(|part| !of_axis(part)).collect();
+        let key = format!("{}#{}", item.run_index, key.join("|"));
+        match found.iter_mut().find(|(known, ..)| *known == key) {
+            Some((_, _, points)) => points.push(point),
+            None => found.push((key, item, vec![point])),
+        }
+    }
+    found
+        .into_iter()
+        .map(|(_, item, mut points)| {
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            (item, points)
+        })
+        .collect()
+}
+
+/// Lines with names that tell them apart; the value of their own axis says nothing about them.
+fn measured(found: Vec<(&Item<'_>, Vec<Point>)>, axis: &str) -> Vec<Series> {
+    let members: Vec<&Item<'_>> = found.iter().map(|(item, _)| *item).collect();
+    let names = if members.is_empty() { Vec::new() } else { names(&members) };
+    let series = |(name, (_, points)): (String, (&Item<'_>, Vec<Point>))| Series {
+        name: sweeps::without_axis(&name, axis),
+        origin: Origin::Measured,
+        points,
+    };
+    names.into_iter().zip(found).map(series).collect()
+}
+
+/// As many series as a picture can tell apart, for each with what its title says of it.
+fn parts(series: Vec<Series>) -> Vec<(Vec<Series>, String)> {
+    let parts = series.len().div_ceil(SERIES_MAX);
+    let of = |part: usize| if parts > 1 { format!(" ({} of {parts})", part + 1) } else { String::new() };
+    series.chunks(SERIES_MAX).enumerate().map(|(part, chunk)| (chunk.to_vec(), of(part))).collect()
 }
 
 /// Response times by offered load: the hockey stick of an open loop.
-fn offered(title: &str, id: &str, items: &[&Item<'_>], ids: &mut Ids) -> Option<Chart> {
-    let mut series: Vec<(String, Vec<Point>)> = Vec::new();
+fn offered(title: &str, id: &str, items: &[&Item<'_>], ids: &mut Ids) -> Vec<Chart> {
+    let mut series: Vec<Series> = Vec::new();
     for (path, word) in [("response_ns.p50", "p50"), ("response_ns.p99", "p99")] {
-        for item in items {
-            let (Some(x), Some(y)) =
-                (item.number("offered_per_s"), item.figure(&[path]).and_then(|f| f.value))
-            else {
-                continue;
-            };
-            let name = format!("{}, {word}", item.identity.name);
+        let mut found = joined(items, "offered_per_s", &|item| {
+            let x = item.number("offered_per_s")?;
+            let y = item.figure(&[path])?.value?;
             let told = item.number("rate_per_s").filter(|got| *got < x * 0.99);
             let label = match told {
                 Some(got) => format!("{} answered", crate::figure::quantity(got, Unit::PerSecond)),
                 None => "all answered".to_owned(),
             };
-            let point = Point { x, y, label: Some(label), thin: false };
-            match series.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, points)) => points.push(point),
-                None => series.push((name, vec![point])),
-            }
-        }
+            Some(Point { x, y, label: Some(label), ..Point::default() })
+        });
+        found.retain(|(_, points)| points.len() > 1);
+        let named = |s: Series| Series { name: format!("{}, {word}", s.name), ..s };
+        series.extend(measured(found, "offered_per_s").into_iter().map(named));
     }
-    series.retain_mut(|(_, points)| {
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        points.len() > 1
-    });
-    if series.is_empty() {
-        return None;
-    }
-    series.sort_by(|a, b| a.0.cmp(&b.0));
-    let series: Vec<Series> = series
-        .into_iter()
-        .take(SERIES_MAX)
-        .map(|(name, points)| Series { name, origin: Origin::Measured, points })
-        .collect();
+    // Both percentiles of one system stand in one picture.
+    series.sort_by(|a, b| a.name.cmp(&b.name));
     let scale = scale_of(series.iter().flat_map(|s| &s.points).map(|p| p.x));
-    Some(Chart {
-        id: ids.make(&format!("{id}-offered")),
-        title: format!("Response time by offered load: {title}"),
-        reading: "Requests come by a schedule, whatever became of those before; the time runs from the scheduled moment. Where a line turns \
-            upwards, the system is full. Void rows are left out."
-            .to_owned(),
-        kind: Kind::Lines(Lines {
-            x: Axis { title: logged("offered per second", scale), unit: Unit::PerSecond, scale },
-            y: Axis { title: "response time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
-            series,
-        }),
-    })
+    parts(series)
+        .into_iter()
+        .map(|(series, of)| Chart {
+            id: ids.make(&format!("{id}-offered")),
+            title: format!("Response time by offered load: {title}{of}"),
+            reading: "Requests come by a schedule, whatever became of those before; the time runs from the scheduled moment. Where a line \
+                turns upwards, the system is full. Void rows are left out."
+                .to_owned(),
+            kind: Kind::Lines(Lines {
+                x: Axis { title: logged("offered per second", scale), unit: Unit::PerSecond, scale },
+                y: Axis { title: "response time (log scale)".to_owned(), unit: Unit::Ns, scale: Scale::Log },
+                series,
+            }),
+        })
+        .collect()
 }
 
 fn published_load(t: &PublishedTable) -> Vec<Series> {
@@ -337,7 +353,9 @@ fn published_load(t: &PublishedTable) -> Vec<Series> {
     for row in t.rows {
         let (Some(Some(y)), Some(Some(x))) = (row.values.get(time), row.values.get(rate)) else { continue };
         let label = Some(row.window.map_or_else(String::new, |w| format!("window {w}")));
-        let (name, point) = (published_name(row), Point { x: *x, y: *y, label, thin: false });
+        let (x_text, y_text) = (Some(x.text), Some(y.text));
+        let point = Point { x: x.value, y: y.value, label, thin: false, x_text, y_text };
+        let name = published_name(row);
         match series.iter_mut().find(|s| s.name == name) {
             Some(known) => known.points.push(point),
             None => series.push(Series { name, origin: Origin::Published, points: vec![point] }),

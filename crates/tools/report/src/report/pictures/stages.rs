@@ -25,17 +25,12 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
             Some(workload) => format!("{}, {workload}", item.identity.name),
             None => item.identity.name.clone(),
         };
-        if let Some(stages) = item.record.row.get("stages_ns").and_then(serde_json::Value::as_object) {
-            let stages: Vec<(String, f64)> = stages
-                .iter()
-                .filter_map(|(stage, v)| {
-                    let ns = v.as_f64().or_else(|| v.get("p50").and_then(serde_json::Value::as_f64))?;
-                    Some((stage.clone(), ns))
-                })
-                .collect();
-            if !stages.is_empty() {
-                add(&item.record.experiment, name(), stages);
-            }
+        let steps = steps(item);
+        // A row that stands in several tables is one bar.
+        let again = |o: &Item<'_>| o.run_index == item.run_index && o.record.row == item.record.row;
+        let first = items.iter().find(|o| again(o)).is_some_and(|o| std::ptr::eq(o, item));
+        if !steps.is_empty() && first {
+            add("a connection, step by step", format!("{}, {}", name(), item.identity.details), steps);
         }
         if let (Some(response), Some(service)) = (median(item, "response_ns."), median(item, "service_ns.")) {
             let waited = (response - service).max(0.0);
@@ -87,6 +82,17 @@ pub(in super::super) fn waterfalls(items: &[Item<'_>], ids: &mut Ids) -> Vec<Cha
         }
     }
     charts
+}
+
+/// The medians of a connection's steps, in their order: `create` to `destroy`. Empty for rows that have none.
+fn steps(item: &Item<'_>) -> Vec<(String, f64)> {
+    const STEPS: [&str; 6] = ["create", "req_to_rep", "rtu", "first_byte", "disconnect", "destroy"];
+    let of = |step: &&str| {
+        let ns = item.record.row.get("steps_ns")?.get(*step)?.get("p50")?.as_f64()?;
+        Some(((*step).to_owned(), ns))
+    };
+    // With a step left out the others would not lie end to end.
+    STEPS.iter().map(of).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 /// Rows of one run of the feed handler, between different points.

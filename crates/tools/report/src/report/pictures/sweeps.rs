@@ -2,8 +2,8 @@
 
 use super::super::Ids;
 use super::super::item::Item;
-use super::{logged, names, scale_of};
-use crate::chart::{Axis, Chart, Kind, Lines, Origin, Point, SERIES_MAX, Series};
+use super::{joined, logged, measured, parts, scale_of};
+use crate::chart::{Axis, Chart, Kind, Lines, Origin, Point, Series};
 use crate::figure::{Better, Unit};
 use crate::published::PublishedTable;
 
@@ -38,9 +38,7 @@ pub(super) fn scaling(
             axes.push((axis.clone(), false));
         }
     }
-    axes.into_iter()
-        .filter_map(|(axis, ideal)| one_scaling(title, id, items, t, (&axis, ideal), ids))
-        .collect()
+    axes.into_iter().flat_map(|(axis, ideal)| one_scaling(title, id, items, t, (&axis, ideal), ids)).collect()
 }
 
 fn one_scaling(
@@ -50,63 +48,40 @@ fn one_scaling(
     t: Option<&'static PublishedTable>,
     (axis, ideal): (&str, bool),
     ids: &mut Ids,
-) -> Option<Chart> {
+) -> Vec<Chart> {
     let sweep = t.and_then(|t| t.sweep).filter(|s| s.axis == axis);
-    let mut found: Vec<(String, &Item<'_>, Vec<Point>)> = Vec::new();
-    let mut figure = None;
-    for item in items {
-        let Some(x) = item.number(axis) else { continue };
-        let best = match t.and_then(|t| t.columns.first()).filter(|_| sweep.is_some()) {
-            Some(column) => item.figure(column.paths),
-            None => item
-                .figures
-                .iter()
-                .find(|f| f.better == Better::Higher && f.value.is_some())
-                .or_else(|| crate::figure::primary(&item.figures)),
-        };
-        let Some((f, y)) = best.and_then(|f| Some((f, f.value?))) else { continue };
-        let (path, ..) = figure.get_or_insert((f.path.clone(), f.label.clone(), f.unit));
-        if *path != f.path {
-            continue;
+    let mut figure: Option<(String, String, Unit)> = None;
+    let best = |item: &Item<'_>| match t.and_then(|t| t.columns.first()).filter(|_| sweep.is_some()) {
+        Some(column) => item.figure(column.paths).cloned(),
+        None => {
+            let rate = item.figures.iter().find(|f| f.better == Better::Higher && f.value.is_some());
+            rate.or_else(|| crate::figure::primary(&item.figures)).cloned()
         }
-        let key: Vec<&str> = item
-            .identity
-            .key
-            .split('|')
-            .filter(|part| !part.starts_with(&format!("{axis}=")) && !part.starts_with(&format!("@{axis}=")))
-            .collect();
-        let key = format!("{}#{}", item.run_index, key.join("|"));
-        let point = Point { x, y, label: Some(format!("{x} {axis}")), thin: false };
-        match found.iter_mut().find(|(known, ..)| *known == key) {
-            Some((_, _, points)) => points.push(point),
-            None => found.push((key, item, vec![point])),
+    };
+    // One picture is of one figure: that of the first row that has one.
+    for item in items.iter().filter(|i| i.number(axis).is_some()) {
+        if let Some(f) = best(item).filter(|f| f.value.is_some()) {
+            figure = Some((f.path, f.label, f.unit));
+            break;
         }
     }
+    let mut found = joined(items, axis, &|item| {
+        let x = item.number(axis)?;
+        let f = best(item).filter(|f| figure.as_ref().is_some_and(|(path, ..)| *path == f.path))?;
+        Some(Point { x, y: f.value?, label: Some(format!("{x} {axis}")), ..Point::default() })
+    });
     let least = if sweep.is_some() { 1 } else { 3 };
-    found.retain_mut(|(_, _, points)| {
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    found.retain_mut(|(_, points)| {
         points.dedup_by(|a, b| a.x == b.x);
         points.len() >= least
     });
     let printed: Option<Series> = sweep.and_then(|_| published_sweep(t?, axis));
     if found.is_empty() && printed.is_none() {
-        return None;
+        return Vec::new();
     }
-    let members: Vec<&Item<'_>> = found.iter().map(|f| f.1).collect();
-    let names = if members.is_empty() { Vec::new() } else { names(&members) };
-    let mut series: Vec<Series> = names
-        .into_iter()
-        .zip(found)
-        .map(|(name, (_, _, points))| Series {
-            name: without_axis(&name, axis),
-            origin: Origin::Measured,
-            points,
-        })
-        .take(SERIES_MAX)
-        .chain(printed)
-        .collect();
-    if ideal && let Some(line) = ideal_line(&series) {
-        series.push(line);
+    let mut drawn = parts(measured(found, axis));
+    if drawn.is_empty() {
+        drawn.push((Vec::new(), String::new()));
     }
     let words = match (sweep, axis) {
         (Some(s), _) => s.words.to_owned(),
@@ -115,34 +90,49 @@ fn one_scaling(
     };
     let (_, label, unit) =
         figure.unwrap_or_else(|| (String::new(), "connections".to_owned(), Unit::PerSecond));
-    let points = || series.iter().flat_map(|s| &s.points);
-    let (x_scale, y_scale) = (scale_of(points().map(|p| p.x)), scale_of(points().map(|p| p.y)));
     let y_title = match unit {
         Unit::PerSecond if label.contains("per second") => label,
         Unit::PerSecond | Unit::Mbps => format!("{label}, {}", unit.as_str()),
         _ => label,
     };
-    Some(Chart {
-        id: ids.make(&format!("{id}-by-{axis}")),
-        title: format!("By {words}: {title}"),
-        reading: match ideal {
-            true => "A line that follows the dotted one scales; one that lies flat does not.".to_owned(),
-            false => format!("How the figure changes with {words}."),
-        },
-        kind: Kind::Lines(Lines {
-            x: Axis { title: logged(&words, x_scale), unit: Unit::Count, scale: x_scale },
-            y: Axis { title: logged(&y_title, y_scale), unit, scale: y_scale },
-            series,
-        }),
-    })
+    drawn
+        .into_iter()
+        .map(|(measured, of)| {
+            let mut series: Vec<Series> = measured.into_iter().chain(printed.clone()).collect();
+            if ideal && let Some(line) = ideal_line(&series) {
+                series.push(line);
+            }
+            let points = || series.iter().flat_map(|s| &s.points);
+            let (x_scale, y_scale) = (scale_of(points().map(|p| p.x)), scale_of(points().map(|p| p.y)));
+            Chart {
+                id: ids.make(&format!("{id}-by-{axis}")),
+                title: format!("By {words}: {title}{of}"),
+                reading: match ideal {
+                    true => {
+                        "A line that follows the dotted one scales; one that lies flat does not.".to_owned()
+                    }
+                    false => format!("How the figure changes with {words}."),
+                },
+                kind: Kind::Lines(Lines {
+                    x: Axis { title: logged(&words, x_scale), unit: Unit::Count, scale: x_scale },
+                    y: Axis { title: logged(&y_title, y_scale), unit, scale: y_scale },
+                    series,
+                }),
+            }
+        })
+        .collect()
 }
 
 /// A name of a sweep's line: the value of its own axis says nothing about it.
-fn without_axis(name: &str, axis: &str) -> String {
+pub(super) fn without_axis(name: &str, axis: &str) -> String {
+    if axis.is_empty() {
+        return name.to_owned();
+    }
     let says = |part: &str| {
         let mut words = part.split(' ');
         let singular = axis.trim_end_matches('s');
         words.any(|w| w.eq_ignore_ascii_case(axis) || w.eq_ignore_ascii_case(singular))
+            || (axis == "offered_per_s" && part.starts_with("offered "))
             || (axis == "size" && part.ends_with(" B"))
     };
     let parts: Vec<&str> =
@@ -161,7 +151,8 @@ fn published_sweep(t: &PublishedTable, axis: &str) -> Option<Series> {
                 _ => None,
             })?;
             let y = (*row.values.first()?)?;
-            Some(Point { x, y, label: Some(format!("{x} {axis}")), thin: false })
+            let label = Some(format!("{x} {axis}"));
+            Some(Point { x, y: y.value, label, y_text: Some(y.text), ..Point::default() })
         })
         .collect();
     let name = format!("{}, published", t.rows.first()?.system);
@@ -175,10 +166,7 @@ fn ideal_line(series: &[Series]) -> Option<Series> {
     if first.x <= 0.0 || last.x <= first.x {
         return None;
     }
-    let points = of
-        .points
-        .iter()
-        .map(|p| Point { x: p.x, y: first.y * p.x / first.x, label: None, thin: false })
-        .collect();
+    let points =
+        of.points.iter().map(|p| Point { x: p.x, y: first.y * p.x / first.x, ..Point::default() }).collect();
     Some(Series { name: "if it scaled".to_owned(), origin: Origin::Ideal, points })
 }
