@@ -169,7 +169,9 @@ fn the_page_works_in_a_browser() {
     assert_eq!(opened.requests, Vec::<String>::new());
     // The script ran: its hash is the one that the policy names.
     assert!(
-        opened.dom.contains("<button type=\"button\" id=\"theme\">Dark</button>"),
+        opened.dom.contains(
+            "<button type=\"button\" id=\"theme\" aria-label=\"Switch to dark colours\">Dark</button>"
+        ),
         "the script did not run"
     );
     assert!(opened.dom.contains("tabindex=\"0\""));

@@ -27,9 +27,9 @@ fn style() -> String {
     )
 }
 
-/// Colours beside those of charts: panels, and the three kinds of badges.
-const LIGHT_MORE: &str = "--panel:#f5f7f9;--bad:#a8071a;--warn:#8a4b00;--note:#3d5a80;--link:#0058a0;";
-const DARK_MORE: &str = "--panel:#1d232a;--bad:#ff8f8f;--warn:#f0b060;--note:#9fc2ea;--link:#7cc0ff;";
+/// Colours beside those of charts: the three kinds of badges, and links.
+const LIGHT_MORE: &str = "--bad:#a8071a;--warn:#8a4b00;--note:#3d5a80;--link:#0058a0;";
+const DARK_MORE: &str = "--bad:#ff8f8f;--warn:#f0b060;--note:#9fc2ea;--link:#7cc0ff;";
 
 fn hash(text: &str) -> String {
     format!("'sha256-{}'", BASE64.encode(Sha256::digest(text.as_bytes())))

@@ -10,7 +10,7 @@ pub(super) fn body(out: &mut String, report: &Report) {
     let _ = write!(
         out,
         "<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n<header><h1>{}</h1>\
-         <button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n",
+         <button type=\"button\" id=\"theme\" aria-label=\"Switch to dark colours\" hidden>Dark</button></header>\n",
         escape(&report.title)
     );
     contents(out, report);
@@ -31,7 +31,7 @@ pub(super) fn body(out: &mut String, report: &Report) {
     if !report.waterfalls.is_empty() {
         out.push_str("<h2 id=\"waterfalls\">Where the time goes</h2>\n");
         for chart in &report.waterfalls {
-            figure(out, chart);
+            figure(out, chart, 3);
         }
     }
     reading(out);
@@ -137,7 +137,8 @@ fn one_table(out: &mut String, table: &Table) {
     if table.again {
         out.push_str("<details><summary>The same rows again, as this page prints them</summary>");
     }
-    out.push_str("<div class=\"wide-box\"><table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">System</th>");
+    wide_box(out, &format!("Table: {}", table.title));
+    out.push_str("<table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">System</th>");
     for column in &table.columns {
         let _ = write!(out, "<th role=\"columnheader\" scope=\"col\" class=\"num\">{}</th>", escape(column));
     }
@@ -159,7 +160,7 @@ fn one_table(out: &mut String, table: &Table) {
     if table.again {
         out.push_str("</details>");
     }
-    table.charts.iter().for_each(|chart| figure(out, chart));
+    table.charts.iter().for_each(|chart| figure(out, chart, 4));
     out.push_str("</section>\n");
 }
 
@@ -224,13 +225,23 @@ fn badge(out: &mut String, badge: &Badge) {
     );
 }
 
-fn figure(out: &mut String, chart: &Chart) {
+/// A box that scrolls sideways: the keyboard can reach it, and it says what it is.
+fn wide_box(out: &mut String, label: &str) {
+    let _ = write!(
+        out,
+        "<div class=\"wide-box\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">",
+        escape(label)
+    );
+}
+
+/// A chart below a heading of the level above `level`.
+fn figure(out: &mut String, chart: &Chart, level: u8) {
     if chart.is_empty() {
         return;
     }
     let _ = write!(
         out,
-        "<figure id=\"{}\"><figcaption><h4>{}</h4><p>{}</p></figcaption>{}{}<p class=\"said\" aria-live=\"polite\"></p>",
+        "<figure id=\"{}\"><figcaption><h{level}>{}</h{level}><p>{}</p></figcaption>{}{}<p class=\"said\" aria-live=\"off\"></p>",
         chart.id,
         escape(&chart.title),
         escape(&chart.reading),
@@ -238,12 +249,13 @@ fn figure(out: &mut String, chart: &Chart) {
         chart.svg(Frame::Narrow)
     );
     out.push_str("<details><summary>The same as a table</summary>");
-    data_table(out, &chart.table());
+    data_table(out, &chart.title, &chart.table());
     out.push_str("</details></figure>\n");
 }
 
-fn data_table(out: &mut String, table: &DataTable) {
-    out.push_str("<div class=\"wide-box\" tabindex=\"0\" role=\"region\" aria-label=\"Figures of the chart\"><table><thead><tr>");
+fn data_table(out: &mut String, title: &str, table: &DataTable) {
+    wide_box(out, &format!("Figures of the chart: {title}"));
+    out.push_str("<table><thead><tr>");
     for head in &table.head {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escape(head));
     }
@@ -274,22 +286,23 @@ fn compared(out: &mut String, comparison: &Comparison, charts: &[Chart]) {
     list(out, "Machines and builds differ in", &comparison.differences);
     list(out, "Only in A", &comparison.only_a);
     list(out, "Only in B", &comparison.only_b);
-    charts.iter().for_each(|chart| figure(out, chart));
+    charts.iter().for_each(|chart| figure(out, chart, 3));
     let of = |verdict| comparison.rows.iter().filter(move |r| r.verdict == verdict).collect::<Vec<_>>();
     let judged = [Verdict::Slower, Verdict::Faster, Verdict::WithinNoise].map(of).concat();
     if !judged.is_empty() {
-        verdicts(out, &judged);
+        verdicts(out, "Figures with a verdict", &judged);
     }
     let unknown = of(Verdict::Unknown);
     if !unknown.is_empty() {
         let _ = write!(out, "<details><summary>Unknown ({}), each with the reason</summary>", unknown.len());
-        verdicts(out, &unknown);
+        verdicts(out, "Figures without a verdict", &unknown);
         out.push_str("</details>\n");
     }
 }
 
-fn verdicts(out: &mut String, rows: &[&Compared]) {
-    out.push_str("<div class=\"wide-box\"><table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
+fn verdicts(out: &mut String, label: &str, rows: &[&Compared]) {
+    wide_box(out, label);
+    out.push_str("<table class=\"stack\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
     for heading in ["Figure", "A", "B", "B over A", "Verdict"] {
         let class = if ["A", "B", "B over A"].contains(&heading) { " class=\"num\"" } else { "" };
         let _ = write!(out, "<th role=\"columnheader\" scope=\"col\"{class}>{heading}</th>");

@@ -2,16 +2,16 @@
 
 use super::READING;
 use crate::compare::{Comparison, Verdict};
-use crate::figure::{Unit, quantity};
+use crate::figure::quantity;
 use crate::report::{Report, Row, Table};
 use std::fmt::Write as _;
 
-/// Text where Markdown might see marks of its own: a cell of a table, a heading, an item.
+/// Text where Markdown might see marks of its own: a heading, an item, a paragraph.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' => {
                 out.push('\\');
                 out.push(c);
             }
@@ -26,10 +26,15 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// A code span: it cannot hold what would end it.
+/// The same in a cell of a table, which a bar would end.
+fn cell(text: &str) -> String {
+    plain(text).replace('|', "\\|")
+}
+
+/// A code span: it cannot hold what would end it. None stands in a table, so a bar is a bar: the command can be copied.
 fn code(text: &str) -> String {
     let text: String = text.chars().map(|c| if c == '`' { '\'' } else { c }).collect();
-    format!("`{}`", text.replace(['\n', '\r'], " ").replace('|', "\\|"))
+    format!("`{}`", text.replace(['\n', '\r'], " "))
 }
 
 /// The report as Markdown. Charts are named as the files that [`charts`](super::charts) gives, in the folder `charts`: a path
@@ -56,7 +61,7 @@ pub fn markdown(report: &Report, charts: &str) -> String {
     if !report.controls.is_empty() {
         out.push_str("## Control rows\n\n| what | value |\n| --- | ---: |\n");
         for (name, value) in &report.controls {
-            let _ = writeln!(out, "| {} | {} |", plain(name), plain(value));
+            let _ = writeln!(out, "| {} | {} |", cell(name), cell(value));
         }
         out.push('\n');
     }
@@ -101,7 +106,7 @@ fn one_table(out: &mut String, table: &Table) {
         if !group.label.is_empty() {
             let _ = writeln!(out, "**{}**\n", plain(&group.label));
         }
-        let columns: Vec<String> = table.columns.iter().map(|c| plain(c)).collect();
+        let columns: Vec<String> = table.columns.iter().map(|c| cell(c)).collect();
         let middle = if columns.is_empty() { String::new() } else { format!(" {} |", columns.join(" | ")) };
         let _ = writeln!(out, "| System | Source |{middle} Beside it, and what to know |");
         let _ = writeln!(out, "| --- | --- |{} --- |", " ---: |".repeat(columns.len()));
@@ -109,9 +114,9 @@ fn one_table(out: &mut String, table: &Table) {
             let cells: Vec<String> = row
                 .cells
                 .iter()
-                .map(|cell| match &cell.spread {
-                    Some(spread) => format!("{} ({})", plain(&cell.text), plain(spread)),
-                    None => plain(&cell.text),
+                .map(|c| match &c.spread {
+                    Some(spread) => format!("{} ({})", cell(&c.text), cell(spread)),
+                    None => cell(&c.text),
                 })
                 .collect();
             let middle = if cells.is_empty() { String::new() } else { format!(" {} |", cells.join(" | ")) };
@@ -136,15 +141,15 @@ fn one_table(out: &mut String, table: &Table) {
 
 fn who(row: &Row) -> String {
     if row.details.is_empty() {
-        plain(&row.name)
+        cell(&row.name)
     } else {
-        format!("{}; {}", plain(&row.name), plain(&row.details))
+        format!("{}; {}", cell(&row.name), cell(&row.details))
     }
 }
 
 fn beside(row: &Row) -> String {
-    let badges = row.badges.iter().map(|b| format!("**{}** ({})", plain(&b.text), plain(&b.why)));
-    badges.chain(row.beside.iter().map(|b| plain(b))).collect::<Vec<_>>().join("; ")
+    let badges = row.badges.iter().map(|b| format!("**{}** ({})", cell(&b.text), cell(&b.why)));
+    badges.chain(row.beside.iter().map(|b| cell(b))).collect::<Vec<_>>().join("; ")
 }
 
 /// A comparison alone, as Markdown.
@@ -179,19 +184,16 @@ fn compared(out: &mut String, comparison: &Comparison) {
     out.push_str("| Figure | Row | A | B | B over A | Verdict |\n| --- | --- | ---: | ---: | ---: | --- |\n");
     for row in &comparison.rows {
         let value = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| quantity(v, row.unit));
-        let r = |v| quantity(v, Unit::Ratio);
-        let ratio = row
-            .interval
-            .map_or_else(|| "-".to_owned(), |i| format!("{} ({} to {})", r(i.ratio), r(i.low), r(i.high)));
+        let ratio = row.ratio().unwrap_or_else(|| "-".to_owned());
         let mut verdict = format!("**{}**", row.verdict.as_str());
         if !row.notes.is_empty() {
-            let _ = write!(verdict, ": {}", plain(&row.notes.join("; ")));
+            let _ = write!(verdict, ": {}", cell(&row.notes.join("; ")));
         }
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {ratio} | {verdict} |",
-            plain(&row.figure),
-            plain(&row.of()),
+            cell(&row.figure),
+            cell(&row.of()),
             value(row.a.value),
             value(row.b.value),
         );

@@ -14,11 +14,11 @@ pub const READING: [&str; 7] = [
      over by the engine, t5 application's callback. A round trip is t1 to t5 of the same program.",
     "n<k stands for a percentile that fewer samples than the k it needs were taken for.",
     "A range below a figure is that of its repetitions; a figure itself is of all of them together.",
-    "not comparable: the published row is of another class of hardware; its badge says of which. One machine's figures do not carry over \
-     to another's.",
+    "not comparable: the published row is of another machine, and often of another class of hardware; the badge says what stands between \
+     the two. One machine's figures do not carry over to another's.",
     "contended: another process ran on the cores, or the hypervisor took them. void: the row must not be used.",
-    "Beside it: how a measured row stands to the baselines of the same work that ran in turn with it. Where repetitions overlap there is \
-     no verdict.",
+    "Beside it: how a measured row stands to the baselines of the same work that ran in turn with it. Where repetitions overlap, or \
+     are too few for a verdict, there is none.",
     "Little's law: rate times mean time is what was in flight. Where it is off, times or rate are wrong.",
 ];
 
