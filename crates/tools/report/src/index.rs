@@ -1,7 +1,7 @@
 //! An SQLite index of run folders, to find runs by label, table, commit and date without reading them all.
 //!
 //! The folders are the truth: the index holds nothing that they do not, and [`Index::rebuild`] makes it again from them. An index of
-//! another version, or a file that is none, is told as such; its remedy is a rebuild.
+//! another version is told as such, and its remedy is a rebuild; a file that is none is left alone.
 
 use crate::near;
 use crate::run::{Run, RunError};
@@ -51,9 +51,17 @@ pub enum IndexError {
         /// What it said.
         source: rusqlite::Error,
     },
-    /// Not an index, or one of another version.
+    /// An index of another version.
     #[error("{path} is no run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
     Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        what: String,
+    },
+    /// A file of something else, which a rebuild must not replace either.
+    #[error("{path} is no run index: {what}; it is left as it is", path = .path.display())]
+    Other {
         /// The file.
         path: PathBuf,
         /// What it is instead.
@@ -115,11 +123,13 @@ pub struct Entry {
     pub tables: Vec<(String, u64)>,
 }
 
-/// What a rebuild found.
+/// What a rebuild or an update found.
 #[derive(Debug, Default)]
 pub struct Rebuilt {
-    /// Runs in the index.
+    /// Runs that were read and put into the index.
     pub indexed: usize,
+    /// Runs that were taken out, as their folder is gone.
+    pub forgotten: usize,
     /// Folders with a manifest that could not be read, and why.
     pub refused: Vec<(PathBuf, RunError)>,
 }
@@ -135,7 +145,8 @@ impl Index {
     /// Opens the index at `path`, or makes an empty one.
     ///
     /// # Errors
-    /// [`IndexError::Foreign`] for a file that is something else: it is left as it is. [`IndexError::Sqlite`].
+    /// [`IndexError::Foreign`] for an index of another version, [`IndexError::Other`] for a file that is something else: both are left
+    /// as they are. [`IndexError::Sqlite`].
     pub fn open(path: &Path) -> Result<Index, IndexError> {
         let db = Connection::open(path).map_err(|source| sqlite(path, source))?;
         let index = Index { path: path.to_owned(), db };
@@ -143,16 +154,22 @@ impl Index {
         Ok(index)
     }
 
-    /// Makes the index at `path` anew from the run folders in `parent`, whatever was there before, at a stroke: whoever reads sees
-    /// the old one or the new one. A folder that cannot be read is reported and left out.
+    /// Makes the index at `path` anew from the run folders in `parent`, whatever index was there before, at a stroke: whoever reads
+    /// sees the old one or the new one. A folder that cannot be read is reported and left out.
     ///
     /// # Errors
-    /// [`IndexError`].
+    /// [`IndexError`]; [`IndexError::Other`] where the file is not an index of any version: it is left as it is.
     pub fn rebuild(path: &Path, parent: &Path) -> Result<(Index, Rebuilt), IndexError> {
         let io = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| IndexError::Io { doing, path, source }
         };
+        if path.exists() {
+            match Index::open(path) {
+                Ok(_) | Err(IndexError::Foreign { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
@@ -163,25 +180,46 @@ impl Index {
         let mut done = Rebuilt::default();
         {
             let mut index = Index::open(&part)?;
-            let mut folders: Vec<PathBuf> = fs::read_dir(parent)
-                .map_err(io("reading", parent))?
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.join(crate::run::MANIFEST).is_file())
-                .collect();
-            folders.sort();
-            for folder in folders {
-                match Run::open(&folder) {
-                    Ok(run) => {
-                        index.add(&run)?;
-                        done.indexed += 1;
-                    }
-                    Err(error) => done.refused.push((folder, error)),
-                }
+            for folder in folders(parent)? {
+                index.take_in(folder, &mut done)?;
             }
             index.db.close().map_err(|(_, source)| sqlite(&part, source))?;
         }
         fs::rename(&part, path).map_err(io("writing", path))?;
         Ok((Index::open(path)?, done))
+    }
+
+    /// Brings the index up to the run folders in `parent`: those that it does not know, and those that had not ended, are read; those
+    /// that are gone leave it. A run that ended never changes, so the others need no reading.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub fn update(&mut self, parent: &Path) -> Result<Rebuilt, IndexError> {
+        let mut done = Rebuilt { forgotten: self.forget_missing()?, ..Rebuilt::default() };
+        let known: Vec<PathBuf> = self
+            .find(&Query::default())?
+            .into_iter()
+            .filter(|entry| entry.ended_unix_ms.is_some())
+            .map(|entry| entry.path)
+            .collect();
+        for folder in folders(parent)? {
+            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+            if !known.contains(&real) {
+                self.take_in(folder, &mut done)?;
+            }
+        }
+        Ok(done)
+    }
+
+    fn take_in(&mut self, folder: PathBuf, done: &mut Rebuilt) -> Result<(), IndexError> {
+        match Run::open(&folder) {
+            Ok(run) => {
+                self.add(&run)?;
+                done.indexed += 1;
+            }
+            Err(error) => done.refused.push((folder, error)),
+        }
+        Ok(())
     }
 
     /// Adds a run, or replaces what the index knows of it.
@@ -322,7 +360,8 @@ impl Index {
 
     /// Checks that the file is ours, or makes the tables in an empty one.
     fn prepare(&self) -> Result<(), IndexError> {
-        let setup = || -> rusqlite::Result<Option<String>> {
+        // What the file is instead, and whether a rebuild may replace it.
+        let setup = || -> rusqlite::Result<Option<(String, bool)>> {
             self.db.busy_timeout(BUSY)?;
             self.db.pragma_update(None, "foreign_keys", true)?;
             let id: u32 = self.db.query_row("PRAGMA application_id", [], |r| r.get(0))?;
@@ -333,10 +372,10 @@ impl Index {
             let first: Option<String> =
                 self.db.query_row("SELECT name FROM sqlite_schema LIMIT 1", [], |r| r.get(0)).optional()?;
             if id == APPLICATION_ID {
-                return Ok(Some(format!("version {version}")));
+                return Ok(Some((format!("version {version}"), true)));
             }
             if first.is_some() || id != 0 || version != 0 {
-                return Ok(Some("another program's database".to_owned()));
+                return Ok(Some(("another program's database".to_owned(), false)));
             }
             self.db.execute_batch(&format!(
                 "BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {INDEX_SCHEMA}; COMMIT;"
@@ -345,18 +384,34 @@ impl Index {
         };
         match setup() {
             Ok(None) => Ok(()),
-            Ok(Some(what)) => Err(IndexError::Foreign { path: self.path.clone(), what }),
+            Ok(Some((what, true))) => Err(IndexError::Foreign { path: self.path.clone(), what }),
+            Ok(Some((what, false))) => Err(IndexError::Other { path: self.path.clone(), what }),
             Err(source)
                 if matches!(
                     source.sqlite_error_code(),
                     Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
                 ) =>
             {
-                Err(IndexError::Foreign { path: self.path.clone(), what: "no database".to_owned() })
+                Err(IndexError::Other { path: self.path.clone(), what: "no database".to_owned() })
             }
             Err(source) => Err(sqlite(&self.path, source)),
         }
     }
+}
+
+/// The run folders in `parent`, in the order of their names.
+fn folders(parent: &Path) -> Result<Vec<PathBuf>, IndexError> {
+    let entries = fs::read_dir(parent).map_err(|source| IndexError::Io {
+        doing: "reading",
+        path: parent.to_owned(),
+        source,
+    })?;
+    let mut folders: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join(crate::run::MANIFEST).is_file())
+        .collect();
+    folders.sort();
+    Ok(folders)
 }
 
 fn sqlite(path: &Path, source: rusqlite::Error) -> IndexError {

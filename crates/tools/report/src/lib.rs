@@ -6,7 +6,7 @@
 //!                                    └──> index::Index          └── published (the five reports), compare::compare
 //! ```
 //! A figure never stands without where it was measured: rows of a folder share its machine and its caveats, and a published row
-//! beside a measured one is marked *not comparable* with the reason unless both are of one hardware class.
+//! beside a measured one is marked *not comparable* with the reason ([`published::comparable`]): none of them is of our machine.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -25,4 +25,5 @@ mod utc;
 
 pub use near::nearest;
 pub use report::control_words;
+pub use utc::utc_ms_of_day;
 pub use utc::{span_text, utc_day, utc_text};

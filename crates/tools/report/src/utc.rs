@@ -27,6 +27,28 @@ pub fn utc_day(unix_ms: u64) -> String {
     format!("{y:04}-{mo:02}-{d:02}")
 }
 
+/// The beginning of a day that is written as [`utc_day`] writes it, in ms since 1970. `None`: no such day, or one before 1970.
+pub fn utc_ms_of_day(day: &str) -> Option<u64> {
+    let mut parts = day.split('-');
+    let (y, m, d) = (parts.next()?, parts.next()?, parts.next()?);
+    let plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if parts.next().is_some() || [y.len(), m.len(), d.len()] != [4, 2, 2] || ![y, m, d].into_iter().all(plain)
+    {
+        return None;
+    }
+    let (y, m, d): (u64, u64, u64) = (y.parse().ok()?, m.parse().ok()?, d.parse().ok()?);
+    if y < 1970 || !(1..=12).contains(&m) || !(1..=31).contains(&d) {
+        return None;
+    }
+    // The days before the year, then those of whole months in it, by the rule backwards: the year begins in March.
+    let year = y - u64::from(m <= 2);
+    let month = (m + 9) % 12;
+    let days = year / 400 * 146_097 + year % 400 * 365 + year % 400 / 4 - year % 400 / 100;
+    let ms = (days + (153 * month + 2) / 5 + d - 1).checked_sub(719_468)? * 86_400_000;
+    // A 31 February is a day of March, and is refused.
+    (utc_day(ms) == day).then_some(ms)
+}
+
 /// `20261122-120304-123`: sorts by time.
 pub(crate) fn folder_stamp(unix_ms: u64) -> String {
     let (y, mo, d, h, mi, s) = civil(unix_ms / 1_000);
@@ -55,6 +77,27 @@ mod tests {
         assert_eq!(folder_stamp(1_795_348_984_123), "20261122-120304-123");
         // Must not overflow for a number that no clock shows.
         assert!(!utc_text(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn days_are_read_back_and_other_text_is_not() {
+        for days in (0..60_000).step_by(13).chain([11_016, 20_757]) {
+            let ms = days * 86_400_000;
+            assert_eq!(utc_ms_of_day(&utc_day(ms)), Some(ms), "{}", utc_day(ms));
+        }
+        for text in [
+            "",
+            "2026-11",
+            "2026-11-31",
+            "2026-02-29",
+            "1969-12-31",
+            "26-11-22",
+            "2026-11-22x",
+            "2026-+1-22",
+            "2026-13-01",
+        ] {
+            assert_eq!(utc_ms_of_day(text), None, "{text}");
+        }
     }
 
     #[test]

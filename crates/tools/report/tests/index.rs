@@ -87,27 +87,73 @@ fn a_run_is_in_it_once_and_leaves_with_its_folder() {
 }
 
 #[test]
+fn an_update_reads_what_is_new_and_what_had_not_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let first = run(&runs, "first", 1, None, &["machnet"]);
+    let mut index = Index::open(&dir.path().join("index.sqlite")).unwrap();
+    let done = index.update(&runs).unwrap();
+    assert_eq!((done.indexed, done.forgotten, done.refused.len()), (1, 0, 0));
+    run(&runs, "second", 2, None, &["bmv2"]);
+    // One that is still being written.
+    let start = RunStart {
+        label: "third".to_owned(),
+        started_unix_ms: 20_003 * DAY_MS,
+        commit: None,
+        command: String::new(),
+        hardware: HardwareClass::Unknown,
+        config: json!(null),
+        fingerprint: json!(null),
+    };
+    let mut third = RunWriter::create(&runs, &start).unwrap();
+    assert_eq!(index.update(&runs).unwrap().indexed, 2);
+    assert_eq!(labels(&index, &Query::default()), ["third", "second", "first"]);
+    third.add(Record::new("x", "machnet", Map::new()), &[]).unwrap();
+    third.finish(start.started_unix_ms + 9).unwrap();
+    assert_eq!(index.update(&runs).unwrap().indexed, 1);
+    let with = Query { table: Some("machnet".into()), ..Query::default() };
+    assert_eq!(labels(&index, &with), ["third", "first"]);
+    assert_eq!(index.find(&with).unwrap()[0].hardware, "unknown");
+    fs::remove_dir_all(&first).unwrap();
+    let done = index.update(&runs).unwrap();
+    assert_eq!((done.indexed, done.forgotten), (0, 1));
+    assert!(matches!(index.update(&dir.path().join("none")), Err(IndexError::Io { .. })));
+}
+
+#[test]
 fn what_is_not_ours_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    fs::create_dir(&runs).unwrap();
     let path = dir.path().join("other");
     fs::write(&path, "a text of more than a hundred bytes, ".repeat(40)).unwrap();
-    let error = Index::open(&path).unwrap_err();
-    assert!(matches!(&error, IndexError::Foreign { .. }), "{error}");
-    assert!(error.to_string().ends_with("rebuild it from the run folders"), "{error}");
-    assert!(fs::read_to_string(&path).unwrap().starts_with("a text"));
-
     let theirs = dir.path().join("theirs.sqlite");
-    rusqlite::Connection::open(&theirs).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-    assert!(matches!(Index::open(&theirs), Err(IndexError::Foreign { .. })));
+    rusqlite::Connection::open(&theirs)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)")
+        .unwrap();
+    for (path, what) in [(&path, "no database"), (&theirs, "another program's database")] {
+        let before = fs::read(path).unwrap();
+        // Neither by opening nor by a rebuild.
+        for error in [Index::open(path).unwrap_err(), Index::rebuild(path, &runs).unwrap_err()] {
+            assert!(matches!(&error, IndexError::Other { .. }), "{error}");
+            assert!(
+                error.to_string().ends_with(&format!("is no run index: {what}; it is left as it is")),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read(path).unwrap(), before);
+    }
 
     let old = dir.path().join("old.sqlite");
     drop(Index::open(&old).unwrap());
     rusqlite::Connection::open(&old).unwrap().pragma_update(None, "user_version", 77).unwrap();
-    let error = Index::open(&old).unwrap_err().to_string();
-    assert!(error.contains("version 77"), "{error}");
+    let error = Index::open(&old).unwrap_err();
+    assert!(matches!(&error, IndexError::Foreign { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("version 77") && error.ends_with("rebuild it from the run folders"), "{error}");
     // A rebuild is the remedy.
-    fs::create_dir(dir.path().join("runs")).unwrap();
-    let (index, rebuilt) = Index::rebuild(&old, &dir.path().join("runs")).unwrap();
+    let (index, rebuilt) = Index::rebuild(&old, &runs).unwrap();
     assert_eq!((index.find(&Query::default()).unwrap().len(), rebuilt.indexed), (0, 0));
     assert!(matches!(Index::open(&dir.path().join("no/where")), Err(IndexError::Sqlite { .. })));
 }

@@ -1,26 +1,40 @@
-//! `barewire report`: runs as one HTML page, Markdown, CSV and pictures; `barewire bench compare`: whether one run is worse than another.
+//! `barewire report`: runs as one HTML page, Markdown, CSV and pictures; `report list`: which runs there are; `barewire bench compare`:
+//! whether one run is worse than another.
 
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_bench::{Head, Results};
-use barewire_report::compare::{Comparison, Method, compare};
+use barewire_report::compare::{Compared, Comparison, Gate, Method, compare};
+use barewire_report::index::{Entry, Index, IndexError, Query, Rebuilt};
 use barewire_report::report::{Options, Report};
-use barewire_report::run::{HardwareClass, MANIFEST, Run, RunStart, RunWriter};
-use barewire_report::{html, import, text};
+use barewire_report::run::{MANIFEST, Run, RunStart, RunWriter};
+use barewire_report::{html, import, text, utc_ms_of_day, utc_text};
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+
+/// The index's name in a folder of run folders.
+const INDEX: &str = "index.sqlite";
 
 /// Arguments of `report`.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 A run is a run folder, or a JSON document that a bench verb wrote with --out (or printed with --json).
 
   barewire bench seeds --quick --out seeds.json
   barewire report seeds.json --html report.html
-  barewire report after.json --against before.json --html report.html")]
+  barewire report after.json --against before.json --html report.html
+  barewire report list --table machnet --since 2026-11-01"
+)]
 pub struct Args {
+    /// What to do instead of a report.
+    #[command(subcommand)]
+    what: Option<What>,
     /// Run folders, or documents of bench verbs
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
@@ -47,6 +61,43 @@ pub struct Args {
     title: Option<String>,
 }
 
+/// What `report` does instead of a report.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Which runs there are: an index of a folder of run folders, brought up to date and searched
+    List(ListArgs),
+}
+
+/// Arguments of `report list`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The index is FOLDER/index.sqlite. It holds nothing that the run folders do not, and can be deleted.")]
+struct ListArgs {
+    /// The folder that holds run folders, as --run named it
+    #[arg(default_value = "runs")]
+    folder: PathBuf,
+    /// Only runs with rows of this table
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
+    /// Only runs whose label contains this
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// Only runs that began on this day (UTC) or later, such as 2026-11-22
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    since: Option<u64>,
+    /// Make the index anew, whatever version of it is there
+    #[arg(long)]
+    rebuild: bool,
+    /// Print one JSON object instead of a list
+    #[arg(long)]
+    json: bool,
+}
+
+/// `2026-11-22`, as ms since 1970.
+fn day(text: &str) -> Result<u64, String> {
+    utc_ms_of_day(text).ok_or_else(|| "a day is expected, such as 2026-11-22".to_owned())
+}
+
 /// Arguments of `bench compare`.
 #[derive(clap::Args)]
 pub struct CompareArgs {
@@ -69,19 +120,29 @@ pub struct CompareArgs {
 }
 
 /// A folder that is gone when this is.
-struct Scratch(PathBuf);
+struct Scratch {
+    path: PathBuf,
+    /// Folders that were made in it: one document may be named twice.
+    made: Cell<usize>,
+}
 
 impl Scratch {
     fn new() -> anyhow::Result<Scratch> {
         let path = std::env::temp_dir().join(format!("barewire-report-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
-        Ok(Scratch(path))
+        Ok(Scratch { path, made: Cell::new(0) })
+    }
+
+    /// A path in it that was not given out before.
+    fn next(&self) -> PathBuf {
+        self.made.set(self.made.get() + 1);
+        self.path.join(self.made.get().to_string())
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -103,23 +164,25 @@ fn open(path: &Path, scratch: &Scratch) -> anyhow::Result<Run> {
         Failure::new(Code::Failed, format!("{}: {e}", path.display()))
             .hint("what a bench verb writes with --out is expected, or a run folder")
     })?;
-    let at = fs::metadata(path).ok().and_then(|m| m.modified().ok());
-    let at_ms = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_millis() as u64);
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    // What a document does not say stays unsaid: the file's own time is that of its last copy.
+    let started_unix_ms = document.started_unix_ms.unwrap_or(0);
     let start = RunStart {
         label: name,
-        started_unix_ms: at_ms,
+        started_unix_ms,
         commit: None,
         command: String::new(),
-        hardware: HardwareClass::OneMachine,
-        config: serde_json::Value::Null,
+        hardware: document.hardware,
+        config: Value::Null,
         fingerprint: document.fingerprint,
     };
-    let mut writer = RunWriter::create(&scratch.0, &start)?;
+    let mut writer = RunWriter::create(&scratch.next(), &start)?;
     for row in document.rows {
         row.write(&mut writer)?;
     }
-    Ok(Run::open(&writer.finish(at_ms)?)?)
+    let run = Run::open(&writer.finish(started_unix_ms)?)?;
+    // Its name is the document's: of the folder nobody will see anything.
+    Ok(Run { path: path.to_owned(), ..run })
 }
 
 /// Writes the page of what was just measured: of its run folder, or of one that is made for it and goes again.
@@ -136,7 +199,7 @@ pub fn page_of(
     let scratch = Scratch::new()?;
     let made = match folder {
         Some(folder) => folder.to_owned(),
-        None => results.write(&scratch.0, head)?,
+        None => results.write(&scratch.next(), head)?,
     };
     let run = Run::open(&made)?;
     if let Some(parent) = to.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -154,6 +217,9 @@ fn write(path: &Path, contents: &str) -> anyhow::Result<()> {
 /// # Errors
 /// When a run cannot be read, or a file cannot be written.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if let Some(What::List(args)) = &args.what {
+        return list(args, console);
+    }
     let scratch = Scratch::new()?;
     let runs = args.runs.iter().map(|path| open(path, &scratch)).collect::<anyhow::Result<Vec<Run>>>()?;
     let against =
@@ -185,7 +251,12 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         told = true;
     }
-    let pictures = args.charts.as_ref().map_or_else(|| "charts".to_owned(), |p| p.display().to_string());
+    // Only pictures that were written can be shown, and a text names them from where it stands.
+    let pictures = args.charts.as_ref().map_or_else(String::new, |charts| {
+        let beside = args.markdown.as_deref().and_then(Path::parent);
+        let from = beside.and_then(|parent| charts.strip_prefix(parent).ok()).unwrap_or(charts);
+        from.display().to_string()
+    });
     match &args.markdown {
         Some(path) => write(path, &text::markdown(&report, &pictures))?,
         None if !told => print(&text::markdown(&report, &pictures))?,
@@ -211,12 +282,34 @@ pub fn run_compare(args: &CompareArgs, console: &Console) -> anyhow::Result<Code
     } else {
         print(&text::comparison(&comparison))?;
     }
-    let gate = comparison.gate();
-    if !args.fail_on_regression || gate.passes() {
+    if !args.fail_on_regression {
         return Ok(Code::Done);
     }
+    let gate = comparison.gate();
+    told(&gate, console);
+    Ok(if gate.passes() { Code::Done } else { Code::Failed })
+}
+
+/// Every reason for which a gate fails, and what it could not judge.
+fn told(gate: &Gate<'_>, console: &Console) {
+    let figure = |row: &Compared| format!("{}: {}", row.of(), row.figure);
+    for row in &gate.unknown {
+        console.note(&format!("unknown: {}: {}", figure(row), row.notes.join("; ")));
+    }
     for row in &gate.regressions {
-        console.error(&format!("slower: {}", row.of()));
+        let ratio = row.ratio().unwrap_or_default();
+        console.error(&format!("slower: {}: {ratio} times that of A", figure(row)));
+    }
+    let mut lost: Vec<String> = Vec::new();
+    for row in &gate.lost {
+        let why = row.lost.as_deref().unwrap_or_default();
+        // A void row is lost with all its figures, and once is enough to say so.
+        let line = if why.starts_with("void") { row.of() } else { figure(row) };
+        let line = format!("lost: {line}: {why}");
+        if !lost.contains(&line) {
+            console.error(&line);
+            lost.push(line);
+        }
     }
     for row in gate.missing {
         console.error(&format!("gone: {row}"));
@@ -225,5 +318,109 @@ pub fn run_compare(args: &CompareArgs, console: &Console) -> anyhow::Result<Code
         console.error("nothing could be judged");
         console.hint("rows need several runs (--runs), of one machine, or --across-machines");
     }
-    Ok(Code::Failed)
+}
+
+/// Runs `report list`.
+fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
+    if !args.folder.is_dir() {
+        let failure = Failure::new(Code::Failed, format!("{} is no folder", args.folder.display()));
+        return Err(failure.hint("a bench verb with --run FOLDER leaves its run folder in FOLDER").into());
+    }
+    let (index, found) = index_of(args, console)?;
+    for (folder, why) in &found.refused {
+        console.note(&format!("left out: {}: {why}", folder.display()));
+    }
+    let query = Query {
+        label: args.label.clone(),
+        table: args.table.clone(),
+        from_unix_ms: args.since,
+        ..Query::default()
+    };
+    let entries = index.find(&query)?;
+    if args.json {
+        print(&listed(&entries, &args.folder, &found).to_string())?;
+        return Ok(Code::Done);
+    }
+    if entries.is_empty() {
+        console.note(&format!("no such run in {}", args.folder.display()));
+        for (option, asked, nearest) in [
+            ("label", &args.label, Index::nearest_label as fn(&Index, &str) -> _),
+            ("table", &args.table, Index::nearest_table),
+        ] {
+            if let Some(asked) = asked
+                && let Some(near) = nearest(&index, asked)?.filter(|near| near != asked)
+            {
+                console.hint(&format!("did you mean `--{option} {near}`?"));
+            }
+        }
+        return Ok(Code::Done);
+    }
+    let lines: Vec<String> = entries.iter().map(|entry| line(entry, &args.folder)).collect();
+    print(&lines.join("\n"))?;
+    Ok(Code::Done)
+}
+
+/// The index of the folder, up to date.
+fn index_of(args: &ListArgs, console: &Console) -> anyhow::Result<(Index, Rebuilt)> {
+    let path = args.folder.join(INDEX);
+    let kept = if args.rebuild {
+        Index::rebuild(&path, &args.folder)
+    } else {
+        Index::open(&path).and_then(|mut index| {
+            let found = index.update(&args.folder)?;
+            Ok((index, found))
+        })
+    };
+    match kept {
+        Ok(kept) => Ok(kept),
+        Err(error @ IndexError::Foreign { .. }) => {
+            Err(Failure::new(Code::Failed, error.to_string()).hint("`--rebuild` makes it anew").into())
+        }
+        Err(error @ (IndexError::Sqlite { .. } | IndexError::Io { .. })) => {
+            // Who may only read the runs can still list them.
+            console.note(&format!("no index is kept: {error}"));
+            let scratch = Scratch::new()?;
+            Ok(Index::rebuild(&scratch.next(), &args.folder)?)
+        }
+        Err(error) => {
+            let hint = format!("{INDEX} is the index's name; take what has it away");
+            Err(Failure::new(Code::Failed, error.to_string()).hint(hint).into())
+        }
+    }
+}
+
+/// A run's folder as whoever asked would name it.
+fn named(entry: &Entry, folder: &Path) -> PathBuf {
+    entry.path.file_name().map_or_else(|| entry.path.clone(), |name| folder.join(name))
+}
+
+fn line(entry: &Entry, folder: &Path) -> String {
+    let tables: Vec<String> = entry.tables.iter().map(|(table, rows)| format!("{table} {rows}")).collect();
+    let ended = if entry.ended_unix_ms.is_some() { "" } else { ", did not end" };
+    format!(
+        "{}  {}  {}{ended}  {}  {}",
+        utc_text(entry.started_unix_ms),
+        if entry.label.is_empty() { "-" } else { &entry.label },
+        entry.hardware,
+        if tables.is_empty() { "no rows".to_owned() } else { tables.join(", ") },
+        named(entry, folder).display()
+    )
+}
+
+fn listed(entries: &[Entry], folder: &Path, found: &Rebuilt) -> Value {
+    let runs: Vec<Value> = entries
+        .iter()
+        .map(|e| {
+            let tables: Map<String, Value> =
+                e.tables.iter().map(|(table, rows)| (table.clone(), Value::from(*rows))).collect();
+            json!({
+                "path": named(e, folder), "label": e.label, "started_unix_ms": e.started_unix_ms,
+                "ended_unix_ms": e.ended_unix_ms, "commit": e.commit, "command": e.command, "hardware": e.hardware,
+                "machine": e.machine, "records": e.records, "tables": tables,
+            })
+        })
+        .collect();
+    let refused: Vec<Value> =
+        found.refused.iter().map(|(path, why)| json!({ "path": path, "why": why.to_string() })).collect();
+    json!({ "schema": barewire_bench::SCHEMA, "runs": runs, "refused": refused })
 }
