@@ -180,9 +180,10 @@ fn open(path: &Path, scratch: &Scratch) -> anyhow::Result<Run> {
     for row in document.rows {
         row.write(&mut writer)?;
     }
-    let run = Run::open(&writer.finish(started_unix_ms)?)?;
+    let mut run = Run::open(&writer.finish(started_unix_ms)?)?;
     // Its name is the document's: of the folder nobody will see anything.
-    Ok(Run { path: path.to_owned(), ..run })
+    path.clone_into(&mut run.path);
+    Ok(run)
 }
 
 /// Writes the page of what was just measured: of its run folder, or of one that is made for it and goes again.
