@@ -162,12 +162,15 @@ fn a_baseline_alone_leaves_the_row_missing() {
     let missing = |name: &str, rows: &[(serde_json::Value, &[f64])]| {
         let run = switch_run(&dir.path().join(name), rows);
         let report = Report::of(&[&run], &Options { all_published: false, ..Options::default() });
-        report.tables[0].groups[0].rows.iter().any(|r| r.source == Source::Missing)
+        let rows = &report.tables[0].groups[0].rows;
+        rows.iter().find(|r| r.source == Source::Missing).map(|r| r.details.clone())
     };
     // The kernel's own router is no row of ours.
-    assert!(missing("a", &[(json!({ "system": "routing" }), &four)]));
-    assert!(missing("b", &[(json!({ "system": "barewire", "void": "lagged" }), &four)]));
-    assert!(!missing("c", &[(json!({ "system": "barewire" }), &four)]));
+    let why = missing("a", &[(json!({ "system": "routing" }), &four)]);
+    assert_eq!(why.as_deref(), Some("this run has no such row"));
+    let why = missing("b", &[(json!({ "system": "barewire", "void": "lagged" }), &four)]);
+    assert_eq!(why.as_deref(), Some("measured, and void: no row above stands for ours"));
+    assert_eq!(missing("c", &[(json!({ "system": "barewire" }), &four)]), None);
 }
 
 #[test]

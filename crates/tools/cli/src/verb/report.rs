@@ -344,13 +344,10 @@ fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
     }
     if entries.is_empty() {
         console.note(&format!("no such run in {}", args.folder.display()));
-        for (option, asked, nearest) in [
-            ("label", &args.label, Index::nearest_label as fn(&Index, &str) -> _),
-            ("table", &args.table, Index::nearest_table),
-        ] {
-            if let Some(asked) = asked
-                && let Some(near) = nearest(&index, asked)?.filter(|near| near != asked)
-            {
+        let label = args.label.as_deref().map(|asked| ("label", asked, index.nearest_label(asked)));
+        let table = args.table.as_deref().map(|asked| ("table", asked, index.nearest_table(asked)));
+        for (option, asked, near) in [label, table].into_iter().flatten() {
+            if let Some(near) = near?.filter(|near| near != asked) {
                 console.hint(&format!("did you mean `--{option} {near}`?"));
             }
         }

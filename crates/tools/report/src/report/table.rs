@@ -170,7 +170,12 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
         }));
         // Neither a baseline nor what was recorded at another time, nor a void row, is the row that is asked for.
         if !here.iter().any(|i| i.record.role == Role::Measured && i.counts()) {
-            rows.push(missing_row(t.columns.len(), &reason(mine, t, case, runs)));
+            let void = here.iter().any(|i| i.record.role == Role::Measured && i.text("void").is_some());
+            let why = match void {
+                true => "measured, and void: no row above stands for ours".to_owned(),
+                false => reason(mine, t, case, runs),
+            };
+            rows.push(missing_row(t.columns.len(), &why));
         }
         groups.push(Group { label: heading.label.to_owned(), rows });
     }
