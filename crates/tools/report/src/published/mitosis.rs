@@ -13,7 +13,7 @@ const RATE: Column = Column {
     label: "connections/s",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    paths: &["connections_per_s", "connects_per_s", "rate_per_s"],
+    paths: &["connections_per_s", "rate_per_s"],
     note: "",
 };
 const APART: &str = "the published figures are of other machines, and of what the firmware of their cards does; endpoints here have none";
