@@ -135,7 +135,7 @@ const FAKE_MININET: &[(&str, &str)] = &[
     (
         "nodelib.py",
         "from mininet.node import Switch\nclass LinuxBridge(Switch):\n    def start(self, controllers):\n        \
-         self.said.append('started')\n",
+         self.ran.append('started')\n",
     ),
     (
         "node.py",
@@ -143,9 +143,9 @@ const FAKE_MININET: &[(&str, &str)] = &[
 import subprocess
 class Node:
     def __init__(self, name, **kw):
-        self.name, self.kw, self.intfs, self.said, self.popened = name, kw, {}, [], []
+        self.name, self.kw, self.intfs, self.ran, self.popened = name, kw, {}, [], []
     def cmd(self, text):
-        self.said.append(text)
+        self.ran.append(text)
         return ""
     def config(self, **kw):
         return kw
@@ -184,7 +184,7 @@ node.log_file = "lk3.log"
 node.path = "./node.sh"
 node.start([])
 assert node.process.poll() is None
-assert "ip link set dev lk3-eth2 mtu 1500" in node.said, node.said
+assert "ip link set dev lk3-eth2 mtu 1500" in node.ran, node.ran
 process = node.process
 node.stop()
 assert process.poll() is not None and node.process is None
@@ -197,8 +197,8 @@ except bw.BarewireError as error:
 bridge = made["s1"]
 bridge.intfs = {1: Intf("s1-eth1"), 2: Intf("s1-eth2")}
 bridge.start([])
-assert bridge.said.index("ip link set dev s1-eth2 mtu 1400 txqueuelen 77") < bridge.said.index("started"), bridge.said
-assert bridge.said[-1] == "ip link set dev s1 type bridge mcast_snooping 0", bridge.said
+assert bridge.ran.index("ip link set dev s1-eth2 mtu 1400 txqueuelen 77") < bridge.ran.index("started"), bridge.ran
+assert bridge.ran[-1] == "ip link set dev s1 type bridge mcast_snooping 0", bridge.ran
 # What never gets ready is given up by the clock, and ended.
 bw.START_WAIT_S = 0.5
 node.path = "./hang.sh"
@@ -223,7 +223,7 @@ except bw.BarewireError as error:
     assert "were refused" in str(error), error
 assert switch.process is None and all(process.poll() is not None for process in switch.popened)
 print(json.dumps({"links": lab.links, "argv": argv, "config": made["lk3"].configuration(),
-                  "classes": {n: c.__name__ for n, (c, _) in lab.nodes.items()}, "said": host.said}))
+                  "classes": {n: c.__name__ for n, (c, _) in lab.nodes.items()}, "said": host.ran}))
 "#;
 
 fn folder(name: &str) -> PathBuf {
