@@ -2,8 +2,8 @@
 //!
 //! Whoever connects may be slow, silly or hostile. Headers are bounded in bytes, number and time, a connection in its whole life,
 //! connections in number, each peer's on their own; and however many ask, the pages are looked at a few times a second. Who comes
-//! when there is no place takes that of whoever has said nothing for the longest time, so that nobody keeps others out by
-//! being silent. Nothing can be changed through it.
+//! when there is no place takes that of whoever never asked, or has been silent for the longest time, so that nobody keeps others
+//! out by being silent. Nothing can be changed through it.
 
 use crate::page::{Page, Which};
 use crate::text::{Format, render};
@@ -143,7 +143,7 @@ impl Answers {
 /// A connection while it lasts.
 struct Connection {
     peer: IpAddr,
-    /// When it began, or asked last.
+    /// When it asked last.
     heard: Arc<Mutex<Option<Instant>>>,
     began: Instant,
     task: AbortHandle,
@@ -154,16 +154,17 @@ impl Connection {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when it has said nothing.
-    fn silent_since(&self) -> Instant {
-        self.asked().unwrap_or(self.began)
+    /// Who has the least claim to its place comes first: who never asked, then who has been silent for longest.
+    fn claim(&self) -> (bool, Instant) {
+        let asked = self.asked();
+        (asked.is_some(), asked.unwrap_or(self.began))
     }
 }
 
-/// Ends the connection of `of` that has been silent for the longest time.
+/// Ends the connection of `of` that has the least claim to its place.
 fn end_oldest(connections: &mut Vec<Connection>, of: impl Fn(&Connection) -> bool) {
     let among = connections.iter().enumerate().filter(|(_, connection)| of(connection));
-    if let Some((oldest, _)) = among.min_by_key(|(_, connection)| connection.silent_since()) {
+    if let Some((oldest, _)) = among.min_by_key(|(_, connection)| connection.claim()) {
         connections.swap_remove(oldest).task.abort();
     }
 }

@@ -193,11 +193,10 @@ fn a_client_that_never_ends_its_head_is_ended() {
     stream.write_all(request).unwrap();
     stream.read_exact(&mut head).unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    stream.write_all(request).unwrap();
-    let mut both = Vec::new();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let _ = stream.read_to_end(&mut both);
-    assert_eq!(String::from_utf8_lossy(&both).matches("HTTP/1.1 200").count(), 1);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest.matches("HTTP/1.1 200").count(), 1, "{rest}");
 }
 
 #[test]
