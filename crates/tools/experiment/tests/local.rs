@@ -267,6 +267,25 @@ command = ["sh", "-c", """echo '{{"a_per_s":{run}}}'"""]
 }
 
 #[test]
+fn hosts_that_no_cell_wants_are_left_alone() {
+    let done = experiment(
+        r#"
+HOSTS
+METHOD
+[[role]]
+name = "client"
+hosts = ["h1", "h2"]
+count = 1
+collect = "json"
+command = ["sh", "-c", "echo '{{\"a_per_s\":1}}'"]
+"#,
+    );
+    assert!(!done.ok().failed(), "{:?}", done.ok());
+    assert_eq!(done.run().records.len(), 1);
+    assert!(!done.ok().folder.join("h2.log").exists());
+}
+
+#[test]
 fn hostile_output_is_taken_as_it_comes() {
     let done = experiment(
         r#"

@@ -32,14 +32,16 @@ pub(crate) fn assign(plan: &Plan, hosts: &[HostFacts], point: &Point) -> Result<
         let mine: Vec<usize> = match &role.hosts {
             RoleHosts::Named(names) => {
                 let mut mine = Vec::new();
-                for name in names.iter().filter(|name| !plan.black.contains(*name)) {
+                // No more than are wanted: others may not have been obtained.
+                let usable = names.iter().filter(|name| !plan.black.contains(*name));
+                for name in usable.take(wanted.unwrap_or(usize::MAX)) {
                     let known = || hosts.iter().map(|h| h.name.as_str()).collect::<Vec<_>>().join(", ");
                     let at = place(name).ok_or_else(|| {
                         format!("role {}: no host `{name}` (there are: {})", role.name, known())
                     })?;
                     mine.push(at);
                 }
-                mine.into_iter().take(wanted.unwrap_or(usize::MAX)).collect()
+                mine
             }
             RoleHosts::Free => std::iter::from_fn(&mut free).take(wanted.unwrap_or(1)).collect(),
             // After all others.

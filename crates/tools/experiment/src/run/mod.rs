@@ -386,9 +386,10 @@ impl Controller<'_> {
             for host in 0..self.hosts.len() {
                 self.log(host, &format!("== {} run {run}", point_text(point)));
             }
-            // It could be assigned before anything started.
-            let assigned = assign(plan, self.hosts, point).unwrap_or_default();
-            let outcome = self.run_cell(point, run, &assigned)?;
+            let outcome = match assign(plan, self.hosts, point) {
+                Ok(assigned) => self.run_cell(point, run, &assigned)?,
+                Err(why) => Err(why),
+            };
             if let Err(why) = &outcome {
                 self.watch.note(&format!("{}: {why}", cell_text(point, run)));
             }
