@@ -118,7 +118,9 @@ mod tests {
     fn the_published_row_is_that_of_the_report() {
         let text = switch_tables(&[], "a machine");
         assert!(
-            text.contains("| bmv2 simple_switch | veth | 1047 | in the method below | 80K | published |"),
+            text.contains(
+                "| bmv2 simple_switch | veth | 1047 Mbps | in the method below | 80,000pps | published |"
+            ),
             "{text}"
         );
         assert!(text.contains("(1041, 1042, 1047, 1056, 1056 Mbps)"), "the method has the runs: {text}");

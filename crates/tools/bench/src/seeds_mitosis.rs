@@ -74,7 +74,7 @@ pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
         let _ = writeln!(out, "Published command: `{}`\n", table.command);
         let _ = writeln!(
             out,
-            "| {} | published, with NIC firmware | measured here, no NIC firmware | p50 | 99 % | kernel TCP here | Notes |",
+            "| {} | published, connections/s, with NIC firmware | measured here, no NIC firmware | p50 | 99 % | kernel TCP here | Notes |",
             table.sweep.map_or("threads", |sweep| sweep.words)
         );
         out.push_str("| ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
@@ -144,11 +144,11 @@ mod tests {
         assert_eq!((tables().count(), all), (4, 15));
         assert_eq!(text.matches("| not run | not run | not run |").count(), all, "{text}");
         for part in [
-            "197/s, 5.07 ms",
-            "| 1 thread | 172.6/s |",
-            "| 12 threads | 400/s |",
-            "| 8 client machines | 391.2/s |",
-            "| 12 threads | 845/s |",
+            "| One thread | 197 connection/s, 5.07ms |",
+            "| 1 thread | 172.6 |",
+            "| 12 threads | 400 |",
+            "| 8 client machines | 391.2 |",
+            "| 12 threads | 845 |",
             "no NIC firmware",
         ] {
             assert!(text.contains(part), "{part}: {text}");
@@ -170,7 +170,7 @@ mod tests {
         assert!(text.contains("/s over mem"), "{text}");
         assert!(
             text.lines()
-                .any(|l| l.starts_with("| 2 client machines | 408.6/s |") && l.contains("not comparable")),
+                .any(|l| l.starts_with("| 2 client machines | 408.6 |") && l.contains("not comparable")),
             "{text}"
         );
         for (table, published) in tables().flat_map(|t| t.rows.iter().map(move |row| (t, row))) {

@@ -128,7 +128,7 @@ fn samples_are_right_and_dry_runs_start_nothing() {
     let dry = run(&["bench", "run", &sample("messages.toml"), "--dry-run", "--json"]);
     assert_eq!(dry.code, Some(0), "{}", dry.err);
     let told: Value = serde_json::from_str(&dry.out).unwrap();
-    assert!(told["cells"].as_array().unwrap().len() == 4 && told["needs_root"] == true, "{told}");
+    assert!(told["cells"].as_array().unwrap().len() == 12 && told["needs_root"] == true, "{told}");
     assert!(told["seconds"].as_f64().unwrap() > 3.0);
 }
 
@@ -147,8 +147,14 @@ fn messages_between_hosts_of_a_lab() {
     assert!(matches!(done.code, Some(0 | 4)), "{}", done.err);
     let told: Value = serde_json::from_str(&done.out).unwrap();
     let run = fs::read_to_string(Path::new(told["folder"].as_str().unwrap()).join("rows.jsonl")).unwrap();
-    let record: Value = serde_json::from_str(run.trim()).unwrap();
-    assert_eq!(record["row"]["system"], "barewire");
-    assert_eq!(record["axes"]["size"], 64.0);
-    assert!(record["row"]["samples"].as_u64().unwrap() > 0, "{record}");
+    let records: Vec<Value> = run.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The floor of the host that measures; ours; the kernel beside it.
+    assert!(records[0]["role"] == "control" && records[0]["row"]["host"] == "h1", "{run}");
+    assert!(records[0]["row"]["clock"]["median_ns"].is_u64(), "{run}");
+    let systems: Vec<&Value> = records[1..].iter().map(|record| &record["row"]["system"]).collect();
+    assert_eq!(systems, ["barewire", "kernel-tcp", "kernel-tcp-spin"]);
+    for record in &records[1..] {
+        assert_eq!(record["axes"]["size"], 64.0);
+        assert!(record["row"]["samples"].as_u64().unwrap() > 0, "{record}");
+    }
 }
