@@ -97,8 +97,11 @@ fn one_json_object_with_its_keys() {
     std::fs::remove_file(&out).unwrap();
 
     let document: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(keys(&document), BTreeSet::from(["schema", "fingerprint", "control", "rows"]));
-    assert_eq!(document["schema"], 1);
+    assert_eq!(
+        keys(&document),
+        BTreeSet::from(["schema", "fingerprint", "hardware", "started_unix_ms", "control", "rows"])
+    );
+    assert_eq!((&document["schema"], &document["hardware"]), (&Value::from(1), &Value::from("one-machine")));
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1);
     let row = &rows[0];
