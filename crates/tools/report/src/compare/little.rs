@@ -66,7 +66,10 @@ pub fn little(row: &Map<String, Value>, histogram: Option<&Histogram>) -> Option
     // Each thread of each host keeps a window of connections open.
     let connections = row.contains_key("connections_per_s");
     let threads = |key: &str| if connections { count(key).unwrap_or(1.0) } else { 1.0 };
-    let window = window * threads("threads") * threads("hosts");
+    // Of several hosts' rows in one the rates were added up, and each kept a window of its own.
+    let merged = row.get("per_host").and_then(Value::as_array).map_or(1.0, |hosts| hosts.len().max(1) as f64);
+    let hosts = if connections { threads("hosts") } else { merged };
+    let window = window * threads("threads") * hosts;
     let partial = connections && row.get("teardown") == Some(&Value::Bool(true));
     let told = |ratio: f64, from| Little { in_flight: ratio * window, window, ratio, from, partial };
     let of = |mean_ns: f64, rate: f64, from| told(little_law_check(window as u32, rate, mean_ns), from);
@@ -131,6 +134,12 @@ mod tests {
         assert!(over.ratio > 1.25 && !over.agrees() && over.broken(), "{over:?}");
         let slightly = little(&rc(true, 1.0, r#","little":1.15"#), None).unwrap();
         assert!(!slightly.agrees() && !slightly.broken());
+        // Three hosts, each with one request in flight: their rates were added up.
+        let hosts = row(
+            r#"{"rate_per_s":100000.0,"window":1,"loop":"closed","samples":100000,"rtt_ns":{"mean":29000.0},"per_host":[{},{},{}]}"#,
+        );
+        let told = little(&hosts, None).unwrap();
+        assert!(told.window == 3.0 && told.agrees(), "{told:?}");
         // Without closing the law holds both ways.
         assert!(little(&rc(false, 173_961.0, ""), None).unwrap().broken());
     }
