@@ -156,7 +156,7 @@ impl Launching {
                     of_role.entry(role.to_owned()).or_default().push(argument.to_owned());
                 }
                 let default = SlurmOptions::default();
-                let wait = self.slurm_wait.map(|wait| std::time::Duration::from_nanos(wait.as_nanos()));
+                let wait = self.slurm_wait.map(std::time::Duration::from);
                 let options = SlurmOptions {
                     ask: self.slurm.clone(),
                     ask_of_role: of_role,
@@ -228,7 +228,7 @@ impl Foreign {
         let options = MitosisOptions {
             black: black.iter().cloned().collect(),
             user: self.user.clone(),
-            timeout: Some(std::time::Duration::from_nanos(timeout.as_nanos())),
+            timeout: Some(timeout.into()),
             collect,
             roles: lists("--role", &self.role)?,
             placeholders: lists("--placeholder", &self.placeholder)?,

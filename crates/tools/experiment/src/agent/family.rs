@@ -40,9 +40,13 @@ pub(crate) fn started_at(pid: u32) -> Option<u64> {
 }
 
 fn all() -> HashMap<u32, Stat> {
-    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, stat_of(pid)?))).collect()
+    pids().filter_map(|pid| Some((pid, stat_of(pid)?))).collect()
+}
+
+/// Every process that can be seen from here.
+pub(super) fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Which processes are meant.

@@ -36,6 +36,9 @@ pub const RUN_MARK: &str = "BAREWIRE_RUN";
 /// Says to a process that it is to end what agents of this [`RUN_MARK`] have left, and nothing else.
 pub(crate) const SWEEPS: &str = "BAREWIRE_AGENT_SWEEPS";
 
+/// Says to an agent that it is a job step of Slurm's, and is to look at its node's slurmd: in a job, others may run, too.
+pub(crate) const AS_STEP: &str = "BAREWIRE_AGENT_STEP";
+
 /// Is the agent, until the controller is done with it or gone. Reads standard input, writes standard output.
 ///
 /// # Errors

@@ -1,14 +1,11 @@
 //! The node's slurmd, looked at from a job step of its own: steps outlive it, and nobody else would say that it is gone.
 
-use super::family;
+use super::{AS_STEP, family};
 use barewire_base::{Duration, Instant};
 use std::{env, fs};
 
 /// A new one may take its place: it is restarted for a new version while steps run on.
 const RESTART_MAX: Duration = Duration::from_secs(3);
-
-/// Set for agents that are steps: in a job, others may run, too.
-const AS_STEP: &str = "BAREWIRE_AGENT_STEP";
 
 /// A process, known again although numbers are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +54,10 @@ impl Slurmd {
 
 /// The slurmd that was started for this node or, where none says for which, that has this host's name.
 fn of_node(node: &str) -> Option<Process> {
-    let entries = fs::read_dir("/proc").ok()?;
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_slurmd =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "slurmd");
     let known = |pid: u32| Some(Process { pid, started: family::started_at(pid)? });
-    let mut all: Vec<Process> = pids.filter(is_slurmd).filter_map(known).collect();
+    let mut all: Vec<Process> = family::pids().filter(is_slurmd).filter_map(known).collect();
     // It is older than what it forks.
     all.sort_by_key(|process| process.started);
     let words = |process: &Process| -> Vec<Vec<u8>> {

@@ -130,8 +130,7 @@ struct Until(Instant);
 
 impl Until {
     fn after(longest: Duration) -> Until {
-        let ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-        Until(stamp() + barewire_base::Duration::from_nanos(ns))
+        Until(stamp() + barewire_base::Duration::from(longest))
     }
 
     fn is_over(&self) -> bool {

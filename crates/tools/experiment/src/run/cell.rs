@@ -6,7 +6,7 @@ use super::merge::over_hosts;
 use super::rows::{self, Row};
 use super::{Controller, Stop};
 use crate::agent::protocol::{Event, Request, SignalWord, Stream};
-use crate::plan::{Collect, Point, RolePlan, StopSignal};
+use crate::plan::{Collect, Plan, Point, RolePlan, StopSignal};
 use barewire_base::Duration;
 use barewire_measure::{realtime_ns, stamp};
 use std::collections::VecDeque;
@@ -323,10 +323,11 @@ impl Controller<'_> {
         let Some(text) = &self.plan.roles[role].ready else { return Ok(Ok(())) };
         let wait = self.plan.method.ready_timeout;
         let of_role = move |task: &&Task| task.role == role;
-        self.pump(Some(span(wait)), |tasks| {
+        let ends_run = ends_run(self.plan);
+        self.pump(Some(wait.into()), |tasks| {
             tasks.iter().filter(of_role).all(|t| t.ready)
                 || tasks.iter().filter(of_role).any(|t| !t.ready && !t.is_running())
-                || tasks.iter().any(failed)
+                || tasks.iter().any(ends_run)
         })?;
         if let Some(why) = self.failure() {
             return Ok(Err(why));
@@ -346,9 +347,9 @@ impl Controller<'_> {
     }
 
     fn settle(&mut self, wait: std::time::Duration) -> Result<Result<(), String>, Stop> {
-        let endless = self.plan.method.endless;
         if !wait.is_zero() {
-            self.pump(Some(span(wait)), |tasks| !endless && tasks.iter().any(failed))?;
+            let ends_run = ends_run(self.plan);
+            self.pump(Some(wait.into()), |tasks| tasks.iter().any(ends_run))?;
         }
         Ok(self.failure().map_or(Ok(()), Err))
     }
@@ -360,9 +361,8 @@ impl Controller<'_> {
         let any = self.tasks.iter().any(collecting);
         let counts = |task: &&Task| !any || collecting(task);
         let wait = plan.method.timeout;
-        let done = self.pump(wait.map(span), |tasks| {
-            tasks.iter().filter(counts).all(|task| !task.is_running())
-                || !plan.method.endless && tasks.iter().any(failed)
+        let done = self.pump(wait.map(Duration::from), |tasks| {
+            tasks.iter().filter(counts).all(|task| !task.is_running()) || tasks.iter().any(ends_run(plan))
         })?;
         if let Some(why) = self.failure() {
             return Ok(Err(why));
@@ -377,11 +377,10 @@ impl Controller<'_> {
         ))
     }
 
-    /// Why the run has failed, if it has: a process could not be started, or ended in another way than well. Of those that nobody made
-    /// for this, one that fails leaves the others to go on.
+    /// Why the run has failed, if it has.
     fn failure(&self) -> Option<String> {
-        let task = self.tasks.iter().find(|task| failed(task) && !self.plan.method.endless)?;
-        Some(self.told_end(task))
+        let ends_run = ends_run(self.plan);
+        self.tasks.iter().find(|task| ends_run(task)).map(|task| self.told_end(task))
     }
 
     /// How a process ended, with what it said last.
@@ -502,7 +501,7 @@ impl Controller<'_> {
                     return Err(self.told(task, &format!("printed no row: {}", rows::none_text(how))));
                 }
                 // Ours end so when figures are void, others when something went wrong.
-                let void = || rows.iter().any(|row| row.row.get("void").is_some_and(|void| !void.is_null()));
+                let void = || rows.iter().any(|row| rows::is_void(&row.row));
                 if matches!(task.state, State::Exited { code: Some(VOID_CODE), .. }) && !void() {
                     return Err(self.told_end(task));
                 }
@@ -558,6 +557,13 @@ fn merged(
     Ok((0..most).map(row).collect())
 }
 
+/// Whether the run ends with how a process has ended. Of commands that nobody made for this, one that fails leaves the others to go on.
+fn ends_run(plan: &Plan) -> impl Fn(&Task) -> bool + Copy + use<> {
+    let endless = plan.method.endless;
+    move |task| !endless && failed(task)
+}
+
+/// It could not be started, or ended in another way than well.
 fn failed(task: &Task) -> bool {
     match task.state {
         State::Running => false,
@@ -572,8 +578,4 @@ fn ended_text(code: Option<i32>, signal: Option<i32>) -> String {
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
-}
-
-fn span(of: std::time::Duration) -> Duration {
-    Duration::from_nanos(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX))
 }

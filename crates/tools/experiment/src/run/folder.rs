@@ -2,7 +2,7 @@
 
 use super::cell::RowPlace;
 use super::merge::over_runs;
-use super::rows::Row;
+use super::rows::{Row, is_void};
 use super::{Controller, Options, RunOutcome, Stop, cell_text};
 use crate::file::point_text;
 use crate::plan::{Plan, RoleHosts};
@@ -83,6 +83,10 @@ pub(super) struct Folder {
 /// records are written.
 const PARTIAL: &str = "partial.jsonl";
 
+fn not_kept(why: &std::io::Error) -> String {
+    format!("runs were not kept as they came: {PARTIAL}: {why}")
+}
+
 impl Folder {
     pub(super) fn create(
         controller: &Controller<'_>,
@@ -118,7 +122,7 @@ impl Folder {
         let partial = match File::create_new(writer.path().join(PARTIAL)) {
             Ok(file) => Some(file),
             Err(e) => {
-                writer.caveat(&format!("runs were not kept as they came: {PARTIAL}: {e}"));
+                writer.caveat(&not_kept(&e));
                 None
             }
         };
@@ -163,7 +167,7 @@ impl Folder {
         let line = json!({ "cell": cell, "run": number, "rows": rows, "failed": outcome.as_ref().err() });
         if let Err(e) = writeln!(file, "{line}") {
             self.partial = None;
-            self.writer.caveat(&format!("runs were not kept as they came: {PARTIAL}: {e}"));
+            self.writer.caveat(&not_kept(&e));
         }
     }
 
@@ -237,7 +241,7 @@ impl Folder {
                     );
                 }
                 outcome.rows += 1;
-                outcome.void += usize::from(row.get("void").is_some_and(|void| !void.is_null()));
+                outcome.void += usize::from(is_void(&row));
                 let record = record(plan, point, row, rows.first().map_or("", |row| row.family));
                 let named: Vec<(&str, &Histogram)> = histograms
                     .iter()

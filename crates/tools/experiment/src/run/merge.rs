@@ -1,6 +1,6 @@
 //! Rows of several hosts, and of several runs, as one.
 
-use super::rows::Row;
+use super::rows::{Row, is_void};
 use crate::plan::MergePlan;
 use barewire_measure::Histogram;
 use serde_json::{Map, Value, json};
@@ -98,20 +98,20 @@ fn of_hosts(
 
 /// The rows of a cell, one for each run, as one row; and the histograms of each run, by name.
 pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, Vec<Histogram>>) {
+    // Void runs count only where there are no others.
+    let all_void = rows.iter().all(|row| is_void(&row.row));
+    let counts = |row: &&Row| all_void || !is_void(&row.row);
+    let of: Vec<&Row> = rows.iter().filter(counts).collect();
     let mut each: BTreeMap<String, Vec<Histogram>> = BTreeMap::new();
-    for (name, text) in rows.iter().flat_map(|row| &row.histograms) {
-        if let Ok(one) = Histogram::from_base64(text) {
-            each.entry(name.clone()).or_default().push(one);
-        }
-    }
-    let is_void = |row: &&Row| row.row.get("void").is_some_and(|void| !void.is_null());
-    let valid: Vec<&Row> = rows.iter().filter(|row| !is_void(row)).collect();
-    let of = if valid.is_empty() { rows.iter().collect() } else { valid };
     // Percentiles are of the runs that the other figures are of.
     let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
-    for (name, text) in of.iter().flat_map(|row| &row.histograms) {
-        if let Ok(one) = Histogram::from_base64(text) {
-            merged.entry(name.clone()).or_default().merge(&one);
+    for row in rows {
+        for (name, text) in &row.histograms {
+            let Ok(one) = Histogram::from_base64(text) else { continue };
+            if counts(&row) {
+                merged.entry(name.clone()).or_default().merge(&one);
+            }
+            each.entry(name.clone()).or_default().push(one);
         }
     }
     let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.row.keys()).collect();

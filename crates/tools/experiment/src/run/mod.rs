@@ -195,11 +195,10 @@ fn on_hosts(
     };
     controller.greet().and_then(|()| controller.put_files()).map_err(|stop| controller.failed(stop))?;
     let mut folder = Folder::create(&controller, launcher.name(), hardware, options)?;
-    let floor =
-        controls.as_ref().map_or(Ok(Ok(Vec::new())), |controls| controller.measure_controls(controls));
+    let floor = controls.as_ref().map(|controls| controller.measure_controls(controls)).transpose();
     let ended = match floor {
         Ok(floor) => {
-            folder.controls(floor)?;
+            floor.map_or(Ok(()), |floor| folder.controls(floor))?;
             controller.run_all(&mut folder)
         }
         Err(stop) => Err(stop),

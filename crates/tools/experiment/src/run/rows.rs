@@ -16,6 +16,11 @@ pub(crate) struct Row {
     pub(crate) family: &'static str,
 }
 
+/// Whether a row's figures must not be used.
+pub(crate) fn is_void(row: &Map<String, Value>) -> bool {
+    row.get("void").is_some_and(|void| !void.is_null())
+}
+
 /// What `how` finds in the output, which may be nothing: `out` is standard output, `all` both, in the order in which lines came.
 ///
 /// # Errors

@@ -15,6 +15,7 @@ mod request;
 use super::binary::{self, AgentBinary, Answer};
 use super::command::{NotRun, Ran, each, last_words, poll, run};
 use super::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
+use crate::agent::AS_STEP;
 use allocation::Allocation;
 use barewire_measure::stamp;
 use barewire_report::run::HardwareClass;
@@ -46,8 +47,6 @@ const COMPLETING_WAIT: Duration = Duration::from_secs(2);
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// What of our environment goes along: the rest is this machine's affair, or a secret.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,LANG";
-/// Tells the agent that it is a step, and is to look at its node's slurmd.
-const AS_STEP: &str = "BAREWIRE_AGENT_STEP=1";
 
 /// How Slurm is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +157,7 @@ impl SlurmLauncher {
         if let Some(component) = node.component {
             command.arg(format!("--het-group={component}"));
         }
-        command.arg(format!("--nodelist={}", node.name)).arg(format!("--export={EXPORTED},{AS_STEP}"));
+        command.arg(format!("--nodelist={}", node.name)).arg(format!("--export={EXPORTED},{AS_STEP}=1"));
         command.args(["--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none"]);
         // Our folder may not be there; the step's own end ends it, not what it left behind.
         command.args(["--chdir=/", "--quiet", "--kill-on-bad-exit=1", "--job-name=barewire-agent"]);
@@ -405,11 +404,12 @@ impl Launcher for SlurmLauncher {
             other => other,
         };
         let began = stamp();
-        let completing_wait = barewire_base::Duration::from_nanos(COMPLETING_WAIT.as_nanos() as u64);
         let completing = |states: &str| states.lines().all(|state| state == "COMPLETING");
         let gone = poll(CANCEL_WAIT, ASK_EVERY, || match states() {
             Ok(states) if states.trim().is_empty() => Some(Ok(())),
-            Ok(states) if completing(&states) && stamp().since(began) > completing_wait => Some(Ok(())),
+            Ok(states) if completing(&states) && stamp().since(began) > COMPLETING_WAIT.into() => {
+                Some(Ok(()))
+            }
             Ok(_) => None,
             Err(e) => Some(Err(e)),
         });
