@@ -61,13 +61,16 @@ def _disable_ipv6(node):
 
 
 class BarewireSwitch(Switch):
-    """A P4 switch of barewire, with the command line of bmv2's simple_switch."""
+    """A P4 switch of barewire, with the command line of bmv2's simple_switch, or with that of `barewire switch run`.
+
+    arguments are added to the first; with run_arguments it is the second, and they are added to that.
+    """
 
     next_thrift_port = 9090
 
     def __init__(self, name, sw_path="barewire-simple-switch", json_path=None, thrift_port=None,
                  commands=None, cli_path="barewire", pcap_dump=None, arguments=(), log_file=None, port="%s",
-                 setup=(), **kwargs):
+                 setup=(), run_arguments=(), **kwargs):
         kwargs.setdefault("dpid", None)
         Switch.__init__(self, name, **kwargs)
         if json_path is None:
@@ -78,6 +81,10 @@ class BarewireSwitch(Switch):
         self.cli_path = cli_path
         self.pcap_dump = pcap_dump
         self.arguments = list(arguments)
+        self.run_arguments = list(run_arguments)
+        if self.arguments and self.run_arguments:
+            raise BarewireError("%s: arguments are simple_switch's, run_arguments those of `barewire switch run`: one of them"
+                                % name)
         # How it takes its frames: a port's URI with %s for the interface; a name alone is the port that suits best.
         self.port = port
         # What its interfaces need, run before it starts.
@@ -91,14 +98,14 @@ class BarewireSwitch(Switch):
 
     def command_line(self):
         """The program and its arguments: every interface but lo, by its Mininet port number."""
-        argv = [self.sw_path]
+        argv = [self.cli_path, "switch", "run"] if self.run_arguments else [self.sw_path]
         for port, intf in sorted(self.intfs.items()):
             if intf.name != "lo":
                 argv += ["-i", "%d@%s" % (port, self.port % intf.name)]
         argv += ["--thrift-port", str(self.thrift_port)]
         if self.pcap_dump:
             argv += ["--pcap=%s" % self.pcap_dump]
-        return argv + self.arguments + [self.json_path]
+        return argv + self.arguments + self.run_arguments + [self.json_path]
 
     def start(self, controllers):
         """Start the switch, wait until it forwards, fill its tables."""

@@ -230,7 +230,7 @@ const TABLE: &[Row] = &[
     ("link", "reordered", Counter, Unit::Count, "Frames held back on purpose, behind later ones.", LINK),
     ("link", "marked", Counter, Unit::Count, "Frames marked with congestion experienced.", LINK),
     ("link", "drops", Counter, Unit::Count, "Frames that the link lost, as its plan says or because its way out was down, by reason.", LINK_REASON),
-    ("link_port", "drops", Counter, Unit::Count, "Frames dropped by a port of the link's node, by reason; injected and part of ring_full are the link's own losses.", LINK_PORT_REASON),
+    ("link_port", "drops", Counter, Unit::Count, "Frames dropped by a port of the link's node, by reason, beside what the link itself loses.", LINK_PORT_REASON),
     ("page", "alive", Gauge, Unit::Count, "1 while the process that writes the counters page runs.", &[]),
     ("page", "age_ns", Gauge, Unit::Nanoseconds, "Time since the counters page was made.", &[]),
     ("page", "unregistered", Gauge, Unit::Count, "Counters on the page whose meaning this build does not know.", &[]),

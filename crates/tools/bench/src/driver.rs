@@ -220,7 +220,7 @@ impl RunResult {
         }
     }
 
-    fn sends_lag(&self) -> Option<Void> {
+    pub(crate) fn sends_lag(&self) -> Option<Void> {
         let p50_ns = self.send_lag.as_ref()?.quantile(0.5).value()?;
         let service_ns = self.service.quantile(0.5).value().unwrap_or(0);
         let limit_ns = SEND_LAG_MAX.as_nanos().max(service_ns / SEND_LAG_PART);

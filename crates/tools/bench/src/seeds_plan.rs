@@ -184,14 +184,18 @@ pub struct MissingCase {
     pub axes: Vec<(&'static str, AxisValue)>,
 }
 
-/// Every case of every published table that none of `records` repeats. Tables that print another one's figures again have no rows of
+/// Every case of every published table that no row of ours in `records` repeats: a baseline's, or one that was recorded elsewhere, is
+/// none; a void one says itself what became of it. Tables that print another one's figures again have no rows of
 /// their own.
 pub fn missing_cases(records: &[Record]) -> Vec<MissingCase> {
     let mut missing = Vec::new();
     for table in published::tables().filter(|t| t.id == t.records_of) {
         for (index, case) in table.cases.iter().enumerate() {
             let here = |r: &Record| {
-                r.role != Role::Missing && r.table == table.id && table.case_of(r) == Some(index)
+                r.role == Role::Measured
+                    && !r.row.contains_key("recorded")
+                    && r.table == table.id
+                    && table.case_of(r) == Some(index)
             };
             if records.iter().any(here) {
                 continue;
@@ -252,8 +256,11 @@ mod tests {
         }
         let mut record = Record::new("rc", "rc.machines", serde_json::Map::new());
         record.axes.insert("hosts".to_owned(), 8.0.into());
-        let without = missing_cases(&[record]);
+        let without = missing_cases(std::slice::from_ref(&record));
         assert_eq!(without.len(), missing.len() - 1);
+        // Nothing of ours: the kernel's alone.
+        let kernels = Record { role: Role::Baseline, ..record };
+        assert_eq!(missing_cases(&[kernels]).len(), missing.len());
         assert!(!without.iter().any(|m| m.table.id == "rc.machines" && m.axes[0].1 == 8.0.into()));
     }
 

@@ -132,9 +132,9 @@ pub fn lab(error: LabError) -> anyhow::Error {
 }
 
 /// Hosts that cannot be made, for a bench or for a lab.
-fn of_lab(error: &LabError) -> (Code, Option<String>) {
+pub(crate) fn of_lab(error: &LabError) -> (Code, Option<String>) {
     let code = match error {
-        LabError::NoSuch { .. } | LabError::BadName { .. } => Code::Usage,
+        LabError::NoSuch { .. } | LabError::BadName { .. } | LabError::Asked { .. } => Code::Usage,
         LabError::Exists { .. }
         | LabError::State { .. }
         | LabError::Program { .. }

@@ -41,7 +41,7 @@ fn slips_are_answered() {
         (&["lab", "down", "no-such-lab-here"], 2, "no lab `no-such-lab-here`"),
         (
             &["lab", "simulate", &two, "--size", "1048576", "--window", "1024", "--pattern", "ring"],
-            1,
+            2,
             "at most 8192 MiB",
         ),
     ] {

@@ -145,6 +145,36 @@ fn rdma_connections_between_two_processes_make_a_row_of_bench_rc() {
 }
 
 #[test]
+fn the_kernel_takes_the_place_of_rdma_ports_at_both_ends() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let serve = ["rc", "serve", "--accept", "--address", "127.0.0.1/8", "-p", &port, "--json"];
+    let client = |baseline: &str| {
+        let args = ["rc", "connect", "127.0.0.1", "--row", "-p", &port, "--seconds", "1.5"];
+        run(&[&args[..], &["--json", "--histograms", "--baseline", baseline]].concat())
+    };
+    let nobody = client("kernel-tcp");
+    assert_eq!(nobody.code, Some(1), "{}", nobody.err);
+    assert!(nobody.err.contains("hint: ") && nobody.err.contains("--baseline kernel-tcp"), "{}", nobody.err);
+    let neither = client("none");
+    assert_eq!(neither.code, Some(2), "{}", neither.err);
+    assert!(neither.err.contains("`--port` and `--address` are needed"), "{}", neither.err);
+
+    let server = Serving::start(&[&serve[..], &["--baseline", "kernel-tcp"]].concat(), "accepting on port");
+    let said = client("kernel-tcp");
+    // A server that other tests keep from its core loses SYNs, which are repeated after a second: then the row says so.
+    let row = row(&said);
+    assert_eq!(said.code, Some(if row["void"].is_null() { 0 } else { 4 }), "{}", said.err);
+    let words = ["system", "mode", "over"].map(|key| row[key].as_str().unwrap_or_default());
+    assert_eq!((words, &row["threads"]), (["kernel-tcp", "blocking", "network"], &1.into()), "{row}");
+    assert_eq!(row["latency_ns"]["samples"].as_u64(), Some(histogram_of(&row).samples()));
+    let (code, text) = server.end();
+    let sums: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(sums["totals"]["connections"].as_u64() > row["opened"].as_u64(), "{sums}");
+    assert_eq!((code, &sums["totals"]["frames_sent"]), (Some(0), &Value::Null));
+}
+
+#[test]
 fn messages_between_two_processes() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("msg");

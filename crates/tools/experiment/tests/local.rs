@@ -200,6 +200,32 @@ command = ["sh", "-c", """echo noise; printf '{{"rate_per_s": {threads}{run}, "o
 }
 
 #[test]
+fn systems_are_told_apart_by_their_rows_or_else_by_their_axes() {
+    let of = |row: &str| {
+        let done = experiment(
+            &r#"
+HOSTS
+METHOD
+[sweep]
+window = [1, 2]
+systems = [{ who = "ours", ip = "a" }, { who = "theirs", ip = "b" }]
+[[role]]
+name = "client"
+hosts = ["h1"]
+collect = "json"
+command = ["sh", "-c", """printf 'ROW' {who} {ip}"""]
+"#
+            .replace("ROW", row),
+        );
+        let run = done.run();
+        let axes = |r: &barewire_report::run::Record| r.axes.keys().cloned().collect::<Vec<_>>().join(" ");
+        run.records.iter().map(axes).collect::<Vec<_>>()
+    };
+    assert_eq!(of(r#"{{"system": "%s", "note": "%s", "rate_per_s": 1}}"#), ["window"; 4]);
+    assert_eq!(of(r#"{{"note": "%s%s", "rate_per_s": 1}}"#), ["ip who window"; 4]);
+}
+
+#[test]
 fn histograms_of_hosts_and_runs_merge_exactly() {
     let text = |ns: u64| {
         let mut histogram = Histogram::new();
@@ -461,10 +487,11 @@ local = "yes"
 path = ""
 cmd = "sleep 0.1; echo '[1.0] thpt : {}'; echo 'thpt : 20'; exec sleep 1000"
 "#;
-    let run_passes = |text: &str| {
+    let run_passes = |text: &str, seconds: u64, serving: &str| {
         let folder = tempfile::tempdir().unwrap();
         let options = MitosisOptions {
-            timeout: Some(std::time::Duration::from_secs(3)),
+            timeout: Some(std::time::Duration::from_secs(seconds)),
+            serving: [serving.to_owned()].into_iter().filter(|host| !host.is_empty()).collect(),
             collect: Some(Collect::pattern(RATE_PATTERN).unwrap()),
             ..MitosisOptions::default()
         };
@@ -473,15 +500,20 @@ cmd = "sleep 0.1; echo '[1.0] thpt : {}'; echo 'thpt : 20'; exec sleep 1000"
         Done { outcome, told, _folder: folder }
     };
     let text = format!("global_configs = '10.5'\n{passes}");
-    let done = run_passes(&text);
+    let done = run_passes(&text, 3, "");
     assert!(!done.ok().failed(), "{:?}", done.ok());
     let rates: Vec<f64> =
         done.run().records.iter().filter_map(|record| record.row["thpt"].as_f64()).collect();
     assert_eq!(rates, [10.5, 20.0]);
     // Nobody knows what a run without any rate was.
-    let done = run_passes(&text.replace("thpt :", "nothing"));
+    let done = run_passes(&text.replace("thpt :", "nothing"), 3, "");
     assert!(done.ok().failed());
     assert_eq!(done.why(), "no process printed a row: no line matches the expression");
+    // Who serves is not waited for, and what fails is told, though it ends nothing: far below the minutes that the run may take.
+    let text = text.replacen("host = \"here\"", "host = \"there\"", 1);
+    let text = text.replace("echo 'thpt : 20'; exec sleep 1000", "echo 'thpt : 20'; exit 7");
+    let done = run_passes(&text, 300, "there");
+    assert_eq!((done.ok().rows, done.why().as_str()), (2, "pass-2 on here: ended with code 7"));
 }
 
 #[test]

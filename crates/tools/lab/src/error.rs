@@ -16,6 +16,14 @@ pub enum LabError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// More, or less, was asked for than there can be.
+    #[error("{what}: {why}")]
+    Asked {
+        /// What was asked for.
+        what: String,
+        /// What can be.
+        why: String,
+    },
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

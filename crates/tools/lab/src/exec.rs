@@ -39,11 +39,20 @@ impl Running {
         // The group first: what is in the foreground must be it.
         let terminal = sys::foreground() == Some(rustix::process::getpgrp());
         sys::start_as_job(&mut command, terminal);
-        let child = namespace.spawn_in(&mut command).map_err(failed)?;
-        let pid = Pid::from_child(&child);
-        // It cannot be another's: nobody has waited for it.
-        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|e| failed(e.into()))?;
-        Ok(Running { child, pid, fd, terminal })
+        let mut start = || {
+            let child = namespace.spawn_in(&mut command)?;
+            let pid = Pid::from_child(&child);
+            // It cannot be another's: nobody has waited for it.
+            let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+            Ok(Running { child, pid, fd, terminal })
+        };
+        start().map_err(|error| {
+            // A program that did not start has taken the terminal all the same, before it was found missing.
+            if terminal {
+                let _ = sys::foreground_us();
+            }
+            failed(error)
+        })
     }
 
     /// The program's process, which is also the number of its process group.

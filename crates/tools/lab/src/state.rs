@@ -7,7 +7,7 @@ use crate::stale::{NETNS_DIR, check_label};
 use crate::{LabError, SwitchKind, Topology};
 use barewire_engine::{Owner, counters_folders, counters_path};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 2;
 /// Longest state file that is read.
 const STATE_BYTES_MAX: u64 = 64 << 20;
+/// Between two looks whether a lab is still locked.
+const LOCK_LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How far a lab has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -260,8 +262,12 @@ impl Store {
         Err(LabError::Folder { path: self.folder.display().to_string(), why })
     }
 
-    /// Waits until nobody else makes or removes this lab.
-    pub(crate) fn lock(&self, lab: &str) -> Result<Locked, LabError> {
+    /// Waits until nobody else makes or removes this lab, and asks `look` now and then whether it should.
+    pub(crate) fn lock(
+        &self,
+        lab: &str,
+        look: &mut dyn FnMut() -> Result<(), LabError>,
+    ) -> Result<Locked, LabError> {
         check_label(lab)?;
         let path = self.folder.join(format!("{lab}.lock"));
         let doing = || LabError::system(format!("lock {}", path.display()));
@@ -277,7 +283,14 @@ impl Store {
                 .custom_flags(libc::O_NOFOLLOW)
                 .open(&path)
                 .map_err(doing())?;
-            file.lock().map_err(doing())?;
+            loop {
+                match file.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) => look()?,
+                    Err(TryLockError::Error(error)) => return Err(doing()(error)),
+                }
+                std::thread::sleep(LOCK_LOOK);
+            }
             // Whoever removed the lab has removed this file too: the lock must be that of the file with this name.
             let ours = file.metadata().map_err(doing())?;
             match fs::metadata(&path) {
@@ -398,7 +411,7 @@ mod tests {
         assert_eq!(state.pages, [counters_path("lab.t.b-s").unwrap()]);
         assert_eq!(state.page("lab.t.b-s"), Some(state.pages[0].as_path()));
         assert_eq!(state.page("lab.t.b"), None);
-        let locked = store.lock("t").unwrap();
+        let locked = store.lock("t", &mut || Ok(())).unwrap();
         assert_eq!(store.read("t").unwrap(), None);
         store.write(&state).unwrap();
         assert_eq!(store.read("t").unwrap(), Some(state.clone()));
@@ -431,7 +444,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         fs::write(store.file("t"), "{}").unwrap();
-        let refused = store.lock("t").map(drop).unwrap_err();
+        let refused = store.lock("t", &mut || Ok(())).map(drop).unwrap_err();
         assert!(matches!(&refused, LabError::Folder { why, .. } if why.contains("mode 777")), "{refused}");
         assert!(matches!(store.read("t"), Err(LabError::Folder { .. })));
         assert!(store.list().is_empty());
@@ -443,7 +456,7 @@ mod tests {
         symlink(&other, folder.join("u.lock")).unwrap();
         symlink(&other, folder.join("u.json")).unwrap();
         symlink(&other, folder.join("t.json.new")).unwrap();
-        assert!(matches!(store.lock("u").map(drop), Err(LabError::System { .. })));
+        assert!(matches!(store.lock("u", &mut || Ok(())).map(drop), Err(LabError::System { .. })));
         assert!(matches!(store.read("u"), Err(LabError::State { .. })));
         store.write(&State::planned(&topology())).unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
@@ -451,19 +464,22 @@ mod tests {
         // A link in the place of the folder.
         let link = folder.join("link");
         symlink(&folder, &link).unwrap();
-        assert!(matches!(Store::new(&link).lock("t").map(drop), Err(LabError::Folder { .. })));
+        assert!(matches!(
+            Store::new(&link).lock("t", &mut || Ok(())).map(drop),
+            Err(LabError::Folder { .. })
+        ));
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_lock_is_of_the_file_that_has_the_name() {
         let (store, folder) = store("lock");
-        let first = store.lock("t").unwrap();
+        let first = store.lock("t", &mut || Ok(())).unwrap();
         let (store2, waiting) =
             (store.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
         let flag = std::sync::Arc::clone(&waiting);
         let thread = std::thread::spawn(move || {
-            let locked = store2.lock("t").unwrap();
+            let locked = store2.lock("t", &mut || Ok(())).unwrap();
             assert!(!flag.load(std::sync::atomic::Ordering::SeqCst), "had it while another did");
             assert!(locked.path.exists());
             store2.forget("t", locked).unwrap();

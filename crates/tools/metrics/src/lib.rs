@@ -17,5 +17,5 @@ mod text;
 pub use board::{Board, Order, Row};
 pub use grafana::dashboard;
 pub use http::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER, MetricsServer, ServeError};
-pub use page::{Before, COUNTERS_MAX, PAGES_MAX, Page, Pages, Which};
+pub use page::{Before, COUNTERS_MAX, PAGES_MAX, Page, Pages, Which, is_trusted};
 pub use text::{Format, render};

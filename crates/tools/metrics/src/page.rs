@@ -83,6 +83,11 @@ fn place_of(reader: &CountersReader, own: Option<u32>) -> Option<(bool, u32)> {
     (!reader.is_in_shared_folder() || !foreign || reader.uid() == 0).then(|| (foreign, reader.uid()))
 }
 
+/// Whether a page may be looked at that nobody named: not one that another user has put where everybody may.
+pub fn is_trusted(reader: &CountersReader) -> bool {
+    place_of(reader, own_uid()).is_some()
+}
+
 impl Page {
     /// Looks at the page of this name.
     ///

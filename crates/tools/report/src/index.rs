@@ -195,14 +195,18 @@ impl Index {
     /// # Errors
     /// [`IndexError`].
     pub fn update(&mut self, parent: &Path) -> Result<Rebuilt, IndexError> {
-        let mut done = Rebuilt { forgotten: self.forget_missing()?, ..Rebuilt::default() };
+        let there = folders(parent)?;
+        // A copied folder has a copied index, which names the runs of the folder that it was copied from.
+        let here = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+        let forgotten = self.forget(|path| is_gone(path) || path.parent() != Some(&here))?;
+        let mut done = Rebuilt { forgotten, ..Rebuilt::default() };
         let known: Vec<PathBuf> = self
             .find(&Query::default())?
             .into_iter()
             .filter(|entry| entry.ended_unix_ms.is_some())
             .map(|entry| entry.path)
             .collect();
-        for folder in folders(parent)? {
+        for folder in there {
             let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
             if !known.contains(&real) {
                 self.take_in(folder, &mut done)?;
@@ -344,12 +348,12 @@ impl Index {
     /// # Errors
     /// [`IndexError::Sqlite`].
     pub fn forget_missing(&mut self) -> Result<usize, IndexError> {
-        let gone: Vec<PathBuf> = self
-            .find(&Query::default())?
-            .into_iter()
-            .map(|entry| entry.path)
-            .filter(|path| !path.join(crate::run::MANIFEST).is_file())
-            .collect();
+        self.forget(is_gone)
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) -> Result<usize, IndexError> {
+        let all = self.find(&Query::default())?.into_iter().map(|entry| entry.path);
+        let gone: Vec<PathBuf> = all.filter(|path| is_gone(path)).collect();
         for path in &gone {
             self.db
                 .execute("DELETE FROM runs WHERE path = ?1", [path.to_string_lossy()])
@@ -397,6 +401,10 @@ impl Index {
             Err(source) => Err(sqlite(&self.path, source)),
         }
     }
+}
+
+fn is_gone(run: &Path) -> bool {
+    !run.join(crate::run::MANIFEST).is_file()
 }
 
 /// The run folders in `parent`, in the order of their names.

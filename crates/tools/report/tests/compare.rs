@@ -4,7 +4,7 @@ mod sample;
 
 use barewire_report::compare::{Compared, Comparison, MeanFrom, Method, Verdict, compare};
 use barewire_report::import;
-use barewire_report::run::{Record, Run, RunWriter};
+use barewire_report::run::{HardwareClass, Record, Run, RunWriter};
 use sample::{START_MS, full, message, row, start};
 use serde_json::json;
 use std::path::Path;
@@ -141,6 +141,13 @@ fn what_must_not_be_compared_is_not() {
     assert_eq!(verdict(&elsewhere, method).0, Verdict::Slower);
     let c = compare(&[&a], &[&elsewhere], method);
     assert!(c.differences.iter().any(|d| d.starts_with("machine.cpu_model: ")), "{:?}", c.differences);
+
+    // A document from before it was written does not say on what it was measured.
+    let mut unsaid = slow.clone();
+    unsaid.manifest.hardware = HardwareClass::Unknown;
+    assert_eq!(verdict(&unsaid, Method::default()).0, Verdict::Slower);
+    unsaid.manifest.hardware = HardwareClass::BareMetal;
+    assert_eq!(verdict(&unsaid, Method::default()).0, Verdict::Unknown);
 
     let mut contended = slow.clone();
     contended.records[0].row["contended"] = json!(true);

@@ -118,6 +118,18 @@ fn an_update_reads_what_is_new_and_what_had_not_ended() {
     let done = index.update(&runs).unwrap();
     assert_eq!((done.indexed, done.forgotten), (0, 1));
     assert!(matches!(index.update(&dir.path().join("none")), Err(IndexError::Io { .. })));
+    assert_eq!(
+        labels(&index, &Query::default()),
+        ["third", "second"],
+        "what could not be read takes nothing away"
+    );
+    // A folder that was copied with its index: the same runs, each once, where the copy is.
+    let copy = dir.path().join("copy");
+    run(&copy, "second", 2, None, &["bmv2"]);
+    let done = index.update(&copy).unwrap();
+    assert_eq!((done.indexed, done.forgotten), (1, 2));
+    let all = index.find(&Query::default()).unwrap();
+    assert!(all.len() == 1 && all[0].path.starts_with(copy.canonicalize().unwrap()), "{all:?}");
 }
 
 #[test]

@@ -228,22 +228,22 @@ impl Cell for KernelCell {
         server_result.map_err(setup("server"))?;
         let mut result = client_result?;
 
-        // Spinners are always runnable and often switched out, by design: only the two threads that are measured, and the
-        // hypervisor, tell of others then.
-        result.contention = if spinners {
-            company_beside_spinners(&report, client_switches, server_switches)
-        } else {
-            report.reasons
-        };
+        result.contention = company(report, spinners, client_switches, server_switches);
         Ok(result)
     }
 }
 
-fn company_beside_spinners(
-    report: &ContentionReport,
+/// Who else was on the cores. Spinners that keep them awake are always runnable and often switched out, by design: only the
+/// threads that are measured, and the hypervisor, tell of others then.
+fn company(
+    report: ContentionReport,
+    spinners: bool,
     client_switches: Option<u64>,
     server_switches: Option<u64>,
 ) -> Vec<String> {
+    if !spinners {
+        return report.reasons;
+    }
     let seconds = report.window_ns as f64 / 1e9;
     let mut reasons = Vec::new();
     for (who, switches) in [("client", client_switches), ("server", server_switches)] {

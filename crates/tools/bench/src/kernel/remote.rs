@@ -1,21 +1,24 @@
 //! A baseline with its ends on two machines: the same client and the same echo servers as between the sides of one.
 //!
-//! Over TCP a client says first of each connection how long its messages are and how many connections it makes, [`GREETING_LEN`]
-//! bytes: `bwkernel`, then both numbers in 32 bits, little endian. A server has one client at a time, others wait in its backlog.
+//! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and how it waits (0:
+//! asleep, 1: awake), [`GREETING_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server that waits
+//! otherwise refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its backlog.
 
 use super::{
-    CONNECTIONS_MAX, KernelClient, Protocol, UDP_SIZE_MAX, Waiting, check, grow_buffers, server, system_name,
-    watched,
+    CONNECTIONS_MAX, KernelClient, Protocol, UDP_SIZE_MAX, Waiting, check, company, grow_buffers, server,
+    system_name, watched,
 };
-use crate::awake::settle;
+use crate::awake::{KeepAwake, settle};
 use crate::driver::{self, RunResult};
 use crate::interleave::{Cell, CellError};
 use crate::interrupt::interrupted;
 use crate::row::{CellInfo, IdleState};
 use crate::workload::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
-use barewire_base::Duration;
+use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -23,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const GREETING: [u8; 8] = *b"bwkernel";
 /// Bytes of a greeting.
-pub const GREETING_LEN: usize = GREETING.len() + 8;
+pub const GREETING_LEN: usize = GREETING.len() + 12;
 /// How long a client may take to greet, and to make all of its connections.
 const GREETING_WAIT: Duration = Duration::from_secs(5);
 /// How long a connection may take to be made.
@@ -49,6 +52,7 @@ pub struct KernelEnd {
 struct Greeting {
     size: u32,
     connections: u32,
+    waiting: Waiting,
 }
 
 impl Greeting {
@@ -56,14 +60,20 @@ impl Greeting {
         let mut bytes = [0; GREETING_LEN];
         bytes[..8].copy_from_slice(&GREETING);
         bytes[8..12].copy_from_slice(&self.size.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.connections.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.connections.to_le_bytes());
+        bytes[16..].copy_from_slice(&u32::from(self.waiting == Waiting::Spin).to_le_bytes());
         bytes
     }
 
     /// `None`: it is none, or asks for what nobody may have.
     fn parse(bytes: &[u8; GREETING_LEN]) -> Option<Greeting> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let greeting = Greeting { size: number(8), connections: number(12) };
+        let waiting = match number(16) {
+            0 => Waiting::Blocking,
+            1 => Waiting::Spin,
+            _ => return None,
+        };
+        let greeting = Greeting { size: number(8), connections: number(12), waiting };
         let fits = (SIZE_MIN..=SIZE_MAX).contains(&greeting.size)
             && (1..=CONNECTIONS_MAX).contains(&greeting.connections);
         (bytes.starts_with(&GREETING) && fits).then_some(greeting)
@@ -104,7 +114,7 @@ pub fn serve(
                 let listener = TcpListener::bind(at).map_err(listening)?;
                 listener.set_nonblocking(true).map_err(listening)?;
                 ready(listener.local_addr().map_err(listening)?);
-                while let Some((greeting, sockets)) = client_of(&listener, &done, &mut told) {
+                while let Some((greeting, sockets)) = client_of(&listener, end.waiting, &done, &mut told) {
                     let size = greeting.size as usize;
                     if let Err(error) = server::serve_tcp(sockets, end.waiting, size, &done) {
                         told(&format!("a client's connections are closed: {error}"));
@@ -122,11 +132,20 @@ pub fn serve(
 /// The next client's connections, all of them. `None`: the end has come.
 fn client_of(
     listener: &TcpListener,
+    waiting: Waiting,
     done: &AtomicBool,
     told: &mut impl FnMut(&str),
 ) -> Option<(Greeting, Vec<OwnedFd>)> {
     loop {
         let (first, sockets) = match greeted(listener, done, None) {
+            Ok(Some((greeting, _))) if greeting.waiting != waiting => {
+                told(&format!(
+                    "a client that waits otherwise ({}, this end {}) is refused: the same `--baseline` at both ends",
+                    greeting.waiting.name(),
+                    waiting.name()
+                ));
+                continue;
+            }
             Ok(Some((greeting, socket))) => (greeting, vec![socket]),
             Ok(None) => return None,
             Err(why) => {
@@ -148,8 +167,9 @@ fn others(
     first: Greeting,
     mut sockets: Vec<OwnedFd>,
 ) -> Result<Option<Vec<OwnedFd>>, String> {
+    let by = stamp() + GREETING_WAIT;
     while sockets.len() < first.connections as usize {
-        match greeted(listener, done, Some(GREETING_WAIT))? {
+        match greeted(listener, done, Some(by))? {
             Some((greeting, socket)) if greeting == first => sockets.push(socket),
             Some(_) => return Err("two clients at once: both are refused".to_owned()),
             None => return Ok(None),
@@ -162,9 +182,8 @@ fn others(
 fn greeted(
     listener: &TcpListener,
     done: &AtomicBool,
-    wait: Option<Duration>,
+    by: Option<Instant>,
 ) -> Result<Option<(Greeting, OwnedFd)>, String> {
-    let began = stamp();
     let (mut stream, from) = loop {
         if done.load(Ordering::Relaxed) {
             return Ok(None);
@@ -174,7 +193,7 @@ fn greeted(
             Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK.into()),
             Err(e) => return Err(format!("accept: {e}")),
         }
-        if wait.is_some_and(|wait| stamp().since(began) > wait) {
+        if by.is_some_and(|by| stamp() > by) {
             return Err("a client made fewer connections than it said".to_owned());
         }
     };
@@ -221,11 +240,12 @@ impl RemoteKernelCell {
 
     fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
         let workload = &self.info.workload;
-        let greeting = Greeting { size: workload.size, connections: workload.connections };
+        let waiting = self.end.waiting;
+        let greeting = Greeting { size: workload.size, connections: workload.connections, waiting };
         let connect = |_| -> io::Result<OwnedFd> {
             match self.end.protocol {
                 Protocol::Tcp => {
-                    let mut stream = TcpStream::connect_timeout(&self.server, CONNECT_WAIT)?;
+                    let mut stream = connect_from(self.end.ip, self.server)?;
                     stream.set_nodelay(true)?;
                     stream.write_all(&greeting.bytes())?;
                     Ok(stream.into())
@@ -242,6 +262,21 @@ impl RemoteKernelCell {
     }
 }
 
+/// A connection from this address of ours: another one might go another way.
+fn connect_from(ip: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddr::new(ip, 0))?;
+    // Of a socket that sleeps in connect, this is how long it may.
+    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WAIT))?;
+    connect(&socket, &server).map_err(|errno| match errno {
+        Errno::INPROGRESS | Errno::AGAIN => io::Error::from(ErrorKind::TimedOut),
+        errno => errno.into(),
+    })?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket.into())
+}
+
 impl Cell for RemoteKernelCell {
     fn info(&self) -> &CellInfo {
         &self.info
@@ -256,16 +291,17 @@ impl Cell for RemoteKernelCell {
         let mut client =
             KernelClient::new(protocol, waiting, sockets, workload.size).map_err(setup("client sockets"))?;
         let cores: Vec<usize> = core.into_iter().collect();
-        let _awake = settle(self.info.idle_state, &cores)?;
+        let awake = settle(self.info.idle_state, &cores)?;
         let watch = Contention::start();
         // A thread of its own: pinning it must not pin the caller.
         let asked = std::thread::scope(|scope| {
             scope.spawn(move || watched(core, move || driver::run(&mut client, workload))).join()
         });
-        let (result, _) =
+        let (result, switches) =
             asked.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
         let mut result = result?;
-        result.contention = watch.finish().reasons;
+        let spinners = awake.as_ref().is_some_and(KeepAwake::uses_threads);
+        result.contention = company(watch.finish(), spinners, switches, None);
         Ok(result)
     }
 }
@@ -334,14 +370,20 @@ mod tests {
     #[test]
     fn strangers_are_refused_and_the_next_client_is_served() {
         let told = beside_server(end(Protocol::Tcp, Waiting::Blocking), |at| {
-            for words in [*b"GET / HTTP/1.1\r\n", Greeting { size: u32::MAX, connections: 1 }.bytes()] {
+            let waiting = Waiting::Blocking;
+            let good = Greeting { size: SIZE_MIN, connections: 1, waiting };
+            for words in [
+                *b"GET / HTTP/1.1\r\n\r\n\r\n",
+                Greeting { size: u32::MAX, ..good }.bytes(),
+                Greeting { waiting: Waiting::Spin, ..good }.bytes(),
+            ] {
                 let mut stranger = TcpStream::connect(at).unwrap();
                 stranger.write_all(&words).unwrap();
                 // Closed, with words of ours unread: a reset or an end.
                 assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
             }
             let mut stream = TcpStream::connect(at).unwrap();
-            stream.write_all(&Greeting { size: SIZE_MIN, connections: 1 }.bytes()).unwrap();
+            stream.write_all(&good.bytes()).unwrap();
             let mut message = SIZE_MIN.to_le_bytes().to_vec();
             message.resize(4 + SIZE_MIN as usize, 7);
             stream.write_all(&message).unwrap();
@@ -349,7 +391,8 @@ mod tests {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(answer, message);
         });
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told.len(), 3, "{told:?}");
         assert!(told[0].contains("no client of this baseline"), "{told:?}");
+        assert!(told[2].contains("waits otherwise (spin, this end blocking)"), "{told:?}");
     }
 }

@@ -203,7 +203,7 @@ pub fn outcome(run: &RunResult, late: Duration) -> Outcome {
     Outcome {
         sent: due,
         bad: counts.unanswered + counts.unsent + counts.mismatches + too_late,
-        offered: lag <= LAG_PERCENT_MAX,
+        offered: lag <= LAG_PERCENT_MAX && run.sends_lag().is_none(),
     }
 }
 

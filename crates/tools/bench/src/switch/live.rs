@@ -528,9 +528,11 @@ pub fn measure(
             }
         }
     }
+    // A void run is no floor, and nothing is above one.
+    let p50_of = |run: &Option<SwitchRun>| run.as_ref().filter(|run| run.void.is_none())?.rtt_p50_ns;
     let p50s = |system: &str| -> Vec<Option<u64>> {
         let found = rows.iter().find(|(row, _)| row.system == system);
-        found.map_or(Vec::new(), |(_, runs)| runs.iter().map(|r| r.as_ref()?.rtt_p50_ns).collect())
+        found.map_or(Vec::new(), |(_, runs)| runs.iter().map(p50_of).collect())
     };
     let (direct, bridge) = (p50s("direct"), p50s("bridge"));
     let mut out = Vec::new();
@@ -540,7 +542,7 @@ pub fn measure(
             let pairs = runs
                 .iter()
                 .zip(floor)
-                .filter_map(|(run, floor)| Some(run.as_ref()?.rtt_p50_ns? as f64 - (*floor)? as f64));
+                .filter_map(|(run, floor)| Some(p50_of(run)? as f64 - (*floor)? as f64));
             median(pairs).map(|ns| ns.round() as i64)
         };
         row.added_latency_ns = above(&direct);

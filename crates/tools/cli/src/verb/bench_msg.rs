@@ -94,13 +94,13 @@ pub struct Args {
     late_ms: f64,
     #[command(flatten)]
     leave: Leave,
-    /// One end only, the other on another machine
+    /// One end only, the other on another machine: over a port, or (one `--baseline`, the same at both) the kernel's sockets
     #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"])]
     role: Option<End>,
-    /// Server: its port's URI; without one, the kernel's own sockets of one `--baseline`
+    /// Server: its port's URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
     #[arg(long, value_name = "URI", requires = "role")]
     listen: Option<String>,
-    /// Client: its port's URI; without one, the kernel's own sockets of one `--baseline`
+    /// Client: its port's URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
     #[arg(long, value_name = "URI", requires = "role")]
     port: Option<String>,
     /// This end's address, such as 10.0.0.1/24

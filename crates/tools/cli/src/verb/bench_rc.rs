@@ -163,6 +163,9 @@ pub fn of_rc(error: RateError) -> anyhow::Error {
     match error {
         RateError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
         RateError::Lab(error) => error.into(),
+        RateError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
+            .hint("on the other host: barewire rc serve --accept --baseline kernel-tcp --address ADDRESS")
+            .into(),
         RateError::Io { .. } | RateError::Open(_) => Failure::new(Code::Unfit, error.to_string()).into(),
         other => anyhow::Error::new(other),
     }

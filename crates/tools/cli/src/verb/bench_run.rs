@@ -2,7 +2,7 @@
 
 use super::launching::{Foreign, Launching, agent};
 use crate::console::{Console, print};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, of_lab};
 use crate::signals;
 use barewire_bench::interrupted;
 use barewire_experiment::launcher::LaunchError;
@@ -223,7 +223,7 @@ fn of_experiment(error: ExperimentError) -> anyhow::Error {
     let (code, hint) = match &error {
         ExperimentError::Launch(LaunchError::Unsuited(_)) | ExperimentError::Plan(_) => (Code::Usage, None),
         ExperimentError::Launch(LaunchError::Unfit { hint, .. }) => (Code::Unfit, hint.clone()),
-        ExperimentError::Launch(LaunchError::Lab(e)) => (Code::Unfit, e.hint().map(str::to_owned)),
+        ExperimentError::Launch(LaunchError::Lab(e)) => of_lab(e),
         ExperimentError::Interrupted | ExperimentError::Launch(LaunchError::Interrupted) => {
             (Code::Interrupted, None)
         }

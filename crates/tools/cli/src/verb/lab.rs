@@ -3,6 +3,7 @@
 use crate::console::{Console, print};
 use crate::failure::{self, Code, Failure};
 use crate::signals::{self, HandedOn};
+use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_bench::interrupted;
 use barewire_bench::words::word;
@@ -341,13 +342,13 @@ fn export(
         Target::Mininet => export_mininet(topology),
     }
     .map_err(failure::lab)?;
-    std::fs::create_dir_all(out)?;
+    std::fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     for note in &exported.notes {
         console.note(note);
     }
     for file in exported.files {
         let path = out.join(&file.name);
-        std::fs::write(&path, &file.text)?;
+        std::fs::write(&path, &file.text).with_context(|| format!("writing {}", path.display()))?;
         console.tell(&path.display().to_string());
     }
     Ok(Code::Done)

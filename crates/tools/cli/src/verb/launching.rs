@@ -78,6 +78,9 @@ pub struct Foreign {
     /// print [default: no rows; the logs are kept]
     #[arg(long, value_name = "REGEX")]
     collect: Option<String>,
+    /// Hosts whose passes serve: a run is over when the passes on all others have ended, and rows are theirs
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', requires = "collect")]
+    serves: Vec<String>,
     /// Template: which hosts play a role
     #[arg(long, value_name = "ROLE=HOST,...")]
     role: Vec<String>,
@@ -202,6 +205,7 @@ impl Foreign {
             ("--user", self.user.is_some()),
             ("--run-timeout", self.run_timeout.is_some()),
             ("--collect", self.collect.is_some()),
+            ("--serves", !self.serves.is_empty()),
             ("--role", !self.role.is_empty()),
             ("--placeholder", !self.placeholder.is_empty()),
         ];
@@ -230,6 +234,7 @@ impl Foreign {
             user: self.user.clone(),
             timeout: Some(timeout.into()),
             collect,
+            serving: self.serves.iter().cloned().collect(),
             roles: lists("--role", &self.role)?,
             placeholders: lists("--placeholder", &self.placeholder)?,
             ..MitosisOptions::default()

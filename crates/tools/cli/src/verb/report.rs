@@ -5,6 +5,7 @@ use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_bench::{Head, Results};
+use barewire_measure::realtime_ns;
 use barewire_report::compare::{Compared, Comparison, Gate, Method, compare};
 use barewire_report::index::{Entry, Index, IndexError, Query, Rebuilt};
 use barewire_report::report::{Options, Report};
@@ -13,6 +14,7 @@ use barewire_report::{html, import, text, utc_ms_of_day, utc_text};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The index's name in a folder of run folders.
@@ -128,8 +130,13 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> anyhow::Result<Scratch> {
-        let path = std::env::temp_dir().join(format!("barewire-report-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        // Ours alone, and new: whoever may write where it stands could have made one of this name for us.
+        let path =
+            std::env::temp_dir().join(format!("barewire-report-{}-{:x}", std::process::id(), realtime_ns()));
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("making {}", path.display()))?;
         Ok(Scratch { path, made: Cell::new(0) })
     }
 
@@ -254,9 +261,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     // Only pictures that were written can be shown, and a text names them from where it stands.
     let pictures = args.charts.as_ref().map_or_else(String::new, |charts| {
-        let beside = args.markdown.as_deref().and_then(Path::parent);
-        let from = beside.and_then(|parent| charts.strip_prefix(parent).ok()).unwrap_or(charts);
-        from.display().to_string()
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // A text on stdout stands nowhere: as they were named.
+        let Some(text) = &args.markdown else { return charts.display().to_string() };
+        let charts = absolute(charts);
+        let beside = absolute(text).parent().map(Path::to_owned);
+        let from = beside.and_then(|folder| charts.strip_prefix(folder).ok().map(Path::to_owned));
+        from.unwrap_or(charts).display().to_string()
     });
     match &args.markdown {
         Some(path) => write(path, &text::markdown(&report, &pictures))?,

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "rc-threads"
-//! table = "mitosis/throughput-thread"      # the published table that its rows repeat, if they repeat one
+//! table = "rc.threads"                     # the published table that its rows repeat, if they repeat one
 //!
 //! [lab]
 //! topology = "two-hosts.toml"              # local launcher: hosts come from there
@@ -15,6 +15,7 @@
 //! [sweep]
 //! threads = [1, 2, 4]                      # several keys: each with each
 //! zip = [{ size = 64, window = 32 }, { size = 1024, window = 8 }]   # these go together
+//! systems = [{ baseline = "none" }, { baseline = "kernel-tcp" }]    # so do these: what does the same work
 //!
 //! [[role]]
 //! name = "server"
@@ -54,6 +55,10 @@ use toml::{Spanned, Value};
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// Most cells of one experiment.
 pub const CELLS_MAX: usize = 100_000;
+/// Keys of `[sweep]` whose values are tables: axes that go together.
+const ZIP: &str = "zip";
+/// As [`ZIP`], and these axes say who works: see [`Plan::systems`].
+const SYSTEMS: &str = "systems";
 /// Longest name of an experiment, a host, a role or an axis.
 const NAME_LEN_MAX: usize = 32;
 /// Longest time that a file may name, in seconds: a week.
@@ -173,7 +178,7 @@ impl<'a> Reader<'a> {
         }
         let (topology, lab_hosts) = self.topology(file)?;
         let hosts = self.hosts(file)?;
-        let points = self.points(file)?;
+        let (points, systems) = self.points(file)?;
         let known = Known {
             hosts: hosts.iter().map(|h| h.name.clone()).chain(lab_hosts).collect(),
             settings: hosts
@@ -201,6 +206,7 @@ impl<'a> Reader<'a> {
             hosts,
             method: self.method(file)?,
             points,
+            systems,
             roles,
             merge: self.merge(file)?,
             environment: self.environment(&file.environment)?,
@@ -359,11 +365,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Every point of the sweep: each axis with each other, in the file's order, the last one fastest.
-    fn points(&self, file: &File) -> Result<Vec<Point>, FileError> {
+    /// Every point of the sweep: each axis with each other, in the file's order, the last one fastest; and which axes are
+    /// [`Plan::systems`].
+    fn points(&self, file: &File) -> Result<(Vec<Point>, BTreeSet<String>), FileError> {
         let mut axes: Vec<(&String, &Spanned<Value>)> = file.sweep.iter().collect();
         axes.sort_by_key(|(_, value)| value.span().start);
         let mut points: Vec<Point> = vec![Vec::new()];
+        let mut systems = BTreeSet::new();
         for (key, given) in axes {
             let what = format!("sweep.{key}");
             let Value::Array(values) = given.get_ref() else {
@@ -372,8 +380,12 @@ impl<'a> Reader<'a> {
             if values.is_empty() {
                 return Err(self.at(given, format!("{what}: the list is empty")));
             }
-            let steps: Vec<Point> = if key == "zip" {
-                self.zipped(given, values, &points)?
+            let steps: Vec<Point> = if key == ZIP || key == SYSTEMS {
+                let steps = self.together(given, key, values, &points)?;
+                if key == SYSTEMS {
+                    systems.extend(steps.iter().flatten().map(|(axis, _)| axis.clone()));
+                }
+                steps
             } else {
                 self.check_axis(given, key)?;
                 let all = values.iter().map(|value| Some(vec![(key.clone(), axis_value(value)?)]));
@@ -394,12 +406,13 @@ impl<'a> Reader<'a> {
                 .flat_map(|point| steps.iter().map(|step| point.iter().chain(step).cloned().collect()))
                 .collect();
         }
-        Ok(points)
+        Ok((points, systems))
     }
 
-    fn zipped(
+    fn together(
         &self,
         given: &Spanned<Value>,
+        name: &str,
         values: &[Value],
         points: &[Point],
     ) -> Result<Vec<Point>, FileError> {
@@ -412,18 +425,19 @@ impl<'a> Reader<'a> {
                     .collect::<Option<Point>>()
             });
             let Some(step) = step else {
-                let what = "sweep.zip: a list of tables is expected: [{ size = 64, window = 1 }, …]";
+                let what =
+                    format!("sweep.{name}: a list of tables is expected: [{{ size = 64, window = 1 }}, …]");
                 return Err(self.at(given, what));
             };
             for (key, _) in &step {
                 self.check_axis(given, key)?;
                 if points.first().is_some_and(|point| point.iter().any(|(axis, _)| axis == key)) {
-                    return Err(self.at(given, format!("sweep.zip: `{key}` is an axis of its own, too")));
+                    return Err(self.at(given, format!("sweep.{name}: `{key}` is an axis of its own, too")));
                 }
             }
             let keys = |point: &Point| point.iter().map(|(key, _)| key.clone()).collect::<BTreeSet<_>>();
             if steps.first().is_some_and(|first| keys(first) != keys(&step)) {
-                return Err(self.at(given, "sweep.zip: every table needs the same keys"));
+                return Err(self.at(given, format!("sweep.{name}: every table needs the same keys")));
             }
             steps.push(step);
         }

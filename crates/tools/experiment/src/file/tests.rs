@@ -99,7 +99,17 @@ fn what_is_wrong_is_told_with_place_reason_and_nearest_word() {
         ("threads = [1, 2]", "threads = [1, 9]", "role.count: 9 hosts, of 3"),
         ("threads = [1, 2]", "threads = [1, 1.5]", "`1.5` of axis `threads` is no number of hosts"),
         ("threads = [1, 2]", "threads = [1, 2]\nrun = [1]", "`{run}` means something already"),
-        ("size = 1024, window = 8", "size = 1024", "every table needs the same keys"),
+        ("size = 1024, window = 8", "size = 1024", "sweep.zip: every table needs the same keys"),
+        (
+            "idle = [\"park\", \"spin\"]",
+            "systems = [\"park\"]",
+            "sweep.systems: a list of tables is expected",
+        ),
+        (
+            "threads = [1, 2]",
+            "threads = [1, 2]\nsystems = [{ threads = 1 }]",
+            "sweep.systems: `threads` is an axis of its own",
+        ),
         ("count = \"{threads}\"", "count = \"{treads}\"", "no axis `treads`; did you mean `threads`?"),
         ("(?P<rate_per_s>[0-9.]+)/s", "([0-9.]+)/s", "no group has a name"),
         ("(?P<rate_per_s>[0-9.]+)/s", "(?P<a>[0-9", "role.collect.regex: "),
@@ -181,5 +191,6 @@ fn the_experiments_of_the_published_tables_are_right() {
         };
         assert!(of_file || by_rows, "{} has no experiment", table.id);
     }
-    assert_eq!(plans["rc-machines"].points.len(), 4);
+    let plan = &plans["rc-machines"];
+    assert_eq!((plan.points.len(), plan.systems.contains("baseline"), plan.systems.len()), (8, true, 1));
 }

@@ -46,7 +46,11 @@ impl LocalLauncher {
         Ok(command)
     }
 
-    fn bring_up(&mut self, mut topology: Topology) -> Result<Vec<HostFacts>, LaunchError> {
+    fn bring_up(
+        &mut self,
+        mut topology: Topology,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostFacts>, LaunchError> {
         is_root_capable().map_err(|why| LaunchError::Unfit {
             what: format!("lab {}", topology.name),
             why: why.to_string(),
@@ -61,7 +65,10 @@ impl LocalLauncher {
         // The keeper first: from now on nothing can be left.
         let keeper = self.start_keeper(&topology.name)?;
         self.lab = Some((topology.name.clone(), keeper));
-        self.labs.up(&topology)?;
+        self.labs.up_with(&topology, &mut |_, _, _| !interrupted()).map_err(|error| match error {
+            LabError::Interrupted => LaunchError::Interrupted,
+            other => other.into(),
+        })?;
         Ok(topology.hosts.iter().map(facts_of).collect())
     }
 
@@ -115,10 +122,14 @@ impl Launcher for LocalLauncher {
         HardwareClass::OneMachine
     }
 
-    fn obtain(&mut self, needs: &Needs, _: &dyn Fn() -> bool) -> Result<Vec<HostFacts>, LaunchError> {
+    fn obtain(
+        &mut self,
+        needs: &Needs,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostFacts>, LaunchError> {
         if let Some(path) = &needs.topology {
             let topology = Topology::read(path).map_err(|e| LaunchError::Unsuited(e.to_string()))?;
-            return self.bring_up(topology);
+            return self.bring_up(topology, interrupted);
         }
         let loopback = |name: &str| HostFacts {
             name: name.to_owned(),

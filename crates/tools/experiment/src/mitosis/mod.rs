@@ -30,6 +30,8 @@ pub struct MitosisOptions {
     pub timeout: Option<Duration>,
     /// How rows are found in the output. `None`: no rows, the logs are kept.
     pub collect: Option<Collect>,
+    /// Hosts whose passes serve: they print no rows, and a run is over when the others have ended.
+    pub serving: BTreeSet<String>,
     /// Template: which hosts play a role.
     pub roles: BTreeMap<String, Vec<String>>,
     /// Template: what stands before each pass's path.

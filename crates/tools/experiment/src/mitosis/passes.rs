@@ -7,7 +7,7 @@ use super::{MitosisError, MitosisFile, MitosisOptions, Source};
 use crate::launcher::{HOSTS_MAX, HostSpec};
 use crate::plan::{MergePlan, MethodPlan, Plan, RoleHosts, RolePlan, StopSignal, SyncPlan, Template};
 use barewire_report::run::AxisValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +64,9 @@ pub(super) fn plan(
     for host in options.black.iter().filter(|host| !passes.iter().any(|pass| pass.host == **host)) {
         warnings.push(format!("{}: no pass is on {host}, which is to be left out", source.path));
     }
+    for host in options.serving.iter().filter(|host| !passes.iter().any(|pass| pass.host == **host)) {
+        warnings.push(format!("{}: no pass is on {host}, which is to serve", source.path));
+    }
     let mut sync = Vec::new();
     for table in &global.sync {
         sync.extend(synced(source, folder, table, &hosts, options)?);
@@ -95,6 +98,7 @@ pub(super) fn plan(
             ..MethodPlan::default()
         },
         points,
+        systems: BTreeSet::new(),
         roles,
         // Passes stand for themselves.
         merge: MergePlan { apart: true, ..MergePlan::default() },
@@ -130,7 +134,7 @@ fn role(
         environment: BTreeMap::new(),
         ready: None,
         settle: BETWEEN,
-        collect: options.collect.clone(),
+        collect: options.collect.clone().filter(|_| !options.serving.contains(&pass.host)),
         stop: StopSignal::Terminate,
     })
 }

@@ -40,6 +40,9 @@ pub struct Plan {
     pub method: MethodPlan,
     /// The points of the sweep, in order: at least one, which may have no axis at all.
     pub points: Vec<Point>,
+    /// Axes that say which system works, not what the work is. Rows name their system themselves and are compared with each other,
+    /// so these are no axes of theirs, unless they are all that tells rows apart.
+    pub systems: BTreeSet<String>,
     /// Who runs what, in the order in which it is started.
     pub roles: Vec<RolePlan>,
     /// How rows of several hosts become one.

@@ -5,15 +5,16 @@ use super::merge::over_runs;
 use super::rows::{Row, is_void};
 use super::{Controller, Options, RunOutcome, Stop, cell_text};
 use crate::file::point_text;
-use crate::plan::{Plan, RoleHosts};
+use crate::plan::{Plan, Point, RoleHosts};
 use crate::redact;
 use barewire_measure::{Fingerprint, Histogram, realtime_ns};
+use barewire_report::figure::identity;
 use barewire_report::import;
 use barewire_report::published;
 use barewire_report::run::{HardwareClass, Record, RunError, RunStart, RunWriter};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -62,6 +63,11 @@ impl Outcome {
             || self.left_behind.is_some()
     }
 }
+
+/// Histograms of each run, by name.
+type Histograms = BTreeMap<String, Vec<Histogram>>;
+/// A record, and the point where it was measured.
+type OfPoint<'a> = (Record, &'a Point, Histograms);
 
 #[derive(Debug, Default)]
 struct Cell {
@@ -205,6 +211,7 @@ impl Folder {
         }
         let cells = std::mem::take(&mut self.cells);
         let collects = plan.roles.iter().any(|role| role.collect.is_some());
+        let mut records: Vec<OfPoint> = Vec::new();
         for (cell, point) in cells.into_iter().zip(&plan.points) {
             for (run, why) in &cell.failures {
                 outcome.failures.push(Failure { of: cell_text(point, *run), why: why.clone() });
@@ -219,7 +226,7 @@ impl Folder {
                         &reason.unwrap_or_else(|| "no row".to_owned()),
                     );
                     record.axes = point.iter().cloned().collect();
-                    self.writer.add(record, &[])?;
+                    records.push((record, point, Histograms::new()));
                 }
                 continue;
             }
@@ -243,12 +250,16 @@ impl Folder {
                 outcome.rows += 1;
                 outcome.void += usize::from(is_void(&row));
                 let record = record(plan, point, row, rows.first().map_or("", |row| row.family));
-                let named: Vec<(&str, &Histogram)> = histograms
-                    .iter()
-                    .flat_map(|(name, runs)| runs.iter().map(move |one| (name.as_str(), one)))
-                    .collect();
-                self.writer.add(record, &named)?;
+                records.push((record, point, histograms));
             }
+        }
+        tell_apart(&mut records, &plan.systems);
+        for (record, _, histograms) in records {
+            let named: Vec<(&str, &Histogram)> = histograms
+                .iter()
+                .flat_map(|(name, runs)| runs.iter().map(move |one| (name.as_str(), one)))
+                .collect();
+            self.writer.add(record, &named)?;
         }
         for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
             if log.dropped > 0 {
@@ -271,12 +282,7 @@ impl Folder {
     }
 }
 
-fn record(
-    plan: &Plan,
-    point: &crate::plan::Point,
-    row: serde_json::Map<String, Value>,
-    family: &str,
-) -> Record {
+fn record(plan: &Plan, point: &Point, row: serde_json::Map<String, Value>, family: &str) -> Record {
     let mut record = import::record(row, family);
     // A row that says of itself which table it repeats belongs there; else the file says.
     match &plan.table {
@@ -285,8 +291,22 @@ fn record(
         None => record.table.clone_from(&plan.name),
     }
     record.experiment.clone_from(&plan.name);
-    record.axes = point.iter().cloned().collect();
+    record.axes = point.iter().filter(|(axis, _)| !plan.systems.contains(axis)).cloned().collect();
     record
+}
+
+/// What makes the systems is an axis after all, where rows of several do not say of themselves whose they are.
+fn tell_apart(records: &mut [OfPoint<'_>], systems: &BTreeSet<String>) {
+    let mut points: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let keys: Vec<String> = records.iter().map(|(record, ..)| identity(record).key).collect();
+    for (key, (_, point, _)) in keys.iter().zip(&*records) {
+        points.entry(key.clone()).or_default().insert(point_text(point));
+    }
+    for (key, (record, point, _)) in keys.iter().zip(records) {
+        if points[key].len() > 1 {
+            record.axes.extend(point.iter().filter(|(axis, _)| systems.contains(axis)).cloned());
+        }
+    }
 }
 
 fn redact_strings(row: &mut serde_json::Map<String, Value>, controller: &Controller<'_>) {

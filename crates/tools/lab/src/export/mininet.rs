@@ -51,13 +51,13 @@ pub fn export_mininet(topology: &Topology) -> Result<Exported, LabError> {
                 );
             }
             SwitchKind::Barewire { program, entries, port, arguments } => {
+                let arguments: Vec<String> = arguments.iter().map(|a| literal(a)).collect();
                 let commands =
                     entries.as_ref().map_or("None".to_owned(), |e| literal(&e.display().to_string()));
-                let arguments: Vec<String> = arguments.iter().map(|a| literal(a)).collect();
                 let _ = writeln!(
                     body,
                     "        self.addSwitch({name}, cls=BarewireSwitch, dpid={dpid}, json_path={}, commands={commands}, \
-                     port={}, arguments=[{}], setup={})",
+                     port={}, run_arguments=[{}], setup={})",
                     literal(&program.display().to_string()),
                     // Python puts the interface's name in.
                     literal(&switch_port(*port, "%s")),

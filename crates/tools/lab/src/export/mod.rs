@@ -91,7 +91,12 @@ fn host_commands(
     let links = topology.ends_of(Node::Host(at)).map(|(link, _)| link);
     for (i, (interface, link)) in host.interfaces.iter().zip(links).enumerate() {
         let name = name(i);
-        if !host.ipv6 {
+        if host.ipv6 {
+            // As `lab up` does: a seed replays only with the same sequence of frames.
+            for word in ["accept_ra", "router_solicitations"] {
+                commands.push(format!("sysctl -q -w net.ipv6.conf.{name}.{word}=0"));
+            }
+        } else {
             commands.push(format!("sysctl -q -w net.ipv6.conf.{name}.disable_ipv6=1"));
         }
         commands.extend(interface_commands(link, Some(interface.mac), &name, quiet));

@@ -281,7 +281,9 @@ fn mininet_gets_a_script_that_python_runs() {
         ]);
         assert_eq!(said["links"], links);
         let argv = serde_json::json!([
-            "barewire-simple-switch",
+            "barewire",
+            "switch",
+            "run",
             "-i",
             "5@xdp:s2-eth5",
             "--thrift-port",

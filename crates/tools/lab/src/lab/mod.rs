@@ -123,7 +123,7 @@ impl Lab {
     /// As there, and [`LabError::Interrupted`].
     pub fn up_with(&self, topology: &Topology, progress: &mut Progress<'_>) -> Result<State, LabError> {
         let name = &topology.name;
-        let locked = self.store.lock(name)?;
+        let locked = self.lock(name, progress)?;
         // A file that cannot be read is a lab too, as far as making another goes.
         let how = match self.store.read(name) {
             Ok(None) if namespaces_of(name).is_empty() => None,
@@ -165,8 +165,13 @@ impl Lab {
     /// # Errors
     /// As there, and [`LabError::Interrupted`].
     pub fn down_with(&self, name: &str, progress: &mut Progress<'_>) -> Result<Removed, LabError> {
-        let locked = self.store.lock(name)?;
+        let locked = self.lock(name, progress)?;
         self.remove(name, locked, progress)
+    }
+
+    fn lock(&self, name: &str, progress: &mut Progress<'_>) -> Result<Locked, LabError> {
+        let mut waiting = Steps::new(0, progress);
+        self.store.lock(name, &mut || waiting.look("waiting for who makes or removes this lab"))
     }
 
     fn remove(&self, name: &str, locked: Locked, progress: &mut Progress<'_>) -> Result<Removed, LabError> {

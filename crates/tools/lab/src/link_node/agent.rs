@@ -168,11 +168,18 @@ impl LinkAgent {
         direction!("link.forward", report.forward);
         direction!("link.reverse", report.reverse);
         let mut name = [0u8; 64];
-        for (side, letter) in self.sides.iter().zip(["a", "b"]) {
+        // What leaves at a side came in at the other.
+        let inwards = [report.reverse, report.forward];
+        for ((side, letter), inward) in self.sides.iter().zip(["a", "b"]).zip(inwards) {
             for &reason in DropReason::ALL {
-                // `injected` and part of `ring_full` are told above, by their causes.
+                // What the link itself loses is told above, by its causes: nothing counts twice.
+                let told = match reason {
+                    DropReason::Injected => continue,
+                    DropReason::RingFull => inward.faults.queue_full + inward.faults.flight_full,
+                    _ => 0,
+                };
                 let name = join(&mut name, &["link.", letter, ".drop.", reason.as_str()]);
-                say(name, side.port.counters().drops.get(reason));
+                say(name, side.port.counters().drops.get(reason).saturating_sub(told));
             }
         }
     }

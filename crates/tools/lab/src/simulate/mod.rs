@@ -228,20 +228,22 @@ fn check_memory(
         Some(bytes) if bytes <= MEMORY_MAX => Ok(()),
         _ => {
             let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-            Err(refused(
-                "memory",
-                format!(
-                    "{} for frames and messages, at most {}; smaller messages, a smaller window, or fewer clients of one \
-                     server take less",
+            Err(LabError::Asked {
+                what: "simulate: memory".to_owned(),
+                why: format!(
+                    "{} for frames ({}) and messages, at most {}; smaller messages, a smaller window, or fewer clients of one \
+                     server take less; of frames a smaller MTU, or fewer links with delays",
                     sum.map_or("more than can be counted".to_owned(), mib),
+                    frames.map_or("more than can be counted".to_owned(), mib),
                     mib(MEMORY_MAX)
                 ),
-            ))
+            })
         }
     }
 }
 
 fn check(workload: &Workload) -> Result<(), LabError> {
+    let refused = |what: &str, why: String| LabError::Asked { what: format!("simulate: {what}"), why };
     if !(station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX).contains(&workload.message_bytes) {
         return Err(refused(
             &format!("message_bytes = {}", workload.message_bytes),
@@ -252,7 +254,7 @@ fn check(workload: &Workload) -> Result<(), LabError> {
         return Err(refused(&format!("window = {}", workload.window), format!("from 1 to {WINDOW_MAX}")));
     }
     if workload.duration == Duration::ZERO {
-        return Err(refused("duration", "is zero"));
+        return Err(refused("duration", "is zero".to_owned()));
     }
     Ok(())
 }

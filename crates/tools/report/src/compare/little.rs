@@ -68,7 +68,8 @@ pub fn little(row: &Map<String, Value>, histogram: Option<&Histogram>) -> Option
     let threads = |key: &str| if connections { count(key).unwrap_or(1.0) } else { 1.0 };
     // Of several hosts' rows in one the rates were added up, and each kept a window of its own.
     let merged = row.get("per_host").and_then(Value::as_array).map_or(1.0, |hosts| hosts.len().max(1) as f64);
-    let hosts = if connections { threads("hosts") } else { merged };
+    // The rows of connections may say how many hosts there are, each of the same number.
+    let hosts = threads("hosts").max(merged);
     let window = window * threads("threads") * hosts;
     let partial = connections && row.get("teardown") == Some(&Value::Bool(true));
     let told = |ratio: f64, from| Little { in_flight: ratio * window, window, ratio, from, partial };

@@ -13,7 +13,7 @@ pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
 pub use quantile::quantile_interval;
 
 use crate::figure::{Better, Figure, Stat, Unit, figures, identity, primary, quantity};
-use crate::run::{Record, Role, Run};
+use crate::run::{HardwareClass, Record, Role, Run};
 use bootstrap::{ratio_interval, smallest_p};
 use serde::Serialize;
 use serde_json::Value;
@@ -244,13 +244,15 @@ pub fn compare(a: &[&Run], b: &[&Run], method: Method) -> Comparison {
 fn differences(a: &[&Run], b: &[&Run]) -> (Vec<String>, bool) {
     let machine = |run: &&Run| run.manifest.fingerprint.get("machine").cloned().unwrap_or(Value::Null);
     let class = |run: &&Run| run.manifest.hardware;
+    // Documents from before it was written do not say it: that is no difference.
+    let classes_differ = |a: HardwareClass, b| a != b && ![a, b].contains(&HardwareClass::Unknown);
     let mut all = a.iter().chain(b);
     let differ = all.next().is_some_and(|first| {
-        all.any(|other| machine(other) != machine(first) || class(other) != class(first))
+        all.any(|other| machine(other) != machine(first) || classes_differ(class(other), class(first)))
     });
     let mut found = Vec::new();
     if let (Some(a), Some(b)) = (a.first(), b.first()) {
-        if class(a) != class(b) {
+        if classes_differ(class(a), class(b)) {
             found.push(format!("hardware: {} -> {}", class(a).as_str(), class(b).as_str()));
         }
         match (a.fingerprint(), b.fingerprint()) {

@@ -93,7 +93,8 @@ const ENDS: [(&str, Unit, Better, f64); 7] = [
 /// Keys that end in a unit and are settings or remarks, not results.
 fn is_setting(key: &str) -> bool {
     key.starts_with("offered_")
-        || ["gap_us", "clock_ns", "sent_pps", "timeout_ns", "interval_us"].contains(&key)
+        // Where nothing was lost there is no saturated rate, and that is the best there can be.
+        || ["gap_us", "clock_ns", "sent_pps", "timeout_ns", "interval_us", "saturated_pps"].contains(&key)
 }
 
 /// All figures of a row, in the order distributions, named ones, others by name.

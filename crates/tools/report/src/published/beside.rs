@@ -151,6 +151,7 @@ fn measured(table: &PublishedTable, row: &PublishedRow, record: &Record, here: H
         "not_comparable": comparable(table, row, record, here).err(),
         "contended": field("contended"),
         "recorded": field("recorded"),
+        "no_baseline": field("no_baseline"),
         "void": field("void"),
         "command": field("command"),
     })

@@ -20,7 +20,7 @@ pub(super) const TABLES: &[PublishedTable] = &[PublishedTable {
             label: "packets/s",
             unit: Unit::PerSecond,
             better: Better::Higher,
-            paths: &["tcp_data_packets_per_s"],
+            paths: &["tcp_data_packets_per_s", "packets_per_s"],
             note: "packets with data, in the direction of the stream",
         },
     ],

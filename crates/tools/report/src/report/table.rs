@@ -90,7 +90,7 @@ pub struct Row {
     pub details: String,
     /// A cell for each column.
     pub cells: Vec<Cell>,
-    /// How it stands to each baseline measured beside it, and to comparable published rows.
+    /// How it stands to each baseline measured beside it.
     pub beside: Vec<String>,
     /// Marks.
     pub badges: Vec<Badge>,

@@ -375,8 +375,8 @@ impl LiveResult {
         self.per_s += other.per_s;
         self.latency.merge(&other.latency);
         self.steps = self.steps.take().or(other.steps);
-        self.frames_per_connection =
-            Some(self.frames_per_connection.unwrap_or(0.0) + other.frames_per_connection.unwrap_or(0.0));
+        let frames = [self.frames_per_connection, other.frames_per_connection];
+        self.frames_per_connection = frames.into_iter().flatten().reduce(|a, b| a + b);
         self.bytes_per_live_qp = self.bytes_per_live_qp.or(other.bytes_per_live_qp);
         self.contention = self.contention.take().or(other.contention);
     }

@@ -29,6 +29,7 @@ pub use row::{DataRow, DataRun, FAILED_MAX, RcOutput, RcRow, RcRun, STEPS, Span,
 use barewire_lab::LabError;
 use barewire_verbs::{OpenError, RdmaError};
 use std::io;
+use std::net::SocketAddr;
 
 /// Why a row could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,14 @@ pub enum RateError {
     /// Hosts or links could not be made.
     #[error("{0}")]
     Lab(#[from] LabError),
+    /// Nobody accepts where the kernel's baseline is to connect to.
+    #[error("{server}: {source}")]
+    NoServer {
+        /// Where.
+        server: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {

@@ -20,11 +20,6 @@ pub const WINDOW_MAX: u32 = 4096;
 /// Queue pairs that stay open, at most.
 pub const LIVE_MAX: u64 = 4_000_000;
 
-/// Connecting sockets of the kernel's baseline that are busy connecting, as a share of all, below which most of them stand still.
-const STILL: f64 = 0.04;
-/// What is said of such a row: it is no baseline.
-const STOOD_STILL: &str = "stood still: lost SYNs are repeated after a second; no baseline";
-
 const OVERS: [(&str, Over); 3] = [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet)];
 
 impl FromStr for Over {
@@ -300,13 +295,11 @@ impl Request {
         }
         let rates = sum.runs.iter().map(|run| run.connections_per_s);
         let rate = crate::switch::median(rates.clone()).unwrap_or_default();
-        let in_flight = sum.latency.mean().unwrap_or_default() * rate / 1e9;
-        let still = in_flight < STILL * f64::from(cell.shape.clients() * cell.window);
-        let no_baseline = (cell.rdma.is_none() && still).then(|| STOOD_STILL.to_owned());
-        notes.extend(no_baseline.clone());
         let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
         let (little, off) = little(rate, &sum.latency, cell.shape.clients() * cell.window, teardown);
         notes.extend(off);
+        let no_baseline = if cell.rdma.is_none() { tcp::stood_still(little) } else { None };
+        notes.extend(no_baseline.clone());
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
             mode: match cell.rdma {
@@ -462,7 +455,7 @@ mod tests {
         assert!(ratios(&once).contains("times its rate (one run, no verdict)"), "{}", ratios(&once));
         let mut still = rows.clone();
         for row in still.iter_mut().filter(|row| row.system == "kernel-tcp") {
-            row.no_baseline = Some(STOOD_STILL.to_owned());
+            row.no_baseline = tcp::stood_still(None);
         }
         assert!(!ratios(&still).contains("kernel TCP"), "{}", ratios(&still));
         let json = |row: &RcRow| serde_json::to_string(row).unwrap();

@@ -1,4 +1,4 @@
-//! The baseline: the kernel's TCP, connect, accept and close, on the same wires.
+//! The baseline: the kernel's TCP, connect, accept and close, on the same wires; [`serve`] and [`ask`] are its ends.
 //!
 //! Both ends ask without pause, or sleep in `poll` when there are more threads than cores. The client closes with a reset (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either
 //! side; the server accepts, sees the reset, and closes. System calls of a connection: the client's socket, setsockopt, connect
@@ -15,14 +15,16 @@ use rustix::net::{
     socket_with, sockopt,
 };
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Connections in flight at most: the descriptors of one poll.
 pub(crate) const WINDOW_MAX: u32 = 256;
 /// Accepted connections that wait for their reset before all of them are looked at.
 const OPEN_MAX: usize = 128;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
 /// Time that is not counted.
 const WARMUP: Duration = Duration::from_millis(200);
 /// Rounds between two looks at the flag that somebody interrupted.
@@ -35,10 +37,33 @@ fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
     move |errno| RateError::Io { what: what.to_owned(), source: errno.into() }
 }
 
-fn new_socket() -> Result<OwnedFd, RateError> {
+fn new_socket(peer: SocketAddr) -> Result<OwnedFd, RateError> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).map_err(io("socket"))?;
-    Ok(fd)
+    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket_with(family, SocketType::STREAM, flags, None).map_err(io("socket"))
+}
+
+/// A socket that listens, and where.
+pub(super) fn listen_at(at: SocketAddr) -> Result<(OwnedFd, SocketAddr), RateError> {
+    let listener = new_socket(at)?;
+    // A server that ended a moment ago must not keep the port from the next.
+    sockopt::set_socket_reuseaddr(&listener, true).map_err(io("SO_REUSEADDR"))?;
+    bind(&listener, &at).map_err(|e| RateError::Io { what: format!("bind to {at}"), source: e.into() })?;
+    listen(&listener, BACKLOG).map_err(io("listen"))?;
+    let own = getsockname(&listener)
+        .and_then(|name| name.try_into().map_err(|_| rustix::io::Errno::AFNOSUPPORT))
+        .map_err(io("getsockname"))?;
+    Ok((listener, own))
+}
+
+/// Connecting sockets that are busy connecting, as a share of all, below which most of them stand still.
+const STILL: f64 = 0.04;
+
+/// Why a row with such a [`little`](super::RcRow::little) is no baseline, if it is none.
+pub(super) fn stood_still(little: Option<f64>) -> Option<String> {
+    little
+        .is_none_or(|busy| busy < STILL)
+        .then(|| "stood still: lost SYNs are repeated after a second; no baseline".to_owned())
 }
 
 /// Runs it. Without hosts: over loopback.
@@ -63,7 +88,11 @@ pub(crate) fn run(
             let core = cores.filter(|_| nic == 0).map(|c| c.1);
             let at = address(nic as u32, hosts.is_some());
             let serving = move || {
-                let result = serve(at, core, cores.is_some(), stop, port);
+                let result = pin(core).and_then(|()| {
+                    let (listener, own) = listen_at(SocketAddr::new(at, 0))?;
+                    port.store(own.port().into(), Ordering::Release);
+                    serve(&listener, cores.is_some(), &|| !stop.load(Ordering::Relaxed))
+                });
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
             };
@@ -85,8 +114,16 @@ pub(crate) fn run(
                     std::thread::yield_now();
                 }
                 let port = ports[nic as usize].load(Ordering::Acquire) as u16;
-                let at = SocketAddrV4::new(address(nic, hosts.is_some()), port);
-                ask(at, core, window, duration, cores.is_some(), client == 0)
+                let asking = Asking {
+                    server: SocketAddr::new(address(nic, hosts.is_some()), port),
+                    window,
+                    warmup: WARMUP,
+                    duration,
+                    spin: cores.is_some(),
+                    watches: client == 0,
+                };
+                pin(core)?;
+                ask(&asking, &AtomicU64::new(0))
             };
             asking.push(scope.spawn(move || match hosts {
                 Some(hosts) => hosts.client(client).enter(connect)?,
@@ -101,45 +138,28 @@ pub(crate) fn run(
         }
         let mut sum = LiveResult::default();
         for asked in asked {
-            let part = asked??;
-            sum.connections += part.connections;
-            sum.failed += part.failed;
-            sum.seconds = sum.seconds.max(part.seconds);
-            sum.per_s += part.per_s;
-            sum.latency.merge(&part.latency);
-            sum.contention = sum.contention.take().or(part.contention);
+            sum.add(asked??);
         }
         Ok(sum)
     })
 }
 
 /// Where the server of a NIC listens.
-fn address(nic: u32, has_hosts: bool) -> Ipv4Addr {
-    if has_hosts { wires::server_address(nic) } else { Ipv4Addr::LOCALHOST }
+fn address(nic: u32, has_hosts: bool) -> IpAddr {
+    if has_hosts { wires::server_address(nic).into() } else { Ipv4Addr::LOCALHOST.into() }
 }
 
-fn serve(
-    at: Ipv4Addr,
-    core: Option<usize>,
-    spin: bool,
-    stop: &AtomicBool,
-    port: &AtomicU32,
-) -> Result<(), RateError> {
-    pin(core)?;
-    let listener = new_socket()?;
-    bind(&listener, &SocketAddrV4::new(at, 0)).map_err(io("bind"))?;
-    listen(&listener, 4096).map_err(io("listen"))?;
-    let own: SocketAddr = getsockname(&listener)
-        .and_then(|name| name.try_into().map_err(|_| rustix::io::Errno::AFNOSUPPORT))
-        .map_err(io("getsockname"))?;
-    port.store(own.port().into(), Ordering::Release);
+/// Accepts and closes while `going`; how many it were.
+pub(super) fn serve(listener: &OwnedFd, spin: bool, going: &dyn Fn() -> bool) -> Result<u64, RateError> {
+    let mut accepted = 0;
     let mut open: VecDeque<OwnedFd> = VecDeque::new();
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let mut byte = [0u8; 1];
-    while !stop.load(Ordering::Relaxed) {
+    while going() {
         let mut work = false;
-        while let Ok(fd) = accept_with(&listener, flags) {
+        while let Ok(fd) = accept_with(listener, flags) {
             open.push_back(fd);
+            accepted += 1;
             work = true;
         }
         // They are reset in about the order in which they came; where one lingers, those behind it must not pile up.
@@ -158,23 +178,33 @@ fn serve(
         if !work && spin {
             std::hint::spin_loop();
         } else if !work {
-            let mut fds = vec![PollFd::new(&listener, PollFlags::IN)];
+            let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
             fds.extend(open.front().map(|fd| PollFd::new(fd, PollFlags::IN)));
             poll(&mut fds, Some(&SOON)).map_err(io("poll"))?;
         }
     }
-    Ok(())
+    Ok(accepted)
 }
 
-fn ask(
-    server: SocketAddrV4,
-    core: Option<usize>,
-    window: u32,
-    duration: Duration,
-    spin: bool,
-    is_first: bool,
-) -> Result<LiveResult, RateError> {
-    pin(core)?;
+/// What a client does.
+pub(super) struct Asking {
+    /// Where its server listens.
+    pub(super) server: SocketAddr,
+    /// Connections in flight.
+    pub(super) window: u32,
+    /// Time that is not counted.
+    pub(super) warmup: Duration,
+    /// Time that is.
+    pub(super) duration: Duration,
+    /// Asks without pause, or sleeps.
+    pub(super) spin: bool,
+    /// Looks who else runs on the cores: one of all clients does.
+    pub(super) watches: bool,
+}
+
+/// Connects and closes. `progress` says how many connections were made.
+pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, RateError> {
+    let &Asking { server, window, warmup, duration, spin, watches } = asking;
     let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
     let mut latency = Histogram::new();
     let (mut connections, mut failed) = (0u64, 0u64);
@@ -187,16 +217,16 @@ fn ask(
             go_on()?;
         }
         let now = stamp();
-        if !counting && now.since(start) >= WARMUP {
+        if !counting && now.since(start) >= warmup {
             (counting, start) = (true, now);
-            watch = is_first.then(Contention::start);
+            watch = watches.then(Contention::start);
         } else if counting && now.since(start) >= duration {
             break;
         }
         while in_flight.len() < window as usize {
             let since = stamp();
-            let fd = match new_socket() {
-                // Server and clients share this process' descriptors: the server closes some soon.
+            let fd = match new_socket(server) {
+                // Where server and clients share a process' descriptors, the server closes some soon.
                 Err(RateError::Io { source, .. })
                     if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) =>
                 {
@@ -233,6 +263,7 @@ fn ask(
             } else if counting {
                 latency.record(at.since(since).as_nanos());
                 connections += 1;
+                progress.store(connections, Ordering::Relaxed);
             }
             drop(fd);
         }

@@ -1,6 +1,6 @@
 //! `barewire rc connect`.
 
-use super::{PeerArgs, failure};
+use super::{InPlace, PeerArgs, baseline, failure};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -18,12 +18,15 @@ use std::net::IpAddr;
 
 /// Arguments.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |port| port.required(false).required_unless_present("baseline")))]
+#[command(mut_arg("address", |address| address.required(false).required_unless_present("baseline")))]
 #[command(after_help = "\
 Without --count and --seconds: 1,000 connections. Exit code 1 when one failed.
 
 With --row it is the client of `bench rc` (a row of the same shape), and the server is on another host:
   host 1:  barewire rc serve --accept --port xdp:eth0 --address 10.77.0.1/16
   host 2:  barewire rc connect 10.77.0.1 --row --threads 2 --port xdp:eth%t --address 10.77.1.1/16 --seconds 3 --json
+and with `--baseline kernel-tcp` at both ends the kernel's TCP takes their place.
 Each thread has an engine and a port: `%t` in --port stands for its number, `%n` for that of its NIC; threads use the NICs in
 turns, and addresses that follow the given one. `packet:` ports of several threads can share an interface, `xdp:` ports cannot.")]
 pub struct Args {
@@ -59,6 +62,9 @@ pub struct Args {
     /// Row: runs
     #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
     runs: u32,
+    /// Row: the kernel's TCP to `rc serve --accept --baseline kernel-tcp`; --port is not opened, and the address the kernel's choice
+    #[arg(long, value_enum, value_name = "WHAT", requires = "row")]
+    baseline: Option<InPlace>,
     /// Row: only open; closing is not counted
     #[arg(long, requires = "row")]
     no_teardown: bool,
@@ -153,6 +159,7 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let fingerprint = Fingerprint::collect();
     let port = &args.peer.port;
+    let baseline = baseline(args.baseline, port)?;
     let config = remote::ConnectConfig {
         device: port.device(),
         addresses: port.address.iter().take(servers.len()).map(|a| (a.ip, a.prefix_len)).collect(),
@@ -167,6 +174,7 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
         warmup: args.warmup,
         runs: args.runs,
         steps: args.steps,
+        baseline,
         command: fingerprint.run.command_line.clone(),
     };
     config.check().map_err(bench_rc::of_rc)?;

@@ -9,12 +9,13 @@ use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
 use barewire_bench::pair::HostAddress;
+use barewire_bench::rc::rate::plan::Baseline;
 use barewire_bench::rc::{RPING_PORT, RcError, Target};
 use barewire_engine::IdleStrategy;
 use barewire_roce::Mtu;
 use barewire_verbs::DeviceConfig;
 use barewire_wire::MacAddr;
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use std::net::IpAddr;
 
 /// What to do with RDMA connections.
@@ -47,8 +48,8 @@ pub fn run(rc: &Rc, console: &Console) -> anyhow::Result<Code> {
 #[derive(clap::Args)]
 pub struct PortArgs {
     /// The port, such as xdp:eth0, unix:MINE.sock,THEIRS.sock, mem:NAME, fault+xdp:eth0?loss=0.01&seed=7
-    #[arg(long, value_name = "URI")]
-    port: String,
+    #[arg(long, value_name = "URI", required = true)]
+    port: Option<String>,
     /// Our address on its network, such as 10.77.0.1/24 or fd00::1/64; another one with each further --address
     #[arg(long, value_name = "ADDRESS[/BITS]", required = true)]
     address: Vec<HostAddress>,
@@ -72,6 +73,27 @@ pub struct PortArgs {
     idle: IdleStrategy,
 }
 
+/// What runs in the place of ours.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum InPlace {
+    /// Ours, over --port
+    None,
+    /// The kernel's connect, accept and close
+    KernelTcp,
+}
+
+/// The baseline that was asked for; `None` is ours, which needs a port.
+fn baseline(asked: Option<InPlace>, port: &PortArgs) -> anyhow::Result<Option<Baseline>> {
+    match asked {
+        Some(InPlace::KernelTcp) => Ok(Some(Baseline::KernelTcp)),
+        None | Some(InPlace::None) if port.port.is_none() || port.address.is_empty() => {
+            let why = "without a baseline `--port` and `--address` are needed";
+            Err(Failure::new(Code::Usage, why).hint("such as: --port xdp:eth0 --address 10.77.0.1/24").into())
+        }
+        None | Some(InPlace::None) => Ok(None),
+    }
+}
+
 fn mtu(text: &str) -> Result<Mtu, String> {
     let known = [Mtu::M256, Mtu::M512, Mtu::M1024, Mtu::M2048, Mtu::M4096];
     let found = known.into_iter().find(|mtu| text.parse() == Ok(mtu.bytes()));
@@ -79,10 +101,10 @@ fn mtu(text: &str) -> Result<Mtu, String> {
 }
 
 impl PortArgs {
-    /// The device that they describe.
+    /// The device that they describe. Where the kernel takes its place there may be no port: it is not opened.
     fn device(&self) -> DeviceConfig {
         let first = self.address.first().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip);
-        let mut config = DeviceConfig::new(&self.port, first);
+        let mut config = DeviceConfig::new(self.port.as_deref().unwrap_or_default(), first);
         (config.ipv4, config.ipv6) = (Vec::new(), Vec::new());
         for address in &self.address {
             match address.ip {

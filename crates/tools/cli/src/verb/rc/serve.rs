@@ -1,6 +1,6 @@
 //! `barewire rc serve`.
 
-use super::{PortArgs, failure};
+use super::{InPlace, PortArgs, baseline, failure};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Arguments.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |port| port.required(false).required_unless_present("baseline")))]
 #[command(after_help = "\
 A line for each connection when it has ended, and the sums at the end. Exit code 1 when a connection failed.
 
@@ -45,6 +46,9 @@ pub struct Args {
     /// Accept: one completion queue for all connections, instead of one each
     #[arg(long, requires = "accept")]
     shared_cq: bool,
+    /// Accept: the kernel's TCP, at --address, for `rc connect --row --baseline kernel-tcp`; --port is not opened
+    #[arg(long, value_enum, value_name = "WHAT", requires = "accept")]
+    baseline: Option<InPlace>,
     /// Name of the counters page that `barewire stat` reads; `none`: no page
     #[arg(long, value_name = "NAME", default_value = "rc")]
     counters: String,
@@ -127,7 +131,12 @@ fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
         device.ipv6.retain(|(mine, _)| ip == *mine);
         device
     });
-    let config = remote::ServeConfig { devices: devices.collect(), service_port, own_cq: !args.shared_cq };
+    let config = remote::ServeConfig {
+        devices: devices.collect(),
+        service_port,
+        own_cq: !args.shared_cq,
+        baseline: baseline(args.baseline, &args.port)?,
+    };
     let ready = |ports: &[String]| {
         for port in ports {
             console.note(&format!("port: {port}"));

@@ -9,7 +9,7 @@ use crate::{screen, signals};
 use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_engine::{CounterKind, CountersReader, PageError, counters_pages};
-use barewire_metrics::{Before, Page, Which};
+use barewire_metrics::{Before, Page, Which, is_trusted};
 use barewire_port::suggest;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -109,7 +109,11 @@ const START_ONE: &str = "an engine publishes counters while it runs: start one w
 
 /// The page that is meant: the one that was named, else the only one whose engine lives, else the only one there is.
 fn find(args: &Args) -> anyhow::Result<CountersReader> {
-    let there = counters_pages();
+    let mut there = counters_pages();
+    if args.name.is_empty() {
+        // What cannot be opened is told when it is the one that is meant.
+        there.retain(|name| CountersReader::find(name).map_or(true, |reader| is_trusted(&reader)));
+    }
     let known: Vec<&str> = there.iter().map(String::as_str).collect();
     let name = match &args.name[..] {
         [name] => name.as_str(),

@@ -1,11 +1,14 @@
-//! One end here, the other on another host: the same loops as [`live`](super::live), on ports that are named.
+//! One end here, the other on another host: the same loops as [`live`](super::live), on ports that are named, or the kernel's TCP.
+
+mod kernel;
 
 use super::client::{Client, Idle, Until};
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
+use super::plan::Baseline;
 use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
 use super::server::Server;
 use super::wires::Shape;
-use super::{RateError, go_on};
+use super::{RateError, go_on, tcp};
 use crate::histograms::Histograms;
 use crate::rc::service_id;
 use barewire_base::{Duration, Instant};
@@ -31,6 +34,8 @@ pub struct ServeConfig {
     pub service_port: u16,
     /// Each connection has its own completion queue.
     pub own_cq: bool,
+    /// The kernel accepts at the devices' addresses; their ports are not opened.
+    pub baseline: Option<Baseline>,
 }
 
 /// What became of it.
@@ -40,8 +45,8 @@ pub struct Served {
     pub established: u64,
     /// That failed before.
     pub failed: u64,
-    /// Frames sent.
-    pub tx_frames: u64,
+    /// Frames sent; the kernel's are not counted.
+    pub tx_frames: Option<u64>,
 }
 
 /// Accepts whoever comes until `stop` is set or the process is [interrupted](crate::interrupt()). Calls `ready` with the ports'
@@ -83,7 +88,7 @@ pub fn serve(
                 Ok(one) => {
                     sum.established += one.established;
                     sum.failed += one.failed;
-                    sum.tx_frames += one.tx_frames;
+                    sum.tx_frames = sum.tx_frames.into_iter().chain(one.tx_frames).reduce(|a, b| a + b);
                 }
                 Err(why) => error = error.or(Some(why)),
             }
@@ -115,6 +120,9 @@ fn accept(
     tell: std::sync::mpsc::Sender<String>,
     going: &dyn Fn() -> bool,
 ) -> Result<Served, RateError> {
+    if config.baseline.is_some() {
+        return kernel::accept(device, config.service_port, tell, going);
+    }
     let idle = idle_of(device.idle);
     let device = open(device)?;
     let description = device.stack().port().caps().description.clone();
@@ -130,7 +138,8 @@ fn accept(
             }
         }
     }
-    Ok(Served { established: server.established, failed: server.failed, tx_frames: server.tx_frames() })
+    let tx_frames = Some(server.tx_frames());
+    Ok(Served { established: server.established, failed: server.failed, tx_frames })
 }
 
 /// What connects.
@@ -162,6 +171,8 @@ pub struct ConnectConfig {
     pub runs: u32,
     /// Time the steps of a connection, too: with one thread, and a server that says where its memory is.
     pub steps: bool,
+    /// The kernel connects, from whatever address it chooses; no port is opened.
+    pub baseline: Option<Baseline>,
     /// The command, for the row.
     pub command: String,
 }
@@ -186,6 +197,16 @@ impl ConnectConfig {
         }
         if self.runs == 0 || self.duration == Duration::ZERO {
             return refuse("a run needs some time, and there must be one".to_owned());
+        }
+        if self.baseline.is_some() {
+            return match self.window {
+                _ if self.steps => refuse("the steps of the kernel's connections are not timed".to_owned()),
+                _ if !self.teardown => refuse("the kernel's connections are closed at once".to_owned()),
+                window if window > tcp::WINDOW_MAX => {
+                    refuse(format!("the kernel's baseline has at most {} in flight", tcp::WINDOW_MAX))
+                }
+                _ => Ok(()),
+            };
         }
         if self.addresses.len() != self.servers.len() {
             return refuse(format!(
@@ -219,8 +240,12 @@ impl ConnectConfig {
         config
     }
 
-    fn scheme(&self) -> &str {
-        self.device.port.split(':').next().unwrap_or_default()
+    /// Of the row: system, mode, and what lies between the ends.
+    fn names(&self) -> (&str, &str, &str) {
+        match self.baseline {
+            None => ("barewire", "embedded", self.device.port.split(':').next().unwrap_or_default()),
+            Some(Baseline::KernelTcp) => ("kernel-tcp", kernel::mode(self.device.idle), "network"),
+        }
     }
 }
 
@@ -249,6 +274,9 @@ pub fn connect(
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<Connected, RateError> {
     config.check()?;
+    if config.baseline.is_some() {
+        kernel::probe(config)?;
+    }
     let mut sum = LiveResult::default();
     let (mut runs, mut contention) = (Vec::new(), Vec::<String>::new());
     let mut histograms = Histograms::default();
@@ -287,17 +315,20 @@ pub fn connect(
     let in_flight = config.threads * config.window;
     let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
     notes.extend(off);
+    let no_baseline = config.baseline.and_then(|_| tcp::stood_still(little));
+    notes.extend(no_baseline.clone());
+    let (system, mode, over) = config.names();
     let row = RcRow {
-        system: "barewire".to_owned(),
-        mode: "embedded".to_owned(),
-        over: config.scheme().to_owned(),
+        system: system.to_owned(),
+        mode: mode.to_owned(),
+        over: over.to_owned(),
         threads: config.threads,
         hosts: config.hosts,
         nics: config.nics(),
         window: config.window,
         teardown: config.teardown,
         live_qps: 0,
-        own_cq: config.own_cq,
+        own_cq: config.baseline.is_none() && config.own_cq,
         connections_per_s: rate.round(),
         latency_ns: Span::of(&sum.latency),
         little,
@@ -309,7 +340,7 @@ pub fn connect(
         opened: sum.connections,
         failed: sum.failed,
         contended: runs.iter().any(|run| run.contended),
-        no_baseline: None,
+        no_baseline,
         void: void(sum.connections, sum.failed),
         runs,
         contention,
@@ -341,8 +372,11 @@ fn one_run(
     };
     let (run, shared) = (&run, &shared);
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..config.threads).map(|n| scope.spawn(move || one_thread(config, run, n, shared))).collect();
+        let of_number = move |number| match config.baseline {
+            None => one_thread(config, run, number, shared),
+            Some(Baseline::KernelTcp) => kernel::one_thread(config, number, shared),
+        };
+        let threads: Vec<_> = (0..config.threads).map(|n| scope.spawn(move || of_number(n))).collect();
         live::watch(run, shared, report);
         let mut sum = LiveResult::default();
         let mut error: Option<RateError> = None;
@@ -415,6 +449,7 @@ mod tests {
             warmup: Duration::from_millis(20),
             runs: 2,
             steps: false,
+            baseline: None,
             command: "barewire rc connect".to_owned(),
         }
     }
@@ -452,6 +487,54 @@ mod tests {
         assert!(why(|c| c.addresses.truncate(1)).contains("one of each"));
         assert!(why(|c| c.runs = 0).contains("must be one"));
         assert!(why(|c| c.steps = true).contains("one thread"));
+        let kernel = |change: fn(&mut ConnectConfig)| {
+            let mut config = ConnectConfig {
+                baseline: Some(Baseline::KernelTcp),
+                addresses: Vec::new(),
+                threads: 2,
+                ..config()
+            };
+            change(&mut config);
+            config.check().map_err(|e| e.to_string())
+        };
+        assert_eq!(kernel(|_| {}), Ok(()), "it chooses its address itself");
+        assert!(kernel(|c| (c.threads, c.steps, c.servers) = (1, true, vec![c.servers[0]])).is_err());
+        assert!(kernel(|c| c.teardown = false).unwrap_err().contains("closed at once"));
+        assert!(kernel(|c| c.window = 1000).unwrap_err().contains("at most 256"));
+    }
+
+    #[test]
+    fn the_kernel_takes_the_place_of_the_ports_at_both_ends() {
+        // A port that nobody has just now; whoever takes it in between fails the test, loudly.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let baseline = Some(Baseline::KernelTcp);
+        let config = ConnectConfig {
+            baseline,
+            addresses: Vec::new(),
+            servers: vec![IpAddr::from([127, 0, 0, 1])],
+            service_port: free,
+            threads: 2,
+            ..config()
+        };
+        let nobody = connect(&config, &mut |_| {}).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(nobody.contains(&format!("127.0.0.1:{free}")), "{nobody}");
+        let listening = device("nothing:x", [127, 0, 0, 1]);
+        let serving = ServeConfig { devices: vec![listening], service_port: free, own_cq: true, baseline };
+        let stop = AtomicBool::new(false);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (served, connected) = std::thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+            let ports = told.recv().unwrap();
+            assert!(ports[0].contains("the kernel's TCP"), "{ports:?}");
+            let connected = connect(&config, &mut |_| {});
+            stop.store(true, Ordering::Relaxed);
+            (server.join().unwrap().unwrap(), connected.unwrap())
+        });
+        let Connected { row, latency } = connected;
+        assert_eq!((row.system.as_str(), row.over.as_str(), row.own_cq), ("kernel-tcp", "network", false));
+        assert_eq!((row.failed, row.runs.len(), row.frames_per_connection), (0, 2, None));
+        assert!(row.opened > 50 && served.established >= row.opened, "{row:?} {served:?}");
+        assert_eq!((latency.samples(), served.tx_frames), (row.opened, None));
     }
 
     /// Two threads here, a server with two NICs there, between them memory links.
@@ -466,6 +549,7 @@ mod tests {
             ],
             service_port: 7174,
             own_cq: true,
+            baseline: None,
         };
         let (tell, told) = std::sync::mpsc::channel();
         let (served, connected) = std::thread::scope(|scope| {
@@ -492,6 +576,7 @@ mod tests {
             ],
             service_port: 7174,
             own_cq: true,
+            baseline: None,
         };
         assert!(serve(&bad, |_| panic!("not ready"), &AtomicBool::new(false)).is_err());
         let mut config = ConnectConfig { threads: 2, ..config() };
