@@ -40,14 +40,17 @@ tools:
 build: tools ## Build the release binary
 	$(CARGO) build --release --package barewire-cli
 
+# A void row (code 4: a busy machine, most often) is told and left out of the pictures: that is no failure of make.
+VOID_IS_SAID = || { code=$$?; [ $$code = 4 ] || exit $$code; }
+
 .PHONY: demo
 demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
-	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs
+	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)
 
 .PHONY: bench
 bench: build ## All published tables, with ours measured here beside them, in a quarter of an hour, with a report
 	@mkdir -p $(TARGET)/bench
-	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json --run $(TARGET)/bench/runs --html $(TARGET)/bench/seeds.html
+	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json --run $(TARGET)/bench/runs --html $(TARGET)/bench/seeds.html $(VOID_IS_SAID)
 
 # Adds up cargo's own result lines. A test that needs what this machine lacks says `SKIPPED: ` and counts as passed there: it is
 # taken out again. Ignored tests are not skipped: they are children, which other tests start.
