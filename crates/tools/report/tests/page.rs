@@ -64,6 +64,17 @@ fn every_published_row_is_there_with_what_was_measured_or_why_it_was_not() {
         "{:?}",
         report.controls
     );
+    // Of several runs each control row says which one it is of.
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (full(dir.path(), "one", 1.0), full(dir.path(), "two", 1.0));
+    let both = Report::of(&[&one, &two], &Options::default());
+    let clocks: Vec<&str> = both
+        .controls
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| name.starts_with("one reading"))
+        .collect();
+    assert_eq!(clocks, ["one reading of the clock, one", "one reading of the clock, two"]);
 }
 
 #[test]

@@ -193,19 +193,32 @@ const CONTROLS: [(&str, &str); 14] = [
 
 /// Control rows of all runs, in words.
 pub(super) fn controls(runs: &[&Run]) -> Vec<(String, String)> {
-    let records = runs.iter().flat_map(|run| &run.records).filter(|record| record.role == Role::Control);
-    control_words(records.map(|record| &record.row))
+    // Of several runs each says which it is of.
+    let label = |run: &Run| if runs.len() > 1 { run.manifest.label.clone() } else { String::new() };
+    let rows = runs.iter().flat_map(|run| {
+        let label = label(run);
+        let controls = run.records.iter().filter(|record| record.role == Role::Control);
+        controls.map(move |record| (&record.row, label.clone()))
+    });
+    words_of(rows)
 }
 
 /// Control rows in words, what they are and how much: every leaf with a unit at its end. Those of the same thing stand together.
 pub fn control_words<'a>(rows: impl Iterator<Item = &'a Map<String, Value>>) -> Vec<(String, String)> {
+    words_of(rows.map(|row| (row, String::new())))
+}
+
+/// As [`control_words`]; each row with the run that it is of, which may be empty.
+fn words_of<'a>(rows: impl Iterator<Item = (&'a Map<String, Value>, String)>) -> Vec<(String, String)> {
     let mut leaves = Vec::new();
-    for row in rows {
+    for (row, label) in rows {
         let mut found = Vec::new();
         flatten("", &Value::Object(row.clone()), &mut found);
         let host = row.get("host").and_then(Value::as_str).unwrap_or_default();
+        let on = if host.is_empty() { String::new() } else { format!(", on {host}") };
+        let on = if label.is_empty() { on } else { format!("{on}, {label}") };
         let of_host =
-            |(path, value): (String, String)| (path.trim_start_matches('.').to_owned(), value, host);
+            |(path, value): (String, String)| (path.trim_start_matches('.').to_owned(), value, on.clone());
         leaves.extend(found.into_iter().map(of_host));
     }
     let place = |path: &str| CONTROLS.iter().position(|(known, _)| *known == path).unwrap_or(CONTROLS.len());
@@ -213,8 +226,7 @@ pub fn control_words<'a>(rows: impl Iterator<Item = &'a Map<String, Value>>) -> 
     leaves.sort_by_key(|(path, ..)| place(path));
     leaves
         .into_iter()
-        .filter_map(|(path, value, host)| {
-            let on = if host.is_empty() { String::new() } else { format!(", on {host}") };
+        .filter_map(|(path, value, on)| {
             let known = CONTROLS.get(place(&path)).map(|(_, words)| format!("{words}{on}"));
             let words = |end: &str| {
                 let rest = path.strip_suffix(end)?;
