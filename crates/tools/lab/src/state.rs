@@ -7,6 +7,7 @@ use crate::stale::{NETNS_DIR, check_label};
 use crate::{LabError, SwitchKind, Topology};
 use barewire_engine::{Owner, counters_folders, counters_path};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -202,10 +203,30 @@ pub(crate) fn pages_of(lab: &str) -> Vec<PathBuf> {
     let start = format!("barewire-{}", page_prefix(lab));
     let ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with(&start) && name.ends_with(".counters")
+        let page = page_of_draft(name).unwrap_or(name);
+        page.starts_with(&start) && page.ends_with(".counters")
     };
     let folders = counters_folders().chain(of_users);
     let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    files.map(|entry| entry.path()).filter(ours).collect()
+}
+
+/// The page's name that a half made one was to get: whoever is killed while it makes its page leaves this instead.
+fn page_of_draft(name: &str) -> Option<&str> {
+    let name = name.strip_prefix('.')?;
+    let end = name.find(".counters.")? + ".counters".len();
+    Some(&name[..end])
+}
+
+/// Half made ones of these pages, beside them.
+pub(crate) fn drafts_of(pages: &[PathBuf]) -> Vec<PathBuf> {
+    let folders: BTreeSet<&Path> = pages.iter().filter_map(|page| page.parent()).collect();
+    let pages: BTreeSet<&PathBuf> = pages.iter().collect();
+    let files = folders.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        page_of_draft(name).is_some_and(|page| pages.contains(&path.with_file_name(page)))
+    };
     files.map(|entry| entry.path()).filter(ours).collect()
 }
 
@@ -427,6 +448,20 @@ mod tests {
         store.forget("t", locked).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert!(matches!(store.read("../t"), Err(LabError::BadName { .. })));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn half_made_pages_are_found_and_no_others() {
+        let folder = std::env::temp_dir().join(format!("barewire-lab-drafts-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let of = |name: &str| folder.join(name);
+        for name in
+            [".barewire-a.counters.7.0.9", ".barewire-ab.counters.7.0.9", "barewire-a.counters", ".other"]
+        {
+            fs::write(of(name), "").unwrap();
+        }
+        assert_eq!(drafts_of(&[of("barewire-a.counters")]), [of(".barewire-a.counters.7.0.9")]);
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -287,10 +287,18 @@ fn tcp_and_large_frames_pass_a_link_node_of_either_kind() {
             reader.join().unwrap()
         });
         assert!(received == sent, "{kind}: {} of {} bytes, or others", received.len(), sent.len());
-        let status = bench.lab.status(&bench.name).unwrap();
-        let counters = &status.links[0].counters;
-        let bytes = counters.iter().find(|(name, _)| name == "forward.sent_bytes").map_or(0, |(_, v)| *v);
-        let frames = counters.iter().find(|(name, _)| name == "forward.sent").map_or(1, |(_, v)| *v);
+        // A node shows its counters now and then: the last of them come a little after the last frame.
+        let mut looks = 0;
+        let (counters, bytes, frames) = loop {
+            let counters = bench.lab.status(&bench.name).unwrap().links.remove(0).counters;
+            let of = |wanted: &str| counters.iter().find(|(name, _)| name == wanted).map_or(1, |(_, v)| *v);
+            let (bytes, frames) = (of("forward.sent_bytes"), of("forward.sent"));
+            looks += 1;
+            if bytes > 2_000_000 || looks > 250 {
+                break (counters, bytes, frames);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
         // Frames longer than an ordinary Ethernet's, so no segmentation was left to anybody.
         assert!(bytes > 2_000_000 && bytes / frames > 1500, "{kind}: {counters:?}");
         drop((h1, h2, listener));

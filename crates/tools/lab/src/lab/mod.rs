@@ -8,7 +8,7 @@ pub use programs::Programs;
 
 use crate::process::{NetId, end_all, net_id};
 use crate::stale::NETNS_DIR;
-use crate::state::{Locked, NodeKind, Phase, State, Store, namespaces_of, pages_of};
+use crate::state::{Locked, NodeKind, Phase, State, Store, drafts_of, namespaces_of, pages_of};
 use crate::steps::{Steps, silent};
 use crate::{LabError, Namespace, Progress, Running, Topology};
 use barewire_engine::CountersReader;
@@ -198,7 +198,8 @@ impl Lab {
         }
         // Those that are recorded, wherever the maker's environment put them; without a record, by their names.
         let pages = state.map_or_else(|| pages_of(name), |state| state.pages);
-        for path in pages {
+        let drafts = drafts_of(&pages);
+        for path in pages.into_iter().chain(drafts) {
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(LabError::system(format!("remove {}", path.display()))(e));
