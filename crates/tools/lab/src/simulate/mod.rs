@@ -228,33 +228,37 @@ fn check_memory(
         Some(bytes) if bytes <= MEMORY_MAX => Ok(()),
         _ => {
             let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-            Err(LabError::Asked {
-                what: "simulate: memory".to_owned(),
-                why: format!(
+            Err(asked(
+                "memory",
+                format!(
                     "{} for frames ({}) and messages, at most {}; smaller messages, a smaller window, or fewer clients of one \
                      server take less; of frames a smaller MTU, or fewer links with delays",
                     sum.map_or("more than can be counted".to_owned(), mib),
                     frames.map_or("more than can be counted".to_owned(), mib),
                     mib(MEMORY_MAX)
                 ),
-            })
+            ))
         }
     }
 }
 
+/// The command line, not the topology, is what cannot be.
+fn asked(what: &str, why: impl Into<String>) -> LabError {
+    LabError::Asked { what: format!("simulate: {what}"), why: why.into() }
+}
+
 fn check(workload: &Workload) -> Result<(), LabError> {
-    let refused = |what: &str, why: String| LabError::Asked { what: format!("simulate: {what}"), why };
     if !(station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX).contains(&workload.message_bytes) {
-        return Err(refused(
+        return Err(asked(
             &format!("message_bytes = {}", workload.message_bytes),
             format!("from {} to {MESSAGE_BYTES_MAX}", station::STAMP_BYTES),
         ));
     }
     if !(1..=WINDOW_MAX).contains(&workload.window) {
-        return Err(refused(&format!("window = {}", workload.window), format!("from 1 to {WINDOW_MAX}")));
+        return Err(asked(&format!("window = {}", workload.window), format!("from 1 to {WINDOW_MAX}")));
     }
     if workload.duration == Duration::ZERO {
-        return Err(refused("duration", "is zero".to_owned()));
+        return Err(asked("duration", "is zero"));
     }
     Ok(())
 }
