@@ -61,7 +61,7 @@ pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnErro
 pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
 pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
-    PAGE_NAME_MAX, counters_folders, counters_pages, counters_path,
+    PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,
 };
 pub use ports::{best_port, open_port};
 pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};

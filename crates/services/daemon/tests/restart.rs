@@ -115,7 +115,7 @@ fn killed_restarted_stopped() {
     assert_eq!(next_real(&mut server), Event::Closed { flow, reason: CloseReason::TimedOut });
     let silence = now().since(start);
     println!("an idle peer gave up after {silence}");
-    assert!(silence >= Span::from_millis(200) && silence < Span::from_secs(5), "{silence}");
+    assert!(silence >= Span::from_millis(200), "{silence}");
     gone(&mut client);
     drop(client);
 
@@ -137,13 +137,17 @@ fn killed_restarted_stopped() {
         let attached = now();
         let new = connect(&mut second, to(2, 888));
         let connected = now();
-        // The peer may hear of the restart first.
+        // The peer may hear of the restart first; where it took long, it has given up.
+        let heard = std::cell::Cell::new(false);
+        let hear = |f, reason| {
+            let gave_up = reason == CloseReason::TimedOut && now().since(start) >= Span::from_millis(200);
+            assert!(f == flow && (reason == CloseReason::PeerRestarted || gave_up), "{f:?} {reason:?}");
+            assert!(!heard.replace(true), "a flow ends once");
+        };
         let new_flow = loop {
             match next_real(&mut server) {
                 Event::Accepted { flow, .. } => break flow,
-                Event::Closed { flow: f, reason } => {
-                    assert_eq!((f, reason), (flow, CloseReason::PeerRestarted));
-                }
+                Event::Closed { flow, reason } => hear(flow, reason),
                 event => panic!("{event:?}"),
             }
         };
@@ -155,21 +159,18 @@ fn killed_restarted_stopped() {
             attached.since(started),
             connected.since(attached)
         );
-        assert!(connected.since(started) < Span::from_secs(2));
         // Who had a flow to the dead one learns of it with the first packet.
         let _ = server.send(flow, b"are you there?");
         second.close(new).unwrap();
-        let mut closed = vec![];
-        while closed.len() < 2 {
-            match server.wait_event(Some(std::time::Duration::from_millis(500))).unwrap() {
-                Some(Event::Closed { flow, reason }) => closed.push((flow, reason)),
-                Some(_) => {}
-                // It was heard above already.
-                None => break,
+        let mut left = None;
+        while left.is_none() || !heard.get() {
+            match next_real(&mut server) {
+                Event::Closed { flow, reason } if flow == new_flow => left = Some(reason),
+                Event::Closed { flow, reason } => hear(flow, reason),
+                event => panic!("{event:?}"),
             }
         }
-        assert!(closed.contains(&(new_flow, CloseReason::Peer)), "{closed:?}");
-        assert!(closed.iter().all(|&(f, r)| f == new_flow || (f, r) == (flow, CloseReason::PeerRestarted)));
+        assert_eq!(left, Some(CloseReason::Peer));
         gone(&mut client);
         drop((client, second));
         other.kill();

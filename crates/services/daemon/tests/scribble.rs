@@ -5,6 +5,7 @@ mod common;
 use barewire_base::Prng;
 use barewire_channel::{AppChannel, ChannelFds, Geometry, Request};
 use barewire_client::{CloseReason, Event};
+use barewire_daemon::Daemon;
 use barewire_engine::now;
 use common::*;
 use std::fs::File;
@@ -39,6 +40,14 @@ fn publish(fds: &ChannelFds) {
     file.read_exact_at(&mut word, 640).unwrap();
     file.write_all_at(&(u64::from_ne_bytes(word) + 1).to_ne_bytes(), 640).unwrap();
     File::from(fds.wake_daemon.try_clone().unwrap()).write_at(&1u64.to_ne_bytes(), 0).ok();
+}
+
+/// Whether scribblers were noticed and others answered often enough to say something.
+fn enough(daemon: &Daemon, answered: &AtomicU64) -> bool {
+    let c = counters(daemon);
+    c["applications.bad_entries"] > 100
+        && c["applications.corrupt_channels"] > 10
+        && answered.load(Ordering::Relaxed) > 100
 }
 
 #[test]
@@ -84,7 +93,8 @@ fn scribblers_harm_themselves_only() {
             }
         });
         let end = now() + TIME.into();
-        while now() < end {
+        // On a machine that is elsewhere most of the time it takes longer.
+        while now() < end || !(enough(&pair.a, answered) || now() > end + PATIENCE.into()) {
             lives += 1;
             let (control, fds, _) = attach_raw(&pair.a, Some(GEOMETRY));
             let mut channel = AppChannel::attach(clone_fds(&fds)).unwrap();
@@ -129,11 +139,12 @@ fn scribblers_harm_themselves_only() {
     });
     let c = counters(&pair.a);
     let (bad, corrupt) = (c["applications.bad_entries"], c["applications.corrupt_channels"]);
+    let is_enough = enough(&pair.a, &answered);
     let answered = answered.load(Ordering::Relaxed);
     println!(
         "seed {seed}: {lives} scribblers, {bad} bad entries, {corrupt} broken rings; {answered} answers beside them"
     );
-    assert!(bad > 100 && corrupt > 10 && answered > 100);
+    assert!(is_enough);
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);
     // The daemon still takes applications.

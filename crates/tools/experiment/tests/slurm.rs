@@ -207,7 +207,7 @@ fn an_experiment_on_an_allocation_that_is_given_back() {
     let began = stamp();
     let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut told).unwrap();
     assert!(outcome.lost.is_some() && outcome.left_behind.is_none(), "{outcome:?}");
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(20), "{:?}", stamp().since(began));
+    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60), "{:?}", stamp().since(began));
     cluster.no_jobs();
     cluster.hosts.nothing_runs();
 }
@@ -362,7 +362,7 @@ fn a_node_dies(steps_too: bool) {
         stamp().since(killed)
     );
     assert!(noted.since(killed) < barewire_base::Duration::from_secs(10), "{:?}", noted.since(killed));
-    assert!(stamp().since(killed) < barewire_base::Duration::from_secs(15), "{:?}", stamp().since(killed));
+    assert!(stamp().since(killed) < barewire_base::Duration::from_secs(30), "{:?}", stamp().since(killed));
     assert_eq!(lost.0, "n2");
     assert!(steps_too || lost.1.contains("slurmd of node n2 is gone"), "{lost:?}");
     cluster.hosts.nothing_runs();

@@ -233,7 +233,7 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let (why, hint) = refused(&|_| {}, "no-such-host.invalid");
     assert!(why.contains("resolve") && hint.contains("HostName"), "{why} / {hint}");
     // Each of them within ten seconds, so all of them within a minute.
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(40));
+    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60));
 
     // A program of another processor is not even sent.
     let mut elf = vec![0; 64];
@@ -287,7 +287,7 @@ fn an_sshd_that_dies_ends_the_run_and_is_named() {
     let outcome = sshds.hosts.run(&plan, &mut sshds.launcher(), &mut told).unwrap();
     let (host, why) = outcome.lost.unwrap_or_else(|| panic!("{:?}", told.lines));
     assert_eq!(host, "h2", "{why}");
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(15), "{:?}", stamp().since(began));
+    assert!(stamp().since(began) < barewire_base::Duration::from_secs(30), "{:?}", stamp().since(began));
     sshds.hosts.nothing_runs();
 }
 

@@ -5,7 +5,7 @@
 
 use crate::stale::{NETNS_DIR, check_label};
 use crate::{LabError, SwitchKind, Topology};
-use barewire_engine::{Owner, counters_folders, counters_path};
+use barewire_engine::{Owner, counters_folders, counters_path, page_of_draft};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -209,13 +209,6 @@ pub(crate) fn pages_of(lab: &str) -> Vec<PathBuf> {
     let folders = counters_folders().chain(of_users);
     let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     files.map(|entry| entry.path()).filter(ours).collect()
-}
-
-/// The page's name that a half made one was to get: whoever is killed while it makes its page leaves this instead.
-fn page_of_draft(name: &str) -> Option<&str> {
-    let name = name.strip_prefix('.')?;
-    let end = name.find(".counters.")? + ".counters".len();
-    Some(&name[..end])
 }
 
 /// Half made ones of these pages, beside them.

@@ -24,7 +24,7 @@ mod writer;
 
 pub use owner::Owner;
 pub use reader::CountersReader;
-pub use writer::{CounterSlot, CountersPage};
+pub use writer::{CounterSlot, CountersPage, page_of_draft};
 
 use crate::PageError;
 use std::path::{Path, PathBuf};

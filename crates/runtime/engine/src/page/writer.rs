@@ -156,6 +156,22 @@ impl Drop for CounterSlot {
     }
 }
 
+/// The name of a draft: its page's, which it hides, and who makes it.
+fn draft_name(page: &str, [pid, sequence, time]: [u64; 3]) -> String {
+    format!(".{page}.{pid}.{sequence}.{time}")
+}
+
+/// The name of the page that a file of this name was to become, if it is a draft's. Whoever is killed while it makes its page
+/// leaves its draft.
+#[must_use]
+pub fn page_of_draft(name: &str) -> Option<&str> {
+    let name = name.strip_prefix('.')?;
+    let mut parts = name.rsplitn(4, '.');
+    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
+    let made_by = (0..3).all(|_| is_number(parts.next()));
+    parts.next().filter(|page| made_by && !page.is_empty())
+}
+
 /// The page under a temporary name beside its place; removed whatever happens.
 struct Draft {
     path: PathBuf,
@@ -167,7 +183,7 @@ impl Draft {
         static SEQUENCE: AtomicU64 = AtomicU64::new(0);
         let name = place.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
         let (pid, sequence, time) = (std::process::id(), SEQUENCE.fetch_add(1, Relaxed), now().as_nanos());
-        let path = place.with_file_name(format!(".{name}.{pid}.{sequence}.{time}"));
+        let path = place.with_file_name(draft_name(&name, [pid.into(), sequence, time]));
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -234,5 +250,29 @@ fn same_file(file: &File, path: &Path) -> io::Result<bool> {
         Ok(there) => Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_tells_its_page() {
+        for page in ["barewire-a.counters", "a.1.2.3", "x"] {
+            assert_eq!(page_of_draft(&draft_name(page, [7, 0, u64::MAX])), Some(page));
+        }
+        for other in [
+            "a.counters",
+            "a.counters.7.0.9",
+            ".a.counters",
+            ".a.counters.7.0",
+            ".7.0.9",
+            "..7.0.9",
+            ".a.x.0.9",
+            "",
+        ] {
+            assert_eq!(page_of_draft(other), None, "{other}");
+        }
     }
 }

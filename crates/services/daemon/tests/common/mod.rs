@@ -3,6 +3,7 @@
 
 pub mod rdma;
 
+use barewire_base::Duration as Span;
 use barewire_channel::message::{FromApp, FromDaemon, Hello};
 use barewire_channel::{AppChannel, ChannelFds, ControlConn, Geometry, VERSION};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
@@ -271,6 +272,62 @@ pub fn echo(client: &mut Client) -> u64 {
             _ => {}
         }
     }
+}
+
+/// Daemons of this process with nothing to do, which sleep but for their timers.
+pub fn idles(daemons: &[&Daemon]) {
+    // Named for their daemons, whose names begin alike.
+    let engines = threads("barewire-daemon");
+    assert!(engines.len() >= daemons.len(), "{engines:?}");
+    let used = || engines.iter().map(|tid| cpu_ns(*tid)).sum::<u64>();
+    let all = || daemons.iter().map(|daemon| counters(daemon)).collect::<Vec<_>>();
+    let (before, cpu, start) = (all(), used(), now());
+    std::thread::sleep(Duration::from_secs(1));
+    let (after, cpu, passed) = (all(), used() - cpu, now().since(start));
+    // Told, not asserted: where the hypervisor takes a core away, the scheduler books that time to who had it. Cycles count.
+    let share = cpu as f64 * 100.0 / passed.as_nanos() as f64;
+    println!("idle for {passed}: the daemons used {share:.3} % of a core");
+    for (before, after) in before.iter().zip(&after) {
+        let grown = |name: &str| after[name] - before[name];
+        let (parks, cycles) = (grown("engine.0.parks"), grown("engine.0.cycles"));
+        println!("{parks} parks, {cycles} cycles");
+        // A parked engine publishes before it sleeps, so that what is read may be a sleep old.
+        assert!(
+            parks <= cycles && cycles as f64 <= 500.0 * passed.as_secs_f64(),
+            "{parks} parks, {cycles} cycles"
+        );
+        assert!(after["engine.0.parks"] > 0);
+    }
+}
+
+/// Keeps this core busy.
+pub fn spin_for(time: Span) {
+    let end = now() + time;
+    while now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// Plays rounds with engines that go to sleep between them; `round` says how long its answer took. A lost wake-up makes one wait
+/// for the engine's next timer, which an open flow has every 67 ms: one in a thousand of them is a fault. A machine that is taken
+/// away for as long looks the same, but not in five attempts out of five. Says how many attempts it took.
+pub fn wakeups_are_kept(rounds: u64, mut round: impl FnMut(u64) -> Span) -> u64 {
+    const ATTEMPTS: u64 = 5;
+    for attempt in 1..=ATTEMPTS {
+        let (mut slow, mut longest) = (0, Span::ZERO);
+        for i in 0..rounds {
+            let took = round(i);
+            longest = longest.max(took);
+            slow += u64::from(took > Span::from_millis(40));
+        }
+        println!("attempt {attempt}: {rounds} rounds with pauses, longest {longest}, {slow} above 40 ms");
+        if slow <= rounds / 1000 {
+            return attempt;
+        }
+    }
+    panic!(
+        "in each of {ATTEMPTS} attempts, more than one round in a thousand took above 40 ms: wake-ups are lost"
+    );
 }
 
 /// The scheduler's account of a thread: nanoseconds on a core so far.
