@@ -74,8 +74,10 @@ fn one_request_at_a_time() {
         assert_eq!((row.system.as_str(), row.over.as_str()), (name, "loopback"));
         assert_eq!(row.idle_state, IdleState::Warm);
         let little = row.little.unwrap();
-        // A busy test machine takes the client away between a response and the next send: never above 1.
-        assert!((0.1..1.2).contains(&little), "{row:?}");
+        // A busy test machine takes the client away between a response and the next send: never above 1. Only a response to a
+        // request from before the measured time counts for more than its share of it, where the machine was away for long.
+        let away = row.rtt_ns.max.unwrap() > 20_000_000;
+        assert!((0.1..1.2).contains(&little) || away, "{row:?}");
     }
 }
 

@@ -149,8 +149,8 @@ fn the_same_on_a_bad_wire_and_in_shared_memory() {
             let report = object(&client("perf", &theirs, &args));
             assert_eq!(report["wrong"], 0, "{report}");
             let resent = report["packets_resent"].as_u64().expect("a number");
-            // (The fault port is a wrapper of one; memory loses nothing.)
-            assert!((resent > 0) == theirs.starts_with("fault+"), "{report}");
+            // Memory loses nothing; a timer may still run out there while the machine is elsewhere.
+            assert!(resent > 0 || !theirs.starts_with("fault+"), "{report}");
         }
         let report = object(&client("connect", &theirs, &["-C", "40", "-w", "8", "--json"]));
         assert_eq!((&report["connections"], &report["failed"]), (&40.into(), &0.into()), "{report}");
