@@ -2,7 +2,8 @@
 //!
 //! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and how it waits (0:
 //! asleep, 1: awake), [`GREETING_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server that waits
-//! otherwise refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its backlog.
+//! otherwise refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in
+//! its backlog.
 
 use super::{
     CONNECTIONS_MAX, KernelClient, Protocol, UDP_SIZE_MAX, Waiting, check, company, grow_buffers, server,
@@ -18,7 +19,7 @@ use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -264,7 +265,7 @@ impl RemoteKernelCell {
 
 /// A connection from this address of ours: another one might go another way.
 fn connect_from(ip: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
-    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = SocketAddrAny::from(server).address_family();
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &SocketAddr::new(ip, 0))?;
     // Of a socket that sleeps in connect, this is how long it may.

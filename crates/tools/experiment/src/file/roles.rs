@@ -2,8 +2,8 @@
 
 use super::tables::{File, RoleTable};
 use super::{BUILT_IN, FileError, Known, ROLE_FACTS, Reader, near};
-use crate::launcher::{HOSTS_MAX, count_of};
-use crate::plan::{Collect, Count, RoleHosts, RolePlan, StopSignal, Template};
+use crate::launcher::HOSTS_MAX;
+use crate::plan::{Collect, Count, RoleHosts, RolePlan, StopSignal, Template, count_of};
 use regex::RegexBuilder;
 use std::collections::BTreeSet;
 use std::time::Duration;

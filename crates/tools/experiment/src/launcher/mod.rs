@@ -15,8 +15,8 @@ pub use local::LocalLauncher;
 pub use slurm::{SlurmLauncher, SlurmOptions};
 pub use ssh::{SshLauncher, SshOptions};
 
-use crate::plan::{Count, Plan, RoleHosts};
-use barewire_report::run::{AxisValue, HardwareClass};
+use crate::plan::{Plan, RoleHosts};
+use barewire_report::run::HardwareClass;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Child;
@@ -162,10 +162,6 @@ pub trait Launcher {
 impl Needs {
     /// What `plan` needs.
     pub fn of(plan: &Plan) -> Needs {
-        let wanted = |axis: &str| {
-            let values = plan.points.iter().flat_map(|point| point.iter().filter(|(key, _)| key == axis));
-            values.filter_map(|(_, value)| count_of(value)).max().unwrap_or(1)
-        };
         let roles = plan.roles.iter().filter(|role| role.hosts != RoleHosts::Here).map(|role| {
             let named: Vec<String> = match &role.hosts {
                 RoleHosts::Named(names) => {
@@ -174,8 +170,7 @@ impl Needs {
                 _ => Vec::new(),
             };
             let count = match &role.count {
-                Some(Count::Fixed(n)) => *n as usize,
-                Some(Count::Axis(axis)) => wanted(axis),
+                Some(count) => plan.points.iter().map(|point| count.at(point)).max().unwrap_or(1),
                 None => named.len().max(1),
             };
             RoleNeed { role: role.name.clone(), named, count }
@@ -189,13 +184,5 @@ impl Needs {
             topology: plan.topology.clone(),
             longest_s: of_one.map(|of_one| of_one.as_secs_f64() * runs),
         }
-    }
-}
-
-/// A number of hosts, as an axis has it.
-pub(crate) fn count_of(value: &AxisValue) -> Option<usize> {
-    match value {
-        AxisValue::Number(n) if *n >= 1.0 && *n <= HOSTS_MAX as f64 && n.fract() == 0.0 => Some(*n as usize),
-        _ => None,
     }
 }

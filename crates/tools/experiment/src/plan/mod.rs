@@ -7,7 +7,7 @@ mod template;
 
 pub use template::{Template, TemplateError};
 
-use crate::launcher::HostSpec;
+use crate::launcher::{HOSTS_MAX, HostSpec};
 use barewire_report::run::{AxisValue, HardwareClass};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -145,6 +145,27 @@ pub enum Count {
     Fixed(u32),
     /// As many as this axis of the sweep says.
     Axis(String),
+}
+
+impl Count {
+    /// How many hosts are wanted at this point of the sweep: one where the point has no such axis.
+    pub(crate) fn at(&self, point: &Point) -> usize {
+        match self {
+            Count::Fixed(n) => *n as usize,
+            Count::Axis(axis) => {
+                let value = point.iter().find(|(key, _)| key == axis).map(|(_, value)| value);
+                value.and_then(count_of).unwrap_or(1)
+            }
+        }
+    }
+}
+
+/// A number of hosts, as an axis has it.
+pub(crate) fn count_of(value: &AxisValue) -> Option<usize> {
+    match value {
+        AxisValue::Number(n) if *n >= 1.0 && *n <= HOSTS_MAX as f64 && n.fract() == 0.0 => Some(*n as usize),
+        _ => None,
+    }
 }
 
 /// How a process is asked to end.

@@ -1,7 +1,7 @@
 //! Which hosts a role has at a point of the sweep, and what placeholders are there.
 
-use crate::launcher::{HERE, HostFacts, count_of};
-use crate::plan::{Count, Plan, Point, RoleHosts, RolePlan, Template};
+use crate::launcher::{HERE, HostFacts};
+use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template};
 
 /// The hosts of each role, as places in `hosts`.
 ///
@@ -18,12 +18,7 @@ pub(crate) fn assign(plan: &Plan, hosts: &[HostFacts], point: &Point) -> Result<
     }
     let mut assigned = Vec::with_capacity(plan.roles.len());
     for role in &plan.roles {
-        let wanted = role.count.as_ref().map(|count| match count {
-            Count::Fixed(n) => *n as usize,
-            Count::Axis(axis) => {
-                point.iter().find(|(key, _)| key == axis).and_then(|(_, value)| count_of(value)).unwrap_or(1)
-            }
-        });
+        let wanted = role.count.as_ref().map(|count| count.at(point));
         let mut free = || {
             let next = taken.iter().position(|taken| !taken)?;
             taken[next] = true;
@@ -54,13 +49,7 @@ pub(crate) fn assign(plan: &Plan, hosts: &[HostFacts], point: &Point) -> Result<
         if role.hosts == RoleHosts::Rest {
             *mine = (0..hosts.len()).filter(|&at| !taken[at]).collect();
         }
-        let wanted = match &role.count {
-            Some(Count::Fixed(n)) => *n as usize,
-            Some(Count::Axis(axis)) => {
-                point.iter().find(|(key, _)| key == axis).and_then(|(_, value)| count_of(value)).unwrap_or(1)
-            }
-            None => 1,
-        };
+        let wanted = role.count.as_ref().map_or(1, |count| count.at(point));
         if mine.len() < wanted {
             let black = if plan.black.is_empty() { "" } else { " (some are on the black list)" };
             return Err(format!("role {}: {wanted} hosts needed, {} left{black}", role.name, mine.len()));

@@ -1,8 +1,9 @@
 //! The baseline: the kernel's TCP, connect, accept and close, on the same wires; [`serve`] and [`ask`] are its ends.
 //!
-//! Both ends ask without pause, or sleep in `poll` when there are more threads than cores. The client closes with a reset (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either
-//! side; the server accepts, sees the reset, and closes. System calls of a connection: the client's socket, setsockopt, connect
-//! and close, with one poll for all that are in flight; the server's accept, recv and close.
+//! Both ends ask without pause, or sleep in `poll` when there are more threads than cores. The client closes with a reset
+//! (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either side; the server accepts, sees the reset, and closes. System
+//! calls of a connection: the client's socket, setsockopt, connect and close, with one poll for all that are in flight; the
+//! server's accept, recv and close.
 
 use super::live::{LiveResult, pin};
 use super::wires::{self, Hosts, Shape};
@@ -11,7 +12,7 @@ use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv,
+    RecvFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv,
     socket_with, sockopt,
 };
 use std::collections::VecDeque;
@@ -41,7 +42,7 @@ fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
 
 fn new_socket(peer: SocketAddr) -> Result<OwnedFd, RateError> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = SocketAddrAny::from(peer).address_family();
     socket_with(family, SocketType::STREAM, flags, None).map_err(io("socket"))
 }
 

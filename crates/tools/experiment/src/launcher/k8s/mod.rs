@@ -10,7 +10,7 @@
 
 mod emit;
 
-use crate::plan::{Count, Plan, Point, RoleHosts, RolePlan, Template};
+use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template};
 use crate::redact::is_secret_name;
 use barewire_report::nearest;
 pub use emit::yaml;
@@ -198,14 +198,7 @@ fn groups<'a>(
     let mut free = hosts.iter().copied().filter(|host| !named.contains(host.name.as_str()));
     let mut groups: Vec<Group<'_>> = Vec::new();
     for role in &plan.roles {
-        let counted = match &role.count {
-            Some(Count::Fixed(n)) => Some(*n as usize),
-            Some(Count::Axis(axis)) => {
-                let value = point.iter().find(|(key, _)| key == axis).map(|(_, value)| value);
-                Some(value.and_then(crate::launcher::count_of).unwrap_or(1))
-            }
-            None => None,
-        };
+        let counted = role.count.as_ref().map(|count| count.at(point));
         let hosts: Vec<Option<&crate::launcher::HostSpec>> = match &role.hosts {
             RoleHosts::Here => {
                 let why = format!(
