@@ -129,7 +129,7 @@ mod tests {
         let kernel = control.kernel_udp.as_ref().unwrap();
         assert!(kernel.samples > 10 && kernel.max_ns.unwrap() > 1_000, "{kernel:?}");
         let line = control.line();
-        for part in ["Control: clock ", "longest hiccup in 20", "kernel UDP there and back "] {
+        for part in ["Control: clock ", "longest hiccup in ", "kernel UDP there and back "] {
             assert!(line.contains(part), "{part}: {line}");
         }
         let json = serde_json::to_value(&control).unwrap();
