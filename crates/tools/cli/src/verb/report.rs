@@ -49,6 +49,9 @@ pub struct Args {
     /// Write every row as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write every row as Parquet: the columns of the CSV, typed
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Write each picture as SVG into this folder
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
@@ -216,7 +219,7 @@ pub fn page_of(
     write(to, &html::page(&Report::of(&[&run], options)))
 }
 
-fn write(path: &Path, contents: &str) -> anyhow::Result<()> {
+fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     fs::write(path, contents).with_context(|| format!("writing {}", path.display()))
 }
 
@@ -249,7 +252,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         told = true;
     }
     if let Some(path) = &args.csv {
-        write(path, &text::csv(&all))?;
+        write(path, text::csv(&all))?;
+        told = true;
+    }
+    if let Some(path) = &args.parquet {
+        write(path, text::parquet(&all)?)?;
         told = true;
     }
     if let Some(folder) = &args.charts {

@@ -71,9 +71,11 @@ pub fn little(row: &Map<String, Value>, histogram: Option<&Histogram>) -> Option
     // The rows of connections may say how many hosts there are, each of the same number.
     let hosts = threads("hosts").max(merged);
     let window = window * threads("threads") * hosts;
+    // Nobody, or more than can be counted: no bench verb writes that, and the law says nothing about it.
+    let whole = (1.0..=f64::from(u32::MAX)).contains(&window).then_some(window as u32)?;
     let partial = connections && row.get("teardown") == Some(&Value::Bool(true));
     let told = |ratio: f64, from| Little { in_flight: ratio * window, window, ratio, from, partial };
-    let of = |mean_ns: f64, rate: f64, from| told(little_law_check(window as u32, rate, mean_ns), from);
+    let of = |mean_ns: f64, rate: f64, from| told(little_law_check(whole, rate, mean_ns), from);
     let all = figures(row);
     let rate = all.iter().find(|f| ["rate_per_s", "connections_per_s"].contains(&f.path.as_str()));
     let rate = rate.and_then(|f| f.value);
@@ -141,6 +143,14 @@ mod tests {
         );
         let told = little(&hosts, None).unwrap();
         assert!(told.window == 3.0 && told.agrees(), "{told:?}");
+        // No threads at all: nothing was in flight, and nothing can be said.
+        assert_eq!(
+            little(
+                &row(r#"{"window":1,"threads":0,"connections_per_s":1.0,"latency_ns":{"mean":1.0}}"#),
+                None
+            ),
+            None
+        );
         // Without closing the law holds both ways.
         assert!(little(&rc(false, 173_961.0, ""), None).unwrap().broken());
     }

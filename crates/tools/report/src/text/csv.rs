@@ -1,6 +1,6 @@
 //! Every figure of some runs as CSV: one line each, numbers in base units, so that other tools can take it from there.
 
-use crate::figure::{Unit, figures, identity};
+use super::lines::lines;
 use crate::run::Run;
 
 /// The columns. `value` is in `unit`; it is empty where the figure was not told, and `needs` then says how many samples it needs.
@@ -13,56 +13,35 @@ fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
+fn number<T: ToString>(number: Option<T>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
 /// Every figure of `runs`. Times are ns, rates per second or Mbit/s; repetitions are separated by blanks.
 pub fn csv(runs: &[&Run]) -> String {
     let mut out = format!("{HEAD}\r\n");
-    for run in runs {
-        for record in &run.records {
-            let id = identity(record);
-            let text =
-                |key: &str| record.row.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-            let contended = record.row.get("contended") == Some(&serde_json::Value::Bool(true));
-            let samples = record.row.get("samples").and_then(serde_json::Value::as_u64);
-            let mut line =
-                |figure: &str, path: &str, unit: &str, value: String, needs: String, runs: String| {
-                    let fields = [
-                        field(&run.name()),
-                        field(&record.experiment),
-                        field(&record.table),
-                        record.role.as_str().to_owned(),
-                        field(&id.name),
-                        field(&id.details),
-                        field(figure),
-                        field(path),
-                        unit.to_owned(),
-                        value,
-                        needs,
-                        samples.map_or_else(String::new, |n| n.to_string()),
-                        runs,
-                        contended.to_string(),
-                        field(record.reason.as_deref().unwrap_or(text("void"))),
-                        field(text("command")),
-                    ];
-                    out.push_str(&fields.join(","));
-                    out.push_str("\r\n");
-                };
-            let all = figures(&record.row);
-            for f in &all {
-                let unit = if f.unit == Unit::Ns { "ns" } else { f.unit.as_str() };
-                let runs: Vec<String> = f.runs.iter().map(f64::to_string).collect();
-                line(
-                    &f.label,
-                    &f.path,
-                    unit,
-                    f.value.map_or_else(String::new, |v| v.to_string()),
-                    f.needs.map_or_else(String::new, |n| n.to_string()),
-                    runs.join(" "),
-                );
-            }
-            if all.is_empty() {
-                line("", "", "", String::new(), String::new(), String::new());
-            }
-        }
+    for line in lines(runs) {
+        let repetitions: Vec<String> = line.repetitions.iter().map(f64::to_string).collect();
+        let fields = [
+            field(&line.run),
+            field(&line.experiment),
+            field(&line.table),
+            line.role.to_owned(),
+            field(&line.system),
+            field(&line.details),
+            field(&line.figure),
+            field(&line.path),
+            line.unit.to_owned(),
+            number(line.value),
+            number(line.needs),
+            number(line.samples),
+            repetitions.join(" "),
+            line.contended.to_string(),
+            field(&line.void),
+            field(&line.command),
+        ];
+        out.push_str(&fields.join(","));
+        out.push_str("\r\n");
     }
     out
 }

@@ -1,10 +1,15 @@
-//! The report without a browser: Markdown, CSV, and each chart as an SVG file.
+//! The report without a browser: Markdown, CSV, Parquet (a feature), and each chart as an SVG file.
 
 mod csv;
+mod lines;
 mod markdown;
+#[cfg(feature = "parquet")]
+mod parquet;
 
 pub use csv::csv;
 pub use markdown::{comparison, markdown};
+#[cfg(feature = "parquet")]
+pub use parquet::parquet;
 
 use crate::report::Report;
 
