@@ -133,6 +133,43 @@ fn samples_are_right_and_dry_runs_start_nothing() {
 }
 
 #[test]
+fn every_sample_can_be_read_and_put_on_other_machines() {
+    let folder = Folder::new("placed");
+    let mine = folder.write(
+        "mine.toml",
+        "[[host]]\nname = \"*\"\nsettings = { interface = \"ens9\", port = \"packet:ens9\", api_token = \"sesam-oeffne\" }\n",
+    );
+    let mut seen = 0;
+    for entry in fs::read_dir(sample("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            continue;
+        }
+        seen += 1;
+        let path = path.display().to_string();
+        let dry = run(&["bench", "run", &path, "--hosts", &mine, "--dry-run", "--json"]);
+        assert_eq!(dry.code, Some(0), "{path}: {}", dry.err);
+        let told: Value = serde_json::from_str(&dry.out).unwrap();
+        for host in told["hosts"].as_array().unwrap() {
+            assert_eq!(host["settings"]["port"], "packet:ens9", "{path}: {told}");
+            assert_eq!(host["settings"]["api_token"], "***");
+        }
+        // Wires are the hosts' business: a command that names one runs nowhere else.
+        let commands = told["roles"].to_string();
+        for wire in ["xdp:", "packet:", "10.0.", "10.7"] {
+            assert!(!commands.contains(wire), "{path}: {commands}");
+        }
+    }
+    assert!(seen >= 10, "{seen}");
+    let wrong = folder.write("wrong.toml", "[[host]]\nname = \"clinet\"\nssh = \"me@m1\"\n");
+    let said = run(&["bench", "run", &sample("machnet.toml"), "--hosts", &wrong, "--launcher", "ssh"]);
+    assert!(said.code == Some(2) && said.err.contains("did you mean `client`"), "{}", said.err);
+    let slip = folder.write("slip.toml", "[[host]]\nname = \"client\"\nsssh = \"me@m1\"\n");
+    let said = run(&["bench", "run", &sample("machnet.toml"), "--hosts", &slip, "--launcher", "ssh"]);
+    assert!(said.code == Some(2) && said.err.contains("slip.toml:3:1: unknown key `sssh`"), "{}", said.err);
+}
+
+#[test]
 fn messages_between_hosts_of_a_lab() {
     if let Err(why) = barewire_lab::is_root_capable() {
         eprintln!("SKIPPED: messages_between_hosts_of_a_lab: {why}; {}", why.hint());

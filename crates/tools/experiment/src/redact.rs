@@ -1,9 +1,25 @@
 //! What must not be shown: passwords, tokens, keys. By the names of variables and options.
 
+use crate::plan::Plan;
+
+/// Values that must not be shown, and are known by themselves.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(pub Vec<String>);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} secrets", self.0.len())
+    }
+}
+
 /// What takes the place of a secret.
 const HIDDEN: &str = "***";
-/// Parts of names whose values are secret.
-const SECRET: [&str; 6] = ["PASS", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "PWD"];
+/// A part of a name that contains one of these is a secret's: `DBPASSWORD`, `tokens`.
+const SECRET_WITHIN: [&str; 6] = ["PASSW", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "APIKEY"];
+/// So is a part that is one of these. `passes` and `bypass` are none.
+const SECRET_PART: [&str; 3] = ["PASS", "PWD", "PW"];
+/// And a name whose last part is one of these: `--key`, `SSH_KEY`, not `--key-size`.
+const SECRET_LAST: [&str; 3] = ["KEY", "KEYS", "SSHKEY"];
 /// Shorter values are not looked for in outputs: they would be found in words that mean nothing.
 const SHORTEST: usize = 4;
 /// The same for a line of a value of several.
@@ -13,7 +29,15 @@ const LINE_SHORTEST: usize = 8;
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     // The shell's own, which are folders.
-    !["PWD", "OLDPWD"].contains(&name.as_str()) && SECRET.iter().any(|part| name.contains(part))
+    if ["PWD", "OLDPWD"].contains(&name.as_str()) {
+        return false;
+    }
+    let parts: Vec<&str> =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
+    parts
+        .iter()
+        .any(|part| SECRET_PART.contains(part) || SECRET_WITHIN.iter().any(|word| part.contains(word)))
+        || parts.last().is_some_and(|last| SECRET_LAST.contains(last))
 }
 
 /// A value as it may be shown.
@@ -23,12 +47,12 @@ pub fn shown<'a>(name: &str, value: &'a str) -> &'a str {
 
 /// A command line as it may be shown: what follows `--password` or stands behind `TOKEN=` is hidden, in scripts and in quotes, too.
 pub fn words(words: &[String]) -> Vec<String> {
-    let mut hide_next = false;
+    let mut hide_next = Next::default();
     words.iter().map(|word| script(word, &mut hide_next)).collect()
 }
 
 /// One argument, which may be a script of many words.
-fn script(text: &str, hide_next: &mut bool) -> String {
+fn script(text: &str, hide_next: &mut Next) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
@@ -59,8 +83,10 @@ fn word_len(text: &str) -> usize {
     text.len()
 }
 
-fn one(word: &str, hide_next: &mut bool) -> String {
-    if std::mem::take(hide_next) {
+/// One word of a script, which `;` and its like may divide into several.
+fn one(word: &str, hide_next: &mut Next) -> String {
+    if matches!(hide_next, Next::Hidden) {
+        *hide_next = Next::Shown;
         return HIDDEN.to_owned();
     }
     let quoted = ['"', '\''].into_iter().find_map(|quote| {
@@ -70,13 +96,70 @@ fn one(word: &str, hide_next: &mut bool) -> String {
     if let Some((quote, inside)) = quoted {
         return format!("{quote}{}{quote}", script(inside, hide_next));
     }
-    if let Some((name, _)) =
-        word.split_once('=').filter(|(name, value)| is_secret_name(name) && !value.is_empty())
-    {
-        return format!("{name}={HIDDEN}");
+    let mut out = String::with_capacity(word.len());
+    for piece in word.split_inclusive([';', '|', '&']) {
+        let (piece, divider) = match piece.strip_suffix([';', '|', '&']) {
+            Some(before) => (before, &piece[before.len()..]),
+            None => (piece, ""),
+        };
+        out.push_str(&assigned(piece, hide_next));
+        out.push_str(divider);
+        if !divider.is_empty() {
+            *hide_next = Next::Shown;
+        }
     }
-    *hide_next = word.starts_with('-') && is_secret_name(word) && !word.contains('=');
+    out
+}
+
+/// `NAME=VALUE`, `--placeholder=NAME=VALUE`, `scheme://user:VALUE@host`, `-pVALUE` of `sshpass`; whether the next word is a value.
+fn assigned(word: &str, hide_next: &mut Next) -> String {
+    let mut begin = 0;
+    for (at, _) in word.match_indices('=') {
+        let value = &word[at + 1..];
+        if is_secret_name(&word[begin..at]) && !value.is_empty() {
+            return format!("{}{HIDDEN}", &word[..=at]);
+        }
+        begin = at + 1;
+    }
+    if let Some(url) = without_password(word) {
+        return url;
+    }
+    match hide_next {
+        Next::OfSshpass if word == "-p" => *hide_next = Next::Hidden,
+        Next::OfSshpass if word.starts_with("-p") => {
+            *hide_next = Next::Shown;
+            return format!("-p{HIDDEN}");
+        }
+        // Its options come before the command.
+        Next::OfSshpass if word.starts_with('-') => {}
+        _ if word.rsplit('/').next() == Some("sshpass") => *hide_next = Next::OfSshpass,
+        _ if word.starts_with('-') && is_secret_name(word) && !word.contains('=') => {
+            *hide_next = Next::Hidden;
+        }
+        _ => *hide_next = Next::Shown,
+    }
     word.to_owned()
+}
+
+/// An address whose user has a password.
+fn without_password(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    let (user, host) = authority.rsplit_once('@')?;
+    let (user, password) = user.split_once(':')?;
+    let after = &rest[authority.len()..];
+    (!password.is_empty()).then(|| format!("{scheme}://{user}:{HIDDEN}@{host}{after}"))
+}
+
+/// What is known of the next word.
+#[derive(Clone, Copy, Default)]
+enum Next {
+    #[default]
+    Shown,
+    /// It is the value of an option with a secret's name.
+    Hidden,
+    /// It may be an option of `sshpass`.
+    OfSshpass,
 }
 
 /// Takes secret values out of texts.
@@ -86,6 +169,18 @@ pub struct Redactor {
 }
 
 impl Redactor {
+    /// Knows all secrets of a plan: values of variables, settings and axes with such names, and what its file said beside.
+    pub fn of_plan(plan: &Plan) -> Redactor {
+        let of_roles = plan.roles.iter().flat_map(|role| &role.environment);
+        let of_hosts = plan.hosts.iter().flat_map(|host| &host.settings);
+        let variables = plan.environment.iter().chain(of_roles).chain(of_hosts).chain(&plan.everywhere);
+        let mut all: Vec<(String, String)> =
+            variables.map(|(name, value)| (name.clone(), value.clone())).collect();
+        all.extend(plan.points.iter().flatten().map(|(axis, value)| (axis.clone(), value.to_string())));
+        all.extend(plan.secrets.0.iter().map(|secret| ("password".to_owned(), secret.clone())));
+        Redactor::of(all.iter().map(|(name, value)| (name, value)))
+    }
+
     /// Knows the values of the variables whose names are secret.
     pub fn of<'a>(variables: impl IntoIterator<Item = (&'a String, &'a String)>) -> Redactor {
         let mut secrets: Vec<String> = Vec::new();
@@ -96,9 +191,9 @@ impl Redactor {
             secrets.extend(value.lines().filter(|line| line.len() >= LINE_SHORTEST).map(str::to_owned));
             secrets.push(value.clone());
         }
-        secrets.dedup();
         // A secret that is part of another must not spoil it.
-        secrets.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+        secrets.dedup();
         Redactor { secrets }
     }
 
@@ -120,7 +215,7 @@ mod tests {
         for name in ["DB_PASSWORD", "api_token", "AWS_SECRET", "SSH_KEY", "--passphrase", "pwd_of_user"] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["PATH", "PWD", "THREADS", "RUST_LOG"] {
+        for name in ["PATH", "PWD", "THREADS", "RUST_LOG", "--key-size", "--passes", "--bypass"] {
             assert!(!is_secret_name(name), "{name}");
         }
         let line =
@@ -135,6 +230,12 @@ mod tests {
             ("bash -c \"tool --token 'a b' x\"", "bash -c \"tool --token *** x\""),
             ("  echo 'it is'\tdone \n", "  echo 'it is'\tdone \n"),
             ("an 'open quote TOKEN=x", "an 'open quote TOKEN=***"),
+            ("--placeholder=password=hunter2 -v", "--placeholder=password=*** -v"),
+            ("X=1;TOKEN=abc;run --key-size 64", "X=1;TOKEN=***;run --key-size 64"),
+            ("sshpass -p hunter2 ssh -p 22 host", "sshpass -p *** ssh -p 22 host"),
+            ("/usr/bin/sshpass -v -phunter2 ssh -p22 host", "/usr/bin/sshpass -v -p*** ssh -p22 host"),
+            ("curl https://me:hunter2@host:80/a@b", "curl https://me:***@host:80/a@b"),
+            ("tool --token; next", "tool --token; next"),
         ] {
             assert_eq!(words(&["sh".into(), "-c".into(), given.into()])[2], told);
         }

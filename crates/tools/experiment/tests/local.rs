@@ -1,151 +1,15 @@
-//! Experiments on this machine, with real agents and processes: what is measured, what fails, what is left behind.
+//! Experiments on this machine, with real agents and processes: what is measured, what fails, what is kept.
 
-use barewire_experiment::launcher::LocalLauncher;
+mod common;
+
 use barewire_experiment::mitosis::{self, MitosisOptions, RATE_PATTERN};
-use barewire_experiment::plan::{Collect, Plan};
-use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run};
-use barewire_experiment::{agent, file};
-use barewire_lab::{Programs, is_root_capable};
-use barewire_measure::{Histogram, stamp};
+use barewire_experiment::plan::Collect;
+use barewire_lab::is_root_capable;
+use barewire_measure::Histogram;
 use barewire_report::run::{Role, Run};
-use std::ffi::OsString;
+use common::{Done, experiment, experiment_until, filled, marker, run_until, running};
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Started by the others as the agent.
-#[test]
-#[ignore = "the process that other tests start as the agent"]
-fn agent_process() {
-    agent::serve().unwrap();
-    // libtest would say more on the agent's output.
-    std::process::exit(0);
-}
-
-fn agent_command() -> Vec<OsString> {
-    let own = std::env::current_exe().unwrap();
-    ["--ignored", "--exact", "agent_process", "--nocapture", "--test-threads=1"].iter().fold(
-        vec![own.into_os_string()],
-        |mut words, word| {
-            words.push(word.into());
-            words
-        },
-    )
-}
-
-/// A number that no other process has on its command line: what is left of a test is found by it.
-fn marker() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    100_000 + std::process::id() % 9_000 * 100 + NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Processes whose command line has `words`.
-fn running(words: &str) -> Vec<u32> {
-    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ").contains(words)
-    })
-    .collect()
-}
-
-/// What was told.
-#[derive(Default)]
-struct Told {
-    lines: Vec<String>,
-    notes: Vec<String>,
-    progress: Vec<Progress>,
-}
-
-impl Watch for Told {
-    fn line(&mut self, host: &str, text: &str) {
-        self.lines.push(format!("@{host} {text}"));
-    }
-    fn note(&mut self, text: &str) {
-        self.notes.push(text.to_owned());
-    }
-    fn progress(&mut self, progress: &Progress) {
-        self.progress.push(progress.clone());
-    }
-}
-
-const HOSTS: &str = "[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n";
-
-struct Done {
-    outcome: Result<Outcome, ExperimentError>,
-    told: Told,
-    _folder: tempfile::TempDir,
-}
-
-impl Done {
-    fn ok(&self) -> &Outcome {
-        self.outcome.as_ref().unwrap()
-    }
-    fn run(&self) -> Run {
-        Run::open(&self.ok().folder).unwrap()
-    }
-    fn log(&self, host: &str) -> String {
-        fs::read_to_string(self.ok().folder.join(format!("{host}.log"))).unwrap()
-    }
-    fn why(&self) -> String {
-        self.ok().failures.iter().map(|f| f.why.as_str()).collect::<Vec<_>>().join("; ")
-    }
-}
-
-fn experiment_until(
-    text: &str,
-    folder: &Path,
-    interrupted: &dyn Fn(&Told) -> bool,
-) -> (Result<Outcome, ExperimentError>, Told) {
-    let text = format!("name = \"test\"\n{text}");
-    let plan: Plan = file::parse(&text, "test.toml", folder).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    run_until(&plan, folder, interrupted)
-}
-
-fn run_until(
-    plan: &Plan,
-    folder: &Path,
-    interrupted: &dyn Fn(&Told) -> bool,
-) -> (Result<Outcome, ExperimentError>, Told) {
-    let own = std::env::current_exe().unwrap();
-    let mut launcher = LocalLauncher::new(agent_command(), Programs::of_binary(&own));
-    let options = Options {
-        out: folder.join("runs"),
-        command: vec!["test".into()],
-        agent: agent_command(),
-        control: vec![],
-    };
-    // Told from inside the run, asked from inside the run.
-    struct Shared<'a>(&'a Mutex<Told>);
-    impl Watch for Shared<'_> {
-        fn line(&mut self, host: &str, text: &str) {
-            self.0.lock().unwrap().line(host, text);
-        }
-        fn note(&mut self, text: &str) {
-            self.0.lock().unwrap().note(text);
-        }
-        fn progress(&mut self, progress: &Progress) {
-            self.0.lock().unwrap().progress(progress);
-        }
-    }
-    let told = Mutex::new(Told::default());
-    let outcome =
-        run(plan, &mut launcher, &options, &mut Shared(&told), &|| interrupted(&told.lock().unwrap()));
-    (outcome, told.into_inner().unwrap())
-}
-
-/// `HOSTS` and `METHOD` in the text become two hosts and one short run.
-fn filled(text: &str) -> String {
-    text.replace("HOSTS\n", HOSTS).replace("METHOD\n", "[method]\nruns = 1\nseconds = 0.1\nwarmup_s = 0\n")
-}
-
-fn experiment(text: &str) -> Done {
-    let folder = tempfile::tempdir().unwrap();
-    let (outcome, told) = experiment_until(&filled(text), folder.path(), &|_| false);
-    Done { outcome, told, _folder: folder }
-}
 
 #[test]
 fn cells_take_turns_hosts_add_up_and_the_folder_has_it_all() {
@@ -545,130 +409,33 @@ command = ["{scratch}/bin/tool"]
     assert_eq!(Run::open(&outcome.folder).unwrap().records[0].row["rows_per_s"], 7);
 }
 
-/// An experiment that takes for ever, with processes that are hard to end.
-fn endless(n: u32) -> String {
-    let text = r#"
-HOSTS
+#[test]
+fn an_axis_may_say_whose_value_is_meant() {
+    let done = experiment(
+        r#"
+[[host]]
+name = "h1"
+settings = { own = "10.0.0.1", kernel = "10.0.1.1" }
 METHOD
+[sweep]
+systems = [{ system = "ours", peer = "{r.own}" }, { system = "kernel", peer = "{r.kernel}" }]
+literal = ["{not.known}"]
 [[role]]
-name = "server"
-hosts = ["h2"]
-ready = "up"
-command = ["sh", "-c", 'trap "" TERM; (setsid sleep 777 &); echo up; while :; do sleep 777; done']
-[[role]]
-name = "client"
+name = "r"
 hosts = ["h1"]
 collect = "json"
-command = ["sh", "-c", 'echo measuring; sleep 777; true']
-"#;
-    filled(text).replace("777", &n.to_string())
-}
-
-#[test]
-fn ctrl_c_ends_everything_at_every_stage() {
-    let folder = tempfile::tempdir().unwrap();
-    let n = marker();
-    let early = experiment_until(&endless(n), folder.path(), &|_| true).0;
-    assert!(matches!(early, Err(ExperimentError::Interrupted)), "{early:?}");
-    for said in ["@h2 up", "@h1 measuring"] {
-        let (outcome, told) =
-            experiment_until(&endless(n), folder.path(), &|told| told.lines.iter().any(|line| line == said));
-        let outcome = outcome.unwrap();
-        assert!(outcome.interrupted && outcome.rows == 0, "{outcome:?} {:?}", told.lines);
-        let run = Run::open(&outcome.folder).unwrap();
-        assert!(run.manifest.caveats.iter().any(|c| c.contains("interrupted")), "{:?}", run.manifest.caveats);
-        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
-    }
-}
-
-/// Who started it.
-fn parent(pid: u32) -> u32 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-#[test]
-fn an_agent_that_is_killed_ends_the_run_and_is_named() {
-    let n = marker();
-    let folder = tempfile::tempdir().unwrap();
-    // First the worker, then the guardian, then both at once.
-    for victims in 0..3 {
-        let killed = Mutex::new(None);
-        let kill_it = |told: &Told| {
-            let mut killed = killed.lock().unwrap();
-            if killed.is_none() && told.lines.iter().any(|line| line == "@h1 measuring") {
-                // The client's shell, whose parent is the agent of h1.
-                let client = running(&format!("sh -c echo measuring; sleep {n}")).first().copied();
-                let worker = parent(client.unwrap());
-                let guardian = parent(worker);
-                let pids = [vec![worker], vec![guardian], vec![worker, guardian]];
-                let kill = |pid: &u32| {
-                    let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();
-                    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-                };
-                pids[victims].iter().for_each(kill);
-                *killed = Some(stamp());
-            }
-            false
-        };
-        let (outcome, _) = experiment_until(&endless(n), folder.path(), &kill_it);
-        let took = stamp().since(killed.lock().unwrap().unwrap());
-        let outcome = outcome.unwrap();
-        let (host, why) = outcome.lost.clone().unwrap();
-        assert!(host == "h1" && why.contains("agent"), "{why}");
-        assert!(took.as_secs_f64() < 10.0, "{took:?}");
-        assert_eq!(outcome.left_behind, None);
-        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
-    }
-}
-
-/// Speaks with an agent by hand.
-fn by_hand() -> std::process::Child {
-    let words = agent_command();
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().unwrap()
-}
-
-#[test]
-fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
-    use std::io::{BufRead, BufReader, Write};
-    for goes in [true, false] {
-        let n = marker();
-        let mut agent = by_hand();
-        let mut stdin = agent.stdin.take().unwrap();
-        let start = format!(
-            r#"{{"do":"start","id":1,"argv":["sh","-c","trap '' TERM; setsid sleep {n} & echo up; sleep {n}"],"cwd":null,"env":{{}},"at_unix_ns":0}}"#
-        );
-        writeln!(
-            stdin,
-            "garbage\n{{\"do\":\"hello\",\"schema\":1,\"host\":\"x\",\"fingerprint\":false}}\n{start}"
-        )
-        .unwrap();
-        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let mut scratch = None;
-        let mut garbage = false;
-        for line in lines.by_ref() {
-            garbage |= line.contains("a request that cannot be read");
-            if let Some(rest) = line.split("\"scratch\":\"").nth(1) {
-                scratch = rest.split('"').next().map(str::to_owned);
-            }
-            if line.contains("\"text\":\"up\"") {
-                break;
-            }
-        }
-        let scratch = scratch.unwrap();
-        assert!(garbage && Path::new(&scratch).is_dir());
-        let began = stamp();
-        let held = Some(stdin).filter(|_| !goes);
-        lines.for_each(drop);
-        agent.wait().unwrap();
-        let took = stamp().since(began).as_secs_f64();
-        assert!(took < 10.0 && (goes || took > 4.0), "{took}");
-        assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
-        assert!(!Path::new(&scratch).exists());
-        drop(held);
-    }
+command = ["printf", '{{"system": "%s", "to": "%s", "literal": "%s"}}', "{system}", "{peer}", "{literal}"]
+"#,
+    );
+    assert!(done.ok().failures.is_empty(), "{}", done.why());
+    let rows: Vec<(String, String, String)> = done
+        .run()
+        .records
+        .iter()
+        .map(|r| ["system", "to", "literal"].map(|key| r.row[key].as_str().unwrap().to_owned()).into())
+        .collect();
+    let told = |system: &str, to: &str| (system.to_owned(), to.to_owned(), "{not.known}".to_owned());
+    assert_eq!(rows, [told("ours", "10.0.0.1"), told("kernel", "10.0.1.1")]);
 }
 
 #[test]

@@ -313,8 +313,9 @@ fn refusals_and_waits_are_named_and_leave_no_job() {
     assert!(matches!(done, Err(LaunchError::Interrupted | LaunchError::Unfit { .. })), "{done:?}");
     cluster.no_jobs();
 
-    // A node that is down is not waited for longer than asked, and Slurm's reason is told.
-    cluster.ask("scontrol", &["update", "nodename=n2", "state=down", "reason=test"]);
+    // A node that is taken out is not waited for longer than asked, and Slurm's reason is told. (One that is only `down` comes back by itself
+    // when its daemon answers.)
+    cluster.ask("scontrol", &["update", "nodename=n2", "state=drain", "reason=test"]);
     let mut named = needs(&[]);
     named.hosts.push(HostSpec { name: "n2".into(), ..HostSpec::default() });
     let said = refused(&short, &named);

@@ -18,7 +18,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
   barewire bench run labs/machnet.toml                                  # this machine: a lab, as root
-  barewire bench run FILE.toml --launcher ssh                           # hosts that the file names with `ssh = ...`
+  barewire bench run labs/machnet.toml --launcher ssh --hosts mine.toml # the same on machines that mine.toml names
+  barewire bench run FILE.toml --launcher ssh                           # hosts by `ssh = ...` in the file, or as ~/.ssh/config knows them
   barewire bench run FILE.toml --launcher slurm --slurm=--partition=short
   barewire bench run FILE.toml --launcher k8s --image REGISTRY/barewire > jobset.yaml
   barewire bench run exp/throughput-thread/run.toml --launcher ssh      # a MITOSIS file
@@ -101,6 +102,7 @@ const CONTROL: [&str; 4] = ["barewire", "bench", "control", "--json"];
 /// When the file is wrong, hosts cannot be had, or nothing was measured.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (mut plan, foreign) = read(args, console)?;
+    args.hosts.place(&mut plan)?;
     adjust(&mut plan, foreign, args)?;
     if args.dry_run {
         print(&dry(&plan, args.json))?;
@@ -178,8 +180,13 @@ fn dry(plan: &Plan, as_json: bool) -> String {
         RoleHosts::Rest => "all other hosts".to_owned(),
         RoleHosts::Here => "this machine".to_owned(),
     };
-    let words = |role: &barewire_experiment::plan::RolePlan| {
-        redact::words(&role.command.iter().map(ToString::to_string).collect::<Vec<_>>())
+    let redactor = redact::Redactor::of_plan(plan);
+    let words = |role: &barewire_experiment::plan::RolePlan| -> Vec<String> {
+        let words = redact::words(&role.command.iter().map(ToString::to_string).collect::<Vec<_>>());
+        words.into_iter().map(|word| redactor.text(word)).collect()
+    };
+    let settings = |host: &barewire_experiment::launcher::HostSpec| -> Vec<(String, String)> {
+        host.settings.iter().map(|(key, value)| (key.clone(), redact::shown(key, value).to_owned())).collect()
     };
     let cells: Vec<String> = plan
         .points
@@ -192,9 +199,18 @@ fn dry(plan: &Plan, as_json: bool) -> String {
             .iter()
             .map(|role| json!({ "name": role.name, "hosts": where_of(&role.hosts), "command": words(role) }))
             .collect();
+        let hosts: Vec<_> = plan
+            .hosts
+            .iter()
+            .map(|host| {
+                let settings: serde_json::Map<String, _> =
+                    settings(host).into_iter().map(|(key, value)| (key, value.into())).collect();
+                json!({ "name": host.name, "reach": host.reach, "address": host.address, "settings": settings })
+            })
+            .collect();
         return json!({
             "schema": 1, "experiment": plan.name, "cells": cells, "runs": plan.method.runs,
-            "seconds": plan.total_seconds(), "roles": roles, "needs_root": plan.topology.is_some(),
+            "seconds": plan.total_seconds(), "roles": roles, "hosts": hosts, "needs_root": plan.topology.is_some(),
         })
         .to_string();
     }
@@ -207,6 +223,12 @@ fn dry(plan: &Plan, as_json: bool) -> String {
     );
     if let Some(topology) = &plan.topology {
         let _ = writeln!(out, "  lab {} (with --launcher local; needs root)", topology.display());
+    }
+    for host in &plan.hosts {
+        let reach = if host.reach.is_empty() { &host.name } else { &host.reach };
+        let settings: Vec<String> =
+            settings(host).into_iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let _ = writeln!(out, "  host {}: {reach}; {}", host.name, settings.join(", "));
     }
     for role in &plan.roles {
         let _ = writeln!(out, "  {:<10} on {}: {}", role.name, where_of(&role.hosts), words(role).join(" "));

@@ -3,6 +3,7 @@
 use super::measured::seconds;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
+use barewire_experiment::file;
 use barewire_experiment::launcher::k8s::{self, K8sOptions};
 use barewire_experiment::launcher::{
     AgentBinary, Launcher, LocalLauncher, SlurmLauncher, SlurmOptions, SshLauncher, SshOptions,
@@ -22,6 +23,10 @@ pub struct Launching {
     /// Where its hosts come from [default: local]
     #[arg(long, value_enum, value_name = "LAUNCHER")]
     pub launcher: Option<From>,
+    /// Where hosts really are, and what they have: a file of `[[host]]` tables, which stand above the experiment's. The name `*` is
+    /// every host
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
     /// ssh: another configuration than ~/.ssh/config
     #[arg(long, value_name = "FILE")]
     ssh_config: Option<PathBuf>,
@@ -131,6 +136,18 @@ fn lists(option: &str, given: &[String]) -> Result<BTreeMap<String, Vec<String>>
 }
 
 impl Launching {
+    /// Puts the plan on the hosts that the command line names.
+    ///
+    /// # Errors
+    /// When their file is wrong, or does not fit the plan.
+    pub fn place(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        let Some(path) = &self.hosts else { return Ok(()) };
+        let usage = |why: String| Failure::new(Code::Usage, why);
+        let inventory = file::read_hosts(path).map_err(|e| usage(e.to_string()))?;
+        plan.place(&inventory).map_err(|why| usage(format!("{}: {why}", path.display())))?;
+        Ok(())
+    }
+
     /// The launcher that was asked for; `None` where nothing is started, but [`manifests`](Launching::manifests) are written.
     ///
     /// # Errors

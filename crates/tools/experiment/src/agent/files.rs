@@ -29,7 +29,7 @@ impl Drop for Open {
 }
 
 impl Files {
-    /// Takes a piece of the file `path`, relative to `scratch`. True when it was the last: the file is there then, whole.
+    /// Takes a piece of the file `path`, relative to `scratch`, or to the user's folder when it begins with `~/`. True when it was the last: the file is there then, whole.
     pub(super) fn put(
         &mut self,
         scratch: &Path,
@@ -38,7 +38,12 @@ impl Files {
         chunk: &str,
         last: Option<u32>,
     ) -> Result<bool, String> {
-        let to = scratch.join(path);
+        let to = match path.strip_prefix("~/") {
+            None => scratch.join(path),
+            Some(rest) => {
+                std::env::home_dir().ok_or_else(|| format!("{path}: the user has no folder"))?.join(rest)
+            }
+        };
         let failed = |e: std::io::Error| format!("{}: {e}", to.display());
         let bytes = BASE64_STANDARD.decode(chunk).map_err(|e| format!("{}: {e}", to.display()))?;
         let mut open = match self.open.remove(path) {

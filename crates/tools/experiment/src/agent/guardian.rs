@@ -26,11 +26,12 @@ pub(super) fn run(stop: &AtomicBool) -> io::Result<()> {
     let done = guard(&scratch, stop);
     let me = std::process::id();
     end_family(Family::Below(me), &|_| false);
+    let undone = super::undo::run(&scratch).map_err(io::Error::other);
     let removed = match fs::remove_dir_all(&scratch) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     };
-    done.and(removed)
+    done.and(undone).and(removed)
 }
 
 fn guard(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
@@ -105,6 +106,8 @@ pub(crate) fn remove_stale() {
         let ours = fs::symlink_metadata(entry.path()).is_ok_and(|m| m.is_dir() && m.uid() == us);
         let lives = u32::try_from(pid).is_ok_and(|pid| family::started_at(pid) == Some(started));
         if ours && !lives {
+            // Nobody is left to be told.
+            let _ = super::undo::run(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -16,12 +16,14 @@ mod outbox;
 mod process;
 pub mod protocol;
 mod slurmd;
+mod undo;
 mod worker;
 
 pub(crate) use family::{Family, end as end_family};
 pub(crate) use guardian::remove_stale;
 pub(crate) use keeper::KEEPS;
 pub(crate) use lines::Lines;
+pub(crate) use undo::FAILED as CLEANUP_FAILED;
 
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Version of the conversation. Both sides must have the same.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Longest line that is understood, in bytes.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a file in one request: on a slow line it must pass before the other side takes the silence for an end.
@@ -55,7 +55,7 @@ pub enum Request {
     },
     /// A piece of a file, in order.
     Put {
-        /// Relative to the scratch folder, or absolute.
+        /// Relative to the scratch folder, to the user's folder (`~/…`), or absolute.
         path: String,
         /// Permissions.
         mode: u32,
@@ -63,6 +63,13 @@ pub enum Request {
         chunk: String,
         /// CRC-32 (IEEE) of the whole file, with the last piece.
         last: Option<u32>,
+    },
+    /// Run this when everything is over, however it ends; the last that was said first.
+    Cleanup {
+        /// Program and arguments. A first word `barewire` is the agent's own binary.
+        argv: Vec<String>,
+        /// Variables beside the agent's own.
+        env: BTreeMap<String, String>,
     },
     /// End everything that was started, also what has left its group.
     Sweep,

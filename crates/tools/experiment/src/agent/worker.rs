@@ -5,6 +5,7 @@ use super::outbox::Outbox;
 use super::process::Process;
 use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
 use super::slurmd::Slurmd;
+use super::undo::{self, Undo};
 use super::{Family, WORKER, end_family};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Fingerprint, realtime_ns, stamp};
@@ -36,6 +37,7 @@ enum Incoming {
 
 pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let guardian = rustix::process::getppid();
     let (outbox, _writer) = Outbox::start(io::stdout())?;
     let (sender, requests) = mpsc::channel();
     std::thread::Builder::new().name("requests".into()).spawn(move || read_all(&sender))?;
@@ -54,9 +56,14 @@ pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
     worker.outbox.close();
     worker.sweep();
     drop(worker);
+    if rustix::process::getppid() == guardian {
+        // It does the rest, as it does when we are killed.
+        return served;
+    }
+    let undone = undo::run(scratch).map_err(io::Error::other);
     match fs::remove_dir_all(scratch) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => served,
+        _ => served.and(undone),
     }
 }
 
@@ -174,6 +181,11 @@ impl Worker<'_> {
                     Ok(true) => self.outbox.tell(Event::Put { path }),
                     Ok(false) => {}
                     Err(why) => self.error(None, why),
+                }
+            }
+            Request::Cleanup { argv, env } => {
+                if let Err(e) = undo::keep(self.scratch, &Undo { argv, env }) {
+                    self.error(None, format!("a cleanup command cannot be kept: {e}"));
                 }
             }
             Request::Sweep => {

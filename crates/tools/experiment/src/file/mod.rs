@@ -16,12 +16,14 @@
 //! threads = [1, 2, 4]                      # several keys: each with each
 //! zip = [{ size = 64, window = 32 }, { size = 1024, window = 8 }]   # these go together
 //! systems = [{ baseline = "none" }, { baseline = "kernel-tcp" }]    # so do these: what does the same work
+//!                                          # a value that is one `{host.KEY}` or `{ROLE.KEY}` is filled in where it is used
 //!
 //! [[role]]
 //! name = "server"
 //! hosts = ["h2"]
 //! command = ["barewire", "rc", "serve", "--port", "xdp:{host.interface}", "--ip", "{host.cidr}"]
 //! ready = "listening"
+//! cleanup = ["rmmod", "example"]           # when everything is over, however it ends
 //!
 //! [[role]]
 //! name = "client"
@@ -38,7 +40,8 @@ mod tables;
 mod tests;
 
 use crate::launcher::{HERE, HostSpec};
-use crate::plan::{MergePlan, MethodPlan, Plan, Point, SyncPlan};
+use crate::plan::{Inventory, MergePlan, MethodPlan, Plan, Point, SyncPlan};
+use crate::redact::Secrets;
 pub use barewire_lab::Place;
 use barewire_lab::Topology;
 use barewire_report::nearest;
@@ -48,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tables::File;
+use tables::{File, HostTable, HostsFile};
 use toml::{Spanned, Value};
 
 /// Largest file that is read, in bytes.
@@ -59,6 +62,8 @@ pub const CELLS_MAX: usize = 100_000;
 const ZIP: &str = "zip";
 /// As [`ZIP`], and these axes say who works: see [`Plan::systems`].
 const SYSTEMS: &str = "systems";
+/// The name of every host, in a file of hosts.
+const EVERYWHERE: &str = "*";
 /// Longest name of an experiment, a host, a role or an axis.
 const NAME_LEN_MAX: usize = 32;
 /// Longest time that a file may name, in seconds: a week.
@@ -132,6 +137,37 @@ pub fn text_of(path: &Path) -> Result<(String, PathBuf), FileError> {
     Ok((text, folder.unwrap_or_default()))
 }
 
+/// Reads a file of `[[host]]` tables alone: where hosts really are, above what an experiment says. The name `*` is every host.
+///
+/// # Errors
+/// [`FileError`], with file and place.
+pub fn read_hosts(path: &Path) -> Result<Inventory, FileError> {
+    let (text, folder) = text_of(path)?;
+    parse_hosts(&text, &path.display().to_string(), &folder)
+}
+
+/// Parses such a file's text, as [`parse`] does.
+///
+/// # Errors
+/// [`FileError`], with file and place.
+pub fn parse_hosts(text: &str, path: &str, folder: &Path) -> Result<Inventory, FileError> {
+    let reader = Reader { text, path, folder };
+    let file: HostsFile = toml::from_str(text).map_err(|e| {
+        let at = e.span().map_or(0, |span| span.start);
+        reader.at_byte(at, with_nearest_word(e.message()))
+    })?;
+    let (all, named): (Vec<HostTable>, Vec<HostTable>) =
+        file.host.into_iter().partition(|host| host.name.get_ref() == EVERYWHERE);
+    let mut inventory = Inventory { hosts: reader.hosts(&named)?, ..Inventory::default() };
+    for table in &all {
+        if table.ssh.is_some() || !table.reach.is_empty() || !table.address.is_empty() {
+            return Err(reader.at(&table.name, "host.name = \"*\": every host has settings only"));
+        }
+        inventory.everywhere.extend(reader.settings(table)?);
+    }
+    Ok(inventory)
+}
+
 /// Parses an experiment's text. `path` is for messages, `folder` is what paths in it are relative to.
 ///
 /// # Errors
@@ -177,7 +213,7 @@ impl<'a> Reader<'a> {
             return Err(self.at(&file.name, "[[role]] is missing: an experiment has at least one role"));
         }
         let (topology, lab_hosts) = self.topology(file)?;
-        let hosts = self.hosts(file)?;
+        let hosts = self.hosts(&file.host)?;
         let (points, systems) = self.points(file)?;
         let known = Known {
             hosts: hosts.iter().map(|h| h.name.clone()).chain(lab_hosts).collect(),
@@ -192,6 +228,7 @@ impl<'a> Reader<'a> {
             }),
             roles: file.role.iter().map(|role| role.name.get_ref().clone()).collect(),
         };
+        self.axis_placeholders(file, &points, &known)?;
         let roles = self.roles(file, &known)?;
         Ok(Plan {
             file: self.path.to_owned(),
@@ -213,6 +250,8 @@ impl<'a> Reader<'a> {
             sync: self.sync(file, &known)?,
             black: self.host_names("black", &file.black, &known)?,
             quiet: self.host_names("quiet", &file.quiet, &known)?,
+            everywhere: BTreeMap::new(),
+            secrets: Secrets::default(),
         })
     }
 
@@ -244,9 +283,9 @@ impl<'a> Reader<'a> {
         Ok((Some(path), topology.hosts.into_iter().map(|host| host.name).collect()))
     }
 
-    fn hosts(&self, file: &File) -> Result<Vec<HostSpec>, FileError> {
+    fn hosts(&self, tables: &[HostTable]) -> Result<Vec<HostSpec>, FileError> {
         let mut hosts: Vec<HostSpec> = Vec::new();
-        for table in &file.host {
+        for table in tables {
             let name = table.name.get_ref();
             self.check_name("host.name", &table.name)?;
             if name == HERE {
@@ -261,21 +300,25 @@ impl<'a> Reader<'a> {
             if let Some(ssh) = table.ssh.as_ref().filter(|_| !table.reach.is_empty()) {
                 return Err(self.at(ssh, "host.ssh: the same as `reach`, which is there, too"));
             }
-            let mut settings = BTreeMap::new();
-            for (key, value) in &table.settings {
-                if ["name", "index", "address"].contains(&key.as_str()) {
-                    return Err(self.at(value, format!("host.settings.{key}: known without it")));
-                }
-                settings.insert(key.clone(), self.scalar(&format!("host.settings.{key}"), value)?);
-            }
             hosts.push(HostSpec {
                 name: name.clone(),
                 reach: table.ssh.as_ref().map_or_else(|| table.reach.clone(), |ssh| ssh.get_ref().clone()),
                 address: table.address.clone(),
-                settings,
+                settings: self.settings(table)?,
             });
         }
         Ok(hosts)
+    }
+
+    fn settings(&self, table: &HostTable) -> Result<BTreeMap<String, String>, FileError> {
+        let mut settings = BTreeMap::new();
+        for (key, value) in &table.settings {
+            if ["name", "index", "address"].contains(&key.as_str()) {
+                return Err(self.at(value, format!("host.settings.{key}: known without it")));
+            }
+            settings.insert(key.clone(), self.scalar(&format!("host.settings.{key}"), value)?);
+        }
+        Ok(settings)
     }
 
     /// Text, number or yes and no, as text.

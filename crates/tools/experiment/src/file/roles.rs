@@ -3,7 +3,9 @@
 use super::tables::{File, RoleTable};
 use super::{BUILT_IN, FileError, Known, ROLE_FACTS, Reader, near};
 use crate::launcher::HOSTS_MAX;
-use crate::plan::{Collect, Count, RoleHosts, RolePlan, StopSignal, Template, count_of};
+use crate::plan::{
+    Collect, Count, Point, RoleHosts, RolePlan, StopSignal, Template, count_of, placeholder_of_host,
+};
 use regex::RegexBuilder;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -82,6 +84,7 @@ impl Reader<'_> {
                 .collect::<Result<_, _>>()?,
             cwd: table.cwd.as_ref().map(|cwd| self.template("role.cwd", cwd, known)).transpose()?,
             environment: self.environment(&table.environment)?,
+            cleanup: self.cleanup(table, known)?,
             ready: ready.map(|text| text.get_ref().clone()),
             settle: Duration::from_secs_f64(self.seconds("role.settle_s", table.settle_s.as_ref(), 0.0)?),
             collect: table.collect.as_ref().map(|given| self.collect(given)).transpose()?,
@@ -90,6 +93,54 @@ impl Reader<'_> {
                 None => StopSignal::default(),
             },
         })
+    }
+
+    /// A command of no point of the sweep: it runs once, when all of them are over.
+    fn cleanup(&self, table: &RoleTable, known: &Known) -> Result<Vec<Template>, FileError> {
+        let Some(given) = &table.cleanup else { return Ok(Vec::new()) };
+        if given.get_ref().is_empty() {
+            return Err(self.at(given, "role.cleanup: the list is empty"));
+        }
+        let mut words = Vec::new();
+        for word in given.get_ref() {
+            let template = self.template("role.cleanup", word, known)?;
+            if let Some(axis) = template.names().find(|name| known.axes.contains_key(*name) || *name == "run")
+            {
+                let what = format!("role.cleanup: `{{{axis}}}` has no one value when all runs are over");
+                return Err(self.at(word, what));
+            }
+            words.push(template);
+        }
+        Ok(words)
+    }
+
+    /// Values of axes that are placeholders of hosts. Others are left as they stand, whatever braces they have.
+    pub(super) fn axis_placeholders(
+        &self,
+        file: &File,
+        points: &[Point],
+        known: &Known,
+    ) -> Result<(), FileError> {
+        for (axis, value) in points.iter().flatten() {
+            let text = value.to_string();
+            let Some(name) = placeholder_of_host(&text) else { continue };
+            let of_role =
+                name.split_once('.').is_some_and(|(role, _)| role == "host" || known.roles.contains(role));
+            if !of_role {
+                continue;
+            }
+            let all = placeholders(known);
+            if !all.contains(&name) {
+                let all: Vec<&str> = all.iter().map(String::as_str).collect();
+                let what = format!("sweep: axis `{axis}`: no placeholder `{{{name}}}`{}", near(&name, &all));
+                let at = file.sweep.values().find(|given| format!("{:?}", given.get_ref()).contains(&text));
+                return Err(at.map_or_else(
+                    || self.at(&file.name, what.clone()),
+                    |given| self.at(given, what.clone()),
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn role_hosts(&self, table: &RoleTable, known: &Known) -> Result<RoleHosts, FileError> {

@@ -37,6 +37,13 @@ pub(super) struct File {
     pub(super) quiet: Vec<Spanned<String>>,
 }
 
+/// A file of hosts alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostsFile {
+    pub(super) host: Vec<HostTable>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LabTable {
@@ -80,6 +87,7 @@ pub(super) struct RoleTable {
     pub(super) cwd: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) environment: BTreeMap<String, Spanned<Value>>,
+    pub(super) cleanup: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) ready: Option<Spanned<String>>,
     pub(super) settle_s: Option<Spanned<f64>>,
     pub(super) collect: Option<Spanned<Value>>,

@@ -118,6 +118,10 @@ impl Launcher for LocalLauncher {
         "local"
     }
 
+    fn obtaining(&self) -> &'static str {
+        "the hosts of the lab are made"
+    }
+
     fn hardware(&self) -> HardwareClass {
         HardwareClass::OneMachine
     }

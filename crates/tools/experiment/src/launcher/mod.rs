@@ -133,6 +133,9 @@ pub trait Launcher {
     /// What lies between its hosts, as far as it knows.
     fn hardware(&self) -> HardwareClass;
 
+    /// What it does while it obtains hosts, for who waits for it.
+    fn obtaining(&self) -> &'static str;
+
     /// Obtains hosts. `interrupted` is asked now and then while it waits; when it says yes, the launcher stops waiting.
     ///
     /// # Errors

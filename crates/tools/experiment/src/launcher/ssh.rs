@@ -281,9 +281,24 @@ fn check_destination(host: &HostSpec) -> Result<(), LaunchError> {
     Ok(())
 }
 
+/// The hosts that the file lists, and those that only its roles name: their names are destinations, which OpenSSH's configuration knows.
+fn wanted(needs: &Needs) -> Vec<HostSpec> {
+    let mut wanted = needs.hosts.clone();
+    for name in needs.roles.iter().flat_map(|role| role.named.iter().take(role.count)) {
+        if !wanted.iter().any(|host| host.name == *name) {
+            wanted.push(HostSpec { name: name.clone(), ..HostSpec::default() });
+        }
+    }
+    wanted
+}
+
 impl Launcher for SshLauncher {
     fn name(&self) -> &'static str {
         "ssh"
+    }
+
+    fn obtaining(&self) -> &'static str {
+        "hosts are asked, and sent this program"
     }
 
     fn hardware(&self) -> HardwareClass {
@@ -295,12 +310,13 @@ impl Launcher for SshLauncher {
         needs: &Needs,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<HostFacts>, LaunchError> {
-        if needs.hosts.is_empty() {
-            let why =
-                "ssh needs hosts: [[host]] tables with `name` and, where they differ, `ssh = \"USER@HOST\"`";
+        let wanted = wanted(needs);
+        if wanted.is_empty() {
+            let why = "ssh needs hosts: [[host]] tables with `name` and, where they differ, `ssh = \"USER@HOST\"`, in the experiment \
+                       or in a file for --hosts";
             return Err(LaunchError::Unsuited(why.into()));
         }
-        needs.hosts.iter().try_for_each(check_destination)?;
+        wanted.iter().try_for_each(check_destination)?;
         if let Some(cache) = &self.options.cache {
             binary::check_cache(cache).map_err(LaunchError::Unsuited)?;
         }
@@ -314,18 +330,14 @@ impl Launcher for SshLauncher {
             self.sockets = Some(private_folder()?);
         }
         let mut answers = Vec::new();
-        for (host, prepared) in
-            needs
-                .hosts
-                .iter()
-                .zip(each(&needs.hosts, AT_ONCE, interrupted, |host, cancel| self.prepare(host, cancel)))
-        {
+        let prepared = each(&wanted, AT_ONCE, interrupted, |host, cancel| self.prepare(host, cancel));
+        for (host, prepared) in wanted.iter().zip(prepared) {
             let (obtained, answer) = prepared?;
             self.hosts.insert(host.name.clone(), obtained);
             answers.push(answer);
         }
         self.hardware = binary::hardware_of(answers.iter());
-        let facts = needs.hosts.iter().zip(answers).map(|(host, answer)| {
+        let facts = wanted.iter().zip(answers).map(|(host, answer)| {
             let told = (!host.address.is_empty()).then(|| host.address.clone());
             let address = told.or(answer.address).unwrap_or_else(|| host_part(destination(host)).to_owned());
             HostFacts { name: host.name.clone(), address, settings: host.settings.clone() }

@@ -6,7 +6,7 @@
 //! ```
 //! Each pass is a role of one shell command, started a second after the one before. The run ends when all have ended or at its
 //! time-out, since many (`dmesg -w`) never end by themselves; rows are taken from whichever passes print some. A file's password
-//! and passphrase are skipped: keys are used, and what was skipped is kept nowhere, messages included.
+//! and passphrase are skipped: keys are used, and what was skipped is shown nowhere, messages included.
 
 mod passes;
 mod run;

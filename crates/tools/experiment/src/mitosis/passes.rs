@@ -6,6 +6,7 @@ use super::words::template;
 use super::{MitosisError, MitosisFile, MitosisOptions, Source};
 use crate::launcher::{HOSTS_MAX, HostSpec};
 use crate::plan::{MergePlan, MethodPlan, Plan, RoleHosts, RolePlan, StopSignal, SyncPlan, Template};
+use crate::redact::Secrets;
 use barewire_report::run::AxisValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,12 +25,15 @@ pub(super) fn plan(
 ) -> Result<MitosisFile, MitosisError> {
     let Read { global, passes, axis } = read;
     let mut warnings = Vec::new();
-    for (key, is_there) in [("pwd", global.pwd.is_some()), ("passphrase", global.passphrase.is_some())] {
-        if is_there {
+    let mut secrets = Secrets::default();
+    for (key, value) in [("pwd", &global.pwd), ("passphrase", &global.passphrase)] {
+        if let Some(value) = value {
             warnings.push(format!(
                 "{}: `{key}` is skipped: log-in is by key, and no password is used or kept",
                 source.path
             ));
+            // Commands may repeat it: it is known only to be hidden there.
+            secrets.0.extend(text_of(value));
         }
     }
     let user = match &global.user {
@@ -106,6 +110,8 @@ pub(super) fn plan(
         sync,
         black: options.black.clone(),
         quiet: global.null.iter().cloned().collect(),
+        everywhere: BTreeMap::new(),
+        secrets,
     };
     Ok(MitosisFile { plan, warnings })
 }
@@ -132,6 +138,7 @@ fn role(
         command,
         cwd: pass.local.then(|| Template::literal(folder.to_string_lossy())),
         environment: BTreeMap::new(),
+        cleanup: Vec::new(),
         ready: None,
         settle: BETWEEN,
         collect: options.collect.clone().filter(|_| !options.serving.contains(&pass.host)),
@@ -189,8 +196,13 @@ fn synced(
         if !hosts.iter().any(|known| known.name == host) {
             return Err(wrong("no pass is on this host"));
         }
-        if !to.starts_with('/') {
-            return Err(wrong("an absolute path: agents know no other folder there"));
+        // As `scp` has it: what is no absolute path begins in the user's folder, and nothing at all is that folder.
+        let to = match to.starts_with(['/', '~']) {
+            true => to.to_owned(),
+            false => format!("~/{to}"),
+        };
+        if to.starts_with('~') && !to.starts_with("~/") {
+            return Err(wrong("the folder of another user is not known here"));
         }
         let to = if to.ends_with('/') { PathBuf::from(to).join(&name) } else { PathBuf::from(to) };
         sync.push(SyncPlan { source: file.clone(), to, targets: vec![host.to_owned()] });

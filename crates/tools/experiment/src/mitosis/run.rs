@@ -3,7 +3,6 @@
 use super::words::{Piece, Words, format_braces, place};
 use super::{MitosisError, Source};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use toml::Spanned;
 
 /// Copies of one pass, at most.
@@ -27,14 +26,14 @@ pub(super) struct Pass {
     pub(super) at: usize,
 }
 
-/// What the tables beside the passes say. Secrets are of any type, and skipped.
+/// What the tables beside the passes say. Secrets are of any type, and are used for nothing but to hide them.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Global {
     pub(super) global_configs: String,
     pub(super) user: Option<Spanned<String>>,
-    pub(super) pwd: Option<IgnoredAny>,
-    pub(super) passphrase: Option<IgnoredAny>,
+    pub(super) pwd: Option<toml::Value>,
+    pub(super) passphrase: Option<toml::Value>,
     pub(super) null: Vec<String>,
     pub(super) sync: Vec<SyncTable>,
 }
@@ -53,8 +52,8 @@ struct RunFile {
     #[serde(default)]
     global_configs: String,
     user: Option<Spanned<String>>,
-    pwd: Option<IgnoredAny>,
-    passphrase: Option<IgnoredAny>,
+    pwd: Option<toml::Value>,
+    passphrase: Option<toml::Value>,
     #[serde(default)]
     null: Vec<String>,
     #[serde(default)]

@@ -180,8 +180,8 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         (format!("{pass}cmd='x'\n[[sync]]\nsource='b:/x'\ntargets=[]\n"), "copy it here first"),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='y'\ntargets=[]\n"), "there is no file"),
         (
-            format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:rel']\n"),
-            ":7:10: target \"a:rel\": an absolute path",
+            format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:~b/rel']\n"),
+            ":7:10: target \"a:~b/rel\": the folder of another user",
         ),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['b:/x']\n"), "no pass is on this host"),
     ] {

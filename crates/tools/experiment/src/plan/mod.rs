@@ -3,11 +3,14 @@
 //! A plan is made by [`crate::file`] or by another reader. Its commands are [`Template`]s, whose placeholders are filled in for each
 //! cell, run and host.
 
+mod inventory;
 mod template;
 
+pub use inventory::Inventory;
 pub use template::{Template, TemplateError};
 
 use crate::launcher::{HOSTS_MAX, HostSpec};
+use crate::redact::Secrets;
 use barewire_report::run::{AxisValue, HardwareClass};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -55,6 +58,10 @@ pub struct Plan {
     pub black: BTreeSet<String>,
     /// Hosts whose output is not shown. It is kept all the same.
     pub quiet: BTreeSet<String>,
+    /// Settings of every host, those included that only the launcher knows. A host's own stand above them.
+    pub everywhere: BTreeMap<String, String>,
+    /// What must not be shown, beside what names give away.
+    pub secrets: Secrets,
 }
 
 /// Values of the axes at one point of the sweep, in the file's order.
@@ -114,6 +121,8 @@ pub struct RolePlan {
     pub cwd: Option<Template>,
     /// Variables of its processes, beside the experiment's.
     pub environment: BTreeMap<String, String>,
+    /// What is run on each of its hosts when everything is over, however it ends, the agent's death included. Has no point of the sweep.
+    pub cleanup: Vec<Template>,
     /// Text that a line of its output contains when it is ready. The next role starts then.
     pub ready: Option<String>,
     /// Time between its start (or its readiness) and the next role's start.
@@ -166,6 +175,12 @@ pub(crate) fn count_of(value: &AxisValue) -> Option<usize> {
         AxisValue::Number(n) if *n >= 1.0 && *n <= HOSTS_MAX as f64 && n.fract() == 0.0 => Some(*n as usize),
         _ => None,
     }
+}
+
+/// The placeholder of a host that the value of an axis is, if it is one: `{host.KEY}` or `{ROLE.KEY}` and nothing else.
+pub(crate) fn placeholder_of_host(value: &str) -> Option<String> {
+    let template = Template::parse(value).ok().filter(Template::is_one_placeholder)?;
+    template.names().next().filter(|name| name.contains('.')).map(str::to_owned)
 }
 
 /// How a process is asked to end.
@@ -276,22 +291,9 @@ impl Plan {
     /// # Errors
     /// In words, when the file names hosts and this is none of them.
     pub fn black_out(&mut self, hosts: &[String]) -> Result<(), String> {
-        let named = self.roles.iter().filter_map(|role| match &role.hosts {
-            RoleHosts::Named(names) => Some(names),
-            _ => None,
-        });
-        let known: BTreeSet<&str> = self
-            .hosts
-            .iter()
-            .map(|host| host.name.as_str())
-            .chain(named.flatten().map(String::as_str))
-            .collect();
-        // It could be read when the file was.
-        let lab = self.topology.as_ref().and_then(|path| barewire_lab::Topology::read(path).ok());
-        let lab: Vec<String> = lab.into_iter().flat_map(|lab| lab.hosts).map(|host| host.name).collect();
-        let known: BTreeSet<&str> = known.into_iter().chain(lab.iter().map(String::as_str)).collect();
-        if let Some(host) = hosts.iter().find(|host| !known.contains(host.as_str())) {
-            let known: Vec<&str> = known.into_iter().collect();
+        let known = self.host_names();
+        if let Some(host) = hosts.iter().find(|host| !known.contains(*host)) {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(format!("no host `{host}`{}", crate::file::near(host, &known)));
         }
         self.black.extend(hosts.iter().cloned());

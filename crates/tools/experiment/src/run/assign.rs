@@ -1,7 +1,7 @@
 //! Which hosts a role has at a point of the sweep, and what placeholders are there.
 
 use crate::launcher::{HERE, HostFacts};
-use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template};
+use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template, placeholder_of_host};
 
 /// The hosts of each role, as places in `hosts`.
 ///
@@ -75,6 +75,7 @@ pub(crate) fn can_be_filled(
                 Values { plan, hosts, assigned, point, run: 1, role, index, exe: "barewire", scratch: "/" };
             let of_role = |why: String| format!("role {}: {why}", spec.name);
             values.command(spec).map_err(of_role)?;
+            values.words(&spec.cleanup).map_err(of_role)?;
             spec.cwd.as_ref().map(|cwd| values.fill(cwd)).transpose().map_err(of_role)?;
         }
     }
@@ -115,7 +116,11 @@ impl Values<'_> {
 
     fn value(&self, name: &str) -> Result<String, String> {
         if let Some((_, value)) = self.point.iter().find(|(key, _)| key == name) {
-            return Ok(value.to_string());
+            let value = value.to_string();
+            let Some(of_host) = placeholder_of_host(&value) else { return Ok(value) };
+            let role = of_host.split_once('.').map_or("", |(role, _)| role);
+            let is_one = role == "host" || self.plan.roles.iter().any(|known| known.name == role);
+            return if is_one { self.of_hosts(&of_host) } else { Ok(value) };
         }
         let method = &self.plan.method;
         match name {
@@ -129,6 +134,11 @@ impl Values<'_> {
             "name" => return Ok(self.plan.name.clone()),
             _ => {}
         }
+        self.of_hosts(name)
+    }
+
+    /// `host.KEY` or `ROLE.KEY`.
+    fn of_hosts(&self, name: &str) -> Result<String, String> {
         let (of, key) = name.split_once('.').ok_or_else(|| format!("no placeholder `{{{name}}}`"))?;
         if of == "host" {
             return self.of_host(self.role, self.index, key);
@@ -153,8 +163,13 @@ impl Values<'_> {
 
     /// A command, without arguments that are one placeholder with an empty value.
     pub(crate) fn command(&self, role: &RolePlan) -> Result<Vec<String>, String> {
-        let mut words = Vec::with_capacity(role.command.len());
-        for template in &role.command {
+        self.words(&role.command)
+    }
+
+    /// The words of a command, likewise.
+    pub(crate) fn words(&self, command: &[Template]) -> Result<Vec<String>, String> {
+        let mut words = Vec::with_capacity(command.len());
+        for template in command {
             let word = self.fill(template)?;
             if !(word.is_empty() && template.is_one_placeholder()) {
                 words.push(word);

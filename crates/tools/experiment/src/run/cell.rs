@@ -1,7 +1,7 @@
 //! One run of one cell: processes started in order, watched, ended; rows out of what they wrote.
 
 use super::assign::Values;
-use super::fleet::{Clock, Lost};
+use super::fleet::Clock;
 use super::merge::over_hosts;
 use super::rows::{self, Row};
 use super::{Controller, Stop};
@@ -17,7 +17,6 @@ const LEAD_NS: u64 = 200_000_000;
 const STOP_WAIT: Duration = Duration::from_secs(3);
 /// How long an agent may take to end what is left.
 const SWEEP_WAIT: Duration = Duration::from_secs(8);
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Exchanges of clock readings before each run.
 const CLOCK_EXCHANGES: u32 = 3;
 /// Output of one process that is kept for its rows, in bytes.
@@ -215,7 +214,7 @@ impl Controller<'_> {
     }
 
     fn handle_next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
-        let event = self.fleet.next(LOOK).map_err(|Lost { host, why }| Stop::Lost { host, why })?;
+        let event = self.next()?;
         match event {
             Some((host, Event::Line { id, stream, text, more })) => {
                 self.line(host, id, stream, text, more);

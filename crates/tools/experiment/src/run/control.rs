@@ -40,6 +40,7 @@ impl Controls {
             return None;
         }
         let role = RolePlan {
+            cleanup: Vec::new(),
             name: CONTROL.to_owned(),
             hosts: RoleHosts::Free,
             count: None,

@@ -1,7 +1,7 @@
 //! All agents of an experiment, as the controller has them.
 
-use crate::agent::Lines;
 use crate::agent::protocol::{Event, Hello, LINE_BYTES_MAX, Request};
+use crate::agent::{CLEANUP_FAILED, Lines};
 use crate::launcher::AgentPipes;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -79,12 +79,21 @@ pub(super) struct Fleet {
     looked: Instant,
     /// What came while nobody could take it in.
     leftover: Vec<(usize, Event)>,
+    /// Cleanup commands that did not work, by host.
+    pub(super) uncleaned: Vec<String>,
 }
 
 impl Fleet {
     pub(super) fn new() -> Fleet {
         let (sender, said) = mpsc::sync_channel(WAITING_MAX);
-        Fleet { agents: Vec::new(), sender, said, looked: stamp(), leftover: Vec::new() }
+        Fleet {
+            agents: Vec::new(),
+            sender,
+            said,
+            looked: stamp(),
+            leftover: Vec::new(),
+            uncleaned: Vec::new(),
+        }
     }
 
     /// Takes an agent in, whose process was started. Its number is its place.
@@ -167,6 +176,10 @@ impl Fleet {
         match said {
             Said::Event(event) => return Ok(Some((host, event))),
             Said::Words(text) => {
+                if text.contains(CLEANUP_FAILED) {
+                    let told: String = text.trim().chars().take(WORD_LEN_MAX).collect();
+                    self.uncleaned.push(format!("{}: {told}", agent.name));
+                }
                 if agent.words.len() == WORDS_KEPT {
                     agent.words.pop_front();
                 }
@@ -243,6 +256,11 @@ impl Fleet {
         }
         for agent in &mut self.agents {
             let _ = agent.child.wait();
+        }
+        // What they said on standard error comes on other threads.
+        std::thread::sleep(LOOK);
+        while let Ok((host, said)) = self.said.try_recv() {
+            self.set_aside(host, said);
         }
         late
     }

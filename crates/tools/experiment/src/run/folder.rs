@@ -6,7 +6,7 @@ use super::rows::{Row, is_void};
 use super::{Controller, Options, RunOutcome, Stop, cell_text};
 use crate::file::point_text;
 use crate::plan::{Plan, Point, RoleHosts};
-use crate::redact;
+use crate::redact::{self, Redactor};
 use barewire_measure::{Fingerprint, Histogram, realtime_ns};
 use barewire_report::figure::identity;
 use barewire_report::import;
@@ -150,7 +150,14 @@ impl Folder {
     }
 
     /// What a run of a cell came to.
-    pub(super) fn keep(&mut self, cell: usize, number: u32, outcome: RunOutcome) {
+    pub(super) fn keep(&mut self, cell: usize, number: u32, mut outcome: RunOutcome, redactor: &Redactor) {
+        match &mut outcome {
+            Ok(run) => {
+                run.rows.iter_mut().for_each(|(_, row)| redact_strings(&mut row.row, redactor));
+                run.failures.iter_mut().for_each(|why| *why = redactor.text(std::mem::take(why)));
+            }
+            Err(why) => *why = redactor.text(std::mem::take(why)),
+        }
         self.keep_partial(cell, number, &outcome);
         let cell = &mut self.cells[cell];
         cell.runs += 1;
@@ -199,6 +206,7 @@ impl Folder {
         let early = match ended {
             Ok(()) => None,
             Err(Stop::Interrupted) => Some("interrupted".to_owned()),
+            Err(Stop::Here(why)) => Some(why),
             Err(Stop::Lost { host, why }) => {
                 let host = controller.hosts[host].name.clone();
                 let told = format!("host {host} was lost: {why}");
@@ -232,7 +240,6 @@ impl Folder {
             }
             for rows in cell.rows.values() {
                 let (mut row, histograms) = over_runs(rows);
-                redact_strings(&mut row, controller);
                 if !cell.failures.is_empty() {
                     let failed = cell.failures.iter().map(|(run, why)| json!({ "run": run, "why": why }));
                     row.insert("failed_runs".to_owned(), failed.collect());
@@ -309,16 +316,16 @@ fn tell_apart(records: &mut [OfPoint<'_>], systems: &BTreeSet<String>) {
     }
 }
 
-fn redact_strings(row: &mut serde_json::Map<String, Value>, controller: &Controller<'_>) {
-    fn all(value: &mut Value, controller: &Controller<'_>) {
+fn redact_strings(row: &mut serde_json::Map<String, Value>, redactor: &Redactor) {
+    fn all(value: &mut Value, redactor: &Redactor) {
         match value {
-            Value::String(text) => *text = controller.redactor.text(std::mem::take(text)),
-            Value::Array(list) => list.iter_mut().for_each(|value| all(value, controller)),
-            Value::Object(map) => map.values_mut().for_each(|value| all(value, controller)),
+            Value::String(text) => *text = redactor.text(std::mem::take(text)),
+            Value::Array(list) => list.iter_mut().for_each(|value| all(value, redactor)),
+            Value::Object(map) => map.values_mut().for_each(|value| all(value, redactor)),
             _ => {}
         }
     }
-    row.values_mut().for_each(|value| all(value, controller));
+    row.values_mut().for_each(|value| all(value, redactor));
 }
 
 /// The resolved configuration. What looks secret is hidden.
@@ -329,6 +336,10 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
             .map(|(name, value)| (name.clone(), json!(redact::shown(name, value))))
             .collect::<serde_json::Map<_, _>>()
             .into()
+    };
+    // By their names, and by what the plan knows to be secret.
+    let words = |command: &[String]| -> Vec<String> {
+        redact::words(command).into_iter().map(|word| controller.redactor.text(word)).collect()
     };
     let hosts: Vec<Value> = controller
         .hosts
@@ -356,7 +367,7 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
                 RoleHosts::Here => json!("here"),
             };
             json!({
-                "name": role.name, "hosts": hosts, "command": redact::words(&command), "ready": role.ready,
+                "name": role.name, "hosts": hosts, "command": words(&command), "ready": role.ready,
                 "environment": variables(&role.environment), "collects": role.collect.is_some(),
             })
         })

@@ -1,6 +1,6 @@
 //! Rows of several hosts, and of several runs, as one.
 
-use super::rows::{Row, is_void};
+use super::rows::{Row, is_void, void_text};
 use crate::plan::MergePlan;
 use barewire_measure::Histogram;
 use serde_json::{Map, Value, json};
@@ -46,8 +46,7 @@ pub(crate) fn over_hosts(rows: Vec<(String, Row)>, plan: &MergePlan) -> Row {
     for key in keys.into_iter().filter(|key| *key != "runs") {
         let values: Vec<&Value> = rows.iter().filter_map(|(_, row)| row.row.get(key)).collect();
         if key == "void" {
-            let void =
-                rows.iter().find_map(|(host, row)| Some(format!("{host}: {}", row.row.get(key)?.as_str()?)));
+            let void = rows.iter().find_map(|(host, row)| Some(format!("{host}: {}", void_text(&row.row)?)));
             merged.insert(key.clone(), void.map_or(Value::Null, Value::from));
         } else if let Some(value) = of_hosts(key, &values, plan, &histograms) {
             merged.insert(key.clone(), value);
@@ -98,7 +97,8 @@ fn of_hosts(
 
 /// The rows of a cell, one for each run, as one row; and the histograms of each run, by name.
 pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, Vec<Histogram>>) {
-    // Void runs count only where there are no others.
+    // Figures are of the runs that are not void, if there are any; one void run makes the row void all the same, as it does in the
+    // bench verbs: who leaves out the runs in which something stood in the way has chosen what to measure.
     let all_void = rows.iter().all(|row| is_void(&row.row));
     let counts = |row: &&Row| all_void || !is_void(&row.row);
     let of: Vec<&Row> = rows.iter().filter(counts).collect();
@@ -118,7 +118,7 @@ pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, V
     let mut row = Map::new();
     for key in keys.into_iter().filter(|key| *key != "runs") {
         if key == "void" {
-            let void = rows.iter().find_map(|row| row.row.get(key)?.as_str());
+            let void = rows.iter().find_map(|row| void_text(&row.row));
             row.insert(key.clone(), void.map_or(Value::Null, Value::from));
             continue;
         }
@@ -355,6 +355,8 @@ mod tests {
         assert_eq!(merged["runs"][1]["rate_per_s"], 99.0);
         assert_eq!(merged["runs"][2]["rtt_ns"]["p50"], 8);
         assert_eq!(histograms["rtt"].len(), 3, "repetitions stay apart");
+        let (unexplained, _) = over_runs(&[row(r#"{"a":1,"void":true}"#), row(r#"{"a":2,"void":false}"#)]);
+        assert!(unexplained["void"].is_string() && unexplained["a"] == 2, "{unexplained:?}");
         let (own, _) =
             over_runs(&[row(r#"{"runs":[{"p50_ns":1},{"p50_ns":2}]}"#), row(r#"{"runs":[{"p50_ns":3}]}"#)]);
         assert_eq!(own["runs"].as_array().unwrap().len(), 3);

@@ -13,7 +13,7 @@ pub use folder::Outcome;
 use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
 use crate::file::point_text;
 use crate::launcher::{AgentPipes, HERE, HostFacts, LaunchError, Launcher, Needs};
-use crate::plan::{Plan, RoleHosts};
+use crate::plan::{Plan, Point, RoleHosts, placeholder_of_host};
 use crate::redact::Redactor;
 use assign::assign;
 use barewire_base::Duration;
@@ -25,7 +25,9 @@ use cell::{RunOutcome, Task};
 use control::Controls;
 use fleet::{Fleet, Lost};
 use folder::Folder;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -33,6 +35,8 @@ use std::process::{Command, Stdio};
 const HELLO_WAIT: Duration = Duration::from_secs(30);
 /// How long a file may take to arrive.
 const PUT_WAIT: Duration = Duration::from_secs(600);
+/// Who waits for longer than two seconds is told what for, and then as often.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Exchanges of clock readings at the start.
 const CLOCK_EXCHANGES: u32 = 8;
@@ -107,7 +111,12 @@ pub enum ExperimentError {
 #[derive(Clone, Debug)]
 enum Stop {
     Interrupted,
-    Lost { host: usize, why: String },
+    /// What lies on this machine, and on no host.
+    Here(String),
+    Lost {
+        host: usize,
+        why: String,
+    },
 }
 
 /// Runs `plan` on hosts of `launcher`. Whatever happens, everything that was started has ended and every host is given back when
@@ -147,7 +156,15 @@ fn on_hosts(
     watch: &mut dyn Watch,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Outcome, ExperimentError> {
-    let mut hosts = launcher.obtain(&Needs::of(plan), interrupted)?;
+    for sync in &plan.sync {
+        // Before anything starts: what is read again when it is sent was there at least.
+        File::open(&sync.source)
+            .map_err(|e| ExperimentError::Plan(format!("sync: {}: {e}", sync.source.display())))?;
+    }
+    let mut hosts = {
+        let waiting = Waiting::new(launcher.name(), launcher.obtaining(), watch);
+        launcher.obtain(&Needs::of(plan), &|| waiting.look(interrupted))?
+    };
     let here = plan.roles.iter().any(|role| role.hosts == RoleHosts::Here);
     if here {
         let address = "127.0.0.1".to_owned();
@@ -176,16 +193,13 @@ fn on_hosts(
     }
     let hardware = plan.hardware.unwrap_or(launcher.hardware());
     let controls = Controls::of(plan, &hosts, hardware, &options.control);
-    let of_roles = plan.roles.iter().flat_map(|role| &role.environment);
-    let of_hosts = hosts.iter().flat_map(|host| &host.settings);
-    let variables = plan.environment.iter().chain(of_roles).chain(of_hosts);
     let mut controller = Controller {
         plan,
         hosts: &hosts,
         fleet,
         watch,
         interrupted,
-        redactor: Redactor::of(variables),
+        redactor: Redactor::of_plan(plan),
         logs: hosts.iter().map(|_| Log::default()).collect(),
         tasks: Vec::new(),
         next_id: 1,
@@ -193,7 +207,8 @@ fn on_hosts(
         unended: Vec::new(),
         began: stamp(),
     };
-    controller.greet().and_then(|()| controller.put_files()).map_err(|stop| controller.failed(stop))?;
+    let begun = controller.greet().and_then(|()| controller.put_files());
+    begun.and_then(|()| controller.put_cleanup()).map_err(|stop| controller.failed(stop))?;
     let mut folder = Folder::create(&controller, launcher.name(), hardware, options)?;
     let floor = controls.as_ref().map(|controls| controller.measure_controls(controls)).transpose();
     let ended = match floor {
@@ -209,6 +224,8 @@ fn on_hosts(
     }
     let late = controller.fleet.end();
     controller.log_leftover();
+    let uncleaned = std::mem::take(&mut controller.fleet.uncleaned);
+    controller.unended.extend(uncleaned.into_iter().map(|told| controller.redactor.text(told)));
     let lost = match &ended {
         Err(Stop::Lost { host, .. }) => Some(controller.hosts[*host].name.as_str()),
         _ => None,
@@ -217,8 +234,41 @@ fn on_hosts(
     folder.finish(&mut controller, ended, &late).map_err(Into::into)
 }
 
+/// Says now and then what is waited for, since it is asked all the time whether to go on.
+struct Waiting<'a> {
+    what: String,
+    watch: RefCell<&'a mut dyn Watch>,
+    began: barewire_base::Instant,
+    told: Cell<barewire_base::Instant>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(launcher: &str, what: &str, watch: &'a mut dyn Watch) -> Waiting<'a> {
+        let began = stamp();
+        Waiting {
+            what: format!("{launcher}: {what}"),
+            watch: RefCell::new(watch),
+            began,
+            told: Cell::new(began),
+        }
+    }
+
+    fn look(&self, interrupted: &dyn Fn() -> bool) -> bool {
+        let now = stamp();
+        if now.since(self.told.get()) > TOLD_EVERY {
+            self.told.set(now);
+            let text = format!("{}, {:.0} s", self.what, now.since(self.began).as_secs_f64());
+            self.watch.borrow_mut().note(&text);
+        }
+        interrupted()
+    }
+}
+
 /// Settings of the file stand above what the launcher found out.
 fn with_settings(plan: &Plan, hosts: &mut [HostFacts]) {
+    for host in &mut *hosts {
+        host.settings.extend(plan.everywhere.clone());
+    }
     for spec in &plan.hosts {
         if let Some(host) = hosts.iter_mut().find(|host| host.name == spec.name) {
             host.settings.extend(spec.settings.clone());
@@ -305,20 +355,57 @@ impl Controller<'_> {
     }
 
     fn next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
-        self.fleet.next(LOOK).map_err(|Lost { host, why }| Stop::Lost { host, why })
+        match self.fleet.next(LOOK) {
+            Ok(Some((host, Event::Error { id, text }))) => {
+                Ok(Some((host, Event::Error { id, text: self.redactor.text(text) })))
+            }
+            Ok(event) => Ok(event),
+            Err(Lost { host, why }) => Err(Stop::Lost { host, why: self.redactor.text(why) }),
+        }
+    }
+
+    /// What hosts run when everything is over: told before anything is started, since a host may be lost at any time.
+    fn put_cleanup(&mut self) -> Result<(), Stop> {
+        for (role, spec) in self.plan.roles.iter().enumerate().filter(|(_, role)| !role.cleanup.is_empty()) {
+            let mut told: Vec<usize> = Vec::new();
+            for point in &self.plan.points {
+                // It was asked of every point before.
+                let Ok(assigned) = assign(self.plan, self.hosts, point) else { continue };
+                for (index, &host) in assigned[role].iter().enumerate() {
+                    if told.contains(&host) {
+                        continue;
+                    }
+                    told.push(host);
+                    let hello = self.fleet.agents[host].hello.as_ref();
+                    let values = assign::Values {
+                        plan: self.plan,
+                        hosts: self.hosts,
+                        assigned: &assigned,
+                        point,
+                        run: 1,
+                        role,
+                        index,
+                        exe: hello.map_or("", |hello| &hello.exe),
+                        scratch: hello.map_or("", |hello| &hello.scratch),
+                    };
+                    let argv = values.words(&spec.cleanup).map_err(|why| Stop::Lost { host, why })?;
+                    let mut env = self.plan.environment.clone();
+                    env.extend(spec.environment.clone());
+                    self.fleet.send(host, Request::Cleanup { argv, env });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Files to all hosts that want them.
     fn put_files(&mut self) -> Result<(), Stop> {
         use std::os::unix::fs::PermissionsExt;
-        let mut open = 0;
+        let mut open = vec![0usize; self.hosts.len()];
         for sync in &self.plan.sync {
             let read = std::fs::read(&sync.source);
             let mode = std::fs::metadata(&sync.source).map_or(0o644, |m| m.permissions().mode() & 0o777);
-            let bytes = read.map_err(|e| {
-                let why = format!("{}: {e}", sync.source.display());
-                Stop::Lost { host: 0, why }
-            })?;
+            let bytes = read.map_err(|e| Stop::Here(format!("sync: {}: {e}", sync.source.display())))?;
             let path = sync.to.to_string_lossy().into_owned();
             let sum = crc32fast::hash(&bytes);
             let chunks: Vec<&[u8]> =
@@ -327,7 +414,7 @@ impl Controller<'_> {
                 if !sync.targets.is_empty() && !sync.targets.contains(&facts.name) {
                     continue;
                 }
-                open += 1;
+                open[host] += 1;
                 for (i, chunk) in chunks.iter().enumerate() {
                     let chunk = BASE64_STANDARD.encode(chunk);
                     let last = (i + 1 == chunks.len()).then_some(sum);
@@ -335,16 +422,30 @@ impl Controller<'_> {
                 }
             }
         }
+        let all: usize = open.iter().sum();
         let began = stamp();
-        while open > 0 {
+        let mut told = began;
+        while let Some(waits_for) = open.iter().position(|files| *files > 0) {
+            if stamp().since(told) > TOLD_EVERY {
+                told = stamp();
+                let left: usize = open.iter().sum();
+                self.watch.note(&format!(
+                    "files: {} of {all} have arrived, {:.0} s",
+                    all - left,
+                    told.since(began).as_secs_f64()
+                ));
+            }
             if (self.interrupted)() {
                 return Err(Stop::Interrupted);
             }
             match self.next()? {
-                Some((_, Event::Put { .. })) => open -= 1,
+                Some((host, Event::Put { .. })) => open[host] = open[host].saturating_sub(1),
                 Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),
                 _ if stamp().since(began) > PUT_WAIT => {
-                    return Err(Stop::Lost { host: 0, why: "files did not arrive in time".to_owned() });
+                    return Err(Stop::Lost {
+                        host: waits_for,
+                        why: "its files did not arrive in time".to_owned(),
+                    });
                 }
                 _ => {}
             }
@@ -355,6 +456,7 @@ impl Controller<'_> {
     fn failed(&self, stop: Stop) -> ExperimentError {
         match stop {
             Stop::Interrupted => ExperimentError::Interrupted,
+            Stop::Here(why) => ExperimentError::Plan(why),
             Stop::Lost { host, why } => ExperimentError::Lost { host: self.hosts[host].name.clone(), why },
         }
     }
@@ -379,11 +481,11 @@ impl Controller<'_> {
                 done,
                 total: order.len(),
                 run,
-                cell: point_text(point),
+                cell: shown(point),
                 left_s: of_one * (order.len() - done) as f64,
             });
             for host in 0..self.hosts.len() {
-                self.log(host, &format!("== {} run {run}", point_text(point)));
+                self.log(host, &format!("== {} run {run}", shown(point)));
             }
             let outcome = match assign(plan, self.hosts, point) {
                 Ok(assigned) => self.run_cell(point, run, &assigned)?,
@@ -392,7 +494,7 @@ impl Controller<'_> {
             if let Err(why) = &outcome {
                 self.watch.note(&format!("{}: {why}", cell_text(point, run)));
             }
-            folder.keep(cell, run, outcome);
+            folder.keep(cell, run, outcome, &self.redactor);
             if done + 1 < order.len() {
                 self.pause(plan.method.pause)?;
             }
@@ -424,9 +526,19 @@ impl Controller<'_> {
 }
 
 /// `threads 2, run 1`.
-fn cell_text(point: &crate::plan::Point, run: u32) -> String {
+fn cell_text(point: &Point, run: u32) -> String {
     match point.is_empty() {
         true => format!("run {run}"),
-        false => format!("{}, run {run}", point_text(point)),
+        false => format!("{}, run {run}", shown(point)),
     }
+}
+
+/// The point in words, without axes that only say whose value is meant, where others tell it apart.
+fn shown(point: &Point) -> String {
+    let telling: Point = point
+        .iter()
+        .filter(|(_, value)| placeholder_of_host(&value.to_string()).is_none())
+        .cloned()
+        .collect();
+    point_text(if telling.is_empty() { point } else { &telling })
 }

@@ -18,7 +18,17 @@ pub(crate) struct Row {
 
 /// Whether a row's figures must not be used.
 pub(crate) fn is_void(row: &Map<String, Value>) -> bool {
-    row.get("void").is_some_and(|void| !void.is_null())
+    void_text(row).is_some()
+}
+
+/// Why. Programs of others may say only that it is so.
+pub(crate) fn void_text(row: &Map<String, Value>) -> Option<String> {
+    match row.get("void")? {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(why) => Some(why.clone()),
+        Value::Bool(true) => Some("it says so, and not why".to_owned()),
+        other => Some(other.to_string()),
+    }
 }
 
 /// What `how` finds in the output, which may be nothing: `out` is standard output, `all` both, in the order in which lines came.
@@ -152,6 +162,16 @@ mod tests {
         assert_eq!(Value::Object(rows[0].row.clone()).to_string(), r#"{"mbps":12.5,"what":"tcp"}"#);
         assert_eq!(rows[1].row["extra"], "A");
         assert_eq!(rows[1].row["mbps"], 7);
+    }
+
+    #[test]
+    fn a_row_is_void_when_it_says_so() {
+        let void = |text: &str| void_text(&serde_json::from_str(text).unwrap());
+        for good in ["{}", r#"{"void":null}"#, r#"{"void":false}"#] {
+            assert_eq!(void(good), None, "{good}");
+        }
+        assert_eq!(void(r#"{"void":"lagged"}"#).as_deref(), Some("lagged"));
+        assert!(void(r#"{"void":true}"#).is_some() && void(r#"{"void":["a"]}"#).is_some());
     }
 
     #[test]

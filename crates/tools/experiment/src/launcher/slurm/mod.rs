@@ -329,6 +329,10 @@ impl Launcher for SlurmLauncher {
         "slurm"
     }
 
+    fn obtaining(&self) -> &'static str {
+        "nodes are waited for, and sent this program"
+    }
+
     fn hardware(&self) -> HardwareClass {
         self.hardware
     }

@@ -1,0 +1,112 @@
+//! What an experiment's cleanup commands are: kept in the agent's scratch folder until its end, so that whoever cleans up after it, however
+//! it ended, can run them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Where they are, in the scratch folder.
+const FILE: &str = ".cleanup";
+/// How what went wrong begins.
+pub(crate) const FAILED: &str = "cleanup command `";
+/// How long all of them together may take: the controller does not wait much longer.
+const ALL_WAIT: barewire_base::Duration = barewire_base::Duration::from_secs(4);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A command that takes something back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Undo {
+    pub(super) argv: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+/// Keeps one for the end.
+pub(super) fn keep(scratch: &Path, undo: &Undo) -> io::Result<()> {
+    let mut line = serde_json::to_vec(undo).map_err(io::Error::other)?;
+    line.push(b'\n');
+    // In one write: a worker that is killed leaves it whole, or not at all.
+    OpenOptions::new().create(true).append(true).open(scratch.join(FILE))?.write_all(&line)
+}
+
+/// Runs what is kept, the last first, and keeps nothing. Every one is run, whatever became of the others.
+///
+/// # Errors
+/// In words: which did not work.
+pub(super) fn run(scratch: &Path) -> Result<(), String> {
+    let Ok(kept) = fs::read_to_string(scratch.join(FILE)) else { return Ok(()) };
+    // Never twice.
+    let _ = fs::remove_file(scratch.join(FILE));
+    let began = barewire_measure::stamp();
+    let mut failed = Vec::new();
+    for line in kept.lines().rev() {
+        let Ok(undo) = serde_json::from_str::<Undo>(line) else { continue };
+        let spent = barewire_measure::stamp().since(began);
+        let left = barewire_base::Duration::from_nanos(ALL_WAIT.as_nanos().saturating_sub(spent.as_nanos()));
+        if let Err(why) = one(scratch, &undo, left) {
+            failed.push(format!("{FAILED}{}`: {why}", crate::redact::words(&undo.argv).join(" ")));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+fn one(scratch: &Path, undo: &Undo, longest: barewire_base::Duration) -> Result<(), String> {
+    let (program, arguments) = undo.argv.split_first().ok_or("no program is named")?;
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = if program == "barewire" { Command::new(own) } else { Command::new(program) };
+    // Standard output is the conversation with the controller.
+    command.args(arguments).envs(&undo.env).current_dir(scratch);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|e| e.to_string())?;
+    let began = barewire_measure::stamp();
+    loop {
+        match child.try_wait().map_err(|e| e.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(status.to_string()),
+            None if barewire_measure::stamp().since(began) > longest => {
+                let group = rustix::process::Pid::from_child(&child);
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+                let _ = child.wait();
+                return Err("it took too long".to_owned());
+            }
+            None => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Undo {
+        let argv = ["sh", "-c", script].map(str::to_owned).into();
+        Undo { argv, env: [("WORD".to_owned(), "there".to_owned())].into() }
+    }
+
+    #[test]
+    fn the_last_comes_first_every_one_is_run_and_none_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(run(folder.path()), Ok(()), "nothing is kept");
+        for script in ["echo one $WORD >> log", "echo two >> log; exit 3", "echo three >> log"] {
+            keep(folder.path(), &sh(script)).unwrap();
+        }
+        let why = run(folder.path()).unwrap_err();
+        assert!(why.contains("exit status: 3") && !why.contains("three"), "{why}");
+        assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap(), "three\ntwo\none there\n");
+        assert_eq!(run(folder.path()), Ok(()));
+        assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap().lines().count(), 3);
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let began = barewire_measure::stamp();
+        let why = one(folder.path(), &sh("sleep 60"), barewire_base::Duration::from_millis(100)).unwrap_err();
+        assert!(why.contains("too long"), "{why}");
+        assert!(barewire_measure::stamp().since(began).as_secs_f64() < 30.0);
+    }
+}
