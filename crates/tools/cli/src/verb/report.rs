@@ -216,7 +216,7 @@ pub fn page_of(
     if let Some(parent) = to.parent().filter(|p| !p.as_os_str().is_empty()) {
         fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     }
-    write(to, &html::page(&Report::of(&[&run], options)))
+    write(to, html::page(&Report::of(&[&run], options)))
 }
 
 fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
@@ -247,7 +247,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let mut told = false;
     if let Some(path) = &args.html {
-        write(path, &html::page(&report))?;
+        write(path, html::page(&report))?;
         console.tell(&format!("{} is the report", path.display()));
         told = true;
     }
@@ -277,7 +277,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         from.unwrap_or(charts).display().to_string()
     });
     match &args.markdown {
-        Some(path) => write(path, &text::markdown(&report, &pictures))?,
+        Some(path) => write(path, text::markdown(&report, &pictures))?,
         None if !told => print(&text::markdown(&report, &pictures))?,
         None => {}
     }
