@@ -8,19 +8,19 @@
 //! ```
 
 mod link;
+mod result;
 mod station;
 
 use crate::steps::silent;
 use crate::topology::{LinkPlan, Node, SwitchKind, Topology, root};
-use crate::{LabError, LinkReport, Progress};
+use crate::{LabError, Progress};
 use barewire_base::Duration;
 use barewire_frame::PoolConfig;
-use barewire_measure::Histogram;
 use barewire_sim::{Hub, LinkConfig, NodeId, Outcome, World};
 use link::LinkStation;
+pub use result::Simulated;
 use station::{Role, Station, StationConfig};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 /// How long a frame is on a plain wire. Not zero, so that no time stands still; what a short cable takes.
@@ -92,89 +92,6 @@ pub struct Workload {
 impl Default for Workload {
     fn default() -> Self {
         Workload { pattern: Pattern::Pairs, message_bytes: 64, window: 1, duration: Duration::from_secs(1) }
-    }
-}
-
-/// What came of it. Everything in it is simulated.
-#[derive(Debug)]
-pub struct Simulated {
-    /// The lab.
-    pub lab: String,
-    /// What it replays from.
-    pub seed: u64,
-    /// Hosts in the world.
-    pub hosts: usize,
-    /// What they did.
-    pub workload: Workload,
-    /// Flows that opened.
-    pub flows: u64,
-    /// Flows that did not open, or ended before their time.
-    pub flows_failed: u64,
-    /// Messages that came back whole.
-    pub messages: u64,
-    /// Round trips of messages, in virtual time.
-    pub round_trips: Histogram,
-    /// What link nodes did, by link.
-    pub links: Vec<(String, LinkReport)>,
-    /// Hash over every delivered frame: two runs that have the same are the same.
-    pub trace_hash: u64,
-    /// Events handled.
-    pub events: u64,
-    /// How the world differs from what the file says.
-    pub notes: Vec<String>,
-}
-
-impl Simulated {
-    /// For people; the first word says what it is.
-    pub fn to_text(&self) -> String {
-        let w = &self.workload;
-        let us = |q: f64| match self.round_trips.quantile(q).value() {
-            Some(ns) => format!("{:.1}", ns as f64 / 1000.0),
-            None => self.round_trips.quantile(q).to_string(),
-        };
-        let bytes = self.messages as f64 * f64::from(w.message_bytes);
-        let mut out = format!(
-            "simulated: lab {}, seed {}, {} hosts, {} of virtual time\n  {} flows, {} failed; {} messages of {} bytes there and \
-             back, window {}; {:.1} Mbit/s each way\n  round trip us: p50 {} p99 {} p99.9 {} (simulated)\n",
-            self.lab,
-            self.seed,
-            self.hosts,
-            w.duration,
-            self.flows,
-            self.flows_failed,
-            self.messages,
-            w.message_bytes,
-            w.window,
-            bytes * 8.0 / w.duration.as_secs_f64() / 1e6,
-            us(0.5),
-            us(0.99),
-            us(0.999),
-        );
-        for (name, report) in &self.links {
-            for (direction, d) in [("forward", &report.forward), ("reverse", &report.reverse)] {
-                let f = &d.faults;
-                // Writing to a String cannot fail.
-                let _ = writeln!(
-                    out,
-                    "  {name} {direction}: {} in, {} out; lost {}, outage {}, queue full {}, corrupted {}, duplicated {}, \
-                     reordered {}, marked {}",
-                    d.received,
-                    d.sent,
-                    f.lost,
-                    f.outage,
-                    f.queue_full,
-                    f.corrupted,
-                    f.duplicated,
-                    f.reordered,
-                    f.marked
-                );
-            }
-        }
-        self.notes.iter().for_each(|note| {
-            let _ = writeln!(out, "  note: {note}");
-        });
-        let _ = writeln!(out, "  {} events, trace {:016x}", self.events, self.trace_hash);
-        out
     }
 }
 
@@ -468,26 +385,21 @@ impl<'a> Worldly<'a> {
             Outcome::Done => return Err(LabError::Interrupted),
             _ => {}
         }
-        let mut result = Simulated {
-            lab: self.topology.name.clone(),
-            seed: self.topology.seed,
-            hosts: self.hosts.len(),
-            workload: *self.workload,
-            flows: 0,
-            flows_failed: 0,
-            messages: 0,
-            round_trips: Histogram::new(),
-            links: Vec::new(),
-            trace_hash: self.world.trace_hash(),
-            events: self.world.steps(),
-            notes,
-        };
-        for (id, _) in self.hosts.values() {
+        let n = self.hosts.len();
+        let pattern = self.workload.pattern;
+        let clients = (0..n).filter(|&place| pattern.server_of(place, n).is_some()).count();
+        let mut result = Simulated::new(self.topology, *self.workload, n, clients, notes);
+        (result.trace_hash, result.events) = (self.world.trace_hash(), self.world.steps());
+        // In the order of the file: sums of fractions depend on it.
+        for i in members(self.topology) {
+            let Some((id, _)) = self.hosts.get(&i) else { continue };
             let station = self.world.node::<Station>(*id);
-            result.flows += u64::from(station.opened());
-            result.flows_failed += u64::from(station.failed());
-            result.messages += station.round_trips().samples();
-            result.round_trips.merge(station.round_trips());
+            result.opened += u64::from(station.opened());
+            result.failed += u64::from(station.failed());
+            result.completed += station.round_trips().samples();
+            result.times.merge(station.round_trips());
+            result.rate_per_s += station.rate_per_s();
+            result.resent += station.resent();
         }
         for (name, id) in self.links {
             result.links.push((name, self.world.node_mut::<LinkStation>(id).report()));

@@ -63,6 +63,10 @@ pub(super) struct Station {
     /// Messages that the client may send and has not.
     credit: u32,
     round_trips: Histogram,
+    /// Since when it could send.
+    began: Option<Instant>,
+    /// Messages that came back while it still sent.
+    in_time: u64,
 }
 
 impl Station {
@@ -119,6 +123,8 @@ impl Station {
             echoes: VecDeque::new(),
             credit: 0,
             round_trips: Histogram::new(),
+            began: None,
+            in_time: 0,
         })
     }
 
@@ -134,6 +140,20 @@ impl Station {
 
     pub(super) fn round_trips(&self) -> &Histogram {
         &self.round_trips
+    }
+
+    /// Messages per second from the time when it could send until it was to end.
+    pub(super) fn rate_per_s(&self) -> f64 {
+        let end = self.client.map(|(_, _, end)| end);
+        match (self.began, end) {
+            (Some(began), Some(end)) if began < end => self.in_time as f64 / end.since(began).as_secs_f64(),
+            _ => 0.0,
+        }
+    }
+
+    /// Segments that it sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.endpoint.counters().segments_resent.get()
     }
 
     fn start(&mut self, now: Instant) {
@@ -157,6 +177,7 @@ impl Station {
             match event {
                 Event::Connected { .. } => {
                     self.opened += 1;
+                    self.began = Some(now);
                     self.credit = self.workload.window;
                 }
                 Event::ConnectFailed { .. } => self.failed += 1,
@@ -193,6 +214,7 @@ impl Station {
             && bytes.len() == self.workload.message_bytes as usize
         {
             self.round_trips.record(now.since(Instant::from_nanos(sent)).as_nanos());
+            self.in_time += u64::from(self.client.is_some_and(|(_, _, end)| now <= end));
             self.credit += 1;
         }
         self.endpoint.release(now, flow, buf);

@@ -24,9 +24,9 @@ fn many(count: u32, link: &str) -> Topology {
 #[test]
 fn the_round_trip_is_what_the_links_say() {
     let plain = simulate(&pair(""), &Workload::default()).unwrap();
-    assert_eq!((plain.hosts, plain.flows, plain.flows_failed), (2, 1, 0));
+    assert_eq!((plain.hosts, plain.opened, plain.failed), (2, 1, 0));
     // Two wires, no time in hosts: to the nanosecond.
-    assert_eq!(plain.round_trips.quantile(0.5).value(), Some(2_000));
+    assert_eq!(plain.times.quantile(0.5).value(), Some(2_000));
     assert_eq!(plain.links, []);
     let text = plain.to_text();
     assert!(
@@ -36,10 +36,10 @@ fn the_round_trip_is_what_the_links_say() {
 
     let late = simulate(&pair("both = { delay_us = 500 }\n"), &Workload::default()).unwrap();
     // The delay, and a wire on either side of the link node.
-    assert_eq!(late.round_trips.min(), Some(2 * (500_000 + 2_000)));
-    assert!((950..1000).contains(&late.messages), "{}", late.messages);
-    assert_eq!(late.round_trips.min(), late.round_trips.max());
-    assert!(late.links[0].1.forward.received >= late.messages);
+    assert_eq!(late.times.min(), Some(2 * (500_000 + 2_000)));
+    assert!((950..1000).contains(&late.completed), "{}", late.completed);
+    assert_eq!(late.times.min(), late.times.max());
+    assert!(late.links[0].1.forward.received >= late.completed);
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn a_seed_replays_and_loss_costs_time_and_no_message() {
     assert_eq!(forward.received + forward.faults.duplicated, forward.sent + forward.faults.lost);
     let share = forward.faults.lost as f64 / forward.received as f64;
     assert!((0.01..0.03).contains(&share), "{share} of {}", forward.received);
-    assert!(one.messages > 1000 && one.flows_failed == 0, "{}", one.to_text());
-    assert!(one.round_trips.max() > Some(2 * one.round_trips.min().unwrap()), "{}", one.to_text());
+    assert!(one.completed > 1000 && one.failed == 0, "{}", one.to_text());
+    assert!(one.times.max() > Some(2 * one.times.min().unwrap()), "{}", one.to_text());
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn hosts_meet_over_switches() {
         let workload = Workload { pattern, duration: Duration::from_millis(20), ..Workload::default() };
         let done =
             simulate(&many(8, "both = { rate_bps = 1_000_000_000, delay_us = 10 }\n"), &workload).unwrap();
-        assert_eq!((done.flows, done.flows_failed), (flows, 0), "{pattern:?}: {}", done.to_text());
-        assert!(done.messages > 100 * flows, "{pattern:?}: {}", done.to_text());
+        assert_eq!((done.opened, done.failed), (flows, 0), "{pattern:?}: {}", done.to_text());
+        assert!(done.completed > 100 * flows, "{pattern:?}: {}", done.to_text());
     }
 }
 
@@ -77,8 +77,8 @@ fn hosts_meet_over_switches() {
 fn a_thousand_hosts_fit() {
     let workload = Workload { duration: Duration::from_millis(2), ..Workload::default() };
     let done = simulate(&many(1000, ""), &workload).unwrap();
-    assert_eq!((done.hosts, done.flows, done.flows_failed), (1001, 500, 0), "{}", done.to_text());
-    assert!(done.messages > 10_000, "{}", done.to_text());
+    assert_eq!((done.hosts, done.opened, done.failed), (1001, 500, 0), "{}", done.to_text());
+    assert!(done.completed > 10_000, "{}", done.to_text());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_cannot_be_simulated_is_said() {
     let mut apart = pair("");
     apart.hosts[1].interfaces[0].addresses = vec![("10.9.0.1".parse().unwrap(), 24)];
     let done = simulate(&apart, &default()).unwrap();
-    assert_eq!((done.flows, done.flows_failed, done.messages), (0, 1, 0));
+    assert_eq!((done.opened, done.failed, done.completed), (0, 1, 0));
 }
 
 #[test]

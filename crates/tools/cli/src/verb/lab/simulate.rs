@@ -1,0 +1,73 @@
+//! `barewire lab simulate`: a file in virtual time.
+
+use super::{going, read};
+use crate::console::Console;
+use crate::failure::{self, Code};
+use crate::signals;
+use crate::verb::measured::{self, Kept};
+use barewire_base::Duration;
+use barewire_bench::words::word;
+use barewire_bench::{Results, SimulatedRow};
+use barewire_lab::{Pattern, Workload, simulate_with};
+use barewire_report::run::HardwareClass;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The same protocols and link nodes as in `lab up`, and a clock that jumps from event to event: hosts take no time, a wire without
+impairments takes 1 us, and file, options and seed give the same row on every machine. No right is needed.
+
+  barewire lab simulate labs/topologies/two-hosts.toml
+  barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3 --json
+  barewire lab simulate labs/topologies/two-hosts.toml --run runs        # for `report` and `bench compare`")]
+pub struct Args {
+    /// The topology (TOML)
+    file: PathBuf,
+    /// Who talks to whom: pairs, ring, incast
+    #[arg(long, default_value = "pairs", value_parser = pattern)]
+    pattern: Pattern,
+    /// Bytes of a message
+    #[arg(long, default_value_t = 64)]
+    size: u32,
+    /// Messages that each client keeps under way
+    #[arg(long, default_value_t = 1)]
+    window: u32,
+    /// Virtual time
+    #[arg(long, default_value = "1", value_parser = measured::seconds)]
+    seconds: Duration,
+    /// What it replays from, in the place of the file's; links with a seed of their own keep it
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    word(text, Pattern::WORDS)
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What cannot be simulated, or written.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    let mut topology = read(&args.file)?;
+    if let Some(seed) = args.seed {
+        topology = topology.with_seed(seed);
+    }
+    let workload = Workload {
+        pattern: args.pattern,
+        message_bytes: args.size,
+        window: args.window,
+        duration: args.seconds,
+    };
+    signals::catch()?;
+    // No control rows: what this machine adds is in no figure of a model.
+    let mut results = Results::begin();
+    let done = simulate_with(&topology, &workload, &mut going(console)).map_err(failure::lab)?;
+    let row = SimulatedRow::new(&done, &results.fingerprint().run.command_line);
+    results.add("rows", std::slice::from_ref(&row))?;
+    args.kept.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
+    Ok(measured::conclude(row.void.is_some(), &[], console))
+}
