@@ -2,8 +2,9 @@
 //! part of what a row is of.
 
 use crate::histograms::{BenchRow, Histograms};
+use crate::rc::rate::Span;
 use crate::row::LoopKind;
-use barewire_lab::{LinkReport, Pattern, Simulated};
+use barewire_lab::{LinkReport, Pattern, Simulated, Work};
 use barewire_measure::RttNs;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,7 @@ pub struct SimulatedRow {
     pub mode: String,
     /// Name of the lab.
     pub lab: String,
-    /// `messages`.
+    /// `messages` or `connections`.
     pub what: String,
     /// Who talked to whom: `pairs`, `ring`, `incast`.
     pub pattern: String,
@@ -71,24 +72,36 @@ pub struct SimulatedRow {
     pub hosts: usize,
     /// Hosts that are clients.
     pub clients: usize,
-    /// Bytes of a request, and of its response.
-    pub size: u32,
-    /// Requests outstanding at once, of each client.
+    /// Messages: bytes of a request, and of its response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Requests outstanding at once, or connections being opened or closed, of each client.
     pub window: u32,
     /// Always closed.
     #[serde(rename = "loop")]
     pub loop_kind: LoopKind,
-    /// Responses with a time.
+    /// Connections: each is closed again, which is part of its rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teardown: Option<bool>,
+    /// Responses, or connections, with a time.
     pub samples: u64,
-    /// Round trips.
-    pub rtt_ns: RttNs,
-    /// Responses per second, over all clients, from the time when each could send.
-    pub rate_per_s: f64,
-    /// Flows that opened.
+    /// Messages: round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<RttNs>,
+    /// Messages: responses per second, over all clients, from the time when each could send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// Connections: from asking for one until it can send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<Span>,
+    /// Connections: opened and closed per second, over all clients, from the time when each first asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_per_s: Option<f64>,
+    /// Flows, or connections, that opened.
     pub opened: u64,
-    /// Flows that did not open, or ended before their time.
+    /// Flows that did not open, or ended before their time; connections that did not open.
     pub failed: u64,
-    /// Segments sent again.
+    /// Segments, or messages of the connection manager, sent again.
     pub resends: u64,
     /// What links did to frames. Links without impairments are wires and count nothing.
     pub frames: FramesRow,
@@ -108,7 +121,7 @@ pub struct SimulatedRow {
     pub void: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
-    /// `rtt`.
+    /// `rtt` or `latency`.
     #[serde(default, skip_serializing)]
     pub histograms: Histograms,
 }
@@ -124,22 +137,29 @@ impl SimulatedRow {
     pub fn new(done: &Simulated, command: &str) -> SimulatedRow {
         let w = &done.workload;
         let pattern = Pattern::WORDS.iter().find(|(_, pattern)| *pattern == w.pattern);
+        let what = Work::WORDS.iter().find(|(_, work)| *work == w.work);
+        let messages = w.work == Work::Messages;
         let mut histograms = Histograms::default();
-        histograms.push("rtt", &done.times);
+        histograms.push(if messages { "rtt" } else { "latency" }, &done.times);
+        let rate = (done.rate_per_s * 10.0).round() / 10.0;
+        let nothing = if messages { "no message came back" } else { "no connection was opened and closed" };
         SimulatedRow {
             system: "barewire".to_owned(),
             mode: "virtual-time".to_owned(),
             lab: done.lab.clone(),
-            what: "messages".to_owned(),
+            what: what.map_or("", |(word, _)| word).to_owned(),
             pattern: pattern.map_or("", |(word, _)| word).to_owned(),
             hosts: done.hosts,
             clients: done.clients,
-            size: w.message_bytes,
+            size: messages.then_some(w.message_bytes),
             window: w.window,
             loop_kind: LoopKind::Closed,
+            teardown: (!messages).then_some(true),
             samples: done.times.samples(),
-            rtt_ns: RttNs::from(done.times.summary()),
-            rate_per_s: (done.rate_per_s * 10.0).round() / 10.0,
+            rtt_ns: messages.then(|| RttNs::from(done.times.summary())),
+            rate_per_s: messages.then_some(rate),
+            latency_ns: (!messages).then(|| Span::of(&done.times)),
+            connections_per_s: (!messages).then_some(rate),
             opened: done.opened,
             failed: done.failed,
             resends: done.resent,
@@ -150,7 +170,7 @@ impl SimulatedRow {
             trace_hash: format!("{:016x}", done.trace_hash),
             simulated: true,
             notes: done.notes.clone(),
-            void: (done.completed == 0).then(|| "no message came back".to_owned()),
+            void: (done.completed == 0).then(|| nothing.to_owned()),
             command: command.to_owned(),
             histograms,
         }
@@ -171,12 +191,17 @@ mod tests {
     use std::path::Path;
 
     fn row(seed: u64, link: &str) -> SimulatedRow {
+        row_of(Work::Messages, seed, link)
+    }
+
+    fn row_of(work: Work, seed: u64, link: &str) -> SimulatedRow {
         let text = format!(
             "name = \"pair\"\n[[group]]\nprefix = \"h\"\ncount = 4\nsubnet = \"10.0.0.0/24\"\nswitch = \"s\"\n{link}[[switch]]\nname = \
              \"s\"\nkind = \"bridge\"\n"
         );
         let topology = Topology::parse(&text, "t.toml", Path::new("")).unwrap().with_seed(seed);
         let workload = Workload {
+            work,
             pattern: Pattern::Incast,
             message_bytes: 1024,
             window: 2,
@@ -196,7 +221,7 @@ mod tests {
         assert_eq!((one.hosts, one.clients, one.opened, one.failed), (4, 3, 3, 0));
         assert!(one.frames.lost > 0 && one.resends > 0 && one.void.is_none(), "{one:?}");
         // Two links of 200 us each way, and wires: no round trip is shorter.
-        assert!(one.rtt_ns.min > Some(800_000), "{one:?}");
+        assert!(one.rtt_ns.unwrap().min > Some(800_000), "{one:?}");
         let value = serde_json::to_value(&one).unwrap();
         assert_eq!(
             (&value["simulated"], &value["loop"], &value["seed"]),
@@ -208,10 +233,35 @@ mod tests {
 
     #[test]
     fn rate_and_times_agree_over_all_clients() {
-        let row = row(1, "both = { delay_us = 100 }\n");
-        let value = serde_json::to_value(&row).unwrap();
-        let told = little(value.as_object().unwrap(), None).unwrap();
-        assert!(told.agrees() && told.window == 6.0, "{told:?}");
+        for (work, partial) in [(Work::Messages, false), (Work::Connections, true)] {
+            let value = serde_json::to_value(row_of(work, 1, "both = { delay_us = 100 }\n")).unwrap();
+            let told = little(value.as_object().unwrap(), None).unwrap();
+            assert_eq!((told.window, told.partial), (6.0, partial), "{told:?}");
+            assert!(told.agrees() && told.ratio > 0.4, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn connections_have_rows_of_their_own() {
+        let (one, again) = (row_of(Work::Connections, 3, LOSSY), row_of(Work::Connections, 3, LOSSY));
+        assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&again).unwrap());
+        assert!(one.resends > 0 && one.failed == 0 && one.void.is_none(), "{one:?}");
+        assert!(
+            one.latency_ns.unwrap().min > Some(800_000) && one.connections_per_s > Some(100.0),
+            "{one:?}"
+        );
+        let value = serde_json::to_value(&one).unwrap();
+        assert_eq!(
+            (&value["what"], &value["rtt_ns"], &value["size"]),
+            (&"connections".into(), &().into(), &().into())
+        );
+        let record = import::record(value.as_object().unwrap().clone(), "");
+        assert_eq!((record.experiment.as_str(), record.table.as_str()), ("simulated", "simulated"));
+        assert!(
+            identity(&record).details.starts_with("lab pair, incast, connections"),
+            "{:?}",
+            identity(&record)
+        );
     }
 
     #[test]

@@ -73,12 +73,40 @@ fn a_simulation_is_a_row_that_says_so() {
 }
 
 #[test]
+fn connections_are_simulated_too() {
+    let four = sample("four-hosts-bridge.toml");
+    let args =
+        ["lab", "simulate", &four, "--what", "connections", "--pattern", "incast", "--seconds", "0.05"];
+    let said = run(&args);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(
+        said.out.starts_with("simulated: lab ") && said.out.contains("connections opened"),
+        "{}",
+        said.out
+    );
+    let json = || {
+        let said = run(&[&args[..], &["--json"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        document["rows"][0].clone()
+    };
+    let row = json();
+    assert_eq!(row, json(), "the same seed gives the same row");
+    assert_eq!(
+        (&row["what"], &row["simulated"], &row["clients"]),
+        (&"connections".into(), &true.into(), &3.into())
+    );
+    assert!(row["connections_per_s"].as_f64() > Some(0.0) && row["latency_ns"]["min"].is_u64(), "{row}");
+}
+
+#[test]
 fn slips_are_answered() {
     let two = sample("two-hosts.toml");
     let folder = std::env::temp_dir().display().to_string();
     for (args, code, near) in [
         (&["lab", "graph", &two, "--style", "dto"][..], 2, "dot"),
         (&["lab", "simulate", &two, "--pattern", "pair"], 2, "pairs"),
+        (&["lab", "simulate", &two, "--what", "conections"], 2, "did you mean `connections`?"),
+        (&["lab", "simulate", &two, "--what", "connections", "--size", "64"], 2, "`--size` is of messages"),
         (&["lab", "simulate", &two, "--seed", "x"], 2, "--seed"),
         (&["lab", "simulate", &two, "--jsn"], 2, "'--json'"),
         (&["lab", "simulate", &two, "--out", &folder], 2, "`--run FOLDER`"),

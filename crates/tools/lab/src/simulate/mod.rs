@@ -3,11 +3,14 @@
 //! does not have is what machines add, so a result says that it is simulated.
 //!
 //! ```text
-//! host: barewire-host + transport endpoint + a client or a server     link node: the real one, between ports of this world
+//! host of messages: barewire-host + transport endpoint + a client or a server     link node: the real one, between ports of this world
+//! host of connections: the RDMA stack of an engine on a port of this world
 //! switch: forwards by Ethernet address, learns nothing, takes no time
 //! ```
 
+mod connector;
 mod link;
+mod port;
 mod result;
 mod station;
 
@@ -17,6 +20,7 @@ use crate::{LabError, Progress};
 use barewire_base::Duration;
 use barewire_frame::PoolConfig;
 use barewire_sim::{Hub, LinkConfig, NodeId, Outcome, World};
+use connector::Connector;
 use link::LinkStation;
 pub use result::Simulated;
 use station::{Role, Station, StationConfig};
@@ -76,22 +80,46 @@ impl Pattern {
     }
 }
 
+/// What passes between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Work {
+    /// Messages, which the server sends back.
+    #[default]
+    Messages,
+    /// RDMA connections (RoCEv2, reliable): a new queue pair on each side, REQ, REP, RTU; then DREQ, DREP, and both destroyed.
+    Connections,
+}
+
+impl Work {
+    /// Each with its word.
+    pub const WORDS: &'static [(&'static str, Work)] =
+        &[("messages", Work::Messages), ("connections", Work::Connections)];
+}
+
 /// What the hosts do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
+    /// What passes between them.
+    pub work: Work,
     /// Who talks to whom.
     pub pattern: Pattern,
-    /// Bytes of each message; the server sends it back.
+    /// Bytes of each message, there and back. Connections have none.
     pub message_bytes: u32,
-    /// Messages that each client keeps under way.
+    /// Messages that each client keeps under way, or connections that it is opening or closing.
     pub window: u32,
-    /// For how much virtual time clients send.
+    /// For how much virtual time clients send, or ask.
     pub duration: Duration,
 }
 
 impl Default for Workload {
     fn default() -> Self {
-        Workload { pattern: Pattern::Pairs, message_bytes: 64, window: 1, duration: Duration::from_secs(1) }
+        Workload {
+            work: Work::Messages,
+            pattern: Pattern::Pairs,
+            message_bytes: 64,
+            window: 1,
+            duration: Duration::from_secs(1),
+        }
     }
 }
 
@@ -139,6 +167,8 @@ fn check_memory(
     flows: impl Iterator<Item = u32>,
 ) -> Result<(), LabError> {
     let frames = u64::from(pool.frames).checked_mul(pool.chunk_len.into());
+    // Connections take memory as they come, within a number that all hosts of a world share.
+    let flows = flows.filter(|_| workload.work == Work::Messages);
     let hosts = flows.map(|flows| station::memory_bytes(workload, flows)?.checked_mul(2));
     let sum = hosts.fold(frames, |sum, host| sum?.checked_add(host?));
     match sum {
@@ -165,7 +195,8 @@ fn asked(what: &str, why: impl Into<String>) -> LabError {
 }
 
 fn check(workload: &Workload) -> Result<(), LabError> {
-    if !(station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX).contains(&workload.message_bytes) {
+    let sizes = station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX;
+    if workload.work == Work::Messages && !sizes.contains(&workload.message_bytes) {
         return Err(asked(
             &format!("message_bytes = {}", workload.message_bytes),
             format!("from {} to {MESSAGE_BYTES_MAX}", station::STAMP_BYTES),
@@ -265,9 +296,12 @@ impl<'a> Worldly<'a> {
                 role,
                 secret_seed,
             };
-            let station =
-                Station::new(config, self.world.pool().clone()).map_err(|why| refused(&host.name, why))?;
-            let id = self.world.add_node(Box::new(station));
+            let pool = self.world.pool().clone();
+            let node: Result<Box<dyn barewire_sim::Node>, String> = match self.workload.work {
+                Work::Messages => Station::new(config, pool).map(|station| Box::new(station) as _),
+                Work::Connections => Connector::new(config, pool).map(|connector| Box::new(connector) as _),
+            };
+            let id = self.world.add_node(node.map_err(|why| refused(&host.name, why))?);
             if let Some(address) = address(place) {
                 self.hosts.insert(i, (id, address));
             }
@@ -393,13 +427,34 @@ impl<'a> Worldly<'a> {
         // In the order of the file: sums of fractions depend on it.
         for i in members(self.topology) {
             let Some((id, _)) = self.hosts.get(&i) else { continue };
-            let station = self.world.node::<Station>(*id);
-            result.opened += u64::from(station.opened());
-            result.failed += u64::from(station.failed());
-            result.completed += station.round_trips().samples();
-            result.times.merge(station.round_trips());
-            result.rate_per_s += station.rate_per_s();
-            result.resent += station.resent();
+            match self.workload.work {
+                Work::Messages => {
+                    let station = self.world.node::<Station>(*id);
+                    result.opened += u64::from(station.opened());
+                    result.failed += u64::from(station.failed());
+                    result.completed += station.round_trips().samples();
+                    result.times.merge(station.round_trips());
+                    result.rate_per_s += station.rate_per_s();
+                    result.resent += station.resent();
+                }
+                Work::Connections => {
+                    let connector = self.world.node::<Connector>(*id);
+                    let counted = connector.counted();
+                    result.opened += counted.opened;
+                    result.failed += counted.failed;
+                    result.completed += counted.completed;
+                    result.times.merge(connector.set_up());
+                    result.rate_per_s += connector.rate_per_s();
+                    result.resent += connector.resent();
+                    if counted.held > 0 {
+                        let name = &self.topology.hosts[i].name;
+                        result.notes.push(format!(
+                            "{name} had to wait {} times before it could ask: as many connections as there may be were remembered",
+                            counted.held
+                        ));
+                    }
+                }
+            }
         }
         for (name, id) in self.links {
             result.links.push((name, self.world.node_mut::<LinkStation>(id).report()));

@@ -1,6 +1,6 @@
 //! What came of a simulation.
 
-use super::Workload;
+use super::{Work, Workload};
 use crate::LinkReport;
 use crate::topology::Topology;
 use barewire_measure::Histogram;
@@ -19,18 +19,18 @@ pub struct Simulated {
     pub clients: usize,
     /// What they did.
     pub workload: Workload,
-    /// Flows that opened.
+    /// Flows, or connections, that opened.
     pub opened: u64,
-    /// Flows that did not open, or ended before their time.
+    /// Flows that did not open, or ended before their time; connections that did not open.
     pub failed: u64,
-    /// Messages that came back whole.
+    /// Messages that came back whole, or connections that were opened and closed again.
     pub completed: u64,
-    /// Round trips of messages, in ns of virtual time.
+    /// In ns of virtual time: round trips of messages, or from asking for a connection until it can send.
     pub times: Histogram,
-    /// Messages that came back per second of virtual time, over all clients: each counts from the time when it could send until it was
-    /// to end.
+    /// What was completed per second of virtual time, over all clients: each counts from the time when it could send, or first asked,
+    /// until it was to end.
     pub rate_per_s: f64,
-    /// Segments that hosts sent again.
+    /// Segments, or messages of the connection manager, that hosts sent again.
     pub resent: u64,
     /// What link nodes did, by link.
     pub links: Vec<(String, LinkReport)>,
@@ -78,29 +78,40 @@ impl Simulated {
             None => self.times.quantile(q).to_string(),
         };
         let mut out = format!(
-            "simulated: lab {}, seed {}, {} hosts, {} of virtual time\n  {} flows, {} failed; {} messages of {} bytes there and \
-             back, window {}; {:.1} a second, {:.1} Mbit/s each way; {} segments sent again\n  round trip us: p50 {} p99 {} \
-             p99.9 {} (simulated)\n",
-            self.lab,
-            self.seed,
-            self.hosts,
-            w.duration,
-            self.opened,
-            self.failed,
-            self.completed,
-            w.message_bytes,
-            w.window,
-            self.rate_per_s,
-            self.rate_per_s * f64::from(w.message_bytes) * 8.0 / 1e6,
-            self.resent,
-            us(0.5),
-            us(0.99),
-            us(0.999),
+            "simulated: lab {}, seed {}, {} hosts, {} of virtual time\n",
+            self.lab, self.seed, self.hosts, w.duration
         );
+        // Writing to a String cannot fail.
+        let _ = match w.work {
+            Work::Messages => writeln!(
+                out,
+                "  {} flows, {} failed; {} messages of {} bytes there and back, window {}; {:.1} a second, {:.1} Mbit/s each way; \
+                 {} segments sent again",
+                self.opened,
+                self.failed,
+                self.completed,
+                w.message_bytes,
+                w.window,
+                self.rate_per_s,
+                self.rate_per_s * f64::from(w.message_bytes) * 8.0 / 1e6,
+                self.resent
+            ),
+            Work::Connections => writeln!(
+                out,
+                "  {} connections opened, {} failed, {} closed again, window {}; {:.1} a second; {} messages of the connection \
+                 manager sent again",
+                self.opened, self.failed, self.completed, w.window, self.rate_per_s, self.resent
+            ),
+        };
+        let times = match w.work {
+            Work::Messages => "round trip",
+            Work::Connections => "set-up",
+        };
+        let _ =
+            writeln!(out, "  {times} us: p50 {} p99 {} p99.9 {} (simulated)", us(0.5), us(0.99), us(0.999));
         for (name, report) in &self.links {
             for (direction, d) in [("forward", &report.forward), ("reverse", &report.reverse)] {
                 let f = &d.faults;
-                // Writing to a String cannot fail.
                 let _ = writeln!(
                     out,
                     "  {name} {direction}: {} in, {} out; lost {}, outage {}, queue full {}, corrupted {}, duplicated {}, \

@@ -46,6 +46,27 @@ pub(super) struct StationConfig<'a> {
     pub(super) secret_seed: u64,
 }
 
+/// The host of the first interface.
+pub(super) fn host_config(config: &StationConfig<'_>) -> Result<HostConfig, String> {
+    let interface = config.host.interfaces.first().ok_or("has no interface")?;
+    let mut settings = HostConfig::new(interface.mac);
+    settings.mtu = config.mtu;
+    settings.neighbours_max = settings.neighbours_max.max(config.neighbours.next_power_of_two());
+    for &(address, prefix) in &interface.addresses {
+        match address {
+            IpAddr::V4(v4) => settings.ipv4.push((v4, prefix)),
+            IpAddr::V6(v6) => settings.ipv6.push((v6, prefix)),
+        }
+    }
+    for route in config.host.routes.iter().filter(|route| route.to.1 == 0) {
+        match route.via {
+            IpAddr::V4(v4) => settings.gateway4 = Some(v4),
+            IpAddr::V6(v6) => settings.gateway6 = Some(v6),
+        }
+    }
+    Ok(settings)
+}
+
 /// The node.
 pub(super) struct Station {
     host: Host,
@@ -73,21 +94,7 @@ impl Station {
     pub(super) fn new(config: StationConfig<'_>, pool: Pool) -> Result<Station, String> {
         let StationConfig { host, workload, role, .. } = &config;
         let interface = host.interfaces.first().ok_or("has no interface")?;
-        let mut settings = HostConfig::new(interface.mac);
-        settings.mtu = config.mtu;
-        settings.neighbours_max = settings.neighbours_max.max(config.neighbours.next_power_of_two());
-        for &(address, prefix) in &interface.addresses {
-            match address {
-                IpAddr::V4(v4) => settings.ipv4.push((v4, prefix)),
-                IpAddr::V6(v6) => settings.ipv6.push((v6, prefix)),
-            }
-        }
-        for route in host.routes.iter().filter(|route| route.to.1 == 0) {
-            match route.via {
-                IpAddr::V4(v4) => settings.gateway4 = Some(v4),
-                IpAddr::V6(v6) => settings.gateway6 = Some(v6),
-            }
-        }
+        let settings = host_config(&config)?;
         let flows = role.server + u32::from(role.client.is_some());
         let messages = messages(workload, flows);
         let transport = Config {

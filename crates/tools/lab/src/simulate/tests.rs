@@ -73,6 +73,55 @@ fn hosts_meet_over_switches() {
     }
 }
 
+fn connections(pattern: Pattern, window: u32, ms: u64) -> Workload {
+    let duration = Duration::from_millis(ms);
+    Workload { work: Work::Connections, pattern, window, duration, ..Workload::default() }
+}
+
+#[test]
+fn a_connection_takes_what_the_links_say() {
+    // REQ and REP: until it can send there is one round trip, to the nanosecond.
+    let plain = simulate(&pair(""), &connections(Pattern::Pairs, 1, 10)).unwrap();
+    assert_eq!((plain.times.min(), plain.times.max()), (Some(2_000), Some(2_000)), "{}", plain.to_text());
+    assert_eq!((plain.failed, plain.resent), (0, 0));
+    // And one to close it.
+    assert!((249_000.0..=250_000.0).contains(&plain.rate_per_s), "{}", plain.to_text());
+    assert!(plain.completed.abs_diff(2_500) < 20 && plain.opened == plain.completed, "{}", plain.to_text());
+    let late = simulate(&pair("both = { delay_us = 500 }\n"), &connections(Pattern::Pairs, 4, 100)).unwrap();
+    assert_eq!(late.times.min(), Some(2 * (500_000 + 2_000)));
+    assert_eq!(late.times.min(), late.times.max());
+    assert!(late.rate_per_s > 1_900.0 && late.rate_per_s < 2_000.0, "{}", late.to_text());
+}
+
+#[test]
+fn lost_messages_of_the_connection_manager_cost_time_and_replay() {
+    let lossy = |seed| {
+        let topology = pair("both = { delay_us = 100, loss = 0.02, duplicate = 0.01, jitter_us = 20 }\n");
+        simulate(&topology.with_seed(seed), &connections(Pattern::Pairs, 8, 500)).unwrap()
+    };
+    let (one, two, other) = (lossy(5), lossy(5), lossy(6));
+    assert_eq!((one.trace_hash, one.to_text()), (two.trace_hash, two.to_text()));
+    assert_ne!(one.trace_hash, other.trace_hash);
+    assert!(one.opened > 500 && one.failed == 0 && one.resent > 10, "{}", one.to_text());
+    // The first repetition comes after 20 ms.
+    assert!(one.times.max() > Some(20_000_000) && one.times.min() >= Some(204_000), "{}", one.to_text());
+}
+
+#[test]
+fn connections_cross_switches_in_every_pattern() {
+    let topology = many(8, "both = { rate_bps = 1_000_000_000, delay_us = 10 }\n");
+    for (pattern, clients) in [(Pattern::Pairs, 4), (Pattern::Ring, 9), (Pattern::Incast, 8)] {
+        let done = simulate(&topology, &connections(pattern, 2, 20)).unwrap();
+        assert_eq!((done.clients, done.failed), (clients, 0), "{pattern:?}: {}", done.to_text());
+        assert!(done.completed > 100 * clients as u64, "{pattern:?}: {}", done.to_text());
+        assert_eq!(done.opened, done.completed, "{pattern:?}: {}", done.to_text());
+    }
+    let mut apart = pair("");
+    apart.hosts[1].interfaces[0].addresses = vec![("10.9.0.1".parse().unwrap(), 24)];
+    let done = simulate(&apart, &connections(Pattern::Pairs, 4, 20)).unwrap();
+    assert_eq!((done.opened, done.failed, done.rate_per_s), (0, 1, 0.0), "no way there: told, not hung");
+}
+
 #[test]
 fn a_thousand_hosts_fit() {
     let workload = Workload { duration: Duration::from_millis(2), ..Workload::default() };

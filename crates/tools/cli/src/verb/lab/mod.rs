@@ -97,7 +97,7 @@ pub enum What {
         #[arg(long, default_value = IMAGE_DEFAULT)]
         image: String,
     },
-    /// Run a file in virtual time: messages between its hosts; results are simulated
+    /// Run a file in virtual time: messages or RDMA connections between its hosts; results are simulated
     Simulate(simulate::Args),
     /// Be the link node of a lab: started by `up`
     #[command(name = "link-node", hide = true)]

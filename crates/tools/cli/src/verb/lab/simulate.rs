@@ -2,13 +2,13 @@
 
 use super::{going, read};
 use crate::console::Console;
-use crate::failure::{self, Code};
+use crate::failure::{self, Code, Failure};
 use crate::signals;
 use crate::verb::measured::{self, Kept};
 use barewire_base::Duration;
 use barewire_bench::words::word;
 use barewire_bench::{Results, SimulatedRow};
-use barewire_lab::{Pattern, Workload, simulate_with};
+use barewire_lab::{Pattern, Work, Workload, simulate_with};
 use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
 
@@ -20,17 +20,21 @@ impairments takes 1 us, and file, options and seed give the same row on every ma
 
   barewire lab simulate labs/topologies/two-hosts.toml
   barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3 --json
+  barewire lab simulate labs/topologies/rc-machines.toml --what connections --pattern incast --window 4
   barewire lab simulate labs/topologies/two-hosts.toml --run runs        # for `report` and `bench compare`")]
 pub struct Args {
     /// The topology (TOML)
     file: PathBuf,
+    /// What passes between hosts: messages, there and back; connections (RDMA), opened and closed
+    #[arg(long, default_value = "messages", value_parser = work)]
+    what: Work,
     /// Who talks to whom: pairs, ring, incast
     #[arg(long, default_value = "pairs", value_parser = pattern)]
     pattern: Pattern,
-    /// Bytes of a message
-    #[arg(long, default_value_t = 64)]
-    size: u32,
-    /// Messages that each client keeps under way
+    /// Bytes of a message [default: 64]
+    #[arg(long)]
+    size: Option<u32>,
+    /// Messages that each client keeps under way, or connections that it is opening or closing
     #[arg(long, default_value_t = 1)]
     window: u32,
     /// Virtual time
@@ -41,6 +45,10 @@ pub struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     kept: Kept,
+}
+
+fn work(text: &str) -> Result<Work, String> {
+    word(text, Work::WORDS)
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
@@ -56,9 +64,17 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if let Some(seed) = args.seed {
         topology = topology.with_seed(seed);
     }
+    if args.size.is_some() && args.what == Work::Connections {
+        return Err(Failure::new(
+            Code::Usage,
+            "`--size` is of messages: nothing is sent over the connections",
+        )
+        .into());
+    }
     let workload = Workload {
+        work: args.what,
         pattern: args.pattern,
-        message_bytes: args.size,
+        message_bytes: args.size.unwrap_or(Workload::default().message_bytes),
         window: args.window,
         duration: args.seconds,
     };
