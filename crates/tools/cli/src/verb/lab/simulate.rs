@@ -16,11 +16,12 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The same protocols and link nodes as in `lab up`, and a clock that jumps from event to event: hosts take no time, a wire without
-impairments takes 1 us, and file, options and seed give the same row on every machine. No right is needed.
+impairments takes 1 us, and file, options and seed give the same row on every machine. No right is needed. What links do not slow
+down runs as fast as its wires: a virtual second of it may take minutes.
 
   barewire lab simulate labs/topologies/two-hosts.toml
   barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3 --json
-  barewire lab simulate labs/topologies/rc-machines.toml --what connections --pattern incast --window 4
+  barewire lab simulate labs/topologies/rc-machines.toml --what connections --pattern incast --seconds 0.05
   barewire lab simulate labs/topologies/two-hosts.toml --run runs        # for `report` and `bench compare`")]
 pub struct Args {
     /// The topology (TOML)
