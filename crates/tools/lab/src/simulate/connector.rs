@@ -9,7 +9,8 @@ use barewire_frame::{Frame, Pool};
 use barewire_host::Host;
 use barewire_measure::Histogram;
 use barewire_roce::{
-    Config, ConnId, Connect, CqId, Endpoint, Event, Mtu, PathId, Pd, QpInit, Qpn, RejReason, Terms,
+    CONNECTIONS_MAX, Config, ConnId, Connect, CqId, Endpoint, Event, Mtu, PathId, Pd, QpInit, Qpn, RejReason,
+    Terms,
 };
 use barewire_sim::Node;
 use std::cell::RefCell;
@@ -87,9 +88,9 @@ impl Connector {
         let interface = host.interfaces.first().ok_or("has no interface")?;
         let window = config.workload.window as usize;
         let flows = role.server as usize + usize::from(role.client.is_some());
-        // Each is remembered for a while after its end.
-        let most =
-            (CONNECTIONS_ALL / config.neighbours.max(1)).max(2 * window * flows).min(CONNECTIONS_ALL / 2);
+        // Each is remembered for a while after its end. A server of many remembers for all of them.
+        let ends = 2 * config.clients.max(1);
+        let most = (CONNECTIONS_ALL / ends * flows.max(1)).max(2 * window * flows).min(CONNECTIONS_MAX);
         let first = interface.addresses.first().map(|(a, _)| *a).ok_or("has no address")?;
         let roce = Config {
             addresses: interface.addresses.iter().map(|(a, _)| *a).collect(),
@@ -160,6 +161,11 @@ impl Connector {
     /// Messages of the connection manager that it sent again.
     pub(super) fn resent(&self) -> u64 {
         self.stack.endpoint().counters().cm_resent.get()
+    }
+
+    /// Refusals that it sent: for want of room, or of a connection that it does not know.
+    pub(super) fn refused(&self) -> u64 {
+        self.stack.endpoint().counters().rej_sent.get()
     }
 
     /// Asks for as many connections as the window has room for.

@@ -291,6 +291,7 @@ impl<'a> Worldly<'a> {
                 host,
                 mtu: link.unwrap_or(1500).min(u16::MAX.into()) as u16,
                 neighbours: n,
+                clients: clients.iter().sum::<u32>() as usize,
                 udp_port: UDP_PORT,
                 workload: self.workload,
                 role,
@@ -446,12 +447,15 @@ impl<'a> Worldly<'a> {
                     result.times.merge(connector.set_up());
                     result.rate_per_s += connector.rate_per_s();
                     result.resent += connector.resent();
+                    let name = &self.topology.hosts[i].name;
                     if counted.held > 0 {
-                        let name = &self.topology.hosts[i].name;
                         result.notes.push(format!(
-                            "{name} had to wait {} times before it could ask: as many connections as there may be were remembered",
+                            "{name} could not ask {} times: the world held as many connections as it may, those just closed included",
                             counted.held
                         ));
+                    }
+                    if connector.refused() > 0 {
+                        result.notes.push(format!("{name} sent {} refusals", connector.refused()));
                     }
                 }
             }

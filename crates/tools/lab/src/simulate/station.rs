@@ -40,6 +40,8 @@ pub(super) struct StationConfig<'a> {
     pub(super) mtu: u16,
     /// Hosts in the world.
     pub(super) neighbours: usize,
+    /// Clients in the world.
+    pub(super) clients: usize,
     pub(super) udp_port: u16,
     pub(super) workload: &'a Workload,
     pub(super) role: Role,

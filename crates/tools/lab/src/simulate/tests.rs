@@ -173,3 +173,10 @@ fn progress_is_told_and_changes_nothing_and_ends_it() {
     let ended = simulate_with(&pair(""), &workload, &mut |done, _, _| done < 50);
     assert!(matches!(ended, Err(LabError::Interrupted)));
 }
+
+#[test]
+fn a_server_of_a_thousand_clients_remembers_them_all() {
+    let done = simulate(&many(1000, ""), &connections(Pattern::Incast, 2, 1)).unwrap();
+    assert_eq!((done.clients, done.failed), (1000, 0), "{}", done.to_text());
+    assert!(done.completed > 10_000 && done.notes.is_empty(), "{}", done.to_text());
+}
