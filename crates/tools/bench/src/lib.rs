@@ -34,6 +34,7 @@ pub mod seeds_bmv2;
 pub mod seeds_mitosis;
 pub mod seeds_onixs;
 pub mod seeds_plan;
+mod simulated;
 pub mod stream;
 pub mod switch;
 pub mod warmup;
@@ -49,6 +50,7 @@ pub use interrupt::{interrupt, interrupted};
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};
 pub use row::{CellInfo, IdleState, LoopKind, Output, OutputError, Row, RunLine, SCHEMA};
+pub use simulated::{FramesRow, SimulatedRow};
 pub use workload::{
     Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,
     SystemName, WINDOW_MAX, Wait, WorkloadError,

@@ -32,11 +32,85 @@ fn files_are_drawn_exported_and_simulated() {
 }
 
 #[test]
+fn a_simulation_is_a_row_that_says_so() {
+    let two = sample("two-hosts.toml");
+    let folder = std::env::temp_dir().join(format!("barewire-simulated-cli-{}", std::process::id()));
+    let runs = folder.display().to_string();
+    let args = ["lab", "simulate", &two, "--seconds", "0.5", "--seed", "9", "--json", "--run", &runs];
+    let mut rows = Vec::new();
+    for label in ["one", "two"] {
+        let said = run(&[&args[..], &["--label", label]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(
+            (&document["hardware"], &document["control"]),
+            (&"simulated".into(), &().into()),
+            "{document}"
+        );
+        let mut row = document["rows"][0].clone();
+        assert_eq!(
+            (&row["simulated"], &row["seed"], &row["lab"]),
+            (&true.into(), &9.into(), &"two-hosts".into())
+        );
+        assert!(row["rtt_ns"]["min"].as_u64() >= Some(2_000_000) && row["frames"]["lost"].is_u64(), "{row}");
+        // The labels are not the same.
+        row.as_object_mut().unwrap().remove("command");
+        rows.push(row);
+    }
+    assert_eq!(rows[0], rows[1], "the same seed gives the same row");
+    let folders: Vec<String> =
+        std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path().display().to_string()).collect();
+    assert_eq!(folders.len(), 2);
+    let page = format!("{runs}/page.html");
+    let report = run(&["report", &folders[0], "--html", &page]);
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("simulated: times are those of a model") && html.contains("in virtual time"));
+    let compared = run(&["bench", "compare", &folders[0], &folders[1]]);
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    assert!(compared.out.contains("simulated"), "{}", compared.out);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn connections_are_simulated_too() {
+    let four = sample("four-hosts-bridge.toml");
+    let args =
+        ["lab", "simulate", &four, "--what", "connections", "--pattern", "incast", "--seconds", "0.05"];
+    let said = run(&args);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(
+        said.out.starts_with("simulated: lab ") && said.out.contains("connections opened"),
+        "{}",
+        said.out
+    );
+    let json = || {
+        let said = run(&[&args[..], &["--json"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        document["rows"][0].clone()
+    };
+    let row = json();
+    assert_eq!(row, json(), "the same seed gives the same row");
+    assert_eq!(
+        (&row["what"], &row["simulated"], &row["clients"]),
+        (&"connections".into(), &true.into(), &3.into())
+    );
+    assert!(row["connections_per_s"].as_f64() > Some(0.0) && row["latency_ns"]["min"].is_u64(), "{row}");
+}
+
+#[test]
 fn slips_are_answered() {
     let two = sample("two-hosts.toml");
+    let folder = std::env::temp_dir().display().to_string();
     for (args, code, near) in [
         (&["lab", "graph", &two, "--style", "dto"][..], 2, "dot"),
         (&["lab", "simulate", &two, "--pattern", "pair"], 2, "pairs"),
+        (&["lab", "simulate", &two, "--what", "conections"], 2, "did you mean `connections`?"),
+        (&["lab", "simulate", &two, "--what", "connections", "--size", "64"], 2, "`--size` is of messages"),
+        (&["lab", "simulate", &two, "--seed", "x"], 2, "--seed"),
+        (&["lab", "simulate", &two, "--jsn"], 2, "'--json'"),
+        (&["lab", "simulate", &two, "--out", &folder], 2, "`--run FOLDER`"),
+        (&["lab", "simulate", &two, "--seconds", "0.0001"], 4, "a row is void"),
         (&["lab", "up", "/no/such.toml"], 2, "/no/such.toml"),
         (&["lab", "down", "no-such-lab-here"], 2, "no lab `no-such-lab-here`"),
         (

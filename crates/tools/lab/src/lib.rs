@@ -54,7 +54,7 @@ pub use link_node::{
     DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node, serve_link_node,
 };
 pub use namespace::Namespace;
-pub use simulate::{MEMORY_MAX, Pattern, Simulated, WIRE_DELAY, Workload, simulate, simulate_with};
+pub use simulate::{MEMORY_MAX, Pattern, Simulated, WIRE_DELAY, Work, Workload, simulate, simulate_with};
 pub use stale::sweep_stale;
 pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
 pub use steps::Progress;

@@ -1,6 +1,6 @@
 //! Documents that bench verbs print (`--json`), as records: for documents that were recorded before there were run folders.
 
-use crate::figure::is_baseline;
+use crate::figure::{is_baseline, is_simulated};
 use crate::published::tables_of;
 use crate::run::{AxisValue, HardwareClass, Record, Role, RunError, RunWriter};
 use barewire_measure::Histogram;
@@ -217,6 +217,7 @@ fn is_swept(axis: &str, rows: &[Map<String, Value>]) -> bool {
 /// A row as a record, of the first table that it repeats. `family` names its verb; empty: found out from the row.
 pub fn record(row: Map<String, Value>, family: &str) -> Record {
     let family = match family {
+        "" if is_simulated(&row) => "simulated",
         "" if row.contains_key("rtt_ns") => "msg",
         "" if row.contains_key("connections_per_s") => "rc",
         "" if row.contains_key("latency_ns") => "feed",

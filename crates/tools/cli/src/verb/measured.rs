@@ -71,14 +71,14 @@ pub fn pin(asked: Option<Cores>, console: &Console) -> anyhow::Result<Option<(us
     }
 }
 
-/// What a measuring verb leaves behind: options that all of them have.
+/// What a verb leaves behind that makes rows.
 #[derive(clap::Args)]
-pub struct Leave {
+pub struct Kept {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
     /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file)]
     out: Option<PathBuf>,
     /// Leave a run folder in this one: manifest, rows, HDR histograms of each run; nothing is overwritten
     #[arg(long = "run", value_name = "FOLDER")]
@@ -89,38 +89,22 @@ pub struct Leave {
     /// HDR histograms in the rows of the JSON object, too
     #[arg(long)]
     histograms: bool,
-    /// How long the machine is watched for hiccups, for the control rows of what is left behind
-    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
-    pub hiccup: Duration,
 }
 
-impl Leave {
-    /// Whether anything outlives this command: tables on a terminal need no control rows.
-    fn leaves(&self) -> bool {
+/// Where a document may go: said before anything is measured, not after it.
+fn file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() {
+        Err("it is a folder; `--run FOLDER` leaves a run folder".to_owned())
+    } else {
+        Ok(path)
+    }
+}
+
+impl Kept {
+    /// Whether anything outlives this command.
+    fn outlives(&self) -> bool {
         self.json || self.out.is_some() || self.folder.is_some()
-    }
-
-    /// Begins: control rows first, where something is left behind.
-    pub fn begin(&self, console: &Console) -> Results {
-        let mut results = Results::begin();
-        if self.leaves() {
-            self.control(&mut results, console);
-        }
-        results
-    }
-
-    /// Measures the control rows.
-    pub fn control(&self, results: &mut Results, console: &Console) {
-        match Control::measure(self.hiccup) {
-            Ok(control) => {
-                console.tell(&control.line());
-                results.set_control(control);
-            }
-            Err(error) => {
-                console.note(&format!("no control rows: {error}"));
-                results.caveat(format!("no control rows: {error}"));
-            }
-        }
     }
 
     /// What a run folder of `verb` says of itself.
@@ -167,6 +151,49 @@ impl Leave {
             }
         }
         Ok(folder)
+    }
+}
+
+/// What a measuring verb leaves behind: options that all of them have.
+#[derive(clap::Args)]
+pub struct Leave {
+    #[command(flatten)]
+    kept: Kept,
+    /// How long the machine is watched for hiccups, for the control rows of what is left behind
+    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
+    pub hiccup: Duration,
+}
+
+impl std::ops::Deref for Leave {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        &self.kept
+    }
+}
+
+impl Leave {
+    /// Begins: control rows first, where something is left behind: tables on a terminal need none.
+    pub fn begin(&self, console: &Console) -> Results {
+        let mut results = Results::begin();
+        if self.outlives() {
+            self.control(&mut results, console);
+        }
+        results
+    }
+
+    /// Measures the control rows.
+    pub fn control(&self, results: &mut Results, console: &Console) {
+        match Control::measure(self.hiccup) {
+            Ok(control) => {
+                console.tell(&control.line());
+                results.set_control(control);
+            }
+            Err(error) => {
+                console.note(&format!("no control rows: {error}"));
+                results.caveat(format!("no control rows: {error}"));
+            }
+        }
     }
 }
 

@@ -1,65 +1,15 @@
 //! A link node in virtual time: the agent of the real one, between two ports of this world.
 
+use super::port::{Queues, WorldPort};
 use crate::link_node::{LinkAgent, LinkReport};
 use crate::topology::LinkPlan;
 use barewire_base::Instant;
 use barewire_engine::Agent;
-use barewire_frame::{Burst, Frame, StampSource};
-use barewire_port::{Direction, Fault, FaultConfig, Port, PortCaps, PortCounters, PortError};
+use barewire_frame::Frame;
+use barewire_port::{Direction, Fault, FaultConfig, Port};
 use barewire_sim::Node;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// Frames between the world and a port.
-#[derive(Default)]
-struct Queues {
-    arrived: VecDeque<Frame>,
-    leaving: VecDeque<Frame>,
-}
-
-/// A port whose wire is the world.
-struct WorldPort {
-    caps: PortCaps,
-    counters: PortCounters,
-    queues: Rc<RefCell<Queues>>,
-}
-
-impl Port for WorldPort {
-    fn caps(&self) -> &PortCaps {
-        &self.caps
-    }
-
-    fn rx_burst(&mut self, _now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        let mut queues = self.queues.borrow_mut();
-        let mut n = 0;
-        while burst.room() > 0 {
-            let Some(frame) = queues.arrived.pop_front() else { break };
-            self.counters.rx_frames.add(1);
-            self.counters.rx_bytes.add(frame.len() as u64);
-            // There is room: it was asked.
-            let _ = burst.push(frame);
-            n += 1;
-        }
-        Ok(n)
-    }
-
-    fn tx_burst(&mut self, _now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        let mut queues = self.queues.borrow_mut();
-        let mut n = 0;
-        while let Some(frame) = burst.pop() {
-            self.counters.tx_frames.add(1);
-            self.counters.tx_bytes.add(frame.len() as u64);
-            queues.leaving.push_back(frame);
-            n += 1;
-        }
-        Ok(n)
-    }
-
-    fn counters(&self) -> &PortCounters {
-        &self.counters
-    }
-}
 
 /// The node.
 pub(super) struct LinkStation {
@@ -72,19 +22,7 @@ impl LinkStation {
     pub(super) fn new(link: &LinkPlan) -> Result<LinkStation, &'static str> {
         let queues = [(); 2].map(|()| Rc::new(RefCell::new(Queues::default())));
         let port = |end: usize, direction: usize| {
-            let caps = PortCaps {
-                mtu: link.mtu,
-                frame_max: link.mtu + 22,
-                mac: None,
-                rx_stamp: StampSource::Engine,
-                queues: 1,
-                in_place: true,
-                zero_copy: false,
-                tx_checksum: false,
-                lossless_bits: true,
-                description: "simulated".into(),
-            };
-            let port = WorldPort { caps, counters: PortCounters::default(), queues: Rc::clone(&queues[end]) };
+            let port = WorldPort::new(link.mtu, Rc::clone(&queues[end]));
             let config = FaultConfig {
                 settings: link.faults[direction].clone(),
                 seed: link.seeds[direction],

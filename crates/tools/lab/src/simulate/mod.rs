@@ -3,24 +3,28 @@
 //! does not have is what machines add, so a result says that it is simulated.
 //!
 //! ```text
-//! host: barewire-host + transport endpoint + a client or a server     link node: the real one, between ports of this world
+//! host of messages: barewire-host + transport endpoint + a client or a server     link node: the real one, between ports of this world
+//! host of connections: the RDMA stack of an engine on a port of this world
 //! switch: forwards by Ethernet address, learns nothing, takes no time
 //! ```
 
+mod connector;
 mod link;
+mod port;
+mod result;
 mod station;
 
 use crate::steps::silent;
 use crate::topology::{LinkPlan, Node, SwitchKind, Topology, root};
-use crate::{LabError, LinkReport, Progress};
+use crate::{LabError, Progress};
 use barewire_base::Duration;
 use barewire_frame::PoolConfig;
-use barewire_measure::Histogram;
 use barewire_sim::{Hub, LinkConfig, NodeId, Outcome, World};
+use connector::Connector;
 use link::LinkStation;
+pub use result::Simulated;
 use station::{Role, Station, StationConfig};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 /// How long a frame is on a plain wire. Not zero, so that no time stands still; what a short cable takes.
@@ -76,105 +80,46 @@ impl Pattern {
     }
 }
 
+/// What passes between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Work {
+    /// Messages, which the server sends back.
+    #[default]
+    Messages,
+    /// RDMA connections (RoCEv2, reliable): a new queue pair on each side, REQ, REP, RTU; then DREQ, DREP, and both destroyed.
+    Connections,
+}
+
+impl Work {
+    /// Each with its word.
+    pub const WORDS: &'static [(&'static str, Work)] =
+        &[("messages", Work::Messages), ("connections", Work::Connections)];
+}
+
 /// What the hosts do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
+    /// What passes between them.
+    pub work: Work,
     /// Who talks to whom.
     pub pattern: Pattern,
-    /// Bytes of each message; the server sends it back.
+    /// Bytes of each message, there and back. Connections have none.
     pub message_bytes: u32,
-    /// Messages that each client keeps under way.
+    /// Messages that each client keeps under way, or connections that it is opening or closing.
     pub window: u32,
-    /// For how much virtual time clients send.
+    /// For how much virtual time clients send, or ask.
     pub duration: Duration,
 }
 
 impl Default for Workload {
     fn default() -> Self {
-        Workload { pattern: Pattern::Pairs, message_bytes: 64, window: 1, duration: Duration::from_secs(1) }
-    }
-}
-
-/// What came of it. Everything in it is simulated.
-#[derive(Debug)]
-pub struct Simulated {
-    /// The lab.
-    pub lab: String,
-    /// What it replays from.
-    pub seed: u64,
-    /// Hosts in the world.
-    pub hosts: usize,
-    /// What they did.
-    pub workload: Workload,
-    /// Flows that opened.
-    pub flows: u64,
-    /// Flows that did not open, or ended before their time.
-    pub flows_failed: u64,
-    /// Messages that came back whole.
-    pub messages: u64,
-    /// Round trips of messages, in virtual time.
-    pub round_trips: Histogram,
-    /// What link nodes did, by link.
-    pub links: Vec<(String, LinkReport)>,
-    /// Hash over every delivered frame: two runs that have the same are the same.
-    pub trace_hash: u64,
-    /// Events handled.
-    pub events: u64,
-    /// How the world differs from what the file says.
-    pub notes: Vec<String>,
-}
-
-impl Simulated {
-    /// For people; the first word says what it is.
-    pub fn to_text(&self) -> String {
-        let w = &self.workload;
-        let us = |q: f64| match self.round_trips.quantile(q).value() {
-            Some(ns) => format!("{:.1}", ns as f64 / 1000.0),
-            None => self.round_trips.quantile(q).to_string(),
-        };
-        let bytes = self.messages as f64 * f64::from(w.message_bytes);
-        let mut out = format!(
-            "simulated: lab {}, seed {}, {} hosts, {} of virtual time\n  {} flows, {} failed; {} messages of {} bytes there and \
-             back, window {}; {:.1} Mbit/s each way\n  round trip us: p50 {} p99 {} p99.9 {} (simulated)\n",
-            self.lab,
-            self.seed,
-            self.hosts,
-            w.duration,
-            self.flows,
-            self.flows_failed,
-            self.messages,
-            w.message_bytes,
-            w.window,
-            bytes * 8.0 / w.duration.as_secs_f64() / 1e6,
-            us(0.5),
-            us(0.99),
-            us(0.999),
-        );
-        for (name, report) in &self.links {
-            for (direction, d) in [("forward", &report.forward), ("reverse", &report.reverse)] {
-                let f = &d.faults;
-                // Writing to a String cannot fail.
-                let _ = writeln!(
-                    out,
-                    "  {name} {direction}: {} in, {} out; lost {}, outage {}, queue full {}, corrupted {}, duplicated {}, \
-                     reordered {}, marked {}",
-                    d.received,
-                    d.sent,
-                    f.lost,
-                    f.outage,
-                    f.queue_full,
-                    f.corrupted,
-                    f.duplicated,
-                    f.reordered,
-                    f.marked
-                );
-            }
+        Workload {
+            work: Work::Messages,
+            pattern: Pattern::Pairs,
+            message_bytes: 64,
+            window: 1,
+            duration: Duration::from_secs(1),
         }
-        self.notes.iter().for_each(|note| {
-            let _ = writeln!(out, "  note: {note}");
-        });
-        let _ = writeln!(out, "  {} events, trace {:016x}", self.events, self.trace_hash);
-        out
     }
 }
 
@@ -222,6 +167,8 @@ fn check_memory(
     flows: impl Iterator<Item = u32>,
 ) -> Result<(), LabError> {
     let frames = u64::from(pool.frames).checked_mul(pool.chunk_len.into());
+    // Connections take memory as they come, within a number that all hosts of a world share.
+    let flows = flows.filter(|_| workload.work == Work::Messages);
     let hosts = flows.map(|flows| station::memory_bytes(workload, flows)?.checked_mul(2));
     let sum = hosts.fold(frames, |sum, host| sum?.checked_add(host?));
     match sum {
@@ -248,7 +195,8 @@ fn asked(what: &str, why: impl Into<String>) -> LabError {
 }
 
 fn check(workload: &Workload) -> Result<(), LabError> {
-    if !(station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX).contains(&workload.message_bytes) {
+    let sizes = station::STAMP_BYTES as u32..=MESSAGE_BYTES_MAX;
+    if workload.work == Work::Messages && !sizes.contains(&workload.message_bytes) {
         return Err(asked(
             &format!("message_bytes = {}", workload.message_bytes),
             format!("from {} to {MESSAGE_BYTES_MAX}", station::STAMP_BYTES),
@@ -343,14 +291,18 @@ impl<'a> Worldly<'a> {
                 host,
                 mtu: link.unwrap_or(1500).min(u16::MAX.into()) as u16,
                 neighbours: n,
+                clients: clients.iter().sum::<u32>() as usize,
                 udp_port: UDP_PORT,
                 workload: self.workload,
                 role,
                 secret_seed,
             };
-            let station =
-                Station::new(config, self.world.pool().clone()).map_err(|why| refused(&host.name, why))?;
-            let id = self.world.add_node(Box::new(station));
+            let pool = self.world.pool().clone();
+            let node: Result<Box<dyn barewire_sim::Node>, String> = match self.workload.work {
+                Work::Messages => Station::new(config, pool).map(|station| Box::new(station) as _),
+                Work::Connections => Connector::new(config, pool).map(|connector| Box::new(connector) as _),
+            };
+            let id = self.world.add_node(node.map_err(|why| refused(&host.name, why))?);
             if let Some(address) = address(place) {
                 self.hosts.insert(i, (id, address));
             }
@@ -468,26 +420,45 @@ impl<'a> Worldly<'a> {
             Outcome::Done => return Err(LabError::Interrupted),
             _ => {}
         }
-        let mut result = Simulated {
-            lab: self.topology.name.clone(),
-            seed: self.topology.seed,
-            hosts: self.hosts.len(),
-            workload: *self.workload,
-            flows: 0,
-            flows_failed: 0,
-            messages: 0,
-            round_trips: Histogram::new(),
-            links: Vec::new(),
-            trace_hash: self.world.trace_hash(),
-            events: self.world.steps(),
-            notes,
-        };
-        for (id, _) in self.hosts.values() {
-            let station = self.world.node::<Station>(*id);
-            result.flows += u64::from(station.opened());
-            result.flows_failed += u64::from(station.failed());
-            result.messages += station.round_trips().samples();
-            result.round_trips.merge(station.round_trips());
+        let n = self.hosts.len();
+        let pattern = self.workload.pattern;
+        let clients = (0..n).filter(|&place| pattern.server_of(place, n).is_some()).count();
+        let mut result = Simulated::new(self.topology, *self.workload, n, clients, notes);
+        (result.trace_hash, result.events) = (self.world.trace_hash(), self.world.steps());
+        // In the order of the file: sums of fractions depend on it.
+        for i in members(self.topology) {
+            let Some((id, _)) = self.hosts.get(&i) else { continue };
+            match self.workload.work {
+                Work::Messages => {
+                    let station = self.world.node::<Station>(*id);
+                    result.opened += u64::from(station.opened());
+                    result.failed += u64::from(station.failed());
+                    result.completed += station.round_trips().samples();
+                    result.times.merge(station.round_trips());
+                    result.rate_per_s += station.rate_per_s();
+                    result.resent += station.resent();
+                }
+                Work::Connections => {
+                    let connector = self.world.node::<Connector>(*id);
+                    let counted = connector.counted();
+                    result.opened += counted.opened;
+                    result.failed += counted.failed;
+                    result.completed += counted.completed;
+                    result.times.merge(connector.set_up());
+                    result.rate_per_s += connector.rate_per_s();
+                    result.resent += connector.resent();
+                    let name = &self.topology.hosts[i].name;
+                    if counted.held > 0 {
+                        result.notes.push(format!(
+                            "{name} could not ask {} times: the world held as many connections as it may, those just closed included",
+                            counted.held
+                        ));
+                    }
+                    if connector.refused() > 0 {
+                        result.notes.push(format!("{name} sent {} refusals", connector.refused()));
+                    }
+                }
+            }
         }
         for (name, id) in self.links {
             result.links.push((name, self.world.node_mut::<LinkStation>(id).report()));

@@ -40,10 +40,33 @@ pub(super) struct StationConfig<'a> {
     pub(super) mtu: u16,
     /// Hosts in the world.
     pub(super) neighbours: usize,
+    /// Clients in the world.
+    pub(super) clients: usize,
     pub(super) udp_port: u16,
     pub(super) workload: &'a Workload,
     pub(super) role: Role,
     pub(super) secret_seed: u64,
+}
+
+/// The host of the first interface.
+pub(super) fn host_config(config: &StationConfig<'_>) -> Result<HostConfig, String> {
+    let interface = config.host.interfaces.first().ok_or("has no interface")?;
+    let mut settings = HostConfig::new(interface.mac);
+    settings.mtu = config.mtu;
+    settings.neighbours_max = settings.neighbours_max.max(config.neighbours.next_power_of_two());
+    for &(address, prefix) in &interface.addresses {
+        match address {
+            IpAddr::V4(v4) => settings.ipv4.push((v4, prefix)),
+            IpAddr::V6(v6) => settings.ipv6.push((v6, prefix)),
+        }
+    }
+    for route in config.host.routes.iter().filter(|route| route.to.1 == 0) {
+        match route.via {
+            IpAddr::V4(v4) => settings.gateway4 = Some(v4),
+            IpAddr::V6(v6) => settings.gateway6 = Some(v6),
+        }
+    }
+    Ok(settings)
 }
 
 /// The node.
@@ -63,27 +86,17 @@ pub(super) struct Station {
     /// Messages that the client may send and has not.
     credit: u32,
     round_trips: Histogram,
+    /// Since when it could send.
+    began: Option<Instant>,
+    /// Messages that came back while it still sent.
+    in_time: u64,
 }
 
 impl Station {
     pub(super) fn new(config: StationConfig<'_>, pool: Pool) -> Result<Station, String> {
         let StationConfig { host, workload, role, .. } = &config;
         let interface = host.interfaces.first().ok_or("has no interface")?;
-        let mut settings = HostConfig::new(interface.mac);
-        settings.mtu = config.mtu;
-        settings.neighbours_max = settings.neighbours_max.max(config.neighbours.next_power_of_two());
-        for &(address, prefix) in &interface.addresses {
-            match address {
-                IpAddr::V4(v4) => settings.ipv4.push((v4, prefix)),
-                IpAddr::V6(v6) => settings.ipv6.push((v6, prefix)),
-            }
-        }
-        for route in host.routes.iter().filter(|route| route.to.1 == 0) {
-            match route.via {
-                IpAddr::V4(v4) => settings.gateway4 = Some(v4),
-                IpAddr::V6(v6) => settings.gateway6 = Some(v6),
-            }
-        }
+        let settings = host_config(&config)?;
         let flows = role.server + u32::from(role.client.is_some());
         let messages = messages(workload, flows);
         let transport = Config {
@@ -119,6 +132,8 @@ impl Station {
             echoes: VecDeque::new(),
             credit: 0,
             round_trips: Histogram::new(),
+            began: None,
+            in_time: 0,
         })
     }
 
@@ -134,6 +149,20 @@ impl Station {
 
     pub(super) fn round_trips(&self) -> &Histogram {
         &self.round_trips
+    }
+
+    /// Messages per second from the time when it could send until it was to end.
+    pub(super) fn rate_per_s(&self) -> f64 {
+        let end = self.client.map(|(_, _, end)| end);
+        match (self.began, end) {
+            (Some(began), Some(end)) if began < end => self.in_time as f64 / end.since(began).as_secs_f64(),
+            _ => 0.0,
+        }
+    }
+
+    /// Segments that it sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.endpoint.counters().segments_resent.get()
     }
 
     fn start(&mut self, now: Instant) {
@@ -157,6 +186,7 @@ impl Station {
             match event {
                 Event::Connected { .. } => {
                     self.opened += 1;
+                    self.began = Some(now);
                     self.credit = self.workload.window;
                 }
                 Event::ConnectFailed { .. } => self.failed += 1,
@@ -193,6 +223,7 @@ impl Station {
             && bytes.len() == self.workload.message_bytes as usize
         {
             self.round_trips.record(now.since(Instant::from_nanos(sent)).as_nanos());
+            self.in_time += u64::from(self.client.is_some_and(|(_, _, end)| now <= end));
             self.credit += 1;
         }
         self.endpoint.release(now, flow, buf);

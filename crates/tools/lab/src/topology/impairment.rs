@@ -126,9 +126,11 @@ impl ImpairmentTable {
     }
 }
 
-/// The seed of one direction of a link, from that of the lab. It depends on the link's name and not on its place, so that
-/// a further link leaves the others as they were.
-pub(super) fn seed_of(lab: u64, link: &str, direction: &str) -> u64 {
-    let hash = fnv1a(link.bytes().chain([b'/']).chain(direction.bytes()));
-    Prng::new(lab ^ hash).next_u64()
+/// The seeds of a link's directions, forward and back, from that of the lab. They depend on the link's name and not on its place,
+/// so that a further link leaves the others as they were.
+pub(super) fn seeds_of(lab: u64, link: &str) -> [u64; 2] {
+    ["forward", "reverse"].map(|direction| {
+        let hash = fnv1a(link.bytes().chain([b'/']).chain(direction.bytes()));
+        Prng::new(lab ^ hash).next_u64()
+    })
 }

@@ -1,5 +1,6 @@
 //! The validated plan of a lab.
 
+use super::impairment::seeds_of;
 use crate::Offloads;
 use barewire_port::FaultSettings;
 use barewire_wire::MacAddr;
@@ -171,6 +172,19 @@ impl LinkPlan {
 }
 
 impl Topology {
+    /// The same lab with another seed. Links that had theirs from the lab's get another one; a link whose file names a seed of its
+    /// own keeps it.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Topology {
+        let was = std::mem::replace(&mut self.seed, seed);
+        for link in &mut self.links {
+            if link.seeds == seeds_of(was, &link.name) {
+                link.seeds = seeds_of(seed, &link.name);
+            }
+        }
+        self
+    }
+
     /// The name of a node.
     pub fn node_name(&self, node: Node) -> &str {
         match node {

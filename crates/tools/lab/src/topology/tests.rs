@@ -77,6 +77,17 @@ fn a_further_link_leaves_the_seeds_of_others() {
 }
 
 #[test]
+fn another_seed_is_as_if_the_file_said_it() {
+    let links = "both = { loss = 0.1 }\n[[link]]\nends = [\"h1\", \"h2\"]\nseed = 5\n";
+    let before = parse(&pair(links)).unwrap();
+    let after = before.clone().with_seed(9);
+    assert_eq!(after, parse(&format!("seed = 9\n{}", pair(links))).unwrap());
+    assert_ne!(before.links[0].seeds, after.links[0].seeds);
+    assert_eq!(before.links[1].seeds, after.links[1].seeds, "its own");
+    assert_eq!(after.with_seed(before.seed), before);
+}
+
+#[test]
 fn groups_and_switches_number_themselves() {
     let text = "name = \"g\"\n[[switch]]\nname = \"s1\"\nkind = \"bridge\"\n[[host]]\nname = \
                 \"x\"\n[[link]]\nends = [\"x\", \"s1:7\"]\n[[group]]\nprefix = \"h\"\ncount = 3\nsubnet = \

@@ -2,7 +2,7 @@
 
 use super::addresses;
 use super::file::{Builder, File, HostTable, NAME_MAX, OffloadTable, RouteTable};
-use super::impairment::{ImpairmentTable, seed_of};
+use super::impairment::{ImpairmentTable, seeds_of};
 use super::plan::{End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, Node, NodePort, RoutePlan, SwitchKind};
 use super::{TopologyError, root};
 use crate::Offloads;
@@ -218,7 +218,7 @@ impl Builder<'_> {
             }
         });
         let seed = wire.seed.unwrap_or(self.topology.seed);
-        let seeds = ["forward", "reverse"].map(|direction| seed_of(seed, &name, direction));
+        let seeds = seeds_of(seed, &name);
         let link = LinkPlan {
             name,
             ends,

@@ -1,6 +1,6 @@
 //! Little's law for any row: throughput times latency is what is in flight.
 
-use crate::figure::{Stat, figures};
+use crate::figure::{Stat, figures, is_simulated};
 use barewire_measure::{Histogram, little_law_check};
 use serde_json::{Map, Value};
 
@@ -70,7 +70,12 @@ pub fn little(row: &Map<String, Value>, histogram: Option<&Histogram>) -> Option
     let merged = row.get("per_host").and_then(Value::as_array).map_or(1.0, |hosts| hosts.len().max(1) as f64);
     // The rows of connections may say how many hosts there are, each of the same number.
     let hosts = threads("hosts").max(merged);
-    let window = window * threads("threads") * hosts;
+    let in_flight = match count("clients").filter(|_| is_simulated(row)) {
+        // Each client of a lab in virtual time keeps a window of its own; its hosts are servers, too.
+        Some(clients) => clients.max(1.0),
+        None => threads("threads") * hosts,
+    };
+    let window = window * in_flight;
     // Nobody, or more than can be counted: no bench verb writes that, and the law says nothing about it.
     let whole = (1.0..=f64::from(u32::MAX)).contains(&window).then_some(window as u32)?;
     let partial = connections && row.get("teardown") == Some(&Value::Bool(true));

@@ -6,13 +6,15 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 41] = [
+const KEYS: [&str; 43] = [
     "system",
     "decoder",
     "engine",
     "mode",
     "idle",
     "over",
+    "lab",
+    "pattern",
     "program",
     "message",
     "what",
@@ -69,6 +71,11 @@ pub fn is_baseline(row: &Map<String, Value>) -> bool {
     ["system", "decoder"]
         .iter()
         .any(|key| row.get(*key).and_then(Value::as_str).is_some_and(|s| s != "barewire"))
+}
+
+/// Whether the row is of virtual time.
+pub fn is_simulated(row: &Map<String, Value>) -> bool {
+    row.get("simulated") == Some(&Value::Bool(true))
 }
 
 /// What `record` is of.
@@ -158,10 +165,11 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("keep_warm", "true") => "kept warm".to_owned(),
         ("keep_warm", _) => "not kept warm".to_owned(),
         ("verified" | "simulated" | "gso", _) => field.to_owned(),
-        ("idle_state" | "points" | "program" | "what" | "workload" | "message" | "arrivals", word) => {
-            word.to_owned()
-        }
-        ("window" | "peers", n) => format!("{field} {n}"),
+        (
+            "idle_state" | "points" | "program" | "what" | "workload" | "message" | "arrivals" | "pattern",
+            word,
+        ) => word.to_owned(),
+        ("window" | "peers" | "lab", n) => format!("{field} {n}"),
         ("lines", lines) => format!("lines {lines}"),
         (many, n) => format!("{n} {many}"),
     })

@@ -8,5 +8,5 @@ mod identity;
 mod unit;
 
 pub use extract::{Figure, Stat, figures, primary};
-pub use identity::{Identity, identity, is_baseline};
+pub use identity::{Identity, identity, is_baseline, is_simulated};
 pub use unit::{Better, Unit, quantity, tick};

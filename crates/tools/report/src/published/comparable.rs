@@ -1,8 +1,12 @@
 //! Whether a measured row may be set against a published one: asked here by the page, the documents and the tables of text alike.
 
 use super::{PublishedRow, PublishedTable};
+use crate::figure::is_simulated;
 use crate::run::{HardwareClass, Record};
 use serde_json::Value;
+
+/// Of what was simulated.
+const SIMULATED: &str = "simulated: no machine's time at all";
 
 /// Whether `record`, measured on hardware of class `here`, may be set against a published row as if both were of one kind.
 ///
@@ -27,7 +31,9 @@ pub(crate) fn reasons(
 ) -> Vec<String> {
     let mut why = record.map(of_record).unwrap_or_default();
     match here {
-        HardwareClass::Simulated => why.push("simulated: no machine's time at all".to_owned()),
+        // The row says so, too, wherever it has got to.
+        _ if record.is_some_and(|record| is_simulated(&record.row)) => why.push(SIMULATED.to_owned()),
+        HardwareClass::Simulated => why.push(SIMULATED.to_owned()),
         HardwareClass::Unknown => {
             why.push(format!("published on {}; on what ours was measured is not told", row.class.as_str()));
         }
@@ -81,6 +87,11 @@ mod tests {
                     comparable(t, row, &ours, HardwareClass::Unknown).unwrap_err().contains("is not told")
                 );
             }
+        }
+        let model = record(json!({"system": "barewire", "simulated": true}));
+        for t in tables() {
+            let why = comparable(t, &t.rows[0], &model, t.rows[0].class).unwrap_err();
+            assert!(why.starts_with("simulated"), "on whatever hardware a folder says: {why}");
         }
         let t = PublishedTable { apart: "", ..*table("bmv2").unwrap() };
         assert_eq!(comparable(&t, &t.rows[0], &ours, t.rows[0].class), Ok(()), "nothing stands between them");

@@ -14,7 +14,7 @@ pub use beside::beside;
 pub use comparable::comparable;
 pub(crate) use comparable::reasons;
 
-use crate::figure::{Better, Unit};
+use crate::figure::{Better, Unit, is_simulated};
 use crate::run::{AxisValue, HardwareClass, Record};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -166,6 +166,10 @@ pub fn table(id: &str) -> Option<&'static PublishedTable> {
 
 /// The published tables that a row of a bench verb repeats, judged by what the row says of itself.
 pub fn tables_of(row: &Map<String, Value>) -> Vec<&'static str> {
+    // A model repeats no measurement.
+    if is_simulated(row) {
+        return Vec::new();
+    }
     if !row.contains_key("connections_per_s") {
         return table_of(row).into_iter().collect();
     }

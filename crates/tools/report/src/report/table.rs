@@ -30,6 +30,8 @@ pub enum Source {
     Published,
     /// Measured in one of the report's runs.
     Measured,
+    /// Of one of the report's runs, in virtual time.
+    Simulated,
     /// Measured beside it, for comparison.
     Baseline,
     /// Should be there and is not.
@@ -42,6 +44,7 @@ impl Source {
         match self {
             Source::Published => "published",
             Source::Measured => "measured",
+            Source::Simulated => "simulated",
             Source::Baseline => "baseline",
             Source::Missing => "missing",
         }
@@ -292,6 +295,7 @@ fn measured_row(
     let source = match item.record.role {
         Role::Baseline => Source::Baseline,
         Role::Missing => Source::Missing,
+        _ if item.flag("simulated") => Source::Simulated,
         _ => Source::Measured,
     };
     let mut details = item.identity.details.clone();

@@ -1,16 +1,17 @@
 //! `barewire lab`: hosts, switches and links on this machine, from one file.
 
+mod simulate;
+
 use crate::console::{Console, print};
 use crate::failure::{self, Code, Failure};
 use crate::signals::{self, HandedOn};
 use anyhow::Context as _;
-use barewire_base::Duration;
 use barewire_bench::interrupted;
 use barewire_bench::words::word;
 use barewire_engine::StopFlag;
 use barewire_lab::{
-    CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Pattern, Programs, State, Status, Topology, Workload,
-    export_containerlab, export_mininet, graph, serve_link_node, simulate_with,
+    CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Programs, State, Status, Topology, export_containerlab,
+    export_mininet, graph, serve_link_node,
 };
 use barewire_port::suggest;
 use clap::Subcommand;
@@ -96,23 +97,8 @@ pub enum What {
         #[arg(long, default_value = IMAGE_DEFAULT)]
         image: String,
     },
-    /// Run a file in virtual time: messages between its hosts; results are simulated
-    Simulate {
-        /// The topology (TOML)
-        file: PathBuf,
-        /// Who talks to whom: pairs, ring, incast
-        #[arg(long, default_value = "pairs", value_parser = pattern)]
-        pattern: Pattern,
-        /// Bytes of a message
-        #[arg(long, default_value_t = 64)]
-        size: u32,
-        /// Messages that each client keeps under way
-        #[arg(long, default_value_t = 1)]
-        window: u32,
-        /// Virtual time
-        #[arg(long, default_value = "1", value_parser = super::measured::seconds)]
-        seconds: Duration,
-    },
+    /// Run a file in virtual time: messages or RDMA connections between its hosts; results are simulated
+    Simulate(simulate::Args),
     /// Be the link node of a lab: started by `up`
     #[command(name = "link-node", hide = true)]
     LinkNode,
@@ -129,10 +115,6 @@ pub enum Target {
 
 fn style(text: &str) -> Result<GraphStyle, String> {
     word(text, GraphStyle::WORDS)
-}
-
-fn pattern(text: &str) -> Result<Pattern, String> {
-    word(text, Pattern::WORDS)
 }
 
 /// Runs it.
@@ -154,14 +136,7 @@ pub fn run(what: &What, console: &Console) -> anyhow::Result<Code> {
             Ok(Code::Done)
         }
         What::Export { file, to, out, image } => export(&read(file)?, *to, out, image, console),
-        What::Simulate { file, pattern, size, window, seconds } => {
-            let workload =
-                Workload { pattern: *pattern, message_bytes: *size, window: *window, duration: *seconds };
-            signals::catch()?;
-            let done = simulate_with(&read(file)?, &workload, &mut going(console)).map_err(failure::lab)?;
-            print(&done.to_text())?;
-            Ok(Code::Done)
-        }
+        What::Simulate(args) => simulate::run(args, console),
         What::LinkNode => link_node(),
     }
 }
