@@ -24,6 +24,10 @@ fn codegen_flags() -> String {
     words.filter(|word| kept.iter().any(|start| word.starts_with(start))).collect::<Vec<_>>().join(" ")
 }
 
+fn is_commit(text: &str) -> bool {
+    (7..=40).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
@@ -41,9 +45,12 @@ fn main() {
         println!("cargo:rerun-if-changed=../..");
     }
 
-    let commit = git.as_ref().and_then(|_| output("git", &["rev-parse", "--short=12", "HEAD"]));
+    // An image is built from a tree without its history, and told what it was.
+    println!("cargo:rerun-if-env-changed=BAREWIRE_COMMIT");
+    let told = env::var("BAREWIRE_COMMIT").ok().filter(|told| is_commit(told));
+    let commit = git.as_ref().and_then(|_| output("git", &["rev-parse", "--short=12", "HEAD"])).or(told);
     set("BAREWIRE_GIT_COMMIT", commit.as_deref().unwrap_or("unknown"));
-    let changed = commit.and_then(|_| {
+    let changed = commit.filter(|_| git.is_some()).and_then(|_| {
         output("git", &["status", "--porcelain", "--", ":/crates", ":/Cargo.toml", ":/Cargo.lock", ":/xtask"])
     });
     set("BAREWIRE_GIT_DIRTY", changed.map_or("unknown", |lines| if lines.is_empty() { "no" } else { "yes" }));

@@ -89,6 +89,9 @@ pub struct Foreign {
     /// Template: which hosts play a role
     #[arg(long, value_name = "ROLE=HOST,...")]
     role: Vec<String>,
+    /// Template: the folder on the hosts that its paths are in
+    #[arg(long, value_name = "FOLDER")]
+    path: Option<String>,
     /// Template: a placeholder over the file's; several values are swept
     #[arg(long, value_name = "NAME=VALUE,...")]
     placeholder: Vec<String>,
@@ -224,6 +227,7 @@ impl Foreign {
             ("--collect", self.collect.is_some()),
             ("--serves", !self.serves.is_empty()),
             ("--role", !self.role.is_empty()),
+            ("--path", self.path.is_some()),
             ("--placeholder", !self.placeholder.is_empty()),
         ];
         given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
@@ -253,8 +257,8 @@ impl Foreign {
             collect,
             serving: self.serves.iter().cloned().collect(),
             roles: lists("--role", &self.role)?,
+            path: self.path.clone(),
             placeholders: lists("--placeholder", &self.placeholder)?,
-            ..MitosisOptions::default()
         };
         let file = mitosis::parse(text, path, folder, &options)
             .map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
