@@ -29,7 +29,8 @@ impl Drop for Open {
 }
 
 impl Files {
-    /// Takes a piece of the file `path`, relative to `scratch`, or to the user's folder when it begins with `~/`. True when it was the last: the file is there then, whole.
+    /// Takes a piece of the file `path`, relative to `scratch`, or to the user's folder when it begins with `~/`. True when it was the
+    /// last: the file is there then, whole.
     pub(super) fn put(
         &mut self,
         scratch: &Path,

@@ -33,23 +33,27 @@ pub(super) fn keep(scratch: &Path, undo: &Undo) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(scratch.join(FILE))?.write_all(&line)
 }
 
-/// Runs what is kept, the last first, and keeps nothing. Every one is run, whatever became of the others.
+/// Runs what is kept, the last first, and keeps nothing. Every one is run, whatever became of the others. What was done is forgotten one
+/// by one: who is killed in the middle leaves the rest, and what it was at, to the next.
 ///
 /// # Errors
 /// In words: which did not work.
 pub(super) fn run(scratch: &Path) -> Result<(), String> {
-    let Ok(kept) = fs::read_to_string(scratch.join(FILE)) else { return Ok(()) };
-    // Never twice.
-    let _ = fs::remove_file(scratch.join(FILE));
+    let path = scratch.join(FILE);
+    let Ok(kept) = fs::read_to_string(&path) else { return Ok(()) };
+    let mut left_bytes = kept.len();
     let began = barewire_measure::stamp();
     let mut failed = Vec::new();
-    for line in kept.lines().rev() {
+    for line in kept.split_inclusive('\n').rev() {
+        left_bytes -= line.len();
         let Ok(undo) = serde_json::from_str::<Undo>(line) else { continue };
         let spent = barewire_measure::stamp().since(began);
         let left = barewire_base::Duration::from_nanos(ALL_WAIT.as_nanos().saturating_sub(spent.as_nanos()));
         if let Err(why) = one(scratch, &undo, left) {
             failed.push(format!("{FAILED}{}`: {why}", crate::redact::words(&undo.argv).join(" ")));
         }
+        // Where that cannot be, the folder goes as a whole.
+        let _ = OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(left_bytes as u64));
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
@@ -91,7 +95,9 @@ mod tests {
     fn the_last_comes_first_every_one_is_run_and_none_twice() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(run(folder.path()), Ok(()), "nothing is kept");
-        for script in ["echo one $WORD >> log", "echo two >> log; exit 3", "echo three >> log"] {
+        // The last but one sees that the last is forgotten, and the first is not.
+        let seen = "test $(wc -l < .cleanup) = 2 && echo two >> log; exit 3";
+        for script in ["echo one $WORD >> log", seen, "echo three >> log"] {
             keep(folder.path(), &sh(script)).unwrap();
         }
         let why = run(folder.path()).unwrap_err();
