@@ -296,6 +296,7 @@ mod tests {
         assert_eq!((between.only_a.len(), between.only_b.len()), (1, 1));
         assert!(between.differences.contains(&"hardware: simulated -> one machine, no NIC".to_owned()));
         let report = Report::of(&[&model], &Options { all_published: false, ..Options::default() });
+        assert_eq!(report.tables[0].heading(), "Simulated");
         let badges = &report.tables[0].groups[0].rows[0].badges;
         assert!(badges.iter().any(|badge| badge.text == "simulated"), "{badges:?}");
         assert!(badges.iter().all(|badge| badge.text != "Little's law off"), "{badges:?}");

@@ -21,10 +21,10 @@ pub(super) fn body(out: &mut String, report: &Report) {
     }
     let mut last: Option<&str> = None;
     for table in &report.tables {
-        if last != Some(table.report.as_str()) {
-            let heading = if table.report.is_empty() { "Measured besides" } else { table.report.as_str() };
+        let heading = table.heading();
+        if last != Some(heading) {
             let _ = writeln!(out, "<h2>{}</h2>", escape(heading));
-            last = Some(table.report.as_str());
+            last = Some(heading);
         }
         one_table(out, table);
     }

@@ -135,6 +135,18 @@ pub struct Table {
     pub charts: Vec<Chart>,
 }
 
+impl Table {
+    /// What it stands under: the report that published it, or that none did.
+    pub fn heading(&self) -> &str {
+        let mut rows = self.groups.iter().flat_map(|group| &group.rows).peekable();
+        match self.report.as_str() {
+            "" if rows.peek().is_some() && rows.all(|row| row.source == Source::Simulated) => "Simulated",
+            "" => "Measured besides",
+            report => report,
+        }
+    }
+}
+
 pub(super) fn tables(items: &[Item<'_>], runs: &[&Run], all: bool, ids: &mut Ids) -> Vec<Table> {
     let mut tables = Vec::new();
     for published in published::tables() {

@@ -70,10 +70,10 @@ pub fn markdown(report: &Report, charts: &str) -> String {
     }
     let mut last: Option<&str> = None;
     for table in &report.tables {
-        if last != Some(table.report.as_str()) {
-            let heading = if table.report.is_empty() { "Measured besides" } else { table.report.as_str() };
+        let heading = table.heading();
+        if last != Some(heading) {
             let _ = writeln!(out, "## {}\n", plain(heading));
-            last = Some(table.report.as_str());
+            last = Some(heading);
         }
         one_table(&mut out, table);
         if !charts.is_empty() {
