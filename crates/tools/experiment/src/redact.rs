@@ -197,6 +197,11 @@ impl Redactor {
         Redactor { secrets }
     }
 
+    /// A command line without them, and without what names give away ([`words`]).
+    pub fn words(&self, command: &[String]) -> Vec<String> {
+        words(command).into_iter().map(|word| self.text(word)).collect()
+    }
+
     /// The text without them.
     pub fn text(&self, text: String) -> String {
         self.secrets.iter().fold(text, |text, secret| match text.contains(secret.as_str()) {

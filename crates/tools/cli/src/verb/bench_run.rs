@@ -182,8 +182,7 @@ fn dry(plan: &Plan, as_json: bool) -> String {
     };
     let redactor = redact::Redactor::of_plan(plan);
     let words = |role: &barewire_experiment::plan::RolePlan| -> Vec<String> {
-        let words = redact::words(&role.command.iter().map(ToString::to_string).collect::<Vec<_>>());
-        words.into_iter().map(|word| redactor.text(word)).collect()
+        redactor.words(&role.command.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let settings = |host: &barewire_experiment::launcher::HostSpec| -> Vec<(String, String)> {
         host.settings.iter().map(|(key, value)| (key.clone(), redact::shown(key, value).to_owned())).collect()

@@ -26,12 +26,17 @@ pub(super) fn run(stop: &AtomicBool) -> io::Result<()> {
     let done = guard(&scratch, stop);
     let me = std::process::id();
     end_family(Family::Below(me), &|_| false);
-    let undone = super::undo::run(&scratch).map_err(io::Error::other);
-    let removed = match fs::remove_dir_all(&scratch) {
+    done.and(give_back(&scratch))
+}
+
+/// Runs the cleanup commands that a scratch folder keeps, and removes it, whatever became of them.
+pub(super) fn give_back(scratch: &Path) -> io::Result<()> {
+    let undone = super::undo::run(scratch).map_err(io::Error::other);
+    let removed = match fs::remove_dir_all(scratch) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     };
-    done.and(undone).and(removed)
+    undone.and(removed)
 }
 
 fn guard(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
@@ -107,8 +112,7 @@ pub(crate) fn remove_stale() {
         let lives = u32::try_from(pid).is_ok_and(|pid| family::started_at(pid) == Some(started));
         if ours && !lives {
             // Nobody is left to be told.
-            let _ = super::undo::run(&entry.path());
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = give_back(&entry.path());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The worker: speaks with the controller and starts processes.
 
 use super::files::Files;
+use super::guardian::give_back;
 use super::outbox::Outbox;
 use super::process::Process;
 use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
@@ -10,12 +11,12 @@ use super::{Family, WORKER, end_family};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Fingerprint, realtime_ns, stamp};
 use std::collections::HashMap;
+use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::{env, fs};
 
 /// A controller that has said nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -60,11 +61,7 @@ pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
         // It does the rest, as it does when we are killed.
         return served;
     }
-    let undone = undo::run(scratch).map_err(io::Error::other);
-    match fs::remove_dir_all(scratch) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => served.and(undone),
-    }
+    served.and(give_back(scratch))
 }
 
 fn read_all(sender: &Sender<Incoming>) {

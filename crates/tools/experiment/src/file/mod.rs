@@ -152,10 +152,7 @@ pub fn read_hosts(path: &Path) -> Result<Inventory, FileError> {
 /// [`FileError`], with file and place.
 pub fn parse_hosts(text: &str, path: &str, folder: &Path) -> Result<Inventory, FileError> {
     let reader = Reader { text, path, folder };
-    let file: HostsFile = toml::from_str(text).map_err(|e| {
-        let at = e.span().map_or(0, |span| span.start);
-        reader.at_byte(at, with_nearest_word(e.message()))
-    })?;
+    let file: HostsFile = reader.toml()?;
     let (all, named): (Vec<HostTable>, Vec<HostTable>) =
         file.host.into_iter().partition(|host| host.name.get_ref() == EVERYWHERE);
     let mut inventory = Inventory { hosts: reader.hosts(&named)?, ..Inventory::default() };
@@ -174,10 +171,7 @@ pub fn parse_hosts(text: &str, path: &str, folder: &Path) -> Result<Inventory, F
 /// [`FileError`], with file and place.
 pub fn parse(text: &str, path: &str, folder: &Path) -> Result<Plan, FileError> {
     let reader = Reader { text, path, folder };
-    let file: File = toml::from_str(text).map_err(|e| {
-        let at = e.span().map_or(0, |span| span.start);
-        reader.at_byte(at, with_nearest_word(e.message()))
-    })?;
+    let file: File = reader.toml()?;
     reader.plan(&file)
 }
 
@@ -199,6 +193,13 @@ struct Known {
 }
 
 impl<'a> Reader<'a> {
+    fn toml<T: serde::de::DeserializeOwned>(&self) -> Result<T, FileError> {
+        toml::from_str(self.text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            self.at_byte(at, with_nearest_word(e.message()))
+        })
+    }
+
     fn at_byte(&self, at: usize, what: impl Into<String>) -> FileError {
         FileError::At { path: self.path.to_owned(), place: Place::of(self.text, at), what: what.into() }
     }

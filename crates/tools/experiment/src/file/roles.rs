@@ -114,7 +114,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// Values of axes that are placeholders of hosts. Others are left as they stand, whatever braces they have.
+    /// Values of axes that are placeholders of hosts.
     pub(super) fn axis_placeholders(
         &self,
         file: &File,
@@ -122,23 +122,15 @@ impl Reader<'_> {
         known: &Known,
     ) -> Result<(), FileError> {
         for (axis, value) in points.iter().flatten() {
-            let text = value.to_string();
-            let Some(name) = placeholder_of_host(&text) else { continue };
-            let of_role =
-                name.split_once('.').is_some_and(|(role, _)| role == "host" || known.roles.contains(role));
-            if !of_role {
-                continue;
-            }
-            let all = placeholders(known);
-            if !all.contains(&name) {
-                let all: Vec<&str> = all.iter().map(String::as_str).collect();
-                let what = format!("sweep: axis `{axis}`: no placeholder `{{{name}}}`{}", near(&name, &all));
-                let at = file.sweep.values().find(|given| format!("{:?}", given.get_ref()).contains(&text));
-                return Err(at.map_or_else(
-                    || self.at(&file.name, what.clone()),
-                    |given| self.at(given, what.clone()),
-                ));
-            }
+            let name = placeholder_of_host(&value.to_string(), |of| known.roles.contains(of));
+            let Some(what) = name.and_then(|name| not_known(&name, known)) else { continue };
+            // By itself, or within `zip` or `systems`.
+            let has_it = |given: &Value| {
+                given.as_array().is_some_and(|steps| steps.iter().any(|step| step.get(axis).is_some()))
+            };
+            let given = file.sweep.iter().find(|(key, given)| *key == axis || has_it(given.get_ref()));
+            let at = given.map_or(file.name.span().start, |(_, given)| given.span().start);
+            return Err(self.at_byte(at, format!("sweep: axis `{axis}`: {what}")));
         }
         Ok(())
     }
@@ -207,15 +199,11 @@ impl Reader<'_> {
             return Err(self.at(given, format!("{key}: a byte 0 cannot be in a command")));
         }
         let template = Template::parse(text).map_err(|e| self.at(given, format!("{key}: {text:?}: {e}")))?;
-        for name in template.names() {
-            let all = placeholders(known);
-            if !all.contains(name) {
-                let all: Vec<&str> = all.iter().map(String::as_str).collect();
-                let what = format!("{key}: no placeholder `{{{name}}}`{}", near(name, &all));
-                return Err(self.at(given, what));
-            }
+        let wrong = template.names().find_map(|name| not_known(name, known));
+        match wrong {
+            Some(what) => Err(self.at(given, format!("{key}: {what}"))),
+            None => Ok(template),
         }
-        Ok(template)
     }
 
     fn collect(&self, given: &Spanned<Value>) -> Result<Collect, FileError> {
@@ -248,6 +236,13 @@ impl Reader<'_> {
             _ => Err(self.at(given, WANTED)),
         }
     }
+}
+
+/// What is wrong with a placeholder that is none of the file's.
+fn not_known(name: &str, known: &Known) -> Option<String> {
+    let all = placeholders(known);
+    let words: Vec<&str> = all.iter().map(String::as_str).collect();
+    (!all.contains(name)).then(|| format!("no placeholder `{{{name}}}`{}", near(name, &words)))
 }
 
 /// Every placeholder of the file.

@@ -194,3 +194,21 @@ fn the_experiments_of_the_published_tables_are_right() {
     let plan = &plans["rc-machines"];
     assert_eq!((plan.points.len(), plan.systems.contains("baseline"), plan.systems.len()), (8, true, 1));
 }
+
+#[test]
+fn a_value_that_names_a_host_is_checked_where_it_stands() {
+    let of = |sweep: &str| {
+        let text = format!(
+            "name = \"x\"\n[[host]]\nname = \"h1\"\nsettings = {{ own = \"a\" }}\n[sweep]\nsize = [1]\n{sweep}\n\
+             [[role]]\nname = \"r\"\nhosts = [\"h1\"]\ncommand = [\"x\"]\n"
+        );
+        parse(&text, "x.toml", Path::new("")).map(drop).map_err(|e| e.to_string())
+    };
+    for good in ["peer = [\"{r.own}\", \"{host.address}\"]", "peer = [\"{other.own}\", \"a{r.no}\"]"] {
+        assert_eq!(of(good), Ok(()), "{good}");
+    }
+    for wrong in ["peer = [\"{r.onw}\"]", "systems = [{ peer = \"{r.own}\" }, { peer = \"{r.onw}\" }]"] {
+        let why = of(wrong).unwrap_err();
+        assert!(why.starts_with("x.toml:7:") && why.contains("did you mean `r.own`"), "{why}");
+    }
+}

@@ -177,10 +177,13 @@ pub(crate) fn count_of(value: &AxisValue) -> Option<usize> {
     }
 }
 
-/// The placeholder of a host that the value of an axis is, if it is one: `{host.KEY}` or `{ROLE.KEY}` and nothing else.
-pub(crate) fn placeholder_of_host(value: &str) -> Option<String> {
+/// The placeholder of a host that the value of an axis is, if it is one: `{host.KEY}` or `{ROLE.KEY}` and nothing else. Other values
+/// stand for themselves, whatever braces they have.
+pub(crate) fn placeholder_of_host(value: &str, is_role: impl Fn(&str) -> bool) -> Option<String> {
     let template = Template::parse(value).ok().filter(Template::is_one_placeholder)?;
-    template.names().next().filter(|name| name.contains('.')).map(str::to_owned)
+    let name = template.names().next()?;
+    let (of, _) = name.split_once('.')?;
+    (of == "host" || is_role(of)).then(|| name.to_owned())
 }
 
 /// How a process is asked to end.
@@ -252,6 +255,11 @@ const QUICK_WARMUP_S: f64 = 0.2;
 const AROUND_S: f64 = 1.0;
 
 impl Plan {
+    /// [`placeholder_of_host`], by this plan's roles.
+    pub(crate) fn placeholder_of_host(&self, value: &str) -> Option<String> {
+        placeholder_of_host(value, |of| self.roles.iter().any(|role| role.name == of))
+    }
+
     /// One short run of each cell: figures to look at, not to believe.
     pub fn make_quick(&mut self) {
         self.method.runs = 1;

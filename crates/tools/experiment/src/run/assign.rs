@@ -1,7 +1,7 @@
 //! Which hosts a role has at a point of the sweep, and what placeholders are there.
 
 use crate::launcher::{HERE, HostFacts};
-use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template, placeholder_of_host};
+use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template};
 
 /// The hosts of each role, as places in `hosts`.
 ///
@@ -117,10 +117,10 @@ impl Values<'_> {
     fn value(&self, name: &str) -> Result<String, String> {
         if let Some((_, value)) = self.point.iter().find(|(key, _)| key == name) {
             let value = value.to_string();
-            let Some(of_host) = placeholder_of_host(&value) else { return Ok(value) };
-            let role = of_host.split_once('.').map_or("", |(role, _)| role);
-            let is_one = role == "host" || self.plan.roles.iter().any(|known| known.name == role);
-            return if is_one { self.of_hosts(&of_host) } else { Ok(value) };
+            return match self.plan.placeholder_of_host(&value) {
+                Some(name) => self.of_hosts(&name),
+                None => Ok(value),
+            };
         }
         let method = &self.plan.method;
         match name {

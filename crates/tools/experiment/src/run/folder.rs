@@ -222,7 +222,7 @@ impl Folder {
         let mut records: Vec<OfPoint> = Vec::new();
         for (cell, point) in cells.into_iter().zip(&plan.points) {
             for (run, why) in &cell.failures {
-                outcome.failures.push(Failure { of: cell_text(point, *run), why: why.clone() });
+                outcome.failures.push(Failure { of: cell_text(plan, point, *run), why: why.clone() });
             }
             if cell.rows.is_empty() {
                 if collects {
@@ -337,10 +337,6 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
-    // By their names, and by what the plan knows to be secret.
-    let words = |command: &[String]| -> Vec<String> {
-        redact::words(command).into_iter().map(|word| controller.redactor.text(word)).collect()
-    };
     let hosts: Vec<Value> = controller
         .hosts
         .iter()
@@ -367,7 +363,7 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
                 RoleHosts::Here => json!("here"),
             };
             json!({
-                "name": role.name, "hosts": hosts, "command": words(&command), "ready": role.ready,
+                "name": role.name, "hosts": hosts, "command": controller.redactor.words(&command), "ready": role.ready,
                 "environment": variables(&role.environment), "collects": role.collect.is_some(),
             })
         })

@@ -13,7 +13,7 @@ pub use folder::Outcome;
 use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
 use crate::file::point_text;
 use crate::launcher::{AgentPipes, HERE, HostFacts, LaunchError, Launcher, Needs};
-use crate::plan::{Plan, Point, RoleHosts, placeholder_of_host};
+use crate::plan::{Plan, Point, RoleHosts};
 use crate::redact::Redactor;
 use assign::assign;
 use barewire_base::Duration;
@@ -162,8 +162,15 @@ fn on_hosts(
             .map_err(|e| ExperimentError::Plan(format!("sync: {}: {e}", sync.source.display())))?;
     }
     let mut hosts = {
-        let waiting = Waiting::new(launcher.name(), launcher.obtaining(), watch);
-        launcher.obtain(&Needs::of(plan), &|| waiting.look(interrupted))?
+        let (what, pulse) = (format!("{}: {}", launcher.name(), launcher.obtaining()), Pulse::new());
+        let watch = RefCell::new(&mut *watch);
+        // It is asked all the time whether to go on: so it can say now and then what it waits for.
+        launcher.obtain(&Needs::of(plan), &|| {
+            if let Some(seconds) = pulse.due() {
+                watch.borrow_mut().note(&format!("{what}, {seconds:.0} s"));
+            }
+            interrupted()
+        })?
     };
     let here = plan.roles.iter().any(|role| role.hosts == RoleHosts::Here);
     if here {
@@ -234,33 +241,25 @@ fn on_hosts(
     folder.finish(&mut controller, ended, &late).map_err(Into::into)
 }
 
-/// Says now and then what is waited for, since it is asked all the time whether to go on.
-struct Waiting<'a> {
-    what: String,
-    watch: RefCell<&'a mut dyn Watch>,
+/// When somebody who waits is to be told again.
+struct Pulse {
     began: barewire_base::Instant,
     told: Cell<barewire_base::Instant>,
 }
 
-impl<'a> Waiting<'a> {
-    fn new(launcher: &str, what: &str, watch: &'a mut dyn Watch) -> Waiting<'a> {
+impl Pulse {
+    fn new() -> Pulse {
         let began = stamp();
-        Waiting {
-            what: format!("{launcher}: {what}"),
-            watch: RefCell::new(watch),
-            began,
-            told: Cell::new(began),
-        }
+        Pulse { began, told: Cell::new(began) }
     }
 
-    fn look(&self, interrupted: &dyn Fn() -> bool) -> bool {
+    /// How many seconds it has been, when it is time to say so.
+    fn due(&self) -> Option<f64> {
         let now = stamp();
-        if now.since(self.told.get()) > TOLD_EVERY {
+        (now.since(self.told.get()) > TOLD_EVERY).then(|| {
             self.told.set(now);
-            let text = format!("{}, {:.0} s", self.what, now.since(self.began).as_secs_f64());
-            self.watch.borrow_mut().note(&text);
-        }
-        interrupted()
+            now.since(self.began).as_secs_f64()
+        })
     }
 }
 
@@ -423,17 +422,11 @@ impl Controller<'_> {
             }
         }
         let all: usize = open.iter().sum();
-        let began = stamp();
-        let mut told = began;
+        let pulse = Pulse::new();
         while let Some(waits_for) = open.iter().position(|files| *files > 0) {
-            if stamp().since(told) > TOLD_EVERY {
-                told = stamp();
+            if let Some(seconds) = pulse.due() {
                 let left: usize = open.iter().sum();
-                self.watch.note(&format!(
-                    "files: {} of {all} have arrived, {:.0} s",
-                    all - left,
-                    told.since(began).as_secs_f64()
-                ));
+                self.watch.note(&format!("files: {} of {all} have arrived, {seconds:.0} s", all - left));
             }
             if (self.interrupted)() {
                 return Err(Stop::Interrupted);
@@ -441,7 +434,7 @@ impl Controller<'_> {
             match self.next()? {
                 Some((host, Event::Put { .. })) => open[host] = open[host].saturating_sub(1),
                 Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),
-                _ if stamp().since(began) > PUT_WAIT => {
+                _ if stamp().since(pulse.began) > PUT_WAIT => {
                     return Err(Stop::Lost {
                         host: waits_for,
                         why: "its files did not arrive in time".to_owned(),
@@ -481,18 +474,18 @@ impl Controller<'_> {
                 done,
                 total: order.len(),
                 run,
-                cell: shown(point),
+                cell: shown(plan, point),
                 left_s: of_one * (order.len() - done) as f64,
             });
             for host in 0..self.hosts.len() {
-                self.log(host, &format!("== {} run {run}", shown(point)));
+                self.log(host, &format!("== {} run {run}", shown(plan, point)));
             }
             let outcome = match assign(plan, self.hosts, point) {
                 Ok(assigned) => self.run_cell(point, run, &assigned)?,
                 Err(why) => Err(why),
             };
             if let Err(why) = &outcome {
-                self.watch.note(&format!("{}: {why}", cell_text(point, run)));
+                self.watch.note(&format!("{}: {why}", cell_text(plan, point, run)));
             }
             folder.keep(cell, run, outcome, &self.redactor);
             if done + 1 < order.len() {
@@ -526,18 +519,18 @@ impl Controller<'_> {
 }
 
 /// `threads 2, run 1`.
-fn cell_text(point: &Point, run: u32) -> String {
+fn cell_text(plan: &Plan, point: &Point, run: u32) -> String {
     match point.is_empty() {
         true => format!("run {run}"),
-        false => format!("{}, run {run}", shown(point)),
+        false => format!("{}, run {run}", shown(plan, point)),
     }
 }
 
 /// The point in words, without axes that only say whose value is meant, where others tell it apart.
-fn shown(point: &Point) -> String {
+fn shown(plan: &Plan, point: &Point) -> String {
     let telling: Point = point
         .iter()
-        .filter(|(_, value)| placeholder_of_host(&value.to_string()).is_none())
+        .filter(|(_, value)| plan.placeholder_of_host(&value.to_string()).is_none())
         .cloned()
         .collect();
     point_text(if telling.is_empty() { point } else { &telling })
