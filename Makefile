@@ -36,8 +36,19 @@ tools:
 	    fi; \
 	fi
 
+# Cargo's own words for a full disk are a failed linker. A build that was there before needs less: it is told, not refused.
+ROOM_MB := 4000
+
+.PHONY: room
+room:
+	@mkdir -p $(TARGET); free=$$(df --output=avail --block-size=1M $(TARGET) | tail -n 1); \
+	if [ "$$free" -lt $(ROOM_MB) ]; then \
+	    echo "note: $$((free)) MB are free for $(TARGET), and a build from nothing takes up to $(ROOM_MB) MB" >&2; \
+	    echo "hint: free some, or set CARGO_TARGET_DIR to a folder where there is more" >&2; \
+	fi
+
 .PHONY: build
-build: tools ## Build the release binary
+build: tools room ## Build the release binary
 	$(CARGO) build --release --package barewire-cli
 
 # A void row (code 4: a busy machine, most often) is told and left out of the pictures: that is no failure of make.
@@ -88,7 +99,7 @@ peers:
 	fi
 
 .PHONY: test
-test: tools peers ## Everything that must hold before a commit
+test: tools room peers ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@# With the tests' own features: a build of any part alone would make the same crates again with others.

@@ -41,6 +41,12 @@ pub(crate) const SWEEPS: &str = "BAREWIRE_AGENT_SWEEPS";
 /// Says to an agent that it is a job step of Slurm's, and is to look at its node's slurmd: in a job, others may run, too.
 pub(crate) const AS_STEP: &str = "BAREWIRE_AGENT_STEP";
 
+/// What an experiment calls `barewire`: the agent's own binary, of the same commit as the controller's. Anything else is looked up where it
+/// runs.
+fn program<'a>(named: &'a str, own: &'a str) -> &'a str {
+    if named == "barewire" { own } else { named }
+}
+
 /// Is the agent, until the controller is done with it or gone. Reads standard input, writes standard output.
 ///
 /// # Errors

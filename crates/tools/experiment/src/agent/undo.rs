@@ -61,7 +61,7 @@ pub(super) fn run(scratch: &Path) -> Result<(), String> {
 fn one(scratch: &Path, undo: &Undo, longest: barewire_base::Duration) -> Result<(), String> {
     let (program, arguments) = undo.argv.split_first().ok_or("no program is named")?;
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut command = if program == "barewire" { Command::new(own) } else { Command::new(program) };
+    let mut command = Command::new(super::program(program, &own.to_string_lossy()));
     // Standard output is the conversation with the controller.
     command.args(arguments).envs(&undo.env).current_dir(scratch);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);

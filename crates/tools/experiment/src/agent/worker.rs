@@ -159,8 +159,7 @@ impl Worker<'_> {
                 let Some((program, arguments)) = argv.split_first() else {
                     return self.error(Some(id), "no program is named".to_owned());
                 };
-                let program = if program == "barewire" { &self.exe } else { program };
-                let mut command = Command::new(program);
+                let mut command = Command::new(super::program(program, &self.exe));
                 command.args(arguments).envs(env).env_remove(WORKER);
                 command
                     .current_dir(cwd.map_or_else(|| self.scratch.to_owned(), |cwd| self.scratch.join(cwd)));
