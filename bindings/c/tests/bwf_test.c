@@ -340,14 +340,18 @@ static void live(const char *toml) {
   CHECK(bwf_run(feed, 30000) == BWF_OK);
   CHECK(seen.packets > 100 && seen.books > 20);
   CHECK(bwf_run(feed, 30000) == BWF_OK);
+  /* Only what the port gave is the same each time: a gap ends by the real clock, and with it what is passed on in order. */
+  uint64_t before = source_counter(feed, "packets");
+  CHECK(before > 200 && before >= seen.packets);
   CHECK(bwf_close(feed) == BWF_OK);
-  uint64_t before = seen.packets;
   memset(&seen, 0, sizeof seen);
   CHECK(bwf_open(toml, &callbacks, 0, &feed) == BWF_OK);
   seen.feed = feed;
   int calls = 0;
-  while (seen.packets < before && calls++ < 1000000) CHECK(bwf_process(feed) >= 0);
-  CHECK(seen.packets == before);
+  while (source_counter(feed, "packets") < before && calls++ < 1000000) CHECK(bwf_process(feed) >= 0);
+  CHECK(source_counter(feed, "packets") == before && seen.packets > 100 && seen.books > 20);
+  CHECK(bwf_run(feed, 30000) == BWF_OK);
+  CHECK(source_counter(feed, "packets") == before);
   CHECK(bwf_close(feed) == BWF_OK);
 }
 

@@ -413,6 +413,8 @@ impl Switch {
         };
         let indices: Arc<[u32]> = indices.into();
         let asked = Arc::clone(&indices);
+        // Before the engines are asked: a hit that comes while they answer, or after, makes nothing idle.
+        let now_us = self.time_us();
         let hits = self.ask_all(move |replica: &mut dyn Replica| {
             crate::store::read::last_hits(replica.state(), table, &asked)
         })?;
@@ -423,7 +425,6 @@ impl Switch {
                 (*index, hits.iter().filter_map(|hits| hits.get(at)).copied().max().unwrap_or(0))
             })
             .collect();
-        let now_us = self.time_us();
         let mut control = self.lock();
         if !same(&control) {
             return Ok(());
