@@ -9,6 +9,7 @@ use barewire_bench::rc::rate::live::Over;
 use barewire_bench::rc::rate::plan::{Baseline, Request};
 use barewire_bench::rc::rate::render::{data_table, text_table};
 use barewire_bench::rc::rate::{RateError, RcRow, data};
+use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 
 /// Arguments.
@@ -69,8 +70,32 @@ pub struct Args {
     /// Cores of client and server, as 0,1; or none [default: two that are allowed]
     #[arg(long, value_parser = measured::cores)]
     cores: Option<Cores>,
+    /// What a thread does when nothing comes [default: spin on cores of its own, else yield]
+    #[arg(long, value_enum)]
+    idle: Option<Idle>,
     #[command(flatten)]
     leave: Leave,
+}
+
+/// What a thread does when nothing comes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Idle {
+    /// Looks again at once
+    Spin,
+    /// Gives its core away, then looks again
+    Yield,
+    /// Sleeps until something comes
+    Park,
+}
+
+impl From<Idle> for IdleStrategy {
+    fn from(idle: Idle) -> IdleStrategy {
+        match idle {
+            Idle::Spin => IdleStrategy::Spin,
+            Idle::Yield => IdleStrategy::Yield,
+            Idle::Park => IdleStrategy::Park { spin: Duration::ZERO },
+        }
+    }
 }
 
 /// Runs it.
@@ -102,6 +127,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         seconds: args.seconds,
         runs: args.runs,
         cores,
+        idle: args.idle.map(IdleStrategy::from),
         command: command.clone(),
     };
     request.check().map_err(of_rc)?;
@@ -120,6 +146,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             seconds: args.seconds,
             runs: args.runs,
             cores,
+            idle: args.idle.map(IdleStrategy::from),
             command: command.clone(),
         })
         .collect();

@@ -1,10 +1,11 @@
 //! The connecting end: opens and closes as fast as its window allows.
 
+use super::idle::Idle;
 use super::row::StepSpans;
 use super::server::{CQ_ENTRIES, offered};
 use super::{RateError, SERVICE_ID, go_on};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{RdmaStack, Way};
+use barewire_engine::Way;
 use barewire_measure::{Histogram, stamp};
 use barewire_roce::{ConnId, Connect, CqId, Data, Event, PathId, Pd, QpInit, Qpn, SendOp, SendWr, WcStatus};
 use barewire_verbs::{Device, RdmaError};
@@ -19,34 +20,6 @@ const LOOK_EVERY: u64 = 1024;
 
 /// What else runs in this thread: the server, when both ends share it.
 pub(crate) type Other<'a> = &'a mut dyn FnMut(Instant) -> Result<(), RateError>;
-
-/// What a thread does when nothing has moved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Idle {
-    /// Looks again: it has a core of its own.
-    Spin,
-    /// Sleeps until something comes: there are more threads than cores.
-    Sleep,
-}
-
-/// Longest sleep: what else a loop looks at is looked at after it.
-const SLEEP_MAX: Duration = Duration::from_millis(1);
-
-impl Idle {
-    /// With cores of its own, or without.
-    pub(crate) fn for_cores(cores: Option<(usize, usize)>) -> Idle {
-        if cores.is_some() { Idle::Spin } else { Idle::Sleep }
-    }
-
-    /// Does it.
-    #[inline]
-    pub(crate) fn rest(self, stack: &mut RdmaStack, now: Instant) {
-        match self {
-            Idle::Spin => std::hint::spin_loop(),
-            Idle::Sleep => stack.sleep(now, SLEEP_MAX),
-        }
-    }
-}
 
 /// The way to the server. `other` runs meanwhile, where both ends share the thread.
 pub(crate) fn resolve(

@@ -4,7 +4,8 @@
 //! writes (sends) back. `completion` is from posting a request until its completion, which for a write is the peer's
 //! acknowledgement. Bandwidth counts payload whose requests have completed.
 
-use super::client::{Idle, Other, resolve};
+use super::client::{Other, resolve};
+use super::idle::Idle;
 use super::live::{Over, Side, device_config, pin};
 use super::server::offered;
 use super::wires::{self, Hosts, Shape};
@@ -12,6 +13,7 @@ use super::{DataRow, DataRun, RateError, Span, go_on};
 use crate::histograms::Histograms;
 use crate::rc::Advert;
 use barewire_base::{Duration, Instant};
+use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
 use barewire_measure::{Contention, ContentionReport, Histogram, stamp};
 use barewire_port::MemoryConfig;
@@ -101,6 +103,8 @@ pub struct Request {
     pub runs: u32,
     /// Cores of client and server.
     pub cores: Option<(usize, usize)>,
+    /// What a thread does when nothing comes; `None`: spins on a core of its own, yields without.
+    pub idle: Option<IdleStrategy>,
     /// The command, for rows.
     pub command: String,
 }
@@ -513,7 +517,7 @@ impl Request {
             return std::thread::scope(|scope| scope.spawn(body).join())
                 .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
         }
-        let idle = Idle::for_cores(self.cores);
+        let idle = Idle::of(self.idle, self.cores);
         let (stop, failed) = (AtomicBool::new(false), AtomicBool::new(false));
         let (stop, failed) = (&stop, &failed);
         let serving = move || -> Result<(), RateError> {
@@ -624,6 +628,7 @@ mod tests {
                 seconds: Duration::from_millis(60),
                 runs: 2,
                 cores: None,
+                idle: None,
                 command: String::new(),
             };
             let rows = request.run(&mut |_| {}).unwrap();

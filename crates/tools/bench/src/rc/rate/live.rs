@@ -1,11 +1,12 @@
 //! One run: devices in threads, connections between them, timed.
 
-use super::client::{Client, Counted, Idle, Until};
+use super::client::{Client, Counted, Until};
+use super::idle::Idle;
 use super::server::Server;
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, StepSpans, go_on};
 use barewire_base::{Duration, Instant};
-use barewire_engine::open_port;
+use barewire_engine::{IdleStrategy, open_port};
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
@@ -73,6 +74,8 @@ pub struct LiveRun {
     pub duration: Duration,
     /// Cores of client and server.
     pub cores: Option<(usize, usize)>,
+    /// What a thread does when nothing comes; `None`: spins on a core of its own, yields without.
+    pub idle: Option<IdleStrategy>,
     /// Time the steps, too.
     pub steps: bool,
 }
@@ -281,7 +284,7 @@ pub fn run(
         return result
             .unwrap_or_else(|_| Err(RateError::Plan("the thread that measures panicked".to_owned())));
     }
-    let idle = Idle::for_cores(run.cores);
+    let idle = Idle::of(run.idle, run.cores);
     let shared = &shared;
     std::thread::scope(|scope| {
         let mut servers = Vec::new();
@@ -434,8 +437,7 @@ fn serve(
             match servers.as_mut_slice() {
                 [server] => server.rest(idle, now),
                 // It cannot sleep on several ports at once; it has only the core to give away.
-                _ if idle == Idle::Sleep => std::thread::yield_now(),
-                _ => std::hint::spin_loop(),
+                _ => idle.pause(),
             }
         }
         frames.see(servers.iter().map(Server::tx_frames).sum(), shared);
@@ -696,6 +698,7 @@ mod tests {
             own_cq: true,
             duration: Duration::from_millis(150),
             cores: None,
+            idle: None,
             steps: true,
         }
     }

@@ -13,6 +13,7 @@
 //! address and key of a memory region, RTU; then DREQ, DREP and everything destroyed. Path resolution is outside the loop, as there.
 
 mod client;
+mod idle;
 mod row;
 mod server;
 mod tcp;

@@ -1,11 +1,13 @@
 //! From words to rows.
 
+use super::idle::Idle;
 use super::live::{self, LiveResult, LiveRun, Over};
 use super::row::{RcRow, RcRun, Span, little, void};
 use super::wires::{Hosts, Shape};
 use super::{RateError, STEPS, Steps, go_on, tcp};
 use crate::histograms::Histograms;
 use barewire_base::Duration;
+use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores};
 use std::str::FromStr;
 
@@ -74,6 +76,8 @@ pub struct Request {
     pub runs: u32,
     /// Cores of client and server.
     pub cores: Option<(usize, usize)>,
+    /// What a thread does when nothing comes; `None`: spins on a core of its own, yields without.
+    pub idle: Option<IdleStrategy>,
     /// The command, for rows.
     pub command: String,
 }
@@ -125,6 +129,7 @@ impl Request {
             seconds: Duration::from_secs(1),
             runs: 1,
             cores: None,
+            idle: None,
             command: command.to_owned(),
         }
     }
@@ -264,11 +269,15 @@ impl Request {
                             own_cq: self.own_cq,
                             duration: self.seconds,
                             cores,
+                            idle: self.idle,
                             steps: round == 0 && cell.shape.clients() == 1,
                         };
                         live::run(&run, hosts, progress)?
                     }
-                    None => tcp::run(cell.shape, cell.window, self.seconds, cores, hosts)?,
+                    None => {
+                        let idle = Idle::of(self.idle, cores);
+                        tcp::run(cell.shape, cell.window, self.seconds, cores, idle, hosts)?
+                    }
                 };
                 sum.take(result);
             }
@@ -287,8 +296,13 @@ impl Request {
         let threads = cell.shape.clients() + cell.shape.nics;
         let mut notes = Vec::new();
         let cores = allowed_cores().map_or(1, |cores| cores.len());
-        if threads as usize > cores && !self.one_thread {
-            notes.push(format!("{threads} threads on {cores} cores: they sleep when idle"));
+        let idle = Idle::of(self.idle, self.cores_for(cell.shape));
+        if cell.rdma.is_some() && self.one_thread {
+            // It never rests: meanwhile it is the other end.
+        } else if threads as usize > cores {
+            notes.push(format!("{threads} threads on {cores} cores: {}", idle.phrase()));
+        } else if self.idle.is_some() {
+            notes.push(idle.phrase().to_owned());
         }
         if sum.failed > 0 {
             notes.push(format!("{} connections failed", sum.failed));
@@ -305,8 +319,7 @@ impl Request {
             mode: match cell.rdma {
                 Some(_) if self.one_thread => "embedded-one-thread",
                 Some(_) => "embedded",
-                None if self.cores_for(cell.shape).is_some() => "spin",
-                None => "blocking",
+                None => idle.kernel_mode(),
             }
             .to_owned(),
             over: match (cell.over, cell.rdma) {
@@ -414,6 +427,33 @@ mod tests {
         assert!(request().check().is_ok());
         assert!("men".parse::<Over>().unwrap_err().contains("did you mean `mem`?"));
         assert!("kernel_tcp".parse::<Baseline>().unwrap_err().contains("did you mean `kernel-tcp`?"));
+    }
+
+    #[test]
+    fn rows_say_how_threads_rest_where_it_matters() {
+        let rows = |idle, threads| {
+            let mut request = request();
+            (request.idle, request.runs, request.threads) = (idle, 1, vec![threads]);
+            request.baseline = Some(Baseline::KernelTcp);
+            let (rows, failed) = request.run(&mut |_| {});
+            assert!(failed.is_none(), "{failed:?}");
+            rows
+        };
+        let many = allowed_cores().unwrap().len() as u32;
+        for (idle, mode, phrase) in [
+            (None, "yield", "they yield when idle"),
+            (Some(IdleStrategy::Yield), "yield", "they yield when idle"),
+            (Some(IdleStrategy::Park { spin: Duration::ZERO }), "blocking", "they sleep when idle"),
+        ] {
+            for row in rows(idle, many) {
+                assert!(row.connections_per_s > 0.0, "{row:?}");
+                assert!(row.notes.iter().any(|note| note.ends_with(phrase)), "{row:?}");
+                let wanted = if row.system == "barewire" { "embedded" } else { mode };
+                assert_eq!(row.mode, wanted);
+            }
+        }
+        let asked = rows(Some(IdleStrategy::Yield), 1);
+        assert!(asked.iter().all(|row| row.notes.iter().any(|note| note.ends_with("yield when idle"))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The accepting end.
 
-use super::client::Idle;
+use super::idle::Idle;
 use super::{RateError, SERVICE_ID};
 use crate::rc::Advert;
 use crate::rc::greeting::padded;

@@ -1,10 +1,11 @@
 //! The baseline: the kernel's TCP, connect, accept and close, on the same wires; [`serve`] and [`ask`] are its ends.
 //!
-//! Both ends ask without pause, or sleep in `poll` when there are more threads than cores. The client closes with a reset
+//! Both ends ask without pause, give their core away between two looks, or sleep in `poll`. The client closes with a reset
 //! (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either side; the server accepts, sees the reset, and closes. System
 //! calls of a connection: the client's socket, setsockopt, connect and close, with one poll for all that are in flight; the
 //! server's accept, recv and close.
 
+use super::idle::Idle;
 use super::live::{LiveResult, pin};
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, go_on};
@@ -78,6 +79,7 @@ pub(crate) fn run(
     window: u32,
     duration: Duration,
     cores: Option<(usize, usize)>,
+    idle: Idle,
     hosts: Option<&Hosts>,
 ) -> Result<LiveResult, RateError> {
     let stop = AtomicBool::new(false);
@@ -94,7 +96,7 @@ pub(crate) fn run(
                 let result = pin(core).and_then(|()| {
                     let (listener, own) = listen_at(SocketAddr::new(at, 0))?;
                     port.store(own.port().into(), Ordering::Release);
-                    serve(&listener, cores.is_some(), &|| !stop.load(Ordering::Relaxed))
+                    serve(&listener, idle, &|| !stop.load(Ordering::Relaxed))
                 });
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
@@ -122,7 +124,7 @@ pub(crate) fn run(
                     window,
                     warmup: WARMUP,
                     duration,
-                    spin: cores.is_some(),
+                    idle,
                     watches: client == 0,
                 };
                 pin(core)?;
@@ -153,7 +155,7 @@ fn address(nic: u32, has_hosts: bool) -> IpAddr {
 }
 
 /// Accepts and closes while `going`; how many it were.
-pub(super) fn serve(listener: &OwnedFd, spin: bool, going: &dyn Fn() -> bool) -> Result<u64, RateError> {
+pub(super) fn serve(listener: &OwnedFd, idle: Idle, going: &dyn Fn() -> bool) -> Result<u64, RateError> {
     // Clients need nobody to accept: where a server has to wait for a core, its queue is full within a tenth of a second, SYNs are
     // lost, and clients stand still for a second. It goes first, if it may.
     let _ = rustix::process::nice(FIRST);
@@ -181,8 +183,8 @@ pub(super) fn serve(listener: &OwnedFd, spin: bool, going: &dyn Fn() -> bool) ->
             open.retain(|fd| !closed(fd, &mut byte));
             work |= open.len() < before;
         }
-        if !work && spin {
-            std::hint::spin_loop();
+        if !work && idle != Idle::Sleep {
+            idle.pause();
         } else if !work {
             let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
             fds.extend(open.front().map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -202,15 +204,15 @@ pub(super) struct Asking {
     pub(super) warmup: Duration,
     /// Time that is.
     pub(super) duration: Duration,
-    /// Asks without pause, or sleeps.
-    pub(super) spin: bool,
+    /// What it does while none of its sockets is connected.
+    pub(super) idle: Idle,
     /// Looks who else runs on the cores: one of all clients does.
     pub(super) watches: bool,
 }
 
 /// Connects and closes. `progress` says how many connections were made.
 pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, RateError> {
-    let &Asking { server, window, warmup, duration, spin, watches } = asking;
+    let &Asking { server, window, warmup, duration, idle, watches } = asking;
     let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
     let mut latency = Histogram::new();
     let (mut connections, mut failed) = (0u64, 0u64);
@@ -253,7 +255,7 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
         {
             let mut fds: Vec<PollFd<'_>> =
                 in_flight.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::OUT)).collect();
-            poll(&mut fds, Some(if spin { &NOW } else { &SOON })).map_err(io("poll"))?;
+            poll(&mut fds, Some(if idle == Idle::Sleep { &SOON } else { &NOW })).map_err(io("poll"))?;
             ready.extend(fds.iter().map(PollFd::revents));
         }
         let at = stamp();
@@ -273,8 +275,8 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
             }
             drop(fd);
         }
-        if !any {
-            std::hint::spin_loop();
+        if !any && idle != Idle::Sleep {
+            idle.pause();
         }
     }
     let seconds = stamp().since(start).as_secs_f64();
@@ -296,8 +298,10 @@ mod tests {
     #[test]
     fn the_kernel_connects_over_loopback() {
         let shape = Shape { hosts: 1, threads: 1, nics: 1 };
-        let result = run(shape, 8, Duration::from_millis(200), None, None).unwrap();
-        assert!(result.connections > 50, "{}", result.connections);
-        assert_eq!(result.failed, 0);
+        for idle in [Idle::Spin, Idle::Yield, Idle::Sleep] {
+            let result = run(shape, 8, Duration::from_millis(200), None, idle, None).unwrap();
+            assert!(result.connections > 50, "{idle:?}: {}", result.connections);
+            assert_eq!(result.failed, 0);
+        }
     }
 }

@@ -3,18 +3,12 @@
 use super::super::live::{Done, LiveResult, Shared, Tells};
 use super::super::tcp::{self, Asking};
 use super::{ConnectConfig, RateError, Served};
-use barewire_engine::IdleStrategy;
 use barewire_verbs::DeviceConfig;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::Sender;
 
 /// How long the first connection may take: whether anybody is there at all.
 const PROBE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// The kernel's rows by how their ends wait.
-pub(super) fn mode(idle: IdleStrategy) -> &'static str {
-    if idle == IdleStrategy::Spin { "spin" } else { "blocking" }
-}
 
 /// Listens at the device's address, and accepts; its port is not opened.
 pub(super) fn accept(
@@ -29,7 +23,7 @@ pub(super) fn accept(
     let (listener, at) = tcp::listen_at(SocketAddr::new(ip, service_port))?;
     let _ = tell.send(format!("none: the kernel's TCP at {at}"));
     drop(tell);
-    let accepted = tcp::serve(&listener, device.idle == IdleStrategy::Spin, going)?;
+    let accepted = tcp::serve(&listener, device.idle.into(), going)?;
     Ok(Served { established: accepted, failed: 0, tx_frames: None })
 }
 
@@ -57,7 +51,7 @@ pub(super) fn one_thread(
         window: config.window,
         warmup: config.warmup,
         duration: config.duration,
-        spin: config.device.idle == IdleStrategy::Spin,
+        idle: config.device.idle.into(),
         watches: number == 0,
     };
     shared.clients.arrive();

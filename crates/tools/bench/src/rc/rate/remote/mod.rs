@@ -2,7 +2,8 @@
 
 mod kernel;
 
-use super::client::{Client, Idle, Until};
+use super::client::{Client, Until};
+use super::idle::Idle;
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
 use super::plan::Baseline;
 use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
@@ -12,7 +13,6 @@ use super::{RateError, go_on, tcp};
 use crate::histograms::Histograms;
 use crate::rc::service_id;
 use barewire_base::{Duration, Instant};
-use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores, stamp};
 use barewire_verbs::{Device, DeviceConfig};
 use std::net::IpAddr;
@@ -101,13 +101,6 @@ fn panicked() -> RateError {
     RateError::Plan("a thread panicked".to_owned())
 }
 
-fn idle_of(strategy: IdleStrategy) -> Idle {
-    match strategy {
-        IdleStrategy::Spin => Idle::Spin,
-        _ => Idle::Sleep,
-    }
-}
-
 fn open(config: &DeviceConfig) -> Result<Device, RateError> {
     let mut config = config.clone();
     live::make_room(&mut config, 0);
@@ -123,7 +116,7 @@ fn accept(
     if config.baseline.is_some() {
         return kernel::accept(device, config.service_port, tell, going);
     }
-    let idle = idle_of(device.idle);
+    let idle = Idle::from(device.idle);
     let device = open(device)?;
     let description = device.stack().port().caps().description.clone();
     let mut server = Server::of_service(device, config.own_cq, service_id(config.service_port))?;
@@ -244,7 +237,9 @@ impl ConnectConfig {
     fn names(&self) -> (&str, &str, &str) {
         match self.baseline {
             None => ("barewire", "embedded", self.device.port.split(':').next().unwrap_or_default()),
-            Some(Baseline::KernelTcp) => ("kernel-tcp", kernel::mode(self.device.idle), "network"),
+            Some(Baseline::KernelTcp) => {
+                ("kernel-tcp", Idle::from(self.device.idle).kernel_mode(), "network")
+            }
         }
     }
 }
@@ -368,6 +363,7 @@ fn one_run(
         own_cq: config.own_cq,
         duration: config.duration,
         cores: None,
+        idle: Some(config.device.idle),
         steps: config.steps && first,
     };
     let (run, shared) = (&run, &shared);
@@ -405,7 +401,7 @@ fn one_thread(
     let _done = Done(&shared.done);
     let mut tells = Tells(&shared.clients, false);
     let device_config = config.device_of(number);
-    let idle = idle_of(device_config.idle);
+    let idle = Idle::from(device_config.idle);
     let device = open(&device_config)?;
     let mut other = |_: Instant| shared.clients.check();
     let server = config.servers[(number % config.nics()) as usize];
@@ -430,7 +426,7 @@ mod tests {
     fn device(port: &str, address: [u8; 4]) -> DeviceConfig {
         let mut config = DeviceConfig::new(port, IpAddr::from(address));
         config.ipv4 = vec![(Ipv4Addr::from(address), 24)];
-        config.idle = IdleStrategy::default();
+        config.idle = barewire_engine::IdleStrategy::default();
         config
     }
 
