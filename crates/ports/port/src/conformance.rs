@@ -69,6 +69,27 @@ const TAG: [u8; 2] = [0x02, 0xbe];
 /// Shortest frame on a real wire, without the FCS: a card may pad up to it.
 const WIRE_MIN: usize = 60;
 
+/// Looks that a wait has left when its time is over: a test that had no core meanwhile has not looked at all.
+const LOOKS_AFTER: u32 = 64;
+
+/// How long something is waited for.
+struct Patience {
+    end: Instant,
+    looks: u32,
+}
+
+impl Patience {
+    /// Whether to look again.
+    fn lasts(&mut self) -> bool {
+        if sys::monotonic() < self.end {
+            return true;
+        }
+        let before = self.looks;
+        self.looks = before.saturating_sub(1);
+        before > 0
+    }
+}
+
 /// A pair under test with the books that are kept about it.
 struct Rig {
     what: String,
@@ -104,8 +125,8 @@ impl Rig {
         (self.b_frames, self.b_bytes, self.a_taken) = (0, 0, 0);
     }
 
-    fn settled_after(&self) -> Instant {
-        sys::monotonic() + Duration::from(self.pair.settle)
+    fn patience(&self) -> Patience {
+        Patience { end: sys::monotonic() + Duration::from(self.pair.settle), looks: LOOKS_AFTER }
     }
 
     /// Writes frame `seq` of `len` bytes into `frame`.
@@ -119,12 +140,12 @@ impl Rig {
 
     /// A fresh frame of `a`'s pool; one that is still being sent may have to come back first.
     fn alloc(&mut self, len: usize) -> Frame {
-        let end = self.settled_after();
+        let mut patience = self.patience();
         let mut frame = loop {
             if let Some(frame) = self.pair.a_pool.alloc() {
                 break frame;
             }
-            assert!(sys::monotonic() < end, "{}: sent frames never came back to the pool", self.what);
+            assert!(patience.lasts(), "{}: sent frames never came back to the pool", self.what);
             self.nudge();
             self.poll();
         };
@@ -151,12 +172,12 @@ impl Rig {
 
     /// Sends all of `burst`, receiving meanwhile.
     fn send_all(&mut self, burst: &mut Burst) {
-        let mut end = self.settled_after();
+        let mut patience = self.patience();
         while !burst.is_empty() {
             if self.send_once(burst) > 0 {
-                end = self.settled_after();
+                patience = self.patience();
             }
-            assert!(sys::monotonic() < end, "{}: {} frames are never accepted", self.what, burst.len());
+            assert!(patience.lasts(), "{}: {} frames are never accepted", self.what, burst.len());
             self.poll();
         }
     }
@@ -209,13 +230,13 @@ impl Rig {
 
     /// Receives until `want` frames have come or nothing has for `settle`.
     fn drain(&mut self, want: usize) {
-        let mut end = self.settled_after();
-        while self.got.len() < want && sys::monotonic() < end {
+        let mut patience = self.patience();
+        while self.got.len() < want && patience.lasts() {
             let before = self.got.len();
             self.nudge();
             self.poll();
             if self.got.len() > before {
-                end = self.settled_after();
+                patience = self.patience();
             } else {
                 std::thread::yield_now();
             }
@@ -335,8 +356,8 @@ fn appends(rig: &mut Rig) {
     let mut out = Burst::new();
     assert!(out.push(frame).is_ok());
     rig.send_all_unread(&mut out);
-    let end = rig.settled_after();
-    while burst.len() == 5 && sys::monotonic() < end {
+    let mut patience = rig.patience();
+    while burst.len() == 5 && patience.lasts() {
         rig.nudge();
         rig.receive(&mut burst);
     }
@@ -368,10 +389,10 @@ fn appends(rig: &mut Rig) {
 impl Rig {
     /// As `send_all`, without receiving: for one burst, which every medium holds.
     fn send_all_unread(&mut self, burst: &mut Burst) {
-        let end = self.settled_after();
+        let mut patience = self.patience();
         while !burst.is_empty() {
             self.send_once(burst);
-            assert!(sys::monotonic() < end, "{}: {} frames are never accepted", self.what, burst.len());
+            assert!(patience.lasts(), "{}: {} frames are never accepted", self.what, burst.len());
         }
     }
 }
@@ -392,8 +413,8 @@ fn foreign_pool(rig: &mut Rig) {
     let seen = rig.got.len() as u64 + dropped;
     assert!(!rig.pair.lossless || seen >= 3, "{}: vanished uncounted; {}", rig.what, rig.books());
     // They are back at once or once the port has been given a turn.
-    let end = rig.settled_after();
-    while other.available() < 4 && sys::monotonic() < end {
+    let mut patience = rig.patience();
+    while other.available() < 4 && patience.lasts() {
         rig.nudge();
     }
     assert_eq!(other.available(), 4, "{}: the other pool's frames never came back", rig.what);
@@ -502,13 +523,13 @@ fn pool_exhaustion(rig: &mut Rig) {
 
 impl Rig {
     fn alloc_without_polling(&mut self, len: usize) -> Frame {
-        let end = self.settled_after();
+        let mut patience = self.patience();
         loop {
             if let Some(mut frame) = self.pair.a_pool.alloc() {
                 self.build(&mut frame, len);
                 return frame;
             }
-            assert!(sys::monotonic() < end, "{}: sent frames never came back to the pool", self.what);
+            assert!(patience.lasts(), "{}: sent frames never came back to the pool", self.what);
             self.nudge();
         }
     }
@@ -566,15 +587,11 @@ fn waking(rig: &mut Rig) {
 
 impl Rig {
     fn wait_readable(&mut self, fd: RawFd, round: usize) {
-        let end = self.settled_after();
+        let mut patience = self.patience();
         // A wrapper that holds frames back sends them in its own turns.
         while !sys::poll_readable(fd, std::time::Duration::from_millis(1)) {
-            assert!(
-                sys::monotonic() < end || !self.pair.lossless,
-                "{}: nobody was woken in round {round}",
-                self.what
-            );
-            if sys::monotonic() >= end {
+            if !patience.lasts() {
+                assert!(!self.pair.lossless, "{}: nobody was woken in round {round}", self.what);
                 return;
             }
             self.nudge();

@@ -291,7 +291,7 @@ fn the_conformance_suite_catches_faults() {
                     b_pool,
                     in_order: true,
                     lossless: true,
-                    settle: std::time::Duration::from_millis(2),
+                    settle: std::time::Duration::from_millis(20),
                 }
             });
         });

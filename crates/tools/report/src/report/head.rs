@@ -186,8 +186,8 @@ const CONTROLS: [(&str, &str); 14] = [
     ("hiccup_window_ns", "watched for hiccups"),
     ("hiccup_lost_percent", "of that lost in hiccups"),
     ("kernel_udp.p50_ns", "kernel UDP over loopback, 1024 B there and back, p50"),
-    ("kernel_udp.p99_ns", "the same, p99"),
-    ("kernel_udp.max_ns", "the same, longest"),
+    ("kernel_udp.p99_ns", "kernel UDP over loopback, p99"),
+    ("kernel_udp.max_ns", "kernel UDP over loopback, longest"),
     ("kernel_udp_missing", "kernel UDP over loopback"),
 ];
 
