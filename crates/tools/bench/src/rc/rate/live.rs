@@ -93,6 +93,8 @@ pub struct LiveResult {
     pub per_s: f64,
     /// Time to connect.
     pub latency: Histogram,
+    /// Seconds, over all connections in flight, in which the kernel's stood still.
+    pub stalled_s: f64,
     /// The steps.
     pub steps: Option<StepSpans>,
     /// Frames of both ends, for each connection.
@@ -377,6 +379,7 @@ impl LiveResult {
         self.seconds = self.seconds.max(other.seconds);
         self.per_s += other.per_s;
         self.latency.merge(&other.latency);
+        self.stalled_s += other.stalled_s;
         self.steps = self.steps.take().or(other.steps);
         let frames = [self.frames_per_connection, other.frames_per_connection];
         self.frames_per_connection = frames.into_iter().flatten().reduce(|a, b| a + b);

@@ -107,6 +107,7 @@ struct Sum {
     bytes: Option<f64>,
     connections: u64,
     failed: u64,
+    stalled_s: f64,
     runs: Vec<RcRun>,
     contention: Vec<String>,
     histograms: Histograms,
@@ -310,9 +311,11 @@ impl Request {
         let rates = sum.runs.iter().map(|run| run.connections_per_s);
         let rate = crate::switch::median(rates.clone()).unwrap_or_default();
         let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
-        let (little, off) = little(rate, &sum.latency, cell.shape.clients() * cell.window, teardown);
+        let in_flight = cell.shape.clients() * cell.window;
+        let (little, off) = little(rate, &sum.latency, in_flight, teardown);
         notes.extend(off);
-        let no_baseline = if cell.rdma.is_none() { tcp::stood_still(little) } else { None };
+        let slot_s = f64::from(in_flight) * sum.runs.iter().map(|run| run.seconds).sum::<f64>();
+        let no_baseline = if cell.rdma.is_none() { tcp::stood_still(sum.stalled_s, slot_s) } else { None };
         notes.extend(no_baseline.clone());
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
@@ -391,6 +394,7 @@ impl Sum {
         self.bytes = self.bytes.or(result.bytes_per_live_qp);
         self.connections += result.connections;
         self.failed += result.failed;
+        self.stalled_s += result.stalled_s;
         for reason in result.contention.map(|c| c.reasons).unwrap_or_default() {
             if !self.contention.contains(&reason) {
                 self.contention.push(reason);
@@ -495,7 +499,7 @@ mod tests {
         assert!(ratios(&once).contains("times its rate (one run, no verdict)"), "{}", ratios(&once));
         let mut still = rows.clone();
         for row in still.iter_mut().filter(|row| row.system == "kernel-tcp") {
-            row.no_baseline = tcp::stood_still(None);
+            row.no_baseline = tcp::stood_still(1.0, 1.0);
         }
         assert!(!ratios(&still).contains("kernel TCP"), "{}", ratios(&still));
         let json = |row: &RcRow| serde_json::to_string(row).unwrap();

@@ -1,9 +1,11 @@
 //! The baseline: the kernel's TCP, connect, accept and close, on the same wires; [`serve`] and [`ask`] are its ends.
 //!
-//! Both ends ask without pause, give their core away between two looks, or sleep in `poll`. The client closes with a reset
-//! (`SO_LINGER` 0), so that no socket stays in TIME_WAIT on either side; the server accepts, sees the reset, and closes. System
-//! calls of a connection: the client's socket, setsockopt, connect and close, with one poll for all that are in flight; the
-//! server's accept, recv and close.
+//! Both ends ask without pause, give their core away between two looks, or sleep in `poll`. A client needs nobody to accept, and
+//! goes on once it is connected; but no more than [`HELD_MAX`] of its connections wait for the server, so that the server's queue
+//! never overflows, whoever gets the cores: SYNs would be lost, and clients stand still for a second. The server closes what it
+//! accepts with a reset (`SO_LINGER` 0): it tells the client, and leaves no socket in TIME_WAIT on either side. System calls of a
+//! connection: the client's socket, connect and close, with one poll for all that are in flight, and one for many that are held; the
+//! server's accept and close.
 
 use super::idle::Idle;
 use super::live::{LiveResult, pin};
@@ -13,8 +15,8 @@ use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    RecvFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv,
-    socket_with, sockopt,
+    SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, socket_with,
+    sockopt,
 };
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,11 +25,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Connections in flight at most: the descriptors of one poll.
 pub(crate) const WINDOW_MAX: u32 = 256;
-/// Accepted connections that wait for their reset before all of them are looked at.
-const OPEN_MAX: usize = 128;
-/// What `nice(2)` is asked for: more than it grants, and it grants the highest priority there is.
-const FIRST: i32 = -40;
-/// Connections that wait to be accepted.
+/// Connections of one client that wait for the server at most, before it opens another. Few: what waits is cold when its turn
+/// comes, and [`BACKLOG`] has room for those of many clients.
+const HELD_MAX: usize = 64;
+/// So many are held before they are looked at: one look for many.
+const HELD_LOOK: usize = 32;
+/// After this the server has closed, and its reset is lost.
+const HELD_FOR: Duration = Duration::from_secs(1);
+/// Connections that wait to be accepted: no more than `net.core.somaxconn`, which is 4096 unless somebody sets it.
 const BACKLOG: i32 = 4096;
 /// Time that is not counted.
 const WARMUP: Duration = Duration::from_millis(200);
@@ -60,14 +65,21 @@ pub(super) fn listen_at(at: SocketAddr) -> Result<(OwnedFd, SocketAddr), RateErr
     Ok((listener, own))
 }
 
-/// Connecting sockets that are busy connecting, as a share of all, below which most of them stand still.
-const STILL: f64 = 0.04;
+/// A connect that takes longer has lost its SYN or the answer: Linux repeats a SYN after 1 s (RFC 6298, section 2.1).
+const STALL: Duration = Duration::from_millis(500);
+/// Share of the time in which sockets could connect, above which too much of it went into such connects.
+const STALLED_MAX: f64 = 0.1;
 
-/// Why a row with such a [`little`](super::RcRow::little) is no baseline, if it is none.
-pub(super) fn stood_still(little: Option<f64>) -> Option<String> {
-    little
-        .is_none_or(|busy| busy < STILL)
-        .then(|| "stood still: lost SYNs are repeated after a second; no baseline".to_owned())
+/// Why a row is no baseline, if it is none: of `slot_s` seconds, over all connections in flight, `stalled_s` went into connects
+/// whose SYN was lost.
+pub(super) fn stood_still(stalled_s: f64, slot_s: f64) -> Option<String> {
+    let share = stalled_s / slot_s.max(f64::MIN_POSITIVE);
+    (share > STALLED_MAX).then(|| {
+        format!(
+            "stood still for {:.0} % of its time: lost SYNs are repeated after a second; no baseline",
+            share * 100.0
+        )
+    })
 }
 
 /// Runs it. Without hosts: over loopback.
@@ -156,39 +168,23 @@ fn address(nic: u32, has_hosts: bool) -> IpAddr {
 
 /// Accepts and closes while `going`; how many it were.
 pub(super) fn serve(listener: &OwnedFd, idle: Idle, going: &dyn Fn() -> bool) -> Result<u64, RateError> {
-    // Clients need nobody to accept: where a server has to wait for a core, its queue is full within a tenth of a second, SYNs are
-    // lost, and clients stand still for a second. It goes first, if it may.
-    let _ = rustix::process::nice(FIRST);
+    // What it accepts inherits this from the listener.
+    sockopt::set_socket_linger(listener, Some(std::time::Duration::ZERO)).map_err(io("SO_LINGER"))?;
     let mut accepted = 0;
-    let mut open: VecDeque<OwnedFd> = VecDeque::new();
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let mut byte = [0u8; 1];
     while going() {
-        let mut work = false;
-        while let Ok(fd) = accept_with(listener, flags) {
-            open.push_back(fd);
+        let before = accepted;
+        for _ in 0..LOOK_EVERY {
+            let Ok(fd) = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) else { break };
+            drop(fd);
             accepted += 1;
-            work = true;
         }
-        // They are reset in about the order in which they came; where one lingers, those behind it must not pile up.
-        let closed = |fd: &OwnedFd, byte: &mut [u8; 1]| {
-            !recv(fd, byte, RecvFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN)
-        };
-        while open.front().is_some_and(|fd| closed(fd, &mut byte)) {
-            open.pop_front();
-            work = true;
+        if accepted > before {
+            continue;
         }
-        if open.len() > OPEN_MAX {
-            let before = open.len();
-            open.retain(|fd| !closed(fd, &mut byte));
-            work |= open.len() < before;
-        }
-        if !work && idle != Idle::Sleep {
+        if idle == Idle::Sleep {
+            poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&SOON)).map_err(io("poll"))?;
+        } else {
             idle.pause();
-        } else if !work {
-            let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
-            fds.extend(open.front().map(|fd| PollFd::new(fd, PollFlags::IN)));
-            poll(&mut fds, Some(&SOON)).map_err(io("poll"))?;
         }
     }
     Ok(accepted)
@@ -214,8 +210,9 @@ pub(super) struct Asking {
 pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, RateError> {
     let &Asking { server, window, warmup, duration, idle, watches } = asking;
     let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
+    let mut held = Held::default();
     let mut latency = Histogram::new();
-    let (mut connections, mut failed) = (0u64, 0u64);
+    let (mut connections, mut failed, mut stalled) = (0u64, 0u64, Duration::ZERO);
     let mut start = stamp();
     let mut counting = false;
     let mut watch = None;
@@ -231,19 +228,20 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
         } else if counting && now.since(start) >= duration {
             break;
         }
-        while in_flight.len() < window as usize {
+        held.look(now)?;
+        while in_flight.len() < window as usize && held.has_room() {
             let since = stamp();
             let fd = match new_socket(server) {
-                // Where server and clients share a process' descriptors, the server closes some soon.
+                // Where server and clients share a process' descriptors, the server may have none to accept with.
                 Err(RateError::Io { source, .. })
                     if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) =>
                 {
+                    held.let_go();
                     std::thread::yield_now();
                     break;
                 }
                 made => made?,
             };
-            sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO)).map_err(io("SO_LINGER"))?;
             match connect(&fd, &server) {
                 Ok(()) | Err(rustix::io::Errno::INPROGRESS) => in_flight.push((fd, since)),
                 // No port is free for an instant: what is in flight makes room.
@@ -266,29 +264,95 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
             }
             any = true;
             let (fd, since) = in_flight.swap_remove(index);
-            if ready[index].intersects(PollFlags::ERR | PollFlags::HUP) {
+            // A reset comes to who is connected only; the server was faster than this look. Who is not is refused.
+            let closed = ready[index].intersects(PollFlags::ERR | PollFlags::HUP);
+            if closed && sockopt::socket_error(&fd) != Ok(Err(rustix::io::Errno::CONNRESET)) {
                 failed += u64::from(counting);
-            } else if counting {
-                latency.record(at.since(since).as_nanos());
+                continue;
+            }
+            if counting {
+                let took = at.since(since);
+                latency.record(took.as_nanos());
+                stalled = stalled + stall(took, at.since(start));
                 connections += 1;
                 progress.store(connections, Ordering::Relaxed);
             }
-            drop(fd);
+            if !closed {
+                held.fds.push_back((fd, at));
+            }
         }
         if !any && idle != Idle::Sleep {
             idle.pause();
         }
     }
-    let seconds = stamp().since(start).as_secs_f64();
+    let end = stamp();
+    for (fd, since) in in_flight {
+        stalled = stalled + stall(end.since(since), end.since(start));
+        reset(fd);
+    }
+    held.fds.drain(..).for_each(|(fd, _)| reset(fd));
+    let seconds = end.since(start).as_secs_f64();
     Ok(LiveResult {
         connections,
         failed,
         seconds,
         per_s: connections as f64 / seconds.max(1e-9),
         latency,
+        stalled_s: stalled.as_secs_f64(),
         contention: watch.map(Contention::finish),
         ..LiveResult::default()
     })
+}
+
+/// Of a connect that took so long, `counted` after counting began: what it stood still within that time.
+fn stall(took: Duration, counted: Duration) -> Duration {
+    if took > STALL { took.min(counted) } else { Duration::ZERO }
+}
+
+/// Closes without TIME_WAIT.
+fn reset(fd: OwnedFd) {
+    let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
+}
+
+/// Connections that are made and wait for the server to close them, with the time since when, oldest first.
+#[derive(Default)]
+struct Held {
+    fds: VecDeque<(OwnedFd, barewire_base::Instant)>,
+    /// So many were left by the last look.
+    left: usize,
+}
+
+impl Held {
+    /// Whether one more may be opened.
+    fn has_room(&self) -> bool {
+        self.fds.len() < HELD_MAX
+    }
+
+    /// Drops what the server has closed, where a look is worth it.
+    fn look(&mut self, now: barewire_base::Instant) -> Result<(), RateError> {
+        if self.fds.len() < self.left + HELD_LOOK && self.has_room() {
+            return Ok(());
+        }
+        let mut closed = {
+            let mut fds: Vec<PollFd<'_>> =
+                self.fds.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::empty())).collect();
+            poll(&mut fds, Some(&NOW)).map_err(io("poll"))?;
+            fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>().into_iter()
+        };
+        self.fds.retain(|_| !closed.next().unwrap_or(false));
+        while self.fds.front().is_some_and(|(_, since)| now.since(*since) > HELD_FOR) {
+            self.fds.pop_front().into_iter().for_each(|(fd, _)| reset(fd));
+        }
+        self.left = self.fds.len();
+        Ok(())
+    }
+
+    /// Closes the older half.
+    fn let_go(&mut self) {
+        let half = self.fds.len().div_ceil(2);
+        self.fds.drain(..half).for_each(|(fd, _)| reset(fd));
+        self.left = self.fds.len();
+    }
 }
 
 #[cfg(test)]
@@ -303,5 +367,32 @@ mod tests {
             assert!(result.connections > 50, "{idle:?}: {}", result.connections);
             assert_eq!(result.failed, 0);
         }
+    }
+
+    fn asking(server: SocketAddr) -> Asking {
+        let duration = Duration::from_millis(100);
+        Asking { server, window: 8, warmup: Duration::ZERO, duration, idle: Idle::Yield, watches: false }
+    }
+
+    #[test]
+    fn a_client_goes_no_further_ahead_than_its_server_can_follow() {
+        let (listener, at) = listen_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+        let result = ask(&asking(at), &AtomicU64::new(0)).unwrap();
+        let most = HELD_MAX as u64 + 8 - 1;
+        assert!((HELD_MAX as u64..=most).contains(&result.connections), "{}", result.connections);
+        assert_eq!((result.failed, result.stalled_s), (0, 0.0));
+        drop(listener);
+        let refused = ask(&asking(at), &AtomicU64::new(0)).unwrap();
+        assert_eq!(refused.connections, 0);
+        assert!(refused.failed > 0);
+    }
+
+    #[test]
+    fn what_stood_still_is_no_baseline() {
+        let [second, most] = [Duration::from_millis(1000), Duration::from_millis(700)];
+        assert_eq!(stall(STALL, second), Duration::ZERO);
+        assert_eq!(stall(second, most), most, "what was before counting began is not counted");
+        assert!(stood_still(0.9, 10.0).is_none() && stood_still(0.0, 0.0).is_none());
+        assert!(stood_still(5.0, 10.0).unwrap().starts_with("stood still for 50 % of its time"));
     }
 }

@@ -31,8 +31,13 @@ pub(super) fn accept(
 pub(super) fn probe(config: &ConnectConfig) -> Result<(), RateError> {
     for &ip in &config.servers {
         let server = SocketAddr::new(ip, config.service_port);
-        TcpStream::connect_timeout(&server, PROBE_MAX)
-            .map_err(|source| RateError::NoServer { server, source })?;
+        match TcpStream::connect_timeout(&server, PROBE_MAX) {
+            // It has closed before this could look; who does not listen refuses.
+            Err(source) if source.kind() != std::io::ErrorKind::ConnectionReset => {
+                return Err(RateError::NoServer { server, source });
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
