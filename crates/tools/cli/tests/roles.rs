@@ -162,7 +162,7 @@ fn the_kernel_takes_the_place_of_rdma_ports_at_both_ends() {
 
     let server = Serving::start(&[&serve[..], &["--baseline", "kernel-tcp"]].concat(), "accepting on port");
     let said = client("kernel-tcp");
-    // A server that other tests keep from its core loses SYNs, which are repeated after a second: then the row says so.
+    // Where other tests keep both ends from their cores, a row may count nothing: then it says so.
     let row = row(&said);
     assert_eq!(said.code, Some(if row["void"].is_null() { 0 } else { 4 }), "{}", said.err);
     let words = ["system", "mode", "over"].map(|key| row[key].as_str().unwrap_or_default());
