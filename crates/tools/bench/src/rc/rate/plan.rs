@@ -314,8 +314,10 @@ impl Request {
         let in_flight = cell.shape.clients() * cell.window;
         let (little, off) = little(rate, &sum.latency, in_flight, teardown);
         notes.extend(off);
-        let slot_s = f64::from(in_flight) * sum.runs.iter().map(|run| run.seconds).sum::<f64>();
-        let no_baseline = if cell.rdma.is_none() { tcp::stood_still(sum.stalled_s, slot_s) } else { None };
+        let no_baseline = match cell.rdma {
+            None => tcp::stood_still(sum.stalled_s, in_flight, &sum.runs),
+            Some(_) => None,
+        };
         notes.extend(no_baseline.clone());
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
@@ -499,7 +501,7 @@ mod tests {
         assert!(ratios(&once).contains("times its rate (one run, no verdict)"), "{}", ratios(&once));
         let mut still = rows.clone();
         for row in still.iter_mut().filter(|row| row.system == "kernel-tcp") {
-            row.no_baseline = tcp::stood_still(1.0, 1.0);
+            row.no_baseline = tcp::stood_still(1.0, 1, &[]);
         }
         assert!(!ratios(&still).contains("kernel TCP"), "{}", ratios(&still));
         let json = |row: &RcRow| serde_json::to_string(row).unwrap();

@@ -1,8 +1,8 @@
 //! The baseline: the kernel's TCP, connect, accept and close, on the same wires; [`serve`] and [`ask`] are its ends.
 //!
 //! Both ends ask without pause, give their core away between two looks, or sleep in `poll`. A client needs nobody to accept, and
-//! goes on once it is connected; but no more than [`HELD_MAX`] of its connections wait for the server, so that the server's queue
-//! never overflows, whoever gets the cores: SYNs would be lost, and clients stand still for a second. The server closes what it
+//! goes on once it is connected; but it opens none while [`HELD_MAX`] wait for the server, whose queue would overflow wherever the
+//! clients get the cores: SYNs are lost then, and clients stand still for a second. The server closes what it
 //! accepts with a reset (`SO_LINGER` 0): it tells the client, and leaves no socket in TIME_WAIT on either side. System calls of a
 //! connection: the client's socket, connect and close, with one poll for all that are in flight, and one for many that are held; the
 //! server's accept and close.
@@ -10,7 +10,7 @@
 use super::idle::Idle;
 use super::live::{LiveResult, pin};
 use super::wires::{self, Hosts, Shape};
-use super::{RateError, go_on};
+use super::{RateError, RcRun, go_on};
 use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Connections in flight at most: the descriptors of one poll.
 pub(crate) const WINDOW_MAX: u32 = 256;
-/// Connections of one client that wait for the server at most, before it opens another. Few: what waits is cold when its turn
-/// comes, and [`BACKLOG`] has room for those of many clients.
+/// A client opens no connection while so many of its own wait for the server. Few: what waits is cold when its turn comes. With what
+/// is in flight by then, [`BACKLOG`] has room for 32 clients with 64 in flight, and for 12 with [`WINDOW_MAX`].
 const HELD_MAX: usize = 64;
 /// So many are held before they are looked at: one look for many.
 const HELD_LOOK: usize = 32;
@@ -70,10 +70,11 @@ const STALL: Duration = Duration::from_millis(500);
 /// Share of the time in which sockets could connect, above which too much of it went into such connects.
 const STALLED_MAX: f64 = 0.1;
 
-/// Why a row is no baseline, if it is none: of `slot_s` seconds, over all connections in flight, `stalled_s` went into connects
+/// Why a row is no baseline, if it is none: of the seconds of its runs, for each connection in flight, `stalled_s` went into connects
 /// whose SYN was lost.
-pub(super) fn stood_still(stalled_s: f64, slot_s: f64) -> Option<String> {
-    let share = stalled_s / slot_s.max(f64::MIN_POSITIVE);
+pub(super) fn stood_still(stalled_s: f64, in_flight: u32, runs: &[RcRun]) -> Option<String> {
+    let seconds = runs.iter().map(|run| run.seconds).sum::<f64>() * f64::from(in_flight);
+    let share = stalled_s / seconds.max(f64::MIN_POSITIVE);
     (share > STALLED_MAX).then(|| {
         format!(
             "stood still for {:.0} % of its time: lost SYNs are repeated after a second; no baseline",
@@ -392,7 +393,16 @@ mod tests {
         let [second, most] = [Duration::from_millis(1000), Duration::from_millis(700)];
         assert_eq!(stall(STALL, second), Duration::ZERO);
         assert_eq!(stall(second, most), most, "what was before counting began is not counted");
-        assert!(stood_still(0.9, 10.0).is_none() && stood_still(0.0, 0.0).is_none());
-        assert!(stood_still(5.0, 10.0).unwrap().starts_with("stood still for 50 % of its time"));
+        let run = RcRun {
+            connections: 0,
+            seconds: 2.5,
+            connections_per_s: 0.0,
+            p50_ns: None,
+            failed: 0,
+            contended: false,
+        };
+        let runs = [run.clone(), run];
+        assert!(stood_still(0.9, 2, &runs).is_none() && stood_still(0.0, 2, &[]).is_none());
+        assert!(stood_still(5.0, 2, &runs).unwrap().starts_with("stood still for 50 % of its time"));
     }
 }

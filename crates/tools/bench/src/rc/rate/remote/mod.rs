@@ -310,8 +310,7 @@ pub fn connect(
     let in_flight = config.threads * config.window;
     let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
     notes.extend(off);
-    let slot_s = f64::from(in_flight) * runs.iter().map(|run| run.seconds).sum::<f64>();
-    let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, slot_s));
+    let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, in_flight, &runs));
     notes.extend(no_baseline.clone());
     let (system, mode, over) = config.names();
     let row = RcRow {
