@@ -82,6 +82,8 @@ reasons! {
     FlowTableFull = "flow_table_full",
     /// The receiving application has no room; the sender keeps the message.
     NoCredit = "no_credit",
+    /// A message that the peer began beyond the credit it was granted.
+    OverCredit = "over_credit",
     /// Taken out by a fault port or a simulated link.
     Injected = "injected",
     /// The switch has no P4 program yet.

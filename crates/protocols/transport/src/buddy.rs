@@ -104,6 +104,23 @@ impl Buddy {
         Some(unit * BLOCK_MIN)
     }
 
+    /// As [`alloc`](Self::alloc), if afterwards there is a block of `spare` bytes left; with zero, in any case.
+    #[inline]
+    pub fn alloc_sparing(&mut self, len: u32, spare: u32) -> Option<u32> {
+        let offset = self.alloc(len)?;
+        if spare > 0 && !self.has_block(spare) {
+            self.free(offset);
+            return None;
+        }
+        Some(offset)
+    }
+
+    /// Whether a block of `len` bytes is free.
+    fn has_block(&self, len: u32) -> bool {
+        let want = order_for(len);
+        want < ORDERS as u32 && self.nonempty & (u32::MAX << want) != 0
+    }
+
     /// Gives a block back. False, with nothing changed, when `offset` is not the start of a block that is in use: a
     /// caller passes on what an untrusted application said.
     #[inline]

@@ -7,6 +7,13 @@ use barewire_wire::msg;
 /// Segments that a flow may have in flight, and that a receiver tracks beyond the first hole.
 pub const WINDOW_SEGMENTS: usize = 256;
 
+/// Segments of unfinished messages that have to come in each `stall_timeout`: a peer that was told to wait sends one
+/// segment for each that is taken, and one that is refused every 32 ms at least.
+pub const STALL_SEGMENTS: u32 = 16;
+
+/// Share of the flow table that remote hosts leave to connections from here: one in so many.
+pub(crate) const OWN_SHARE: u32 = 8;
+
 /// Bounds and timers of an endpoint. The defaults serve one application on a LAN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -48,6 +55,9 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// Questions without an answer after which the peer counts as gone.
     pub keepalive_probes: u32,
+    /// A message that comes on more slowly than [`STALL_SEGMENTS`] segments in this time, while its application has to
+    /// refuse others for want of room, ends its flow.
+    pub stall_timeout: Duration,
     /// A flow without a message either way for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
     /// How long a finished flow stays to answer its peer's repeats; longer where round trips are long, and `timeout_max`
@@ -86,6 +96,7 @@ impl Default for Config {
             keepalive: Duration::from_secs(5),
             keepalive_interval: Duration::from_secs(1),
             keepalive_probes: 3,
+            stall_timeout: Duration::from_secs(1),
             idle_timeout: None,
             linger: Duration::from_millis(50),
             half_open_max: 256,
@@ -113,6 +124,9 @@ pub enum ConfigError {
     /// `engine` is above 15.
     #[error("engine must be at most 15")]
     Engine,
+    /// A timer is zero: flows would end, or connections fail, at once.
+    #[error("{0} must be above zero")]
+    Timer(&'static str),
     /// The range of UDP ports is empty or contains zero.
     #[error("ephemeral_udp_ports must be a range of ports above 0, first before last")]
     UdpPorts,
@@ -131,6 +145,23 @@ impl Config {
         }
         if u32::from(self.engine) >= 1 << crate::ids::ENGINE_BITS {
             return Err(ConfigError::Engine);
+        }
+        let timers = [
+            ("timeout_min", self.timeout_min),
+            ("timeout_initial", self.timeout_initial),
+            ("timeout_max", self.timeout_max),
+            ("dead_after", self.dead_after),
+            ("handshake_timeout", self.handshake_timeout),
+            ("keepalive", self.keepalive),
+            ("keepalive_interval", self.keepalive_interval),
+            ("stall_timeout", self.stall_timeout),
+            ("idle_timeout", self.idle_timeout.unwrap_or(self.dead_after)),
+        ];
+        if let Some((name, _)) = timers.into_iter().find(|(_, time)| time.as_nanos() == 0) {
+            return Err(ConfigError::Timer(name));
+        }
+        if self.keepalive_probes == 0 {
+            return Err(ConfigError::Timer("keepalive_probes"));
         }
         let (first, last) = self.ephemeral_udp_ports;
         if first == 0 || first > last {

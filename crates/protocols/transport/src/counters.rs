@@ -49,6 +49,12 @@ counters! {
         resets_tx,
         /// Resets obeyed.
         resets_rx,
+        /// Flows ended because their peer left a message unfinished while others waited for its memory.
+        flows_stalled,
+        /// Flows ended because their peer broke the protocol.
+        peer_faults,
+        /// Handshakes refused because their host has as many flows as it leaves to others.
+        peer_share_refusals,
         /// Handshakes answered with a cookie.
         retries_tx,
         /// Handshakes refused.

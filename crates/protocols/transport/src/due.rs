@@ -1,5 +1,6 @@
 //! What is due: the endpoint's timers, flow by flow.
 
+use crate::config::STALL_SEGMENTS;
 use crate::endpoint::{Endpoint, row};
 use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{Repeat, State};
@@ -36,9 +37,11 @@ impl<M: Memory> Endpoint<M> {
                 }
                 if now >= f.handshake_at {
                     f.control_due = true;
-                    // Intervals double, as each equals the time since the first attempt.
+                    // Intervals double, as each equals the time since the first attempt. A client goes on asking; a server
+                    // answers each time, and is heard less and less by who did not ask.
                     let since = now.since(f.used_at).max(self.config.timeout_initial);
-                    f.handshake_at = now + since.min(self.config.timeout_max.div(2));
+                    let asks = f.state == State::Connecting;
+                    f.handshake_at = now + if asks { since.min(self.config.timeout_max.div(2)) } else { since };
                 }
             }
             State::Lingering => {
@@ -105,6 +108,11 @@ impl<M: Memory> Endpoint<M> {
                 f.retry_at = (now + f.timeout(now, config)).min(dead_at);
             }
         }
+        if now >= f.stall_at && !self.check_stall(slot, now) {
+            return false;
+        }
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
         if now >= f.credit_probe_at {
             f.credit_probe_at = Instant::FAR_FUTURE;
             f.credit_probes += 1;
@@ -152,6 +160,28 @@ impl<M: Memory> Endpoint<M> {
                 return false;
             }
         }
+        true
+    }
+
+    /// Looks whether a message that has begun goes on, where its memory is wanted. False when the flow is gone for it.
+    #[cold]
+    fn check_stall(&mut self, slot: u32, now: Instant) -> bool {
+        let patience = self.config.stall_timeout;
+        let f = &mut self.flows[slot as usize];
+        let placed = std::mem::take(&mut f.rx.placed);
+        let Some(since) = f.rx.waits_since() else {
+            f.stall_at = Instant::FAR_FUTURE;
+            return true;
+        };
+        let stalls = now.since(since) >= patience && placed < STALL_SEGMENTS;
+        let wanted = self.pressed.get(&f.owner).is_some_and(|at| now.since(*at) < patience);
+        if stalls && wanted {
+            self.counters.flows_stalled.add(1);
+            self.queue_reset(slot, CloseReason::Stalled);
+            self.end(slot, now, CloseReason::Stalled);
+            return false;
+        }
+        f.stall_at = now + patience;
         true
     }
 

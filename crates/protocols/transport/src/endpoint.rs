@@ -8,6 +8,7 @@ use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
+use crate::peers::{self, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::sender::{Fin, OutMessages, Packed, Sender};
@@ -22,6 +23,8 @@ const EVENTS_PER_FLOW: usize = 4;
 /// First and longest wait between two questions for credit.
 const CREDIT_PROBE_FIRST: Duration = Duration::from_millis(5);
 const CREDIT_PROBE_SHIFT_MAX: u32 = 6;
+/// Ports tried for one that no other flow has.
+const PORT_TRIES: u64 = 64;
 /// Owner of flows whose application is gone.
 const NOBODY: u32 = u32::MAX;
 
@@ -98,6 +101,12 @@ pub struct FlowView {
     pub in_flight: u32,
 }
 
+/// The address as datagrams show it: which link a link-local address is on, and a flow label, are matters of the socket.
+/// An endpoint has one link.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}
+
 /// The engine that owns the flow of this packet, from its connection id; `None` for a handshake (any engine whose
 /// listeners include the port may take it) and for what is no packet of ours. Nothing is checked beyond the shape.
 pub fn engine_for(packet: &[u8]) -> Option<u8> {
@@ -122,18 +131,34 @@ pub struct Endpoint<M> {
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
     pub(crate) listeners: HashMap<u16, Listener>,
     /// Flows at each UDP port of ours, whoever opened them.
-    udp_ports: Box<[u32]>,
+    pub(crate) udp_ports: Box<[u32]>,
     pub(crate) strays: Strays,
     pub(crate) counters: Counters,
     generation: u64,
     pub(crate) half_open: u32,
+    /// Half-open flows at each listener's port.
+    pub(crate) half_open_at: HashMap<u16, u32>,
+    /// Flows that were accepted, by host.
+    pub(crate) peers: Peers,
+    /// When an application last had to refuse something for want of room.
+    pub(crate) pressed: HashMap<u32, Instant>,
     pub(crate) recv_messages: u32,
     /// Messages, by owner, that applications hold of flows that are gone.
-    orphans: HashMap<u32, u32>,
+    pub(crate) orphans: HashMap<u32, u32>,
     /// `Sent` events that nobody has taken yet.
     pub(crate) sent_undrained: u32,
     /// Flows waiting for their next hop to be resolved.
     pub(crate) unrouted: u32,
+}
+
+/// One less of what is counted under `port`.
+pub(crate) fn count_down(counts: &mut HashMap<u16, u32>, port: u16) {
+    if let Some(n) = counts.get_mut(&port) {
+        *n -= 1;
+        if *n == 0 {
+            counts.remove(&port);
+        }
+    }
 }
 
 /// The part of a per-flow table that belongs to `slot`.
@@ -169,6 +194,9 @@ impl<M: Memory> Endpoint<M> {
             counters: Counters::default(),
             generation: 0,
             half_open: 0,
+            half_open_at: HashMap::with_capacity(64),
+            peers: Peers::new(flows),
+            pressed: HashMap::with_capacity(64),
             recv_messages: 0,
             orphans: HashMap::with_capacity(64),
             sent_undrained: 0,
@@ -199,7 +227,12 @@ impl<M: Memory> Endpoint<M> {
 
     /// Flows that exist, half-open and lingering ones included.
     pub fn flows_used(&self) -> u32 {
-        self.config.flows_max - self.free.len() as u32
+        self.config.flows_max - self.flows_free()
+    }
+
+    /// Places in the table of flows that nobody has.
+    pub(crate) fn flows_free(&self) -> u32 {
+        self.free.len() as u32
     }
 
     /// Messages that applications wait to see acknowledged.
@@ -269,7 +302,11 @@ impl<M: Memory> Endpoint<M> {
         let n = u64::from(last - first) + 1;
         // A random start, so that neither the port nor the order of connections can be guessed from outside.
         let start = self.ids.draw() % n;
-        (0..n).map(|i| first + ((start + i) % n) as u16).find(|&p| !self.serves(p))
+        let port = |i| first + ((start + i) % n) as u16;
+        // One of its own if it is found soon. Flows are told apart by their ids, so another flow's will do as well; a
+        // listener's will not, as its port is what its clients know.
+        let unused = (0..n.min(PORT_TRIES)).map(port).find(|&p| !self.serves(p));
+        unused.or_else(|| (0..n).map(port).find(|&p| !self.listens(p)))
     }
 
     /// Opens a flow from `local` (port zero: an ephemeral one) to `remote`. `Connected` or `ConnectFailed` follows;
@@ -278,11 +315,12 @@ impl<M: Memory> Endpoint<M> {
         &mut self,
         now: Instant,
         owner: u32,
-        mut local: SocketAddr,
+        local: SocketAddr,
         remote: SocketAddr,
         ordered: bool,
         token: u64,
     ) -> Result<FlowId, ConnectError> {
+        let (mut local, remote) = (plain(local), plain(remote));
         let ip = remote.ip();
         if remote.port() == 0
             || ip.is_unspecified()
@@ -345,6 +383,12 @@ impl<M: Memory> Endpoint<M> {
         };
         // Freed rows are left zeroed by whoever freed them; only segments need no clearing, numbers guard them.
         Some(slot)
+    }
+
+    /// Notes that `owner` had to refuse something for want of room: from now on, peers of its that leave messages unfinished
+    /// are in others' way.
+    pub fn press(&mut self, now: Instant, owner: u32) {
+        self.pressed.insert(owner, now);
     }
 
     /// Whether one more flow could say all it may have to say.
@@ -499,6 +543,7 @@ impl<M: Memory> Endpoint<M> {
             }
         }
         self.recv_messages -= self.orphans.remove(&owner).unwrap_or(0);
+        self.pressed.remove(&owner);
         let (memory, undrained) = (&mut self.memory, &mut self.sent_undrained);
         self.events.retain(|e| match e {
             Event::Received { owner: o, buf, .. } if *o == owner => {
@@ -572,13 +617,22 @@ impl<M: Memory> Endpoint<M> {
         let f = &mut self.flows[slot as usize];
         if f.state == State::Accepting {
             self.half_open -= 1;
+            count_down(&mut self.half_open_at, f.listener);
         }
+        if std::mem::take(&mut f.is_accepted) {
+            self.peers.remove(peers::key(f.remote.ip()));
+        }
+        // Whichever way a flow ends, nothing of it may be left for the next one in its place.
+        debug_assert_eq!(f.rx.open(), 0, "a flow retires with messages in its rows");
+        let freed = f.rx.abandon(row(&mut self.msgs, slot), &mut self.memory, f.owner);
+        self.recv_messages = self.recv_messages.saturating_sub(freed);
         if f.route_retry_at != Instant::FAR_FUTURE {
             f.route_retry_at = Instant::FAR_FUTURE;
             self.unrouted -= 1;
         }
-        if f.remote_cid != 0 {
-            self.by_remote.remove(&(f.remote, f.remote_cid));
+        let peer = (f.remote, f.remote_cid);
+        if f.remote_cid != 0 && self.by_remote.get(&peer) == Some(&slot) {
+            self.by_remote.remove(&peer);
         }
         self.udp_ports[usize::from(f.local.port())] -= 1;
         if f.held > 0 {

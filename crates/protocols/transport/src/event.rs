@@ -25,15 +25,30 @@ pub enum CloseReason {
     LocalReset = 6,
     /// A message was longer than its receiver's memory can ever hold.
     MessageTooLarge = 7,
+    /// The peer broke the protocol: it ended its half with messages unfinished.
+    PeerFault = 8,
+    /// The peer began a message and did not go on with it, while others waited for the memory that it holds.
+    Stalled = 9,
 }
 
 impl CloseReason {
     /// The reason with this number.
     pub fn from_code(code: u16) -> Option<CloseReason> {
         use CloseReason::*;
-        [Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge]
-            .into_iter()
-            .find(|r| *r as u16 == code)
+        [
+            Local,
+            Peer,
+            Reset,
+            PeerRestarted,
+            TimedOut,
+            Idle,
+            LocalReset,
+            MessageTooLarge,
+            PeerFault,
+            Stalled,
+        ]
+        .into_iter()
+        .find(|r| *r as u16 == code)
     }
 }
 
@@ -48,6 +63,8 @@ impl std::fmt::Display for CloseReason {
             CloseReason::Idle => "idle for too long",
             CloseReason::LocalReset => "reset here",
             CloseReason::MessageTooLarge => "a message is longer than its receiver's memory",
+            CloseReason::PeerFault => "the peer broke the protocol",
+            CloseReason::Stalled => "the peer left a message unfinished while others waited for its memory",
         })
     }
 }

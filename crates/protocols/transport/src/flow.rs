@@ -62,6 +62,8 @@ pub(crate) struct Flow {
     pub owner: u32,
     pub token: u64,
     pub listener: u16,
+    /// A client opened it; it counts among its host's.
+    pub is_accepted: bool,
     pub ordered: bool,
     pub mss: u16,
     pub first_seq: u32,
@@ -103,6 +105,8 @@ pub(crate) struct Flow {
     pub credit_probe_at: Instant,
     pub credit_probes: u32,
     pub route_retry_at: Instant,
+    /// When a message that has not come whole is looked at again.
+    pub stall_at: Instant,
     pub heard_at: Instant,
     pub keepalive_at: Instant,
     pub keepalives: u32,
@@ -133,6 +137,7 @@ impl Flow {
             owner: 0,
             token: 0,
             listener: 0,
+            is_accepted: false,
             ordered: true,
             mss: 1,
             first_seq: 0,
@@ -161,6 +166,7 @@ impl Flow {
             credit_probe_at: Instant::FAR_FUTURE,
             credit_probes: 0,
             route_retry_at: Instant::FAR_FUTURE,
+            stall_at: Instant::FAR_FUTURE,
             heard_at: Instant::ZERO,
             keepalive_at: Instant::FAR_FUTURE,
             keepalives: 0,
@@ -231,7 +237,7 @@ impl Flow {
             State::Open => {
                 let mut at = self.retry_at.min(self.rx.ack_at).min(self.keepalive_at);
                 at = at.min(self.tx.reorder_at).min(self.credit_probe_at).min(self.route_retry_at);
-                at = at.min(self.give_up_at);
+                at = at.min(self.give_up_at).min(self.stall_at);
                 if self.cc.window() < 1.0 && self.pace_at > now && self.tx.wants_to_send() {
                     at = at.min(self.pace_at);
                 }

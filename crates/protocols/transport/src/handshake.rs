@@ -1,10 +1,11 @@
 //! Opening flows, refusing to, and telling strangers that a flow is gone.
 
-use crate::config::Config;
-use crate::endpoint::Endpoint;
+use crate::config::{Config, OWN_SHARE};
+use crate::endpoint::{Endpoint, count_down};
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
+use crate::peers;
 use crate::receiver::Receiver;
 use crate::sender::stamp_of;
 use barewire_base::{DropReason, Duration, Instant};
@@ -47,15 +48,18 @@ impl Strays {
         self.queue.pop_front()
     }
 
-    /// Whether one more may be answered; counts it.
-    fn admit(&mut self, now: Instant) -> bool {
+    /// Whether one more may be answered while fewer than `waiting_max` wait to leave; counts it. Refusals leave half of the
+    /// queue, and of what a second may have, to answers that let somebody in.
+    fn admit(&mut self, now: Instant, waiting_max: usize) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             self.second = second;
             self.this_second = 0;
         }
-        self.this_second += 1;
-        self.this_second <= STRAYS_PER_SECOND && self.queue.len() < STRAYS_MAX
+        let share = STRAYS_PER_SECOND as usize * waiting_max / STRAYS_MAX;
+        let admitted = (self.this_second as usize) < share && self.queue.len() < waiting_max;
+        self.this_second += u32::from(admitted);
+        admitted
     }
 
     fn push(
@@ -120,11 +124,11 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::NoListener);
         };
         let (owner, token) = (listener.owner, listener.token);
-        if self.half_open >= self.config.half_open_max
+        if self.wants_proof(local.port(), owner)
             && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
         {
             let had_one = init.cookie != [0; 16];
-            if self.strays.admit(now) {
+            if self.strays.admit(now, STRAYS_MAX) {
                 let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
                 self.counters.retries_tx.add(1);
                 self.strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
@@ -133,7 +137,17 @@ impl<M: Memory> Endpoint<M> {
             }
             return if had_one { Verdict::Drop(DropReason::BadCookie) } else { Verdict::Consumed };
         }
-        if !self.has_event_room() || !self.memory.admit_flow(owner) {
+        // Connections from here have a share of the table that nobody else gets.
+        let own = self.config.flows_max / OWN_SHARE;
+        let free = self.flows_free().saturating_sub(own).min(self.memory.flow_room(owner));
+        let host = peers::key(remote.ip());
+        if !self.peers.admits(host, free) {
+            self.counters.peer_share_refusals.add(1);
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+            return Verdict::Drop(DropReason::FlowTableFull);
+        }
+        if free == 0 || !self.has_event_room() || !self.memory.admit_flow(owner) {
+            self.press(now, owner);
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         }
@@ -143,11 +157,14 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::FlowTableFull);
         };
         self.half_open += 1;
+        *self.half_open_at.entry(local.port()).or_insert(0) += 1;
+        self.peers.add(host);
         self.by_remote.insert((remote, init.src_cid), slot);
         let credit_window = self.config.credit_window();
         let f = &mut self.flows[slot as usize];
         f.state = State::Accepting;
         f.listener = local.port();
+        f.is_accepted = true;
         f.remote_cid = init.src_cid;
         f.ordered = init.options & option::UNORDERED == 0;
         f.mss = f.mss.min(init.mss);
@@ -162,8 +179,16 @@ impl<M: Memory> Endpoint<M> {
         Verdict::Consumed
     }
 
+    /// Whether clients have to prove their address first: who says he is anybody can fill a table, but not the part of it
+    /// that is kept for those that can be answered.
+    fn wants_proof(&self, udp_port: u16, owner: u32) -> bool {
+        let in_all = self.config.half_open_max.min((self.config.flows_max / 4).max(1));
+        let at_port = (self.memory.flow_room(owner) / 4).max(1);
+        self.half_open >= in_all || self.half_open_at.get(&udp_port).is_some_and(|n| *n >= at_port)
+    }
+
     fn reject(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64, why: ConnectFailure) {
-        if self.strays.admit(now) {
+        if self.strays.admit(now, STRAYS_MAX / 2) {
             self.counters.rejects_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
                 b[msg::COMMON_LEN..msg::REJECT_LEN].copy_from_slice(&(why as u16).to_be_bytes());
@@ -226,6 +251,7 @@ impl<M: Memory> Endpoint<M> {
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
         self.half_open -= 1;
+        count_down(&mut self.half_open_at, f.listener);
         self.events.push_back(Event::Accepted {
             flow: f.id,
             owner: f.owner,
@@ -328,7 +354,7 @@ impl<M: Memory> Endpoint<M> {
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.
     pub(crate) fn answer_unknown(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64) {
-        if self.strays.admit(now) {
+        if self.strays.admit(now, STRAYS_MAX / 2) {
             self.counters.resets_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
                 msg::Reset { proof: cid, reason: CloseReason::PeerRestarted as u16 }.emit(b);

@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Endpoint, row};
 use crate::event::{CloseReason, Event};
-use crate::flow::State;
+use crate::flow::{Repeat, State};
 use crate::handshake::echoed_rtt;
 use crate::ids;
 use crate::memory::Memory;
@@ -168,6 +168,12 @@ impl<M: Memory> Endpoint<M> {
             // It answers, so nothing is lost that an earlier repeat would bring, and it is not dead.
             (f.timeouts, f.probed, f.excused, f.repeat_due) = (0, false, true, None);
             f.retry_at = f.not_ready_until;
+            if outcome.acked_resent {
+                // What was repeated found room, and the next one may: a message that has its memory is soon whole, however
+                // little room there is for others.
+                f.not_ready_count = 1;
+                f.repeat_due = Some(Repeat::First);
+            }
         } else if f.not_ready_count > 0 {
             (f.not_ready_until, f.not_ready_count, f.excused) = (Instant::ZERO, 0, false);
             f.tx.give_up_older(segs, now, at.floor);
@@ -192,7 +198,7 @@ impl<M: Memory> Endpoint<M> {
         };
         let f = &mut self.flows[slot as usize];
         let (flow, owner) = (f.id, f.owner);
-        let traits = FlowTraits { mss: f.mss, ordered: f.ordered, owner };
+        let traits = FlowTraits { mss: f.mss, ordered: f.ordered, owner, now };
         let (events, counters) = (&mut self.events, &self.counters);
         let (count, max) = (&mut self.recv_messages, self.config.recv_messages_max);
         let before_place = *count;
@@ -200,9 +206,9 @@ impl<M: Memory> Endpoint<M> {
         let result = f.rx.on_segment(
             row(&mut self.msgs, slot),
             &mut self.memory,
-            &mut || {
+            &mut |spare| {
                 *count += 1;
-                *count <= max
+                *count + spare <= max
             },
             traits,
             Arrival { seq: header.seq, fin: header.flags & flag::FIN != 0, data, payload },
@@ -214,9 +220,18 @@ impl<M: Memory> Endpoint<M> {
             },
         );
         f.held += delivered;
+        if f.rx.ended_unfinished() {
+            self.counters.peer_faults.add(1);
+            self.queue_reset(slot, CloseReason::Reset);
+            self.end(slot, now, CloseReason::PeerFault);
+            return Verdict::Drop(DropReason::Malformed);
+        }
         match result {
             Ok(()) => {
                 f.used_at = now;
+                if f.stall_at == Instant::FAR_FUTURE && f.rx.partial() > 0 {
+                    f.stall_at = now + self.config.stall_timeout;
+                }
                 if f.rx.unacked >= self.config.ack_every {
                     f.rx.ack_now = true;
                 } else if f.rx.ack_at == Instant::FAR_FUTURE {
@@ -227,6 +242,9 @@ impl<M: Memory> Endpoint<M> {
             Err(reason) => {
                 // Room that was asked for and not used.
                 *count = before_place;
+                if reason == DropReason::NoCredit {
+                    self.press(now, owner);
+                }
                 if reason == DropReason::TooLarge {
                     self.queue_reset(slot, CloseReason::MessageTooLarge);
                     self.end(slot, now, CloseReason::MessageTooLarge);

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod audit;
 pub mod buddy;
 mod config;
 mod congestion;
@@ -31,11 +32,12 @@ mod ids;
 mod input;
 mod memory;
 mod output;
+mod peers;
 mod receiver;
 mod rtt;
 mod sender;
 
-pub use config::{Config, ConfigError, WINDOW_SEGMENTS};
+pub use config::{Config, ConfigError, STALL_SEGMENTS, WINDOW_SEGMENTS};
 pub use congestion::{Congestion, CongestionConfig};
 pub use counters::Counters;
 pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, engine_for};

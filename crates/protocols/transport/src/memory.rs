@@ -33,8 +33,9 @@ pub trait Memory {
     /// Copies `out.len()` bytes of `buf`, from `offset` within it, into `out`. False when the owner is gone.
     fn read(&mut self, buf: SendBuf, offset: u32, out: &mut [u8]) -> bool;
     /// Room for a message of `len` bytes for `owner`; `None` when its quota is used up, which holds up that owner's
-    /// senders and nobody else.
-    fn alloc(&mut self, owner: u32, len: u32) -> Option<RecvBuf>;
+    /// senders and nobody else. With `spare` above zero, only if another message of `spare` bytes finds room afterwards:
+    /// this one cannot be handed over before that one has come.
+    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf>;
     /// Copies `bytes` to `offset` within `buf`.
     fn write(&mut self, buf: RecvBuf, offset: u32, bytes: &[u8]);
     /// Takes back room that no application will see.
@@ -42,6 +43,11 @@ pub trait Memory {
     /// Longest message that `owner` can ever take, in bytes, however empty its memory is. A longer one ends its flow with
     /// [`CloseReason::MessageTooLarge`](crate::CloseReason::MessageTooLarge): to wait for room would be to wait for ever.
     fn message_max(&self, owner: u32) -> u32 {
+        let _ = owner;
+        u32::MAX
+    }
+    /// Flows that `owner` can take besides those it has.
+    fn flow_room(&self, owner: u32) -> u32 {
         let _ = owner;
         u32::MAX
     }
@@ -121,8 +127,8 @@ impl Memory for HeapMemory {
     }
 
     #[inline]
-    fn alloc(&mut self, owner: u32, len: u32) -> Option<RecvBuf> {
-        Some(RecvBuf { owner, offset: self.recv_books.alloc(len)?, len })
+    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
+        Some(RecvBuf { owner, offset: self.recv_books.alloc_sparing(len, spare)?, len })
     }
 
     #[inline]

@@ -96,6 +96,37 @@ pub(crate) struct Receiver {
     consumed: u32,
     /// Limit that the peer was last told.
     advertised: u32,
+    /// What all messages cost that have arrived, in whole or in part; and the latest of them with its cost, as that one
+    /// alone may overshoot the limit.
+    charged: u32,
+    latest: u32,
+    latest_cost: u32,
+    /// Messages whose row is not empty, and those of them that are not whole.
+    open: u32,
+    partial: u32,
+    /// Since when there has been one that is not whole, and segments placed since somebody last looked.
+    partial_since: Instant,
+    pub placed: u32,
+}
+
+/// What the rows of one flow hold.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub used: u32,
+    pub partial: u32,
+    /// Those whose memory the application does not have yet.
+    pub with_memory: u32,
+}
+
+/// Counts them.
+pub(crate) fn rows(msgs: &[Packed]) -> Rows {
+    let mut rows = Rows::default();
+    for stage in msgs.iter().map(|m| InMessage::unpack(*m).stage) {
+        rows.used += u32::from(stage != Stage::Empty);
+        rows.partial += u32::from(stage == Stage::Partial);
+        rows.with_memory += u32::from(matches!(stage, Stage::Partial | Stage::Complete));
+    }
+    rows
 }
 
 impl Receiver {
@@ -119,7 +150,63 @@ impl Receiver {
             credit_window,
             consumed: 0,
             advertised: credit_window,
+            charged: 0,
+            latest: u32::MAX,
+            latest_cost: 0,
+            open: 0,
+            partial: 0,
+            partial_since: Instant::ZERO,
+            placed: 0,
         }
+    }
+
+    /// Messages that have begun and are not behind the application's turn yet.
+    pub(crate) fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// Those of them that are not whole.
+    pub(crate) fn partial(&self) -> u32 {
+        self.partial
+    }
+
+    /// Since when a message has waited for segments, if one does.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        (self.partial > 0).then_some(self.partial_since)
+    }
+
+    /// Whether the peer ended its half although a message of it is not whole: no honest sender does, as every segment
+    /// belongs to a message and the end comes after all of them.
+    pub(crate) fn ended_unfinished(&self) -> bool {
+        self.open > 0 && self.is_finished()
+    }
+
+    /// The most segments in a row that are missing before `end`: a message of which nothing is here is no longer.
+    fn longest_gap(&self, end: u32) -> u32 {
+        let (mut longest, mut run, mut seq) = (0, 0, self.next);
+        while before(seq, end) {
+            run = if self.bit(seq) { 0 } else { run + 1 };
+            longest = longest.max(run);
+            seq = seq.wrapping_add(1);
+        }
+        longest
+    }
+
+    /// Charges the peer's credit with a message that begins. False: the message began beyond what was granted. Messages
+    /// begin while any credit is left; so all that came, without the latest, is less than the limit.
+    fn charge(&mut self, msg_id: u32, len: u32) -> bool {
+        let cost = credit_cost(len);
+        let is_latest = before(self.latest, msg_id);
+        let latest_cost = if is_latest { cost } else { self.latest_cost };
+        let charged = self.charged.wrapping_add(cost);
+        if !before(charged.wrapping_sub(latest_cost), self.advertised) {
+            return false;
+        }
+        self.charged = charged;
+        if is_latest {
+            (self.latest, self.latest_cost) = (msg_id, cost);
+        }
+        true
     }
 
     fn bit(&self, seq: u32) -> bool {
@@ -153,7 +240,7 @@ impl Receiver {
         &mut self,
         msgs: &mut [Packed],
         memory: &mut M,
-        room: &mut impl FnMut() -> bool,
+        room: &mut impl FnMut(u32) -> bool,
         flow: FlowTraits,
         arrival: Arrival<'_>,
         deliver: &mut impl FnMut(RecvBuf),
@@ -200,14 +287,14 @@ impl Receiver {
         &mut self,
         msgs: &mut [Packed],
         memory: &mut M,
-        room: &mut impl FnMut() -> bool,
+        room: &mut impl FnMut(u32) -> bool,
         flow: FlowTraits,
         seq: u32,
         data: Data,
         payload: &[u8],
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<(), DropReason> {
-        let FlowTraits { mss, ordered, owner } = flow;
+        let FlowTraits { mss, ordered, owner, now } = flow;
         let mss = u32::from(mss);
         if data.msg_id.wrapping_sub(self.msg_base) >= WINDOW_SEGMENTS as u32 {
             return Err(DropReason::OutOfWindow);
@@ -222,27 +309,46 @@ impl Receiver {
         let mut m = InMessage::unpack(msgs[at]);
         match m.stage {
             Stage::Empty => {
-                let in_turn = self.starved.is_none_or(|first| !before(first, data.msg_id));
-                let buf = if in_turn && room() { memory.alloc(owner, data.msg_len) } else { None };
+                let first_seq = seq.wrapping_sub(index);
+                // What cannot be handed over before an earlier message leaves room for that one, whichever of those that are
+                // missing it is: what is here would else keep for good what the missing one needs.
+                let spare = if ordered && data.msg_id != self.msg_base {
+                    let end = if before(self.high, first_seq) { first_seq } else { self.high };
+                    self.longest_gap(end).max(1).saturating_mul(mss).min(memory.message_max(owner))
+                } else {
+                    0
+                };
+                let is_first = self.starved.is_none_or(|first| !before(first, data.msg_id));
+                let has_room = is_first && room(if spare > 0 { 1 } else { 0 });
+                let buf = if has_room { memory.alloc(owner, data.msg_len, spare) } else { None };
                 let Some(buf) = buf else {
                     if data.msg_len > memory.message_max(owner) {
                         return Err(DropReason::TooLarge);
                     }
-                    if in_turn {
+                    if is_first {
                         self.starved = Some(data.msg_id);
                     }
                     self.not_ready = true;
                     self.ack_now = true;
                     return Err(DropReason::NoCredit);
                 };
+                if !self.charge(data.msg_id, data.msg_len) {
+                    memory.free(buf);
+                    return Err(DropReason::OverCredit);
+                }
                 if self.starved == Some(data.msg_id) {
                     self.starved = None;
                     self.not_ready = false;
                 }
+                if self.partial == 0 {
+                    self.partial_since = now;
+                }
+                self.open += 1;
+                self.partial += 1;
                 m = InMessage {
                     offset: buf.offset,
                     len: data.msg_len,
-                    first_seq: seq.wrapping_sub(index),
+                    first_seq,
                     left: data.msg_len.div_ceil(mss).max(1),
                     stage: Stage::Partial,
                 };
@@ -252,8 +358,10 @@ impl Receiver {
         }
         let buf = RecvBuf { owner, offset: m.offset, len: m.len };
         memory.write(buf, data.offset, payload);
+        self.placed = self.placed.wrapping_add(1);
         m.left -= 1;
         if m.left == 0 {
+            self.partial -= 1;
             m.stage = Stage::Complete;
             if !ordered {
                 deliver(buf);
@@ -270,12 +378,17 @@ impl Receiver {
                 Stage::Empty | Stage::Partial => return Ok(()),
             }
             msgs[at] = [0; 2];
+            self.open -= 1;
             self.msg_base = self.msg_base.wrapping_add(1);
         }
     }
 
     /// Gives the memory of messages that were never handed over back; says how many.
     pub(crate) fn abandon<M: Memory>(&mut self, msgs: &mut [Packed], memory: &mut M, owner: u32) -> u32 {
+        if self.open == 0 {
+            return 0;
+        }
+        (self.open, self.partial) = (0, 0);
         let mut freed = 0;
         for packed in msgs {
             let m = InMessage::unpack(*packed);
@@ -315,6 +428,7 @@ pub(crate) struct FlowTraits {
     pub mss: u16,
     pub ordered: bool,
     pub owner: u32,
+    pub now: Instant,
 }
 
 #[cfg(test)]
@@ -346,11 +460,11 @@ mod tests {
         fn give(&mut self, i: u32, fin: bool, data: Data, payload: &[u8]) -> Result<(), DropReason> {
             let seq = (u32::MAX - 3).wrapping_add(i);
             let mut bufs = vec![];
-            let flow = FlowTraits { mss: MSS, ordered: self.ordered, owner: 0 };
+            let flow = FlowTraits { mss: MSS, ordered: self.ordered, owner: 0, now: Instant::ZERO };
             let result = self.r.on_segment(
                 &mut self.msgs,
                 &mut self.memory,
-                &mut || true,
+                &mut |_| true,
                 flow,
                 Arrival { seq, fin, data, payload },
                 &mut |b| bufs.push(b),
@@ -416,7 +530,7 @@ mod tests {
     fn no_memory_means_not_ready_never_lost() {
         let mut rig = Rig::new(true);
         rig.memory = HeapMemory::new(0, 1024);
-        let full = rig.memory.alloc(0, 1000).unwrap();
+        let full = rig.memory.alloc(0, 1000, 0).unwrap();
         assert_eq!(rig.give(0, false, d(0, 100, 0), &[7; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.not_ready && rig.r.ack_now && rig.r.next == u32::MAX - 3);
         rig.memory.free(full);

@@ -503,6 +503,25 @@ impl Sender {
         self.una != self.nxt && self.high != self.una
     }
 
+    /// Messages of this flow that are not acknowledged whole, counted from the tables.
+    pub(crate) fn messages(&self, segs: &[Packed], out: &OutMessages) -> u32 {
+        let (mut count, mut previous, mut seq) = (0, NONE, self.una);
+        while seq != self.nxt {
+            let seg = Segment::unpack(segs[(seq & MASK) as usize]);
+            if seg.flags & (SACKED | FIN) == 0 && seg.msg != previous && seg.msg != self.unsent_head {
+                previous = seg.msg;
+                count += 1;
+            }
+            seq = seq.wrapping_add(1);
+        }
+        let mut slot = self.unsent_head;
+        while slot != NONE {
+            count += 1;
+            slot = out.slots[slot as usize].next;
+        }
+        count
+    }
+
     /// Gives every outstanding and unsent message to `failed` and forgets them.
     pub(crate) fn abandon(
         &mut self,

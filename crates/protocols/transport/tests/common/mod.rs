@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 pub mod forge;
+pub mod liar;
 
 /// Message memory that a test can write to and read from.
 pub trait TestMemory: Memory + 'static {

@@ -1,0 +1,73 @@
+//! The books of an endpoint, added up again from the tables that they sum: for tests, which ask after everything that
+//! somebody hostile did, and cannot know what should be there.
+
+use crate::config::WINDOW_SEGMENTS;
+use crate::endpoint::Endpoint;
+use crate::event::Event;
+use crate::flow::State;
+use crate::memory::Memory;
+use crate::receiver::rows;
+use crate::sender::Packed;
+use barewire_base::Instant;
+use std::collections::HashMap;
+
+impl<M: Memory> Endpoint<M> {
+    /// Compares every count that the endpoint keeps with what it counts. Takes as many steps as its tables have places.
+    /// The error names what does not add up.
+    #[doc(hidden)]
+    pub fn audit(&self) -> Result<(), String> {
+        let mut wrong = vec![];
+        let mut check = |what: &str, kept: u64, counted: u64| {
+            if kept != counted {
+                wrong.push(format!("{what}: {kept} kept, {counted} counted"));
+            }
+        };
+        let live = || self.flows.iter().enumerate().filter(|(_, f)| f.state != State::Free);
+        let (mut receiving, mut held) = (0, 0);
+        for (slot, f) in self.flows.iter().enumerate() {
+            let rows = rows(&self.msgs[slot * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]);
+            if f.state == State::Free {
+                check("rows of a free slot", 0, rows.used.into());
+                check("a route's timer of a free slot", 0, u64::from(f.route_retry_at != Instant::FAR_FUTURE));
+                continue;
+            }
+            check("messages a flow has open", f.rx.open().into(), rows.used.into());
+            check("messages a flow has in part", f.rx.partial().into(), rows.partial.into());
+            receiving += u64::from(rows.with_memory);
+            held += u64::from(f.held);
+        }
+        let orphans: u64 = self.orphans.values().map(|n| u64::from(*n)).sum();
+        check("messages received", self.recv_messages.into(), receiving + held + orphans);
+        let half_open = live().filter(|(_, f)| f.state == State::Accepting).count();
+        check("half-open flows", self.half_open.into(), half_open as u64);
+        let at_ports: u64 = self.half_open_at.values().map(|n| u64::from(*n)).sum();
+        check("half-open flows by their port", at_ports, half_open as u64);
+        check("flows", self.flows_used().into(), live().count() as u64);
+        let unrouted = live().filter(|(_, f)| f.route_retry_at != Instant::FAR_FUTURE).count();
+        check("flows without a route", self.unrouted.into(), unrouted as u64);
+        // Two flows to one liar may have one id of its making; then only the later one is found by it.
+        let by_remote = live().filter(|(slot, f)| {
+            self.by_remote.get(&(f.remote, f.remote_cid)) == Some(&(*slot as u32))
+        });
+        check("flows by their peer's id", self.by_remote.len() as u64, by_remote.count() as u64);
+        let mut peers: HashMap<u64, u32> = HashMap::new();
+        for (_, f) in live().filter(|(_, f)| f.is_accepted) {
+            *peers.entry(crate::peers::key(f.remote.ip())).or_default() += 1;
+        }
+        check("hosts with flows here", self.peers.len() as u64, peers.len() as u64);
+        for (key, count) in peers {
+            check("flows of one host", self.peers.count(key).into(), count.into());
+        }
+        let ports: u64 = self.udp_ports.iter().map(|n| u64::from(*n)).sum();
+        check("flows by their port", ports, live().count() as u64);
+        let sent = self.events.iter().filter(|e| matches!(e, Event::Sent { .. })).count();
+        check("events of messages sent", self.sent_undrained.into(), sent as u64);
+        let queued: u32 = live().map(|(slot, f)| f.tx.messages(self.segs_of(slot as u32), &self.out)).sum();
+        check("messages under way", self.out.used().into(), queued.into());
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+
+    fn segs_of(&self, slot: u32) -> &[Packed] {
+        &self.segs[slot as usize * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]
+    }
+}

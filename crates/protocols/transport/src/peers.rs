@@ -1,0 +1,58 @@
+//! How many flows each remote host has opened here, so that one host cannot have them all.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Flows that any host may have, however full the table is for others.
+const ALWAYS: u32 = 16;
+
+/// Flows that were accepted, by who opened them.
+pub(crate) struct Peers {
+    flows: HashMap<u64, u32>,
+}
+
+/// A host: its IPv4 address, or its IPv6 network of 64 bits, as a host may have any address of that.
+pub(crate) fn key(ip: IpAddr) -> u64 {
+    match ip.to_canonical() {
+        // A prefix that nobody is given (RFC 4291, 2.5.5.2 has it mapped, further down).
+        IpAddr::V4(ip) => 0xffff << 32 | u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64,
+    }
+}
+
+impl Peers {
+    /// Room for flows of so many hosts.
+    pub(crate) fn new(hosts: usize) -> Peers {
+        // Twice the hosts, so that deletions never make the map grow.
+        Peers { flows: HashMap::with_capacity(hosts * 2) }
+    }
+
+    /// Whether `host` may open one more where `free` more would fit: it has at most as many as it leaves, so that one that
+    /// takes all it can get leaves half, and two leave a third.
+    pub(crate) fn admits(&self, host: u64, free: u32) -> bool {
+        let has = self.count(host);
+        has < ALWAYS || has < free
+    }
+
+    pub(crate) fn add(&mut self, host: u64) {
+        *self.flows.entry(host).or_insert(0) += 1;
+    }
+
+    pub(crate) fn remove(&mut self, host: u64) {
+        if let Some(n) = self.flows.get_mut(&host) {
+            *n -= 1;
+            if *n == 0 {
+                self.flows.remove(&host);
+            }
+        }
+    }
+
+    pub(crate) fn count(&self, host: u64) -> u32 {
+        self.flows.get(&host).copied().unwrap_or(0)
+    }
+
+    /// Hosts that have any.
+    pub(crate) fn len(&self) -> usize {
+        self.flows.len()
+    }
+}

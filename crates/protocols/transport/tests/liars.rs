@@ -1,0 +1,232 @@
+//! Peers that open flows as anybody may and then break the rules: what they leave behind, and what they keep from others.
+
+mod common;
+use barewire_base::DropReason;
+use barewire_sim::{LinkConfig, LinkId, NodeId, World};
+use barewire_transport::*;
+use common::liar::{self, Liar};
+use common::*;
+use std::net::SocketAddr;
+
+struct Rig {
+    world: World,
+    /// The server; its applications listen at `PORT` and above, one for each owner.
+    s: NodeId,
+    /// An honest client.
+    c: NodeId,
+    liar: NodeId,
+    links: Vec<LinkId>,
+}
+
+fn server_at(udp_port: u16) -> SocketAddr {
+    SocketAddr::new(ip(1, false), udp_port)
+}
+
+/// A server whose one application has `memory` bytes to receive into, an honest client and a liar around one hub.
+fn rig(seed: u64, config: &Config, memory: usize) -> Rig {
+    let mut world = World::new(seed);
+    let pool = world.pool().clone();
+    let station = |n, memory| Station::with_memory(n, pool.clone(), config.clone(), HeapMemory::new(memory, memory));
+    let mut server = station(1, memory);
+    server.endpoint.listen(PORT, 0, 7).unwrap();
+    let s = world.add_node(Box::new(server));
+    let c = world.add_node(Box::new(station(2, 4 << 20)));
+    let liar = world.add_node(Box::new(Liar::new(3, world.pool().clone())));
+    let star = world.star(&[(s, mac(1)), (c, mac(2)), (liar, mac(3))], &LinkConfig::perfect(us(20)));
+    Rig { world, s, c, liar, links: star.links }
+}
+
+impl Rig {
+    fn server(&mut self) -> &mut Station {
+        let now = self.world.local_now(self.s);
+        let station = self.world.node_mut::<Station>(self.s);
+        station.now = now;
+        station
+    }
+
+    fn client(&mut self) -> &mut Station {
+        let now = self.world.local_now(self.c);
+        let station = self.world.node_mut::<Station>(self.c);
+        station.now = now;
+        station
+    }
+
+    fn liar(&mut self) -> &mut Liar {
+        self.world.node_mut::<Liar>(self.liar)
+    }
+
+    fn run(&mut self, time: barewire_base::Duration) {
+        assert_eq!(self.world.run_for(time), barewire_sim::Outcome::Done);
+    }
+
+    /// An open flow of the liar's.
+    fn lie(&mut self, udp_port: u16) -> usize {
+        let lie = self.liar().open(server_at(PORT), udp_port, false);
+        self.run(ms(20));
+        assert!(self.liar().is_open(lie));
+        lie
+    }
+
+    /// An open flow of the honest client's, as the client names it.
+    fn connect(&mut self) -> FlowId {
+        let flow = connect(&mut self.world, self.c, 2, 1, true, false);
+        self.run(ms(20));
+        assert!(
+            self.client().events.iter().any(|e| matches!(e, Event::Connected { flow: f, .. } if *f == flow)),
+            "{:?}",
+            self.client().events
+        );
+        flow
+    }
+}
+
+/// A peer that ends its half although a message of it is missing breaks the protocol: nothing of what it sent may be
+/// left for the flow that has its place next.
+#[test]
+fn an_end_with_a_message_missing_leaves_nothing_to_the_next_flow() {
+    for stay in [false, true] {
+        let mut r = rig(1, &Config { flows_max: 8, ..Config::default() }, 1 << 20);
+        let lie = r.lie(2_000);
+        let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+        // The second message, whole; the first never comes, and its segment's number is the end's.
+        r.liar().data(lie, first, 1, 8, 0, b"injected");
+        r.liar().data(lie, first.wrapping_add(2), 2, 300_000, 0, &vec![0x22; mss.into()]);
+        r.liar().data(lie, first.wrapping_add(1), 3, 4, 0, b"more");
+        r.liar().fin(lie, first.wrapping_add(3));
+        r.run(ms(5));
+        if !stay {
+            r.liar().lies[lie].gone = true;
+        }
+        r.run(secs(1));
+        assert_eq!(r.server().closes(), [CloseReason::PeerFault], "the application is told why");
+        assert_idle(r.server());
+
+        // The innocent has the very place of that flow.
+        let flow = r.connect();
+        r.client().send(flow, b"a", 1).unwrap();
+        r.client().send(flow, b"b", 2).unwrap();
+        r.run(ms(20));
+        let got: Vec<_> = r.server().inbox.iter().map(|m| m.1.clone()).collect();
+        assert_eq!(got, [b"a", b"b"]);
+        r.server().endpoint.audit().unwrap();
+    }
+}
+
+/// The same with messages of which only a part came, out of the window's whole length, and by flows without order.
+#[test]
+fn no_number_of_unfinished_flows_uses_anything_up() {
+    let config = Config { flows_max: 8, recv_messages_max: 600, ..Config::default() };
+    let mut r = rig(2, &config, 1 << 20);
+    for round in 0..20 {
+        let lie = r.liar().open(server_at(PORT), 2_000 + round, round % 2 == 1);
+        r.run(ms(20));
+        assert!(r.liar().is_open(lie), "flow {round}");
+        let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+        for i in 0..255u32 {
+            r.liar().data(lie, first.wrapping_add(i), 1 + i % 255, 2_000, 0, &vec![0x22; mss.into()]);
+        }
+        r.liar().fin(lie, first.wrapping_add(255));
+        r.run(ms(5));
+        r.liar().lies[lie].gone = true;
+        r.run(ms(500));
+        r.server().endpoint.audit().unwrap();
+    }
+    r.run(secs(10));
+    assert_idle(r.server());
+    let flow = r.connect();
+    r.client().send(flow, &message(1, 500_000), 1).unwrap();
+    r.run(ms(100));
+    assert_eq!(r.server().inbox.len(), 1);
+}
+
+/// One packet may ask for all of an application's memory. Whoever lets it wait while others need that memory loses it.
+#[test]
+fn a_message_that_is_begun_and_left_does_not_keep_others_waiting() {
+    let mut r = rig(3, &Config::default(), 1 << 20);
+    let flow = r.connect();
+    let lie = r.lie(2_000);
+    r.liar().first_of(lie, 1 << 20);
+    r.run(ms(10));
+    assert_eq!(r.server().endpoint.memory().available().1, 0, "all of it is taken");
+    for _ in 0..20 {
+        // It is alive: it says so at any time.
+        r.run(ms(50));
+        r.liar().ack(lie, barewire_wire::msg::flag::ACK_NOW);
+    }
+    assert_eq!(r.server().closes(), [], "as long as nobody else wants it, it may take its time");
+    r.client().send(flow, b"honest", 1).unwrap();
+    for _ in 0..44 {
+        r.run(ms(50));
+        r.liar().ack(lie, barewire_wire::msg::flag::ACK_NOW);
+    }
+    assert_eq!(r.server().inbox.len(), 1, "the honest message arrived");
+    assert_eq!(r.server().closes(), [CloseReason::Stalled]);
+    assert_eq!(r.client().closes(), []);
+    r.server().endpoint.audit().unwrap();
+}
+
+/// What one flow begins beyond its credit is not taken: the window is the receiver's to enforce.
+#[test]
+fn nobody_gets_more_than_the_credit_it_was_granted() {
+    let config = Config { recv_window_bytes: 64 << 10, ..Config::default() };
+    let mut r = rig(4, &config, 4 << 20);
+    r.server().idle_owners = vec![0];
+    let lie = r.lie(2_000);
+    for i in 0..200 {
+        r.liar().message(lie, &message(i, 1_000));
+    }
+    r.run(ms(50));
+    let held: u32 = r.server().held.iter().map(|h| h.1.len).sum();
+    assert!((60_000..=68_000).contains(&held), "{held} bytes of 64 KiB granted");
+    assert!(r.server().drops(DropReason::OverCredit) > 100);
+    // Released, they are granted again, to whoever asks properly.
+    let now = r.world.now();
+    while r.server().read_one(now) {}
+    r.server().idle_owners.clear();
+    let flow = r.connect();
+    for i in 0..200 {
+        r.client().send(flow, &message(i, 1_000), i).unwrap();
+    }
+    r.run(ms(100));
+    assert_eq!(r.client().sent.len(), 200);
+    assert_eq!(r.server().endpoint.received_messages() as usize, 0);
+}
+
+/// Honest flows of many small and a few large messages, in memory that holds one of the large ones, with loss: a later
+/// message must not take what an earlier one needs, in one flow or between several.
+#[test]
+fn later_messages_leave_room_for_those_before_them() {
+    for seed in 0..200 {
+        let config = Config {
+            recv_window_bytes: 1 << 20,
+            recv_messages_max: if seed % 2 == 0 { 20 } else { 4096 },
+            ..Config::default()
+        };
+        let mut r = rig(seed, &config, 64 << 10);
+        let loss = LinkConfig { loss: 0.2, ..LinkConfig::perfect(us(20)) };
+        let flows: Vec<_> = (0..3).map(|_| r.connect()).collect();
+        for link in r.links.clone() {
+            r.world.set_link(link, loss.clone());
+        }
+        let mut n = 0;
+        for round in 0..8 {
+            for flow in &flows {
+                for len in [100, 40_000, 30 + round, 20_000, 0] {
+                    n += 1;
+                    r.client().send(*flow, &message(n, len as usize), n).unwrap();
+                }
+            }
+        }
+        let (s, c) = (r.s, r.c);
+        let outcome =
+            r.world.run_while(secs(60), |w| (w.node::<Station>(s).received) < n || w.node::<Station>(c).sent.len() < n as usize);
+        assert_eq!(
+            outcome,
+            barewire_sim::Outcome::Done,
+            "seed {seed}: {} of {n} arrived; {:?}",
+            r.world.node::<Station>(s).received,
+            r.world.node::<Station>(s).endpoint.flows().collect::<Vec<_>>()
+        );
+        r.server().endpoint.audit().unwrap();
+    }
+}
