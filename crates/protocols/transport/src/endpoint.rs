@@ -287,6 +287,11 @@ impl<M: Memory> Endpoint<M> {
         ours
     }
 
+    /// Ports that applications listen on.
+    pub fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
     /// Whether somebody listens on this port.
     pub fn listens(&self, udp_port: u16) -> bool {
         self.listeners.contains_key(&udp_port)

@@ -1,7 +1,7 @@
 //! What strangers and liars can do: be counted.
 
 mod common;
-use barewire_base::{DropReason, Prng};
+use barewire_base::{DropReason, Duration, Prng};
 use barewire_sim::{Direction, LinkConfig};
 use barewire_transport::*;
 use barewire_wire::msg::{self, Kind, flag};
@@ -339,6 +339,86 @@ fn a_flood_of_handshakes_meets_cookies_and_a_genuine_client_gets_in() {
     // The half-open ones go away by themselves.
     p.run(secs(6));
     assert_eq!(p.b().endpoint.flows_used(), 3);
+}
+
+fn init_packet(cid: u64) -> Vec<u8> {
+    let mut packet = vec![0; msg::INIT_LEN];
+    msg::Header { seq: 9, credit: 100, ..forge::header(Kind::Init, 0) }.emit(&mut packet);
+    msg::Init { src_cid: cid, mss: 1_000, options: 0, cookie: [0; 16] }.emit(&mut packet);
+    forge::seal(&mut packet);
+    packet
+}
+
+/// Handshakes with invented addresses, as many as the table has places: what is kept for clients that can be answered is
+/// more than what those take, however the table and the bound on half-open flows relate.
+#[test]
+fn invented_addresses_do_not_fill_the_table() {
+    let server = Config { flows_max: 256, half_open_max: 256, ..config() };
+    let mut p = pair_with(9, wire(), &config(), &server);
+    p.open();
+    p.a().events.clear();
+    let mut prng = Prng::new(10);
+    for i in 0..300u32 {
+        let src = Ipv4Addr::new(10, 0, 1 + (i / 250) as u8, 1 + (i % 250) as u8);
+        let packet = init_packet(prng.next_u64() | 1);
+        forge(&mut p, Direction::Forward, (src, 1_000), PORT, &packet);
+        p.run(us(20));
+    }
+    assert!(p.b().count("retries_tx") > 200, "{}", p.b().count("retries_tx"));
+    for _ in 0..50 {
+        p.open();
+    }
+    p.b().endpoint.audit().unwrap();
+    // A server answers an address that it knows nothing of a few times, not as often as a client asks.
+    let before = p.b().count("packets_tx");
+    p.run(secs(6));
+    let answers = p.b().count("packets_tx") - before;
+    assert!(answers < 64 * 10 + 60 * 2, "{answers} packets");
+    assert_eq!(p.b().endpoint.flows_used(), 51);
+    p.b().endpoint.audit().unwrap();
+}
+
+#[test]
+fn one_link_has_no_need_of_scopes() {
+    let mut p = pair(10, wire(), &config());
+    let now = p.world.now();
+    let remote = std::net::SocketAddrV6::new("fd00::2".parse().unwrap(), PORT, 7, 3);
+    let local = std::net::SocketAddrV6::new("fd00::1".parse().unwrap(), 0, 0, 3);
+    let flow = p.a().endpoint.connect(now, 0, local.into(), remote.into(), true, 1).unwrap();
+    p.run(ms(20));
+    assert_eq!(p.a().flow_from(), Some(flow));
+}
+
+#[test]
+fn flows_may_share_a_port_of_their_own() {
+    let client = Config { ephemeral_udp_ports: (40_000, 40_003), ..config() };
+    let mut p = pair_with(11, wire(), &client, &config());
+    p.a().endpoint.listen(40_001, 0, 0).unwrap();
+    for _ in 0..12 {
+        let (flow, peer) = p.open();
+        p.a().send(flow, b"forth", 1).unwrap();
+        p.b().send(peer, b"back", 1).unwrap();
+    }
+    p.run(ms(5));
+    assert_eq!((p.a().received, p.b().received), (12, 12));
+    assert!(p.a().endpoint.flows().all(|f| f.local.port() != 40_001), "a listener's port is its clients' only");
+    p.a().endpoint.audit().unwrap();
+}
+
+#[test]
+fn timers_of_zero_are_refused_by_name() {
+    let zero = Duration::ZERO;
+    for (change, name) in [
+        (Config { keepalive: zero, ..config() }, "keepalive"),
+        (Config { dead_after: zero, ..config() }, "dead_after"),
+        (Config { handshake_timeout: zero, ..config() }, "handshake_timeout"),
+        (Config { idle_timeout: Some(zero), ..config() }, "idle_timeout"),
+        (Config { keepalive_probes: 0, ..config() }, "keepalive_probes"),
+        (Config { stall_timeout: zero, ..config() }, "stall_timeout"),
+    ] {
+        let refused = Endpoint::new(change, HeapMemory::new(4096, 4096), [1; 32]).err();
+        assert_eq!(refused, Some(ConfigError::Timer(name)));
+    }
 }
 
 #[test]

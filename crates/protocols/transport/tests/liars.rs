@@ -230,3 +230,26 @@ fn later_messages_leave_room_for_those_before_them() {
         r.server().endpoint.audit().unwrap();
     }
 }
+
+/// One host opens all the flows that it gets and keeps them: others, and connections from the server's own side, find
+/// theirs.
+#[test]
+fn one_host_does_not_get_all_the_flows() {
+    let mut r = rig(5, &Config { flows_max: 128, ..Config::default() }, 1 << 20);
+    for i in 0..200 {
+        r.liar().open(server_at(PORT), 2_000 + i, false);
+        r.run(ms(1));
+    }
+    let refused = r.server().count("peer_share_refusals");
+    assert!(refused > 100, "{refused}");
+    for _ in 0..20 {
+        r.connect();
+    }
+    let now = r.world.now();
+    r.client().endpoint.listen(PORT, 0, 0).unwrap();
+    let (local, remote) = (SocketAddr::new(ip(1, false), 0), SocketAddr::new(ip(2, false), PORT));
+    r.server().endpoint.connect(now, 0, local, remote, true, 1).unwrap();
+    r.run(ms(20));
+    assert_eq!(r.server().connect_failures(), []);
+    r.server().endpoint.audit().unwrap();
+}

@@ -1,5 +1,6 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
+use crate::aside::Aside;
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::counters::Published;
 use crate::rdma::Rdma;
@@ -61,6 +62,8 @@ pub(crate) struct DaemonAgent {
     /// Flows and RDMA connections after the last cycle.
     open: (u32, usize),
     port_is_down: bool,
+    /// Who writes lines and gives memory back.
+    aside: Aside,
     /// To the daemon's other engines, where there are any.
     links: Option<Links>,
     /// Where the stack has RDMA.
@@ -73,11 +76,13 @@ impl DaemonAgent {
         stack: Stack<Applications>,
         orders: Orders,
         published: Published,
+        aside: Aside,
         links: Option<Links>,
         rdma: Option<Box<Rdma>>,
     ) -> DaemonAgent {
         DaemonAgent {
             name,
+            aside,
             rdma,
             stack,
             orders,
@@ -127,9 +132,12 @@ impl DaemonAgent {
             rdma.drop_application(&mut net, number, now);
         }
         let endpoint = self.stack.endpoint_mut();
-        // First the flows, which still need its memory to be told apart from nobody's; then the channel with all of it.
+        // First the flows, which still need its memory to be told apart from nobody's; then the channel with all of it. To
+        // unmap that takes milliseconds, in which nobody would be served.
         endpoint.drop_owner(now, number);
-        endpoint.memory_mut().remove(number);
+        if let Some(gone) = endpoint.memory_mut().remove(number) {
+            self.aside.bury(gone);
+        }
         self.release_ports();
         self.applications -= 1;
         self.generation += 1;
@@ -181,30 +189,47 @@ impl DaemonAgent {
             return 1;
         }
         let mut done = if a.waiting.is_empty() { 0 } else { self.serve_waiting(number, now) };
+        done += self.serve_stalled(number, now);
         while done < REQUESTS_PER_CYCLE {
             let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) else {
                 return done;
             };
-            let request = match a.stalled.take() {
-                Some(request) => request,
-                None => match a.channel.next_request() {
-                    Some(Ok(request)) => request,
-                    Some(Err(_)) => {
-                        self.offences.bad_entries.add(1);
-                        done += 1;
-                        continue;
-                    }
-                    None => return done,
-                },
-            };
-            if !self.serve(number, request, now) {
-                // It waits, and everything behind it: order is kept, and the full ring holds the application up.
-                if let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) {
-                    a.stalled = Some(request);
-                }
+            if a.is_stalled_full() {
+                // The full ring holds the application up.
                 return done;
             }
+            let request = match a.channel.next_request() {
+                Some(Ok(request)) => request,
+                Some(Err(_)) => {
+                    self.offences.bad_entries.add(1);
+                    done += 1;
+                    continue;
+                }
+                None => return done,
+            };
+            let waits = !a.stalled.is_empty() && !gives_room(&request);
+            if (waits || !self.serve(number, request, now))
+                && let Some(a) = self.stack.endpoint_mut().memory_mut().get(number)
+            {
+                a.stalled.push_back(request);
+            }
             done += 1;
+        }
+        done
+    }
+
+    /// Serves what is stalled, in order, as far as that goes now.
+    fn serve_stalled(&mut self, number: u32, now: Instant) -> usize {
+        let mut done = 0;
+        while done < REQUESTS_PER_CYCLE
+            && let Some(a) = self.stack.endpoint_mut().memory_mut().get(number)
+            && let Some(request) = a.stalled.front().copied()
+            && self.serve(number, request, now)
+        {
+            done += 1;
+            if let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) {
+                a.stalled.pop_front();
+            }
         }
         done
     }
@@ -282,8 +307,11 @@ impl DaemonAgent {
                 true
             }
             Request::Unlisten { udp_port } => {
-                self.stack.endpoint_mut().unlisten(udp_port, number);
-                self.release_ports();
+                if self.stack.endpoint_mut().unlisten(udp_port, number)
+                    && let Some(links) = &self.links
+                {
+                    links.table().release(udp_port, links.own());
+                }
                 true
             }
             Request::Close { flow } => {
@@ -343,6 +371,8 @@ impl DaemonAgent {
         let endpoint = self.stack.endpoint_mut();
         let owner = endpoint.owner(id);
         if !endpoint.memory_mut().begin_send(number) {
+            // What peers leave unfinished may have the completions that it waits for.
+            endpoint.press(now, number);
             return false;
         }
         let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.owns_send(offset, len)) {
@@ -401,6 +431,7 @@ impl DaemonAgent {
         };
         let has_all_flows = a.has_all_flows();
         if !a.promise(COMPLETIONS_PER_FLOW) {
+            endpoint.press(now, number);
             return false;
         }
         let result = match source {
@@ -491,7 +522,7 @@ impl DaemonAgent {
         for (number, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             a.channel.flush();
             if a.condemned {
-                eprintln!("barewire: application {number} ({}) broke its channel and is put out", a.name);
+                self.aside.say(format!("application {number} ({}) broke its channel and is put out", a.name));
                 condemned = Some(number);
             }
         }
@@ -528,9 +559,14 @@ impl DaemonAgent {
     fn complain(&mut self, e: &PortError) {
         // The port may come back (an interface set up again); flows live on until their own patience ends.
         if !std::mem::replace(&mut self.port_is_down, true) {
-            eprintln!("barewire: {e}");
+            self.aside.say(e.to_string());
         }
     }
+}
+
+/// Whether a request gives room back, or ends what takes room: it passes those that wait for room.
+fn gives_room(request: &Request) -> bool {
+    matches!(request, Request::Release { .. } | Request::Reset { .. } | Request::Unlisten { .. })
 }
 
 fn steering(links: &mut Option<Links>) -> Option<&mut (dyn Steering + 'static)> {
@@ -590,7 +626,7 @@ impl Agent for DaemonAgent {
         for (_, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             // A request that waits for room is no work, nor is what stands behind it: acknowledgements wake us, or the
             // application when it takes completions.
-            let stalled = a.stalled.is_some();
+            let stalled = a.is_stalled_full();
             idle &= if stalled { a.channel.prepare_wait_for_room() } else { a.channel.prepare_wait() };
         }
         idle

@@ -35,8 +35,9 @@ pub(crate) struct Application {
     /// Sends, and closes behind them, that wait for room in the endpoint's tables or for acknowledgements. Requests behind
     /// them go on: what the application releases may be what its peer waits for.
     pub waiting: VecDeque<Request>,
-    /// A request that has to wait and holds up all behind it.
-    pub stalled: Option<Request>,
+    /// A request that has to wait, and those behind it, in order. What gives room back passes them: they may wait for just
+    /// that.
+    pub stalled: VecDeque<Request>,
     /// It broke a rule that its library keeps; it is to go.
     pub condemned: bool,
 }
@@ -58,7 +59,7 @@ impl Application {
             // What the library keeps to as well, so that its sends are refused there and not held up here.
             sending_max: geometry.sends_max(),
             waiting: VecDeque::with_capacity(waiting),
-            stalled: None,
+            stalled: VecDeque::with_capacity(waiting),
             condemned: false,
         }
     }
@@ -69,6 +70,16 @@ impl Application {
         let fits = self.channel.cq_has_room(self.promised + n);
         if fits {
             self.promised += n;
+        }
+        fits
+    }
+
+    /// Promises `n` completions, if there is room for them and for `left` more.
+    #[inline]
+    pub(crate) fn promise_leaving(&mut self, n: usize, left: usize) -> bool {
+        let fits = self.promise(n + left);
+        if fits {
+            self.promised -= left;
         }
         fits
     }
@@ -107,10 +118,21 @@ impl Application {
         fits
     }
 
+    /// Whether no more requests can be put behind one that is stalled.
+    pub(crate) fn is_stalled_full(&self) -> bool {
+        self.stalled.len() == self.stalled.capacity()
+    }
+
     /// Notes that the application now holds a received message.
     #[inline]
     pub(crate) fn hand_over(&mut self, flow: FlowId, buf: RecvBuf) {
-        self.held[(buf.offset / BLOCK_MIN) as usize] = [flow.to_raw(), u64::from(buf.len) + 1];
+        let Some(held) = self.held.get_mut((buf.offset / BLOCK_MIN) as usize) else {
+            // No message of this application's: whatever went wrong is not to take the engine along.
+            debug_assert!(false, "a message beyond the receive memory");
+            self.condemned = true;
+            return;
+        };
+        *held = [flow.to_raw(), u64::from(buf.len) + 1];
     }
 
     /// Takes a message back from the application, if it holds that very one. Says on which flow it came: credit goes where
@@ -242,13 +264,16 @@ impl Memory for Applications {
     }
 
     #[inline]
-    fn alloc(&mut self, owner: u32, len: u32) -> Option<RecvBuf> {
+    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
+        // A place and a completion for the message that is waited for, where this one cannot be handed over before it.
+        let others = u32::from(spare > 0);
         let free = self.received_max - self.received;
         let a = self.get(owner)?;
-        if a.condemned || a.received >= free || !a.promise(1) {
+        let has_place = !a.condemned && a.received + others < free.saturating_sub(others);
+        if !has_place || !a.promise_leaving(1, others as usize) {
             return None;
         }
-        match a.books.alloc(len) {
+        match a.books.alloc_sparing(len, spare) {
             Some(offset) => {
                 a.received += 1;
                 self.received += 1;
@@ -283,6 +308,12 @@ impl Memory for Applications {
     fn message_max(&self, owner: u32) -> u32 {
         let a = self.slots.get(owner as usize).and_then(Option::as_deref);
         a.map_or(u32::MAX, |a| a.books.largest())
+    }
+
+    fn flow_room(&self, owner: u32) -> u32 {
+        let a = self.slots.get(owner as usize).and_then(Option::as_deref);
+        // An eighth is for flows that the application opens itself.
+        a.map_or(0, |a| (a.flows_max - a.flows_max / 8).saturating_sub(a.flows))
     }
 
     fn admit_flow(&mut self, owner: u32) -> bool {

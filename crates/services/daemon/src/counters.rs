@@ -40,6 +40,7 @@ fn values(
         say("transport.drop", reason.as_str(), Counter, endpoint.counters().drops.get(reason));
     }
     say("transport", "flows", Gauge, u64::from(endpoint.flows_used()));
+    say("transport", "listeners", Gauge, endpoint.listeners() as u64);
     say("transport", "messages_under_way", Gauge, u64::from(endpoint.messages_under_way()));
     say("transport", "received_messages", Gauge, u64::from(endpoint.received_messages()));
     for &reason in DropReason::ALL {

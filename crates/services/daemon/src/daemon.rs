@@ -1,6 +1,7 @@
 //! Starting and stopping the daemon.
 
 use crate::agent::{DaemonAgent, Orders};
+use crate::aside::{self, Aside, AsideThreads};
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::control::{Control, Line};
@@ -82,6 +83,7 @@ pub struct Daemon {
     socket: PathBuf,
     description: String,
     manager: Manager,
+    aside: Option<AsideThreads>,
 }
 
 fn random() -> Result<[u8; 32], DaemonError> {
@@ -165,6 +167,7 @@ fn start_engine(
     engine: u8,
     links: Option<LinkEnds>,
     page: &Arc<Mutex<CountersPage>>,
+    aside: &Aside,
     stop: &StopFlag,
 ) -> Result<Started, DaemonError> {
     let (commands, orders) = mpsc::channel();
@@ -180,6 +183,7 @@ fn start_engine(
     let engine_links = EngineLinks { waker: Some(waker.clone()), slots: Some(slots), counters: None };
     let build = {
         let (config, page, pending) = (config.clone(), Arc::clone(page), Arc::clone(&pending));
+        let aside = aside.clone();
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
             let stack = build_stack(&config, engine)?;
             let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
@@ -190,7 +194,7 @@ fn start_engine(
             let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
             let orders = Orders { pending, commands: orders };
             let links = links.map(LinkEnds::open).transpose()?;
-            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, links, rdma))])
+            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
         }
     };
     let handle = Engine::spawn_with_links(engine_config, engine_links, build, stop).map_err(|e| match e {
@@ -218,6 +222,7 @@ impl Daemon {
         let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
         let page = Arc::new(Mutex::new(page));
         let links = if engines > 1 { link_all(engines)?.into_iter().map(Some).collect() } else { vec![None] };
+        let (aside, aside_threads) = aside::start(std::io::stderr()).map_err(DaemonError::Thread)?;
         let mut daemon = Daemon {
             stop: stop.clone(),
             engines: Vec::new(),
@@ -226,11 +231,12 @@ impl Daemon {
             socket: config.socket.clone(),
             description: String::new(),
             manager: Manager::from_env(),
+            aside: Some(aside_threads),
         };
         let (mut lines, mut mtu) = (Vec::new(), u16::MAX);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
-            let started = start_engine(config, engine, links, &daemon.page, &stop)?;
+            let started = start_engine(config, engine, links, &daemon.page, &aside, &stop)?;
             daemon.engines.push(started.handle);
             daemon.description = started.description;
             lines.push(started.line);
@@ -307,6 +313,9 @@ impl Daemon {
         self.manager.tell("STOPPING=1\n");
         if let Some(control) = self.control.take() {
             let _ = control.join();
+        }
+        if let Some(aside) = self.aside.take() {
+            aside.finish();
         }
         Ok(result?)
     }

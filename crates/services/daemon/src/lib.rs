@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod aside;
 mod applications;
 pub mod config;
 mod control;

@@ -48,6 +48,12 @@ impl ListenTable {
         }
     }
 
+    /// Gives up a port of this engine's.
+    pub(crate) fn release(&self, udp_port: u16, engine: u8) {
+        let entry = &self.0[usize::from(udp_port)];
+        let _ = entry.compare_exchange(engine + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     fn owner(&self, udp_port: u16) -> Option<u8> {
         self.0[usize::from(udp_port)].load(Ordering::Acquire).checked_sub(1)
     }

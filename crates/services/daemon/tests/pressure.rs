@@ -370,3 +370,55 @@ fn requests_that_wait_are_all_served_in_the_end() {
     drop(client);
     is_empty_again(&pair.a);
 }
+
+/// A request that has no room holds up those behind it, but not what gives room back: that may be what it waits for.
+#[test]
+fn a_stalled_request_lets_releases_pass() {
+    let pair = pair();
+    let mut client = attach(&pair.b, "client");
+    let (control, fds, _) = attach_raw(&pair.a, Some(SMALL));
+    let mut lazy = AppChannel::attach(fds).unwrap();
+    assert!(lazy.submit(&Request::Listen { token: 1, udp_port: 888, local: None }));
+    lazy.flush();
+    assert!(matches!(completion(&mut lazy), Completion::Listening { .. }));
+    // Each flow has a completion promised for its end: seven, of sixteen.
+    let flows: Vec<FlowId> = (0..7)
+        .map(|_| {
+            let flow = connect(&mut client, to(1, 888));
+            assert!(matches!(completion(&mut lazy), Completion::Accepted { .. }));
+            flow
+        })
+        .collect();
+    // Its memory is full of one message, which it has and keeps; the next one waits for room.
+    client.send(flows[0], &pattern(1, 60_000)).unwrap();
+    let Completion::Received { flow, offset, len } = completion(&mut lazy) else { panic!("a message") };
+    client.send(flows[1], &pattern(2, 100)).unwrap();
+    eventually("the second message is refused", || counter(&pair.a, "transport.drop.no_credit") > 0);
+    // Seven completions that it does not take: two places are left, and to connect takes three.
+    for i in 0..7u16 {
+        while !lazy.submit(&Request::Listen { token: 2, udp_port: 900 + i, local: None }) {
+            lazy.flush();
+        }
+        lazy.flush();
+    }
+    let listening = || counter(&pair.a, "transport.listeners") == 8;
+    eventually("all listen", listening);
+    let connect =
+        Request::Connect { token: 3, local: None, local_udp_port: 0, remote: to(2, 999), ordered: true };
+    assert!(lazy.submit(&connect));
+    assert!(lazy.submit(&Request::Release { flow, offset, len }));
+    lazy.flush();
+    eventually("the second message has the room of the first", || {
+        counter(&pair.a, "transport.messages_received") == 2
+    });
+    // It takes them, and everything that waited happens, in order.
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(Completion::ConnectFailed { token: 3, .. })) {
+        seen.push(completion(&mut lazy));
+    }
+    assert!(seen[..7].iter().all(|c| matches!(c, Completion::Listening { .. })), "{seen:?}");
+    assert!(matches!(seen[7], Completion::Received { len: 100, .. }), "{seen:?}");
+    drop((control, lazy, client));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}

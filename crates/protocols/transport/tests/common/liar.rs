@@ -43,7 +43,6 @@ pub struct Whim {
     pub pause: Duration,
     /// Deeds still to be done.
     pub left: u32,
-    /// What it says belongs to a message: an honest sender of an unlucky seed would say the same.
     pub next_at: Instant,
 }
 
@@ -55,6 +54,8 @@ pub struct Liar {
     pub lies: Vec<Lie>,
     /// Acknowledges what it gets, as an honest peer would.
     pub acks: bool,
+    /// Hears and says nothing any more.
+    pub mute: bool,
     pub whim: Option<Whim>,
     now: Instant,
     next_cid: u64,
@@ -71,6 +72,7 @@ impl Liar {
             out: VecDeque::new(),
             lies: vec![],
             acks: true,
+            mute: false,
             whim: None,
             now: Instant::ZERO,
             next_cid: 0x1111_0000_0000 * u64::from(number),
@@ -303,6 +305,9 @@ impl Liar {
 impl Node for Liar {
     fn handle_frame(&mut self, now: Instant, frame: Frame) {
         self.now = now;
+        if self.mute {
+            return;
+        }
         if let Input::Udp(datagram) = self.host.handle_frame(now, &frame) {
             self.take(&datagram, datagram.payload(&frame));
         }
@@ -318,6 +323,10 @@ impl Node for Liar {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
+        if self.mute {
+            self.out.clear();
+            return None;
+        }
         let mut frame = self.pool.alloc()?;
         if self.host.poll_transmit(now, &mut frame) {
             return Some(frame);

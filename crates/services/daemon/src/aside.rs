@@ -1,0 +1,162 @@
+//! What an engine must not do itself, as it may take long: writing to standard error, which may be a pipe that nobody
+//! reads, and giving back the memory of an application that is gone. Threads of their own do it.
+
+use crate::applications::Application;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+/// Lines that wait to be written; more are counted and left out.
+const LINES_MAX: usize = 64;
+/// Lines in a second, at most: what applications do in a loop fills no disk.
+const LINES_PER_SECOND: u32 = 20;
+/// How long the daemon waits at its end for what is still to be written.
+const LAST_WORDS_TIME: Duration = Duration::from_millis(200);
+
+/// An engine's end.
+#[derive(Clone)]
+pub(crate) struct Aside {
+    lines: SyncSender<String>,
+    left_out: Arc<AtomicU64>,
+    graves: Sender<Box<Application>>,
+}
+
+/// The daemon's end: waits for the last words.
+pub(crate) struct AsideThreads {
+    writer: std::thread::JoinHandle<()>,
+}
+
+/// Starts both threads. They end when the last [`Aside`] is gone.
+///
+/// # Errors
+/// The system's, when it has no thread.
+pub(crate) fn start(out: impl Write + Send + 'static) -> std::io::Result<(Aside, AsideThreads)> {
+    let (lines, said) = mpsc::sync_channel(LINES_MAX);
+    let (graves, dead) = mpsc::channel::<Box<Application>>();
+    let left_out = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&left_out);
+    let writer = std::thread::Builder::new()
+        .name("notices".to_owned())
+        .spawn(move || write_lines(&said, &counted, out))?;
+    std::thread::Builder::new().name("reaper".to_owned()).spawn(move || dead.iter().for_each(drop))?;
+    Ok((Aside { lines, left_out, graves }, AsideThreads { writer }))
+}
+
+impl Aside {
+    /// Has a line written, without the program's name and the end of the line. Never waits.
+    pub(crate) fn say(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has an application's memory given back.
+    pub(crate) fn bury(&self, application: Box<Application>) {
+        // Without the thread there is nobody else to do it.
+        let _ = self.graves.send(application);
+    }
+}
+
+impl AsideThreads {
+    /// Waits a little for what is still to be written.
+    pub(crate) fn finish(self) {
+        let end = Instant::now() + LAST_WORDS_TIME;
+        while !self.writer.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn write_lines(said: &mpsc::Receiver<String>, left_out: &AtomicU64, mut out: impl Write) {
+    let (mut since, mut lines) = (Instant::now(), 0);
+    for line in said {
+        if since.elapsed() >= Duration::from_secs(1) {
+            (since, lines) = (Instant::now(), 0);
+        }
+        if lines == LINES_PER_SECOND {
+            left_out.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        lines += 1;
+        let missed = left_out.swap(0, Ordering::Relaxed);
+        // Whether anybody reads it is none of the daemon's concern.
+        if missed > 0 {
+            let _ = writeln!(out, "barewire: {missed} more lines were left out");
+        }
+        let _ = writeln!(out, "barewire: {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_are_written_and_a_flood_is_counted() {
+        let kept = Kept::default();
+        let (aside, threads) = start(kept.clone()).unwrap();
+        for i in 0..1_000 {
+            aside.say(format!("line {i}"));
+        }
+        drop(aside);
+        threads.finish();
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert!(text.starts_with("barewire: line 0\n"), "{text}");
+        let lines = text.lines().count() as u32;
+        // Another second may have begun meanwhile.
+        assert!((LINES_PER_SECOND..=2 * LINES_PER_SECOND + 2).contains(&lines), "{lines} lines");
+    }
+
+    /// A pipe without a reader, and one that is full.
+    #[test]
+    fn nobody_has_to_read() {
+        struct Broken;
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (aside, threads) = start(Broken).unwrap();
+        aside.say("nobody hears it".to_owned());
+        drop(aside);
+        threads.finish();
+
+        struct Stuck;
+        impl Write for Stuck {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                loop {
+                    std::thread::park();
+                }
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (aside, threads) = start(Stuck).unwrap();
+        for i in 0..10 * LINES_MAX {
+            aside.say(format!("line {i}"));
+        }
+        assert!(aside.left_out.load(Ordering::Relaxed) >= 9 * LINES_MAX as u64 - 1);
+        drop(aside);
+        threads.finish();
+    }
+}
