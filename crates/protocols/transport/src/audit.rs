@@ -28,7 +28,11 @@ impl<M: Memory> Endpoint<M> {
             let rows = rows(&self.msgs[slot * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]);
             if f.state == State::Free {
                 check("rows of a free slot", 0, rows.used.into());
-                check("a route's timer of a free slot", 0, u64::from(f.route_retry_at != Instant::FAR_FUTURE));
+                check(
+                    "a route's timer of a free slot",
+                    0,
+                    u64::from(f.route_retry_at != Instant::FAR_FUTURE),
+                );
                 continue;
             }
             check("messages a flow has open", f.rx.open().into(), rows.used.into());
@@ -46,9 +50,8 @@ impl<M: Memory> Endpoint<M> {
         let unrouted = live().filter(|(_, f)| f.route_retry_at != Instant::FAR_FUTURE).count();
         check("flows without a route", self.unrouted.into(), unrouted as u64);
         // Two flows to one liar may have one id of its making; then only the later one is found by it.
-        let by_remote = live().filter(|(slot, f)| {
-            self.by_remote.get(&(f.remote, f.remote_cid)) == Some(&(*slot as u32))
-        });
+        let by_remote =
+            live().filter(|(slot, f)| self.by_remote.get(&(f.remote, f.remote_cid)) == Some(&(*slot as u32)));
         check("flows by their peer's id", self.by_remote.len() as u64, by_remote.count() as u64);
         let mut peers: HashMap<u64, u32> = HashMap::new();
         for (_, f) in live().filter(|(_, f)| f.is_accepted) {

@@ -7,9 +7,11 @@ use barewire_wire::msg;
 /// Segments that a flow may have in flight, and that a receiver tracks beyond the first hole.
 pub const WINDOW_SEGMENTS: usize = 256;
 
-/// Segments of unfinished messages that have to come in each `stall_timeout`: a peer that was told to wait sends one
-/// segment for each that is taken, and one that is refused every 32 ms at least.
-pub const STALL_SEGMENTS: u32 = 16;
+/// How often `stall_timeout` may pass before a message that comes on slowly, not only one that does not come on at all, ends
+/// its flow.
+pub const STALL_PATIENCE: u64 = 10;
+/// Bytes in a second that an unfinished message has to bring by then.
+pub const STALL_RATE: u64 = 64 << 10;
 
 /// Share of the flow table that remote hosts leave to connections from here: one in so many.
 pub(crate) const OWN_SHARE: u32 = 8;
@@ -55,8 +57,8 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// Questions without an answer after which the peer counts as gone.
     pub keepalive_probes: u32,
-    /// A message that comes on more slowly than [`STALL_SEGMENTS`] segments in this time, while its application has to
-    /// refuse others for want of room, ends its flow.
+    /// A message of which nothing comes for so long, while its application has to refuse others for want of room, ends its
+    /// flow. So does one that in [`STALL_PATIENCE`] times as long has brought less than [`STALL_RATE`].
     pub stall_timeout: Duration,
     /// A flow without a message either way for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,

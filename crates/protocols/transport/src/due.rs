@@ -1,6 +1,6 @@
 //! What is due: the endpoint's timers, flow by flow.
 
-use crate::config::STALL_SEGMENTS;
+use crate::config::{STALL_PATIENCE, STALL_RATE};
 use crate::endpoint::{Endpoint, row};
 use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{Repeat, State};
@@ -41,7 +41,8 @@ impl<M: Memory> Endpoint<M> {
                     // answers each time, and is heard less and less by who did not ask.
                     let since = now.since(f.used_at).max(self.config.timeout_initial);
                     let asks = f.state == State::Connecting;
-                    f.handshake_at = now + if asks { since.min(self.config.timeout_max.div(2)) } else { since };
+                    f.handshake_at =
+                        now + if asks { since.min(self.config.timeout_max.div(2)) } else { since };
                 }
             }
             State::Lingering => {
@@ -168,12 +169,15 @@ impl<M: Memory> Endpoint<M> {
     fn check_stall(&mut self, slot: u32, now: Instant) -> bool {
         let patience = self.config.stall_timeout;
         let f = &mut self.flows[slot as usize];
-        let placed = std::mem::take(&mut f.rx.placed);
-        let Some(since) = f.rx.waits_since() else {
+        let is_heard = std::mem::take(&mut f.rx.is_heard);
+        let Some((since, bytes)) = f.rx.waits_since() else {
             f.stall_at = Instant::FAR_FUTURE;
             return true;
         };
-        let stalls = now.since(since) >= patience && placed < STALL_SEGMENTS;
+        let age = now.since(since);
+        let is_slow = age >= patience.saturating_mul(STALL_PATIENCE)
+            && bytes < STALL_RATE.saturating_mul(age.as_nanos() / 1_000_000_000);
+        let stalls = age >= patience && !is_heard || is_slow;
         let wanted = self.pressed.get(&f.owner).is_some_and(|at| now.since(*at) < patience);
         if stalls && wanted {
             self.counters.flows_stalled.add(1);

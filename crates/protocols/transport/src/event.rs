@@ -35,20 +35,9 @@ impl CloseReason {
     /// The reason with this number.
     pub fn from_code(code: u16) -> Option<CloseReason> {
         use CloseReason::*;
-        [
-            Local,
-            Peer,
-            Reset,
-            PeerRestarted,
-            TimedOut,
-            Idle,
-            LocalReset,
-            MessageTooLarge,
-            PeerFault,
-            Stalled,
-        ]
-        .into_iter()
-        .find(|r| *r as u16 == code)
+        [Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge, PeerFault, Stalled]
+            .into_iter()
+            .find(|r| *r as u16 == code)
     }
 }
 

@@ -37,7 +37,7 @@ mod receiver;
 mod rtt;
 mod sender;
 
-pub use config::{Config, ConfigError, STALL_SEGMENTS, WINDOW_SEGMENTS};
+pub use config::{Config, ConfigError, STALL_PATIENCE, STALL_RATE, WINDOW_SEGMENTS};
 pub use congestion::{Congestion, CongestionConfig};
 pub use counters::Counters;
 pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, engine_for};

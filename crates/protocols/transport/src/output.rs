@@ -135,10 +135,15 @@ impl<M: Memory> Endpoint<M> {
     fn choose_segment(&mut self, slot: u32, now: Instant) -> Option<(u32, Segment)> {
         let f = &mut self.flows[slot as usize];
         let segs = row(&mut self.segs, slot);
-        if let Some(repeat) = f.repeat_due.take()
-            && let Some(chosen) = f.tx.repeat(segs, now, repeat == Repeat::Last)
-        {
-            return Some(chosen);
+        if let Some(repeat) = f.repeat_due.take() {
+            let chosen = if f.not_ready_count > 0 {
+                f.tx.repeat_or_go_on(segs, &mut self.out, (f.mss, f.ordered), now)
+            } else {
+                f.tx.repeat(segs, now, repeat == Repeat::Last)
+            };
+            if chosen.is_some() {
+                return chosen;
+            }
         }
         if !f.window_is_open(now) {
             return None;

@@ -88,8 +88,7 @@ pub(crate) struct Receiver {
     pub ce: bool,
     /// A segment was dropped for want of memory and nothing has been freed since.
     pub not_ready: bool,
-    /// The first message refused for want of memory: later ones wait, or they would take what it waits for, and one
-    /// that may not be handed over before it would keep it for good.
+    /// The first message refused for want of memory: when it has found room, nobody need wait any more.
     starved: Option<u32>,
     credit_window: u32,
     /// Credit for what the application has released.
@@ -104,9 +103,11 @@ pub(crate) struct Receiver {
     /// Messages whose row is not empty, and those of them that are not whole.
     open: u32,
     partial: u32,
-    /// Since when there has been one that is not whole, and segments placed since somebody last looked.
+    /// Since when there has been one that is not whole, and the bytes that came since.
     partial_since: Instant,
-    pub placed: u32,
+    partial_bytes: u64,
+    /// A segment came since somebody last looked, be it one that was here.
+    pub is_heard: bool,
 }
 
 /// What the rows of one flow hold.
@@ -156,7 +157,8 @@ impl Receiver {
             open: 0,
             partial: 0,
             partial_since: Instant::ZERO,
-            placed: 0,
+            partial_bytes: 0,
+            is_heard: false,
         }
     }
 
@@ -170,9 +172,9 @@ impl Receiver {
         self.partial
     }
 
-    /// Since when a message has waited for segments, if one does.
-    pub(crate) fn waits_since(&self) -> Option<Instant> {
-        (self.partial > 0).then_some(self.partial_since)
+    /// Since when some message has waited for segments, if one does, and the bytes that came meanwhile.
+    pub(crate) fn waits_since(&self) -> Option<(Instant, u64)> {
+        (self.partial > 0).then_some((self.partial_since, self.partial_bytes))
     }
 
     /// Whether the peer ended its half although a message of it is not whole: no honest sender does, as every segment
@@ -246,6 +248,7 @@ impl Receiver {
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<(), DropReason> {
         let Arrival { seq, fin, data, payload } = arrival;
+        self.is_heard = true;
         let ahead = seq.wrapping_sub(self.next);
         if ahead >= WINDOW_SEGMENTS as u32 {
             self.ack_now = true;
@@ -318,14 +321,13 @@ impl Receiver {
                 } else {
                     0
                 };
-                let is_first = self.starved.is_none_or(|first| !before(first, data.msg_id));
-                let has_room = is_first && room(if spare > 0 { 1 } else { 0 });
+                let has_room = room(u32::from(spare > 0));
                 let buf = if has_room { memory.alloc(owner, data.msg_len, spare) } else { None };
                 let Some(buf) = buf else {
                     if data.msg_len > memory.message_max(owner) {
                         return Err(DropReason::TooLarge);
                     }
-                    if is_first {
+                    if self.starved.is_none_or(|first| before(data.msg_id, first)) {
                         self.starved = Some(data.msg_id);
                     }
                     self.not_ready = true;
@@ -341,7 +343,7 @@ impl Receiver {
                     self.not_ready = false;
                 }
                 if self.partial == 0 {
-                    self.partial_since = now;
+                    (self.partial_since, self.partial_bytes) = (now, 0);
                 }
                 self.open += 1;
                 self.partial += 1;
@@ -358,7 +360,7 @@ impl Receiver {
         }
         let buf = RecvBuf { owner, offset: m.offset, len: m.len };
         memory.write(buf, data.offset, payload);
-        self.placed = self.placed.wrapping_add(1);
+        self.partial_bytes += payload.len() as u64;
         m.left -= 1;
         if m.left == 0 {
             self.partial -= 1;
@@ -534,12 +536,13 @@ mod tests {
         assert_eq!(rig.give(0, false, d(0, 100, 0), &[7; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.not_ready && rig.r.ack_now && rig.r.next == u32::MAX - 3);
         rig.memory.free(full);
-        // A later message must not take the room that the first one waits for.
-        assert_eq!(rig.give(1, false, d(1, 100, 0), &[8; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.release(100), "the peer has to hear that there is room again");
+        // A later message must not take the room that the first one, of up to seven segments, needs; beside it, it may.
+        assert_eq!(rig.give(7, false, d(1, 600, 0), &[8; 100]), Err(DropReason::NoCredit));
+        assert_eq!(rig.give(7, false, d(1, 100, 0), &[8; 100]), Err(DropReason::NoCredit));
+        rig.give(1, false, d(1, 100, 0), &[8; 100]).unwrap();
         rig.give(0, false, d(0, 100, 0), &[7; 100]).unwrap();
         assert!(!rig.r.not_ready);
-        rig.give(1, false, d(1, 100, 0), &[8; 100]).unwrap();
         assert_eq!(rig.got, [[7; 100], [8; 100]]);
         assert_eq!(rig.give(2, false, d(2, 2000, 0), &[9; 100]), Err(DropReason::TooLarge));
     }

@@ -183,6 +183,9 @@ pub(crate) struct Sender {
     pub fin: Fin,
     /// When doubtful segments are looked at again.
     pub reorder_at: Instant,
+    /// Repeats to a receiver without room, and the segment that comes next among them.
+    turn: u32,
+    next_turn: u32,
 }
 
 impl Sender {
@@ -205,6 +208,8 @@ impl Sender {
             credit_used: 0,
             fin: Fin::No,
             reorder_at: Instant::FAR_FUTURE,
+            turn: 0,
+            next_turn: first,
         }
     }
 
@@ -297,6 +302,47 @@ impl Sender {
             }
         }
         None
+    }
+
+    /// What to send to a receiver that has no room for all of it: first what belongs to a message of which it has a part,
+    /// and so has the memory. Then the first one outstanding; where messages need not come in order, in turn with the
+    /// others, as a smaller one may find room.
+    pub(crate) fn repeat_or_go_on(
+        &mut self,
+        segs: &mut [Packed],
+        out: &mut OutMessages,
+        flow: (u16, bool),
+        now: Instant,
+    ) -> Option<(u32, Segment)> {
+        let (mss, ordered) = flow;
+        let has_memory = |m: &OutMessage| m.left < m.buf.len.div_ceil(u32::from(mss)).max(1);
+        for i in 0..self.outstanding() {
+            let seq = self.una.wrapping_add(i);
+            let seg = Segment::unpack(segs[(seq & MASK) as usize]);
+            if seg.flags & (SACKED | FIN) == 0 && has_memory(out.get(seg.msg)) {
+                return Some((seq, self.mark_resent(segs, seq, now)));
+            }
+        }
+        if self.unsent_offset > 0
+            && has_memory(out.get(self.unsent_head))
+            && let Some(new) = self.take_new(segs, out, mss, now)
+        {
+            return Some(new);
+        }
+        self.turn = self.turn.wrapping_add(1);
+        if !ordered && self.turn.is_multiple_of(2) {
+            let outstanding = self.outstanding();
+            let from = self.next_turn.wrapping_sub(self.una);
+            let from = if from < outstanding { from } else { 0 };
+            for i in 0..outstanding {
+                let seq = self.una.wrapping_add((from + i) % outstanding);
+                if Segment::unpack(segs[(seq & MASK) as usize]).flags & SACKED == 0 {
+                    self.next_turn = seq.wrapping_add(1);
+                    return Some((seq, self.mark_resent(segs, seq, now)));
+                }
+            }
+        }
+        self.repeat(segs, now, false)
     }
 
     /// Numbers the next new segment, or says that there is none to send now.

@@ -401,7 +401,10 @@ fn flows_may_share_a_port_of_their_own() {
     }
     p.run(ms(5));
     assert_eq!((p.a().received, p.b().received), (12, 12));
-    assert!(p.a().endpoint.flows().all(|f| f.local.port() != 40_001), "a listener's port is its clients' only");
+    assert!(
+        p.a().endpoint.flows().all(|f| f.local.port() != 40_001),
+        "a listener's port is its clients' only"
+    );
     p.a().endpoint.audit().unwrap();
 }
 

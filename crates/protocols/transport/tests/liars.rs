@@ -26,7 +26,8 @@ fn server_at(udp_port: u16) -> SocketAddr {
 fn rig(seed: u64, config: &Config, memory: usize) -> Rig {
     let mut world = World::new(seed);
     let pool = world.pool().clone();
-    let station = |n, memory| Station::with_memory(n, pool.clone(), config.clone(), HeapMemory::new(memory, memory));
+    let station =
+        |n, memory| Station::with_memory(n, pool.clone(), config.clone(), HeapMemory::new(memory, memory));
     let mut server = station(1, memory);
     server.endpoint.listen(PORT, 0, 7).unwrap();
     let s = world.add_node(Box::new(server));
@@ -218,13 +219,15 @@ fn later_messages_leave_room_for_those_before_them() {
             }
         }
         let (s, c) = (r.s, r.c);
-        let outcome =
-            r.world.run_while(secs(60), |w| (w.node::<Station>(s).received) < n || w.node::<Station>(c).sent.len() < n as usize);
+        let outcome = r.world.run_while(secs(60), |w| {
+            (w.node::<Station>(s).received) < n || w.node::<Station>(c).sent.len() < n as usize
+        });
         assert_eq!(
             outcome,
             barewire_sim::Outcome::Done,
-            "seed {seed}: {} of {n} arrived; {:?}",
+            "seed {seed}: {} of {n} arrived; {:?} {:?}",
             r.world.node::<Station>(s).received,
+            [s, c].map(|n| r.world.node::<Station>(n).closes()),
             r.world.node::<Station>(s).endpoint.flows().collect::<Vec<_>>()
         );
         r.server().endpoint.audit().unwrap();
@@ -251,5 +254,26 @@ fn one_host_does_not_get_all_the_flows() {
     r.server().endpoint.connect(now, 0, local, remote, true, 1).unwrap();
     r.run(ms(20));
     assert_eq!(r.server().connect_failures(), []);
+    r.server().endpoint.audit().unwrap();
+}
+
+/// A trickle keeps memory for a while, not for hours.
+#[test]
+fn a_message_that_trickles_does_not_keep_others_waiting_for_long() {
+    let mut r = rig(6, &Config::default(), 1 << 20);
+    let flow = r.connect();
+    let lie = r.lie(2_000);
+    let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+    let payload = vec![0x33; mss.into()];
+    r.client().send(flow, b"before", 1).unwrap();
+    for i in 0..120 {
+        r.liar().data(lie, first.wrapping_add(i), 0, 1 << 20, i * u32::from(mss), &payload);
+        r.run(ms(100));
+        if i == 1 {
+            r.client().send(flow, b"honest", 2).unwrap();
+        }
+    }
+    assert_eq!(r.server().closes(), [CloseReason::Stalled]);
+    assert_eq!(r.server().inbox.len(), 2, "the honest messages arrived");
     r.server().endpoint.audit().unwrap();
 }

@@ -1,7 +1,7 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
-use crate::aside::Aside;
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
+use crate::aside::Aside;
 use crate::counters::Published;
 use crate::rdma::Rdma;
 use crate::steering::Links;

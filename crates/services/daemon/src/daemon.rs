@@ -1,8 +1,8 @@
 //! Starting and stopping the daemon.
 
 use crate::agent::{DaemonAgent, Orders};
-use crate::aside::{self, Aside, AsideThreads};
 use crate::applications::Applications;
+use crate::aside::{self, Aside, AsideThreads};
 use crate::config::Config;
 use crate::control::{Control, Line};
 use crate::counters::Published;

@@ -17,8 +17,8 @@
 #![warn(missing_docs)]
 
 mod agent;
-mod aside;
 mod applications;
+mod aside;
 pub mod config;
 mod control;
 mod counters;
