@@ -163,6 +163,7 @@ const TABLE: &[Row] = &[
     ("pool", "frames_free", Gauge, Unit::Count, "Frames of the pool that are not in use.", ENGINE),
     ("transport", "drops", Counter, Unit::Count, "Packets dropped by the message transport, by reason.", REASON),
     ("transport", "flows", Gauge, Unit::Count, "Flows in use.", ENGINE),
+    ("transport", "listeners", Gauge, Unit::Count, "Ports that applications listen on.", ENGINE),
     ("transport", "messages_under_way", Gauge, Unit::Count, "Messages accepted and not yet acknowledged.", ENGINE),
     ("transport", "received_messages", Gauge, Unit::Count, "Messages being received or not yet released.", ENGINE),
     ("applications", "count", Gauge, Unit::Count, "Applications attached to the daemon.", ENGINE),

@@ -90,6 +90,21 @@ fn two_floods_against_each_other() {
     });
 }
 
+/// What is small and what is lost together: a message that did not come needs what those behind it would take.
+#[test]
+fn two_floods_in_little_room_on_a_cable_that_loses() {
+    let lossy =
+        |c: &mut barewire_daemon::Config| c.port = format!("fault+{}?loss=0.02&reorder=0.02&seed=7", c.port);
+    flood("the smallest rings, with loss", SMALL, 2000, 100, lossy);
+    flood("little memory, with loss", SMALL, 500, 30_000, lossy);
+    flood("one message at a time, with loss", Geometry { recv_bytes: 4096, ..SMALL }, 200, 4096, lossy);
+    flood("small tables, with loss", Geometry::DEFAULT, 1000, 5000, |c| {
+        lossy(c);
+        c.transport.send_messages_max = 4;
+        c.transport.recv_messages_max = 4;
+    });
+}
+
 #[test]
 fn a_message_that_its_receiver_can_never_hold_ends_its_flow() {
     let pair = pair();
