@@ -1,6 +1,6 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
-use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
+use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW, LISTENERS_MAX};
 use crate::aside::Aside;
 use crate::counters::Published;
 use crate::rdma::Rdma;
@@ -286,9 +286,11 @@ impl DaemonAgent {
                 if !endpoint.memory_mut().get(number).is_none_or(|a| a.promise(1)) {
                     return false;
                 }
+                let has_all = endpoint.memory_mut().get(number).is_some_and(|a| a.listeners >= LISTENERS_MAX);
                 // The engines share the ports: a handshake goes to whichever listens.
-                let claimed =
-                    !is_rdmas && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
+                let claimed = !is_rdmas
+                    && !has_all
+                    && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
                 let listened = if claimed {
                     endpoint.listen(udp_port, number, token)
                 } else {
@@ -297,20 +299,29 @@ impl DaemonAgent {
                 let completion = match listened {
                     Ok(()) => Completion::Listening { token, udp_port },
                     Err(e) => {
-                        let code = if e == ListenError::PortTaken { 2 } else { 1 };
+                        let code = match e {
+                            _ if has_all => 3,
+                            ListenError::PortTaken => 2,
+                            _ => 1,
+                        };
                         Completion::ListenFailed { token, udp_port, code }
                     }
                 };
                 if let Some(a) = endpoint.memory_mut().get(number) {
+                    a.listeners += u32::from(listened.is_ok());
                     a.keep_promise(&completion);
                 }
                 true
             }
             Request::Unlisten { udp_port } => {
-                if self.stack.endpoint_mut().unlisten(udp_port, number)
-                    && let Some(links) = &self.links
-                {
-                    links.table().release(udp_port, links.own());
+                let endpoint = self.stack.endpoint_mut();
+                if endpoint.unlisten(udp_port, number) {
+                    if let Some(a) = endpoint.memory_mut().get(number) {
+                        a.listeners -= 1;
+                    }
+                    if let Some(links) = &self.links {
+                        links.table().release(udp_port, links.own());
+                    }
                 }
                 true
             }

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 /// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed.
 pub(crate) const COMPLETIONS_PER_FLOW: usize = 3;
+/// Ports that one application may listen on: with all of them, nobody else could listen or connect.
+pub(crate) const LISTENERS_MAX: u32 = 1024;
 /// Fewest entries of a ring of completions that can be shared out as below.
 pub(crate) const COMPLETIONS_MIN: u32 = 16;
 
@@ -27,6 +29,8 @@ pub(crate) struct Application {
     promised: usize,
     pub flows: u32,
     flows_max: u32,
+    /// Ports that it listens on.
+    pub listeners: u32,
     /// Messages in its receive memory, whole or not.
     received: u32,
     /// Messages being sent.
@@ -53,6 +57,7 @@ impl Application {
             channel,
             promised: 0,
             flows: 0,
+            listeners: 0,
             flows_max: geometry.cq_entries / 2,
             received: 0,
             sending: 0,

@@ -386,6 +386,33 @@ fn requests_that_wait_are_all_served_in_the_end() {
     is_empty_again(&pair.a);
 }
 
+/// One application cannot have every port; what it gives up is there again.
+#[test]
+fn nobody_listens_on_every_port() {
+    let pair = pair();
+    let (control, fds, _) = attach_raw(&pair.a, None);
+    let mut greedy = AppChannel::attach(fds).unwrap();
+    let mut ask = |request: &Request| {
+        assert!(greedy.submit(request));
+        greedy.flush();
+        completion(&mut greedy)
+    };
+    let listen = |udp_port| Request::Listen { token: 0, udp_port, local: None };
+    for udp_port in 1..=1024 {
+        assert_eq!(ask(&listen(udp_port)), Completion::Listening { token: 0, udp_port });
+    }
+    assert_eq!(ask(&listen(2000)), Completion::ListenFailed { token: 0, udp_port: 2000, code: 3 });
+    assert!(greedy.submit(&Request::Unlisten { udp_port: 7 }));
+    assert!(greedy.submit(&Request::Unlisten { udp_port: 7 }));
+    assert!(greedy.submit(&listen(2000)));
+    greedy.flush();
+    assert_eq!(completion(&mut greedy), Completion::Listening { token: 0, udp_port: 2000 });
+    let mut other = attach(&pair.a, "other");
+    other.listen_wait(7, 0, PATIENCE).unwrap();
+    drop((control, greedy, other));
+    is_empty_again(&pair.a);
+}
+
 /// A request that has no room holds up those behind it, but not what gives room back: that may be what it waits for.
 #[test]
 fn a_stalled_request_lets_releases_pass() {
