@@ -31,6 +31,7 @@ mod ids;
 mod input;
 mod memory;
 mod output;
+mod path;
 mod receiver;
 mod rtt;
 mod sender;

@@ -217,7 +217,11 @@ impl Daemon {
         let engines = config.engines.max(1);
         let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
         let page = Arc::new(Mutex::new(page));
-        let links = if engines > 1 { link_all(engines)?.into_iter().map(Some).collect() } else { vec![None] };
+        let links = if engines > 1 {
+            link_all(engines, config.transport.mtu)?.into_iter().map(Some).collect()
+        } else {
+            vec![None]
+        };
         let mut daemon = Daemon {
             stop: stop.clone(),
             engines: Vec::new(),
