@@ -120,6 +120,7 @@ fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, Daemo
     host.gateway4 = config.gateway4;
     host.gateway6 = config.gateway6;
     host.vlan = config.vlan;
+    host.neighbours_max = config.neighbours_max;
     host.hash_key = u64::from_le_bytes([
         secret[4], secret[5], secret[6], secret[7], secret[8], secret[9], secret[10], secret[11],
     ]);

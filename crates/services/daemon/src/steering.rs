@@ -230,3 +230,7 @@ impl Steering for Links {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "steering_tests.rs"]
+mod tests;
