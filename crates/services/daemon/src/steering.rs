@@ -152,12 +152,11 @@ impl Links {
         received
     }
 
-    /// Sends what was handed on; a link that is full drops.
+    /// Sends what was handed on; what finds a link full waits for the next time.
     pub(crate) fn flush(&mut self, now: Instant) {
         for link in self.links.iter_mut().flatten() {
             if !link.out.is_empty() {
                 let _ = link.port.tx_burst(now, &mut link.out);
-                link.out.clear();
             }
         }
     }
@@ -193,7 +192,7 @@ impl Links {
     pub(crate) fn prepare_wait(&mut self) -> bool {
         let mut idle = true;
         for link in self.links.iter_mut().flatten() {
-            idle &= link.port.prepare_wait();
+            idle &= link.port.prepare_wait() && link.out.is_empty();
         }
         idle
     }

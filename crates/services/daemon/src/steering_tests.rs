@@ -219,9 +219,8 @@ fn all_is_said(shape: Shape) {
     assert_eq!(world.peer().received.len(), lens.len() * engines);
     for e in &world.engines {
         assert_eq!(e.stack.counters().drops.total(), 0);
-        // A probe may have asked for an acknowledgement that was on its way.
-        let counters = e.stack.endpoint().counters();
-        assert_eq!((counters.segments_lost.get(), counters.timeouts.get()), (0, 0), "something was lost");
+        // Frames that overtake others on their way through the links may be repeated; none is waited for.
+        assert_eq!(e.stack.endpoint().counters().timeouts.get(), 0, "something was lost");
     }
     assert!(world.count(|s| &s.counters().forwarded) > 0, "nothing changed hands");
 }
@@ -274,7 +273,17 @@ fn what_cannot_be_handed_on_is_counted_as_what_it_is() {
     assert_eq!(port.rx_burst(Instant::ZERO, &mut burst).unwrap(), 1);
     assert_eq!(burst.pop().unwrap().checksum(), partial);
     let full: Vec<_> = (0..LINK_SLOTS + 100).map(|_| links.give(1, &frame)).collect();
-    assert!(full.contains(&Steered::Lost(DropReason::RingFull)));
+    let lost = full.iter().filter(|s| **s == Steered::Lost(DropReason::RingFull)).count();
+    assert!(lost > 0);
+    // All the others arrive: what a full link does not take at once it takes later.
+    let mut arrived = 0;
+    for _ in 0..100 {
+        links.flush(Instant::ZERO);
+        arrived += port.rx_burst(Instant::ZERO, &mut burst).unwrap();
+        burst.clear();
+    }
+    assert_eq!(arrived + lost, full.len());
+    assert!(links.prepare_wait());
 }
 
 /// Whatever one engine alone is told of a neighbour, all know.
