@@ -13,7 +13,7 @@ pub struct HostCounters {
     pub tx_frames: Counter,
     /// ARP requests and neighbour solicitations written.
     pub solicitations_sent: Counter,
-    /// ARP replies and neighbour advertisements queued.
+    /// ARP replies, neighbour advertisements and announcements of our addresses, queued or written.
     pub adverts_sent: Counter,
     /// Neighbours resolved.
     pub neighbours_resolved: Counter,
@@ -23,7 +23,7 @@ pub struct HostCounters {
     pub neighbours_evicted: Counter,
     /// Times that the table was full of neighbours in use.
     pub neighbours_full: Counter,
-    /// Claims of another MAC for a known neighbour that made us ask the old one.
+    /// Times that a known neighbour was asked anew, since another MAC claimed its address or nothing came back from behind it.
     pub neighbours_doubted: Counter,
     /// Others that claimed an address of ours.
     pub address_conflicts: Counter,

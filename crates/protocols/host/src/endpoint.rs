@@ -14,9 +14,12 @@ pub enum Input {
     Drop(DropReason),
     /// A UDP datagram for whoever owns `dst`.
     Udp(Datagram),
+    /// The host of a peer says that nobody serves the port that a datagram of ours went to. This is that datagram as it is
+    /// quoted: `src` is ours, and the payload may be cut short. Anybody may say so: what it quotes must be what was sent.
+    PortUnreachable(Datagram),
 }
 
-/// A UDP datagram inside a received frame. Checked: lengths, addresses, checksums.
+/// A UDP datagram inside a received frame. Checked: lengths, addresses, checksums (of one that is quoted, addresses only).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// Who sent it.

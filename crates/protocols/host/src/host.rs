@@ -1,6 +1,7 @@
 //! The host: its calls, and the frames that it sends of its own accord.
 
 use crate::config::{Addresses, Hop};
+use crate::ingress::ALL_NODES;
 use crate::limit::Bucket;
 use crate::neighbour::{Lookup, Neighbours, Question};
 use crate::reply::Replies;
@@ -23,6 +24,9 @@ const ECHO_BURST: u64 = 128;
 /// ICMP errors sent per second, and at once (RFC 4443 section 2.4 (f)).
 const ERROR_RATE: u64 = 100;
 const ERROR_BURST: u64 = 10;
+/// Announcements of our addresses, and the time between two (RFC 5227 section 1.1: ANNOUNCE_NUM, ANNOUNCE_INTERVAL).
+const ANNOUNCEMENTS: u8 = 2;
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// The TTL of packets to groups: they stay on the link.
 const TTL_GROUP: u8 = 1;
 /// The least MTU of a link that carries IPv6 (RFC 8200 section 5).
@@ -42,8 +46,19 @@ pub struct Host {
     pub(crate) bulk: Replies,
     pub(crate) echo_limit: Bucket,
     pub(crate) error_limit: Bucket,
+    announcing: Announcing,
     /// The latest time that a frame came with, for calls that bring none.
     pub(crate) now: Instant,
+}
+
+/// How far the announcement of our addresses is.
+struct Announcing {
+    /// Rounds that are still to come.
+    rounds: u8,
+    /// When the next one is.
+    due: Instant,
+    /// In this round: the next address, IPv4 before IPv6. Beyond the last: the round is over.
+    address: usize,
 }
 
 impl Host {
@@ -59,6 +74,7 @@ impl Host {
             bulk: Replies::new(BULK_SLOTS, bulk_len),
             echo_limit: Bucket::new(Duration::from_nanos(SECOND_NS / ECHO_RATE), ECHO_BURST),
             error_limit: Bucket::new(Duration::from_nanos(SECOND_NS / ERROR_RATE), ERROR_BURST),
+            announcing: Announcing { rounds: 0, due: Instant::FAR_FUTURE, address: usize::MAX },
             now: Instant::ZERO,
             config,
         }
@@ -74,12 +90,27 @@ impl Host {
     /// of our own gets headers to our own MAC: whoever sends such a frame keeps it from the port and hands it to
     /// [`handle_local`](Self::handle_local).
     pub fn route(&mut self, now: Instant, src: SocketAddr, dst: SocketAddr) -> Route {
+        self.route_by(src, dst, |neighbours, ip, counters| neighbours.lookup(now, ip, counters))
+    }
+
+    /// [`route`](Self::route) for a single answer to whoever sent something, perhaps under another's address: the template is
+    /// not to be kept. Of next hops that are not known few are resolved at a time, and they take no place that another needs.
+    pub fn route_for_stranger(&mut self, now: Instant, src: SocketAddr, dst: SocketAddr) -> Route {
+        self.route_by(src, dst, |neighbours, ip, counters| neighbours.lookup_courtesy(now, ip, counters))
+    }
+
+    fn route_by(
+        &mut self,
+        src: SocketAddr,
+        dst: SocketAddr,
+        lookup: impl FnOnce(&mut Neighbours, IpAddr, &HostCounters) -> Lookup,
+    ) -> Route {
         let ours = self.addresses.is_local(src.ip());
         let hop = self.addresses.next_hop(dst.ip()).filter(|_| ours);
         let (mac, ttl) = match hop {
             None if ours && self.addresses.is_local(dst.ip()) => (self.config.mac, ipv4::TTL_DEFAULT),
             Some(Hop::Group(mac)) => (mac, TTL_GROUP),
-            Some(Hop::Neighbour(ip)) => match self.neighbours.lookup(now, ip, &self.counters) {
+            Some(Hop::Neighbour(ip)) => match lookup(&mut self.neighbours, ip, &self.counters) {
                 Lookup::Mac(mac) => (mac, ipv4::TTL_DEFAULT),
                 Lookup::Pending => return Route::Pending,
                 Lookup::Unreachable => return Route::Unreachable,
@@ -123,23 +154,58 @@ impl Host {
         self.neighbours.generation()
     }
 
-    /// Tells the host that the peer `ip` was heard from in a way that proves that our packets reach it (RFC 4861 section
-    /// 7.3.1): an acknowledgement, not just any packet. Keeps its next hop from being probed.
+    /// Tells the host that the peer `ip` was heard from, at `heard`, in a way that proves that our packets reach it (RFC 4861
+    /// section 7.3.1): an acknowledgement, not just any packet. Keeps its next hop from being probed, and from being forgotten
+    /// when the table is full.
     #[inline]
-    pub fn confirm(&mut self, now: Instant, ip: IpAddr) {
+    pub fn confirm(&mut self, heard: Instant, ip: IpAddr) {
         if let Some(Hop::Neighbour(hop)) = self.addresses.next_hop(ip) {
-            self.neighbours.confirm(now, hop);
+            self.neighbours.confirm(heard, hop);
         }
     }
 
-    /// Does what is due at `now`: retries, ageing, giving up.
+    /// Tells the host that nothing comes back from the peer `ip` (RFC 4861 section 7.3.3), time-out after time-out: its next
+    /// hop is asked whether it is still there, and if it is not, all are asked who has its place. One that was confirmed within
+    /// a second is left in peace until then.
+    pub fn suspect(&mut self, now: Instant, ip: IpAddr) {
+        if let Some(Hop::Neighbour(hop)) = self.addresses.next_hop(ip) {
+            self.neighbours.suspect(now, hop, &self.counters);
+        }
+    }
+
+    /// Says to all on the link which addresses are ours (ARP announcements, RFC 5227 section 2.3; unsolicited neighbour
+    /// advertisements, RFC 4861 section 7.2.6): at once, and again after two seconds. For a host that has just started: others
+    /// may remember its addresses with another's MAC.
+    pub fn announce(&mut self) {
+        self.announcing = Announcing { rounds: ANNOUNCEMENTS - 1, due: Instant::FAR_FUTURE, address: 0 };
+    }
+
+    /// Does what is due at `now`: retries, ageing, giving up, announcements.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.neighbours.handle_timeout(now, &self.counters);
+        if self.announcing.due <= now {
+            self.announcing.due = Instant::FAR_FUTURE;
+            self.announcing.rounds -= 1;
+            self.announcing.address = 0;
+        }
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) may have a frame.
+    #[inline]
+    pub fn has_transmit(&self) -> bool {
+        self.neighbours.has_questions()
+            || !self.control.is_empty()
+            || !self.bulk.is_empty()
+            || self.announcing.address != usize::MAX
     }
 
     /// Writes the next frame of the host's own (ARP, neighbour discovery, ICMP) into `frame`, which arrives empty. False:
     /// nothing to send. A frame without room for it loses it, counted.
-    pub fn poll_transmit(&mut self, _now: Instant, frame: &mut Frame) -> bool {
+    pub fn poll_transmit(&mut self, now: Instant, frame: &mut Frame) -> bool {
+        if self.announcing.address != usize::MAX && self.write_announcement(now, frame) {
+            self.counters.tx_frames.add(1);
+            return true;
+        }
         while let Some(question) = self.neighbours.next_question() {
             if self.write_question(question, frame) {
                 self.counters.solicitations_sent.add(1);
@@ -164,7 +230,9 @@ impl Host {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.neighbours.poll_timeout()
+        let due = self.announcing.due;
+        let announcement = (due != Instant::FAR_FUTURE).then_some(due);
+        self.neighbours.poll_timeout().into_iter().chain(announcement).min()
     }
 
     /// The next event. The queue is bounded; what finds it full is counted and lost.
@@ -221,6 +289,54 @@ impl Host {
             }
         }
         true
+    }
+
+    /// Writes the announcement of the next address. False: all are announced, for now.
+    #[cold]
+    fn write_announcement(&mut self, now: Instant, frame: &mut Frame) -> bool {
+        let (v4, at) = (self.config.ipv4.len(), self.announcing.address);
+        self.announcing.address += 1;
+        if let Some(&(sender_ip, _)) = self.config.ipv4.get(at) {
+            let repr = arp::Repr {
+                operation: arp::Operation::Request,
+                sender_mac: self.config.mac,
+                sender_ip,
+                target_mac: MacAddr::ZERO,
+                target_ip: sender_ip,
+            };
+            if frame.set_len(link_len(&self.config) + arp::PACKET_LEN) {
+                self.emit_arp(frame.data_mut(), MacAddr::BROADCAST, &repr);
+            }
+        } else if let Some(&(target, _)) = self.config.ipv6.get(at - v4) {
+            let message = self.advert(target, false);
+            if frame.set_len(self.icmp6_len(&message)) {
+                let group = MacAddr::from_multicast_v6(ALL_NODES);
+                self.emit_icmp6(frame.data_mut(), group, target, ALL_NODES, ndisc::HOP_LIMIT, &message);
+            }
+        } else {
+            self.announcing.address = usize::MAX;
+            if self.announcing.rounds > 0 {
+                self.announcing.due = now + ANNOUNCE_INTERVAL;
+            }
+            return false;
+        }
+        if frame.is_empty() {
+            self.counters.drops.count(DropReason::TooLarge);
+            return false;
+        }
+        self.counters.adverts_sent.add(1);
+        true
+    }
+
+    /// The advertisement that `target` is ours.
+    pub(crate) fn advert(&self, target: Ipv6Addr, solicited: bool) -> icmpv6::Repr<'static> {
+        icmpv6::Repr::Ndisc(ndisc::Repr::NeighbourAdvert {
+            router: false,
+            solicited,
+            override_known: true,
+            target,
+            target_mac: Some(self.config.mac),
+        })
     }
 
     /// Writes an ARP frame that fills `frame`.

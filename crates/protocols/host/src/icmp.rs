@@ -1,4 +1,4 @@
-//! ICMP of both families: echoes answered, errors counted, port unreachables sent.
+//! ICMP of both families: echoes answered, errors counted, port unreachables sent and passed on.
 
 use crate::host::{MTU_MIN_V6, write_icmp6};
 use crate::ingress::{Link, must_verify};
@@ -6,8 +6,8 @@ use crate::template::{emit_link, link_len};
 use crate::{Datagram, Host};
 use barewire_base::{DropReason, Instant};
 use barewire_frame::{ChecksumState, Frame};
-use barewire_wire::{EtherType, MacAddr, Protocol, eth, icmpv4, icmpv6, ipv4, ipv6, vlan};
-use core::net::{IpAddr, Ipv4Addr};
+use barewire_wire::{EtherType, MacAddr, Protocol, eth, icmpv4, icmpv6, ipv4, ipv6, udp, vlan};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most bytes of an ICMP error over IPv4 (RFC 1812 section 4.3.2.3).
 const ERROR_MAX_V4: usize = 576;
@@ -21,7 +21,7 @@ impl Host {
         packet: &ipv4::Packet<&[u8]>,
         l4: usize,
         state: ChecksumState,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<Datagram>, DropReason> {
         let message = icmpv4::Packet::new_checked(packet.payload())?;
         let message = if is_unfinished(state, l4)? {
             icmpv4::Repr::parse_unverified(&message)?
@@ -36,10 +36,65 @@ impl Host {
                 self.send_icmp4(to, packet.dst(), packet.src(), &reply)?;
                 self.counters.echoes_answered.add(1);
             }
-            icmpv4::Repr::Unreachable { .. } => self.counters.icmp_errors.add(1),
+            icmpv4::Repr::Unreachable { code, original, .. } => {
+                self.counters.icmp_errors.add(1);
+                if code == icmpv4::unreachable::PORT {
+                    return Ok(self.quoted4(original, l4 + icmpv4::HEADER_LEN));
+                }
+            }
             icmpv4::Repr::EchoReply { .. } => {}
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// The datagram of ours that an ICMP error quotes, which stands at `at` of its frame.
+    fn quoted4(&self, original: &[u8], at: usize) -> Option<Datagram> {
+        // By hand: an IPv4 view wants the whole packet, and this one is cut short.
+        let header_len = usize::from(original.first()? & 0x0f) * 4;
+        let plain = original[0] >> 4 == 4 && header_len >= ipv4::HEADER_LEN;
+        let head: &[u8; ipv4::HEADER_LEN] = original.first_chunk()?;
+        let unfragmented = u16::from_be_bytes([head[6], head[7]]) & 0x3fff == 0;
+        if !plain || !unfragmented || head[9] != Protocol::UDP.0 {
+            return None;
+        }
+        let address = |i: usize| Ipv4Addr::new(head[i], head[i + 1], head[i + 2], head[i + 3]);
+        self.quoted(original, header_len, at, address(12).into(), address(16).into(), (head[1] & 3, head[8]))
+    }
+
+    fn quoted6(&self, original: &[u8], at: usize) -> Option<Datagram> {
+        let head: &[u8; ipv6::HEADER_LEN] = original.first_chunk()?;
+        if head[0] >> 4 != 6 || head[6] != Protocol::UDP.0 {
+            return None;
+        }
+        let address = |i: usize| head[i..].first_chunk::<16>().map(|&octets| Ipv6Addr::from(octets));
+        let (src, dst) = (address(8)?, address(24)?);
+        self.quoted(original, ipv6::HEADER_LEN, at, src.into(), dst.into(), (head[1] >> 4 & 3, head[7]))
+    }
+
+    fn quoted(
+        &self,
+        original: &[u8],
+        l4: usize,
+        at: usize,
+        src: IpAddr,
+        dst: IpAddr,
+        (ecn, ttl): (u8, u8),
+    ) -> Option<Datagram> {
+        let header = original.get(l4..)?.first_chunk::<{ udp::HEADER_LEN }>()?;
+        let half = |i: usize| u16::from_be_bytes([header[i], header[i + 1]]);
+        let start = l4 + udp::HEADER_LEN;
+        let said = usize::from(half(4)).checked_sub(udp::HEADER_LEN)?;
+        if !self.addresses.is_local(src) || self.addresses.is_local(dst) {
+            return None;
+        }
+        Some(Datagram {
+            src: SocketAddr::new(src, half(0)),
+            dst: SocketAddr::new(dst, half(2)),
+            payload_start: u16::try_from(at + start).ok()?,
+            payload_len: said.min(original.len() - start) as u16,
+            ecn,
+            ttl,
+        })
     }
 
     pub(crate) fn handle_icmp6(
@@ -49,7 +104,7 @@ impl Host {
         packet: &ipv6::Packet<&[u8]>,
         upper: &ipv6::Upper,
         state: ChecksumState,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<Datagram>, DropReason> {
         let (src, dst) = (packet.src(), packet.dst());
         let message = icmpv6::Packet::new_checked(packet.upper_payload(upper))?;
         let message = if is_unfinished(state, link.l3 + upper.at)? {
@@ -58,7 +113,7 @@ impl Host {
             icmpv6::Repr::parse(&message, src, dst)?
         };
         if let icmpv6::Repr::Ndisc(message) = message {
-            return self.handle_ndisc(now, link, packet, message);
+            return self.handle_ndisc(now, link, packet, message).map(|()| None);
         }
         if src.is_unspecified() {
             return Err(DropReason::Malformed);
@@ -79,12 +134,16 @@ impl Host {
                 write_icmp6(&mut slot[l3..], dst, src, ipv6::HOP_LIMIT_DEFAULT, &reply);
                 self.counters.echoes_answered.add(1);
             }
-            icmpv6::Repr::Unreachable { .. } | icmpv6::Repr::TooBig { .. } => {
-                self.counters.icmp_errors.add(1)
+            icmpv6::Repr::Unreachable { code, original } => {
+                self.counters.icmp_errors.add(1);
+                if code == icmpv6::unreachable::PORT {
+                    return Ok(self.quoted6(original, link.l3 + upper.at + icmpv6::HEADER_LEN));
+                }
             }
+            icmpv6::Repr::TooBig { .. } => self.counters.icmp_errors.add(1),
             icmpv6::Repr::EchoReply { .. } | icmpv6::Repr::Ndisc(_) => {}
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Whether an echo reply whose IP packet has `len` bytes may be sent.

@@ -78,11 +78,10 @@ impl Host {
     #[inline(never)]
     fn slow(&mut self, now: Instant, data: &[u8], state: ChecksumState) -> Input {
         match self.general(now, data, state) {
-            Ok(Some(datagram)) => {
-                self.counters.rx_datagrams.add(1);
-                Input::Udp(datagram)
+            Ok(input) => {
+                self.counters.rx_datagrams.add(u64::from(matches!(input, Input::Udp(_))));
+                input
             }
-            Ok(None) => Input::Consumed,
             Err(reason) => {
                 self.counters.drops.count(reason);
                 Input::Drop(reason)
@@ -182,13 +181,8 @@ impl Host {
         })
     }
 
-    /// The whole truth about any frame: a datagram, `None` when it was the host's own business, or why it is dropped.
-    fn general(
-        &mut self,
-        now: Instant,
-        data: &[u8],
-        state: ChecksumState,
-    ) -> Result<Option<Datagram>, DropReason> {
+    /// The whole truth about any frame: what it is, or why it is dropped.
+    fn general(&mut self, now: Instant, data: &[u8], state: ChecksumState) -> Result<Input, DropReason> {
         let frame = eth::Packet::new_checked(data)?;
         let (src, dst) = (frame.src(), frame.dst());
         let to_us = dst == self.config.mac;
@@ -210,7 +204,7 @@ impl Host {
         let link = Link { src, dst, to_us, l3: untagged.payload_at };
         let packet = &data[link.l3..];
         match untagged.ethertype {
-            EtherType::ARP => self.handle_arp(now, &link, packet).map(|()| None),
+            EtherType::ARP => self.handle_arp(now, &link, packet).map(|()| Input::Consumed),
             EtherType::IPV4 => self.general_v4(now, &link, packet, state),
             EtherType::IPV6 => self.general_v6(now, &link, packet, state),
             _ => Err(DropReason::UnknownEtherType),
@@ -223,7 +217,7 @@ impl Host {
         link: &Link,
         packet: &[u8],
         state: ChecksumState,
-    ) -> Result<Option<Datagram>, DropReason> {
+    ) -> Result<Input, DropReason> {
         let packet = ipv4::Packet::new_checked(packet)?;
         if state != ChecksumState::Verified && !packet.verify_checksum() {
             return Err(DropReason::BadChecksum);
@@ -245,9 +239,9 @@ impl Host {
         match packet.protocol() {
             Protocol::UDP => {
                 let meta = (packet.ecn(), packet.ttl());
-                udp_datagram(packet.payload(), l4, src.into(), dst.into(), meta, state).map(Some)
+                udp_datagram(packet.payload(), l4, src.into(), dst.into(), meta, state).map(Input::Udp)
             }
-            Protocol::ICMP => self.handle_icmp4(now, link, &packet, l4, state).map(|()| None),
+            Protocol::ICMP => self.handle_icmp4(now, link, &packet, l4, state).map(or_consumed),
             _ => Err(DropReason::UnknownProtocol),
         }
     }
@@ -258,7 +252,7 @@ impl Host {
         link: &Link,
         packet: &[u8],
         state: ChecksumState,
-    ) -> Result<Option<Datagram>, DropReason> {
+    ) -> Result<Input, DropReason> {
         let packet = ipv6::Packet::new_checked(packet)?;
         let (src, dst) = (packet.src(), packet.dst());
         // Only duplicate address detection comes from nowhere; `handle_icmp6` lets nothing else through.
@@ -277,7 +271,7 @@ impl Host {
         }
         let l4 = link.l3 + upper.at;
         if upper.protocol == Protocol::ICMPV6 {
-            return self.handle_icmp6(now, link, &packet, &upper, state).map(|()| None);
+            return self.handle_icmp6(now, link, &packet, &upper, state).map(or_consumed);
         }
         if src.is_unspecified() {
             return Err(DropReason::Malformed);
@@ -291,7 +285,8 @@ impl Host {
         match upper.protocol {
             Protocol::UDP => {
                 let meta = (packet.ecn(), packet.hop_limit());
-                udp_datagram(packet.upper_payload(&upper), l4, src.into(), dst.into(), meta, state).map(Some)
+                udp_datagram(packet.upper_payload(&upper), l4, src.into(), dst.into(), meta, state)
+                    .map(Input::Udp)
             }
             _ => Err(DropReason::UnknownProtocol),
         }
@@ -301,6 +296,11 @@ impl Host {
     pub(crate) fn sender(&self, mac: MacAddr) -> Result<MacAddr, DropReason> {
         if mac.is_unicast() && mac != self.config.mac { Ok(mac) } else { Err(DropReason::Malformed) }
     }
+}
+
+/// An ICMP error may quote a datagram of ours; all else is the host's own business.
+fn or_consumed(quoted: Option<Datagram>) -> Input {
+    quoted.map_or(Input::Consumed, Input::PortUnreachable)
 }
 
 /// `ff02::1`.

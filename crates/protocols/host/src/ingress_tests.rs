@@ -76,8 +76,8 @@ proptest! {
         let quick = fast(&host, &bytes, state);
         let slow = host.general(Instant::from_nanos(1), &bytes, state);
         if let Some(datagram) = quick {
-            prop_assert_eq!(slow, Ok(Some(datagram)));
-        } else if let Ok(Some(datagram)) = slow {
+            prop_assert_eq!(slow, Ok(Input::Udp(datagram)));
+        } else if let Ok(Input::Udp(datagram)) = slow {
             let header = if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
             prop_assert_ne!(usize::from(datagram.payload_start), l3 + header + udp::HEADER_LEN, "{:?}", datagram);
         }

@@ -5,7 +5,7 @@ use crate::host::write_icmp6;
 use crate::ingress::{ALL_NODES, Link};
 use crate::template::emit_link;
 use barewire_base::{DropReason, Instant};
-use barewire_wire::{EtherType, MacAddr, icmpv6, ipv6, ndisc, solicited_node};
+use barewire_wire::{EtherType, MacAddr, ipv6, ndisc, solicited_node};
 use core::net::{IpAddr, Ipv6Addr};
 
 impl Host {
@@ -91,13 +91,7 @@ impl Host {
         dst: Ipv6Addr,
         solicited: bool,
     ) -> Result<(), DropReason> {
-        let message = icmpv6::Repr::Ndisc(ndisc::Repr::NeighbourAdvert {
-            router: false,
-            solicited,
-            override_known: true,
-            target,
-            target_mac: Some(self.config.mac),
-        });
+        let message = self.advert(target, solicited);
         let len = self.icmp6_len(&message);
         let slot = self.control.push(len).ok_or(DropReason::RingFull)?;
         let l3 = emit_link(slot, &self.config, mac, EtherType::IPV6);

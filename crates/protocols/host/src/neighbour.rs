@@ -3,14 +3,19 @@
 //! ```text
 //!            route                 answer                30 s unconfirmed, in use
 //!   (none) --------> Incomplete -----------> Reachable -------------------------> Probing (x3 to the MAC, 1 s apart)
-//!      ^                 | 3 s                 ^   |                                 |            |
-//!      |  1 s            v                     |   | claim of another MAC            | answer     | 1 s of asking all
+//!      ^                 | 3 s                 ^   | claim of another MAC, or        |            |
+//!      |  1 s            v                     |   | no answers from behind it       | answer     | 1 s of asking all
 //!      +------------- Failed <-----------------|---|---------------------------------|------------+
 //!                                              |   +--> Doubted (x3, 10/50/200 ms) --+
 //!                                              +--------------- answer --------------+
 //! ```
 //! Entries that nothing was ever sent to age out instead of being probed. Templates stay usable while an entry is probed.
+//!
+//! In a full table, entries that flows use (looked up or confirmed within 30 s) and those being resolved for a flow make room
+//! for nobody but another flow's next hop, the longest unused first. Templates of one that is forgotten stay as good as they
+//! were: flows go on with them, and ask anew when nothing comes back.
 
+use crate::limit::Bucket;
 use crate::{HostCounters, HostEvent};
 use barewire_base::{Duration, Instant};
 use barewire_wire::MacAddr;
@@ -37,6 +42,12 @@ pub const NEIGHBOURS_LIMIT: usize = 4096;
 const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 /// Entries looked at, oldest first, to find one to evict.
 const EVICT_SCAN: usize = 64;
+/// Resolutions under way for answers to strangers, at most: whoever can send packets with made-up sources must not be able to
+/// fill the table, nor the link with questions.
+const COURTESIES_MAX: u32 = 8;
+/// Such resolutions begun per second, and at once: they may end early, when their places are needed.
+const COURTESY_RATE: u64 = 100;
+const COURTESY_BURST: u64 = 16;
 /// Marks the end of a chain or list.
 const NIL: u32 = u32::MAX;
 
@@ -49,7 +60,7 @@ pub enum NeighbourState {
     Reachable,
     /// Not heard from for a while: being asked. Still usable.
     Probing,
-    /// Somebody claimed to have its address: being asked, quickly. Still usable.
+    /// Somebody claimed to have its address, or nothing comes back from behind it: being asked, quickly. Still usable.
     Doubted,
     /// Did not answer.
     Failed,
@@ -78,6 +89,8 @@ struct Entry {
     asked: u8,
     /// Templates with this MAC may be out.
     templated: bool,
+    /// Being resolved for an answer to a stranger, and for nobody else.
+    courtesy: bool,
     /// Stands in the queue of questions.
     queued: bool,
     deadline: Instant,
@@ -98,6 +111,7 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lookup {
     Mac(MacAddr),
+    /// Being resolved, or no room to do so just now.
     Pending,
     Unreachable,
 }
@@ -125,6 +139,9 @@ pub(crate) struct Neighbours {
     questions: VecDeque<u32>,
     events: VecDeque<HostEvent>,
     generation: u32,
+    /// Entries with `courtesy`.
+    courtesies: u32,
+    courtesy_limit: Bucket,
 }
 
 impl Neighbours {
@@ -136,6 +153,7 @@ impl Neighbours {
             state: None,
             asked: 0,
             templated: false,
+            courtesy: false,
             queued: false,
             deadline: Instant::FAR_FUTURE,
             since: Instant::ZERO,
@@ -159,6 +177,8 @@ impl Neighbours {
             questions: VecDeque::with_capacity(max),
             events: VecDeque::with_capacity(max + EVICT_SCAN),
             generation: 0,
+            courtesies: 0,
+            courtesy_limit: Bucket::new(Duration::from_nanos(1_000_000_000 / COURTESY_RATE), COURTESY_BURST),
         }
     }
 
@@ -186,6 +206,7 @@ impl Neighbours {
     pub(crate) fn lookup(&mut self, now: Instant, ip: IpAddr, counters: &HostCounters) -> Lookup {
         if let Some(i) = self.find(ip) {
             self.touch(i, now);
+            self.end_courtesy(i);
             let e = &mut self.entries[i as usize];
             return match e.state {
                 Some(NeighbourState::Incomplete) => Lookup::Pending,
@@ -196,28 +217,72 @@ impl Neighbours {
                 }
             };
         }
-        let Some(i) = self.insert(now, ip, counters) else {
+        let Some(i) = self.insert(now, ip, true, counters) else {
+            // Resolutions end: whoever asks again may find room.
             counters.neighbours_full.add(1);
-            return Lookup::Unreachable;
+            return Lookup::Pending;
         };
         self.touch(i, now);
         self.ask(i, now, NeighbourState::Incomplete);
         Lookup::Pending
     }
 
-    /// An upper layer heard from next hop `ip` (RFC 4861 section 7.3.1).
+    /// The MAC of next hop `ip`, for one answer to a stranger. Such answers are a courtesy: they keep no entry in its place,
+    /// and few unknown neighbours are resolved for them at a time.
+    pub(crate) fn lookup_courtesy(&mut self, now: Instant, ip: IpAddr, counters: &HostCounters) -> Lookup {
+        if let Some(i) = self.find(ip) {
+            return match self.entries[i as usize].state {
+                Some(NeighbourState::Incomplete) => Lookup::Pending,
+                Some(NeighbourState::Failed) | None => Lookup::Unreachable,
+                Some(_) => Lookup::Mac(self.entries[i as usize].mac),
+            };
+        }
+        if self.courtesies >= COURTESIES_MAX || !self.courtesy_limit.take(now) {
+            return Lookup::Unreachable;
+        }
+        let Some(i) = self.insert(now, ip, false, counters) else {
+            return Lookup::Unreachable;
+        };
+        self.entries[i as usize].courtesy = true;
+        self.courtesies += 1;
+        self.ask(i, now, NeighbourState::Incomplete);
+        Lookup::Pending
+    }
+
+    /// Entry `i` is no longer being resolved, or not for a stranger only.
+    fn end_courtesy(&mut self, i: u32) -> bool {
+        let was = std::mem::take(&mut self.entries[i as usize].courtesy);
+        self.courtesies -= u32::from(was);
+        was
+    }
+
+    /// An upper layer heard from next hop `ip`, at `heard` (RFC 4861 section 7.3.1).
     #[inline]
-    pub(crate) fn confirm(&mut self, now: Instant, ip: IpAddr) {
+    pub(crate) fn confirm(&mut self, heard: Instant, ip: IpAddr) {
         let Some(i) = self.find(ip) else { return };
-        let e = &self.entries[i as usize];
+        let e = &mut self.entries[i as usize];
         match e.state {
-            Some(NeighbourState::Reachable) => self.entries[i as usize].confirmed = now,
-            Some(NeighbourState::Probing | NeighbourState::Doubted) => self.reachable(i, now),
+            Some(NeighbourState::Reachable) => e.confirmed = e.confirmed.max(heard),
+            // What was heard before the question says nothing to it.
+            Some(NeighbourState::Probing | NeighbourState::Doubted) if heard >= e.since => {
+                self.reachable(i, heard)
+            }
+            Some(NeighbourState::Probing | NeighbourState::Doubted) => {}
             _ => return,
         }
         // Reordering the list for each packet would cost more than it tells.
-        if now.since(self.entries[i as usize].used) > PROBE_INTERVAL {
-            self.touch(i, now);
+        if heard.since(self.entries[i as usize].used) >= PROBE_INTERVAL {
+            self.touch(i, heard);
+        }
+    }
+
+    /// An upper layer hears nothing from behind next hop `ip` (RFC 4861 section 7.3.3): another may be in its place.
+    pub(crate) fn suspect(&mut self, now: Instant, ip: IpAddr, counters: &HostCounters) {
+        let Some(i) = self.find(ip) else { return };
+        let state = self.entries[i as usize].state;
+        // One that is being probed at leisure is asked quickly from now on.
+        if let Some(NeighbourState::Reachable | NeighbourState::Probing) = state {
+            self.doubt(i, now, counters);
         }
     }
 
@@ -254,7 +319,7 @@ impl Neighbours {
     /// `ip`, known to be on the link, asked for an address of ours from `mac`.
     pub(crate) fn asked_us(&mut self, now: Instant, ip: IpAddr, mac: MacAddr, counters: &HostCounters) {
         let Some(i) = self.find(ip) else {
-            if let Some(i) = self.insert(now, ip, counters) {
+            if let Some(i) = self.insert(now, ip, false, counters) {
                 self.entries[i as usize].mac = mac;
                 self.reachable(i, now);
             }
@@ -285,6 +350,12 @@ impl Neighbours {
         let e = &self.entries[self.find(ip)? as usize];
         use NeighbourState::{Doubted, Probing, Reachable};
         matches!(e.state, Some(Reachable | Probing | Doubted)).then_some(e.mac)
+    }
+
+    /// Whether a question may wait.
+    #[inline]
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
     }
 
     /// The next question to ask.
@@ -389,7 +460,10 @@ impl Neighbours {
         self.entries[i as usize].mac = mac;
         self.reachable(i, now);
         counters.neighbours_resolved.add(1);
-        self.event(HostEvent::Resolved(self.entries[i as usize].ip), counters);
+        // Nobody waits for the address of a stranger.
+        if !self.end_courtesy(i) {
+            self.event(HostEvent::Resolved(self.entries[i as usize].ip), counters);
+        }
     }
 
     fn fail(&mut self, i: u32, now: Instant, counters: &HostCounters) {
@@ -401,10 +475,12 @@ impl Neighbours {
         e.deadline = now + NEGATIVE_TIME;
         let ip = e.ip;
         counters.neighbours_failed.add(1);
-        self.event(HostEvent::Unreachable(ip), counters);
+        if !self.end_courtesy(i) {
+            self.event(HostEvent::Unreachable(ip), counters);
+        }
     }
 
-    /// Asks entry `i`, quickly, whether it is still there: another claimed its address.
+    /// Asks entry `i`, quickly, whether it is still there.
     fn doubt(&mut self, i: u32, now: Instant, counters: &HostCounters) {
         let e = &mut self.entries[i as usize];
         if now.since(e.confirmed) < DOUBT_INTERVAL {
@@ -470,11 +546,14 @@ impl Neighbours {
         None
     }
 
-    /// A slot for `ip`, which is not in the table; evicts the oldest entry not in use when it is full.
-    fn insert(&mut self, now: Instant, ip: IpAddr, counters: &HostCounters) -> Option<u32> {
+    /// A slot for `ip`, which is not in the table; when it is full, that of the oldest entry not in use, or `for_flow` of the
+    /// oldest one.
+    fn insert(&mut self, now: Instant, ip: IpAddr, for_flow: bool, counters: &HostCounters) -> Option<u32> {
         if self.free == NIL {
-            let victim = self.victim(now)?;
+            let victim = self.victim(now, for_flow)?;
             counters.neighbours_evicted.add(1);
+            // Forgotten, not gone: its templates lead where they led.
+            self.entries[victim as usize].templated = false;
             self.remove(victim);
         }
         let i = self.free;
@@ -487,6 +566,7 @@ impl Neighbours {
             state: Some(NeighbourState::Failed), // the caller says which
             asked: 0,
             templated: false,
+            courtesy: false,
             queued: e.queued, // a stale place in the queue of questions serves the new tenant
             deadline: Instant::FAR_FUTURE,
             since: now,
@@ -502,25 +582,30 @@ impl Neighbours {
         Some(i)
     }
 
-    fn victim(&self, now: Instant) -> Option<u32> {
+    fn victim(&self, now: Instant, for_flow: bool) -> Option<u32> {
         let mut i = self.oldest;
+        let mut oldest_in_use = None;
         for _ in 0..EVICT_SCAN {
             if i == NIL {
-                return None;
+                break;
             }
             let e = &self.entries[i as usize];
-            let resolving = e.state == Some(NeighbourState::Incomplete);
+            let resolving = e.state == Some(NeighbourState::Incomplete) && !e.courtesy;
             let in_use = resolving || e.templated && now.since(e.used) < REACHABLE_TIME;
             if !in_use {
                 return Some(i);
             }
+            if !resolving && oldest_in_use.is_none() {
+                oldest_in_use = Some(i);
+            }
             i = e.newer;
         }
-        None
+        oldest_in_use.filter(|_| for_flow)
     }
 
     fn remove(&mut self, i: u32) {
         self.forget_templates(i);
+        self.end_courtesy(i);
         let bucket = self.bucket(self.entries[i as usize].ip);
         let after = self.entries[i as usize].next;
         if self.heads[bucket] == i {

@@ -21,6 +21,12 @@ impl Replies {
         }
     }
 
+    /// Whether none waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// A new last frame of `len` bytes, to be written; what it holds is old. `None` when the queue is full or a slot too
     /// small.
     pub(crate) fn push(&mut self, len: usize) -> Option<&mut [u8]> {

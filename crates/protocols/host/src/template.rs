@@ -119,6 +119,11 @@ impl Template {
         self.generation
     }
 
+    /// Makes it older than any generation to come: its owner has heard nothing since, and asks for the route again.
+    pub fn expire(&mut self) {
+        self.generation = self.generation.wrapping_sub(1);
+    }
+
     /// The MAC address that frames go to: the peer's, or that of the router towards it.
     pub fn next_hop(&self) -> MacAddr {
         let mut mac = [0; 6];

@@ -537,6 +537,120 @@ fn port_unreachable_quotes_the_packet() {
     }
 }
 
+/// An ICMP port unreachable from a host, to us, that quotes `original`.
+fn unreachable(family: u8, original: &[u8]) -> Vec<u8> {
+    if family == 6 {
+        let message = icmpv6::Repr::Unreachable { code: icmpv6::unreachable::PORT, original };
+        return eth_frame(MAC_A, MAC_B, EtherType::IPV6, &icmp6_packet("fe80::9", "fe80::1", 64, message));
+    }
+    let message = icmpv4::Repr::Unreachable { code: icmpv4::unreachable::PORT, mtu: 0, original };
+    let mut packet = vec![0xa5; 20 + message.buffer_len()];
+    ipv4::Repr {
+        src: v4("10.0.0.9"),
+        dst: v4("10.0.0.1"),
+        protocol: Protocol::ICMP,
+        payload_len: message.buffer_len() as u16,
+        ttl: 64,
+        dscp: 0,
+        ecn: 0,
+        ident: 0,
+        dont_fragment: true,
+    }
+    .emit(&mut ipv4::Packet::new_unchecked(&mut packet[..]));
+    message.emit(&mut icmpv4::Packet::new_unchecked(&mut packet[20..]));
+    eth_frame(MAC_A, MAC_B, EtherType::IPV4, &packet)
+}
+
+#[test]
+fn a_quoted_datagram_of_ours_is_passed_on_as_far_as_it_goes() {
+    let mut solo = Solo::new(config(1));
+    for (family, src, dst) in [(4, "10.0.0.1:5", "10.0.0.9:6"), (6, "[fe80::1]:5", "[fe80::9]:6")] {
+        let original = udp_packet(sock(src), sock(dst), b"who is there");
+        let head = original.len() - 12;
+        for cut in 0..=original.len() {
+            let bytes = unreachable(family, &original[..cut]);
+            let frame = solo.pool.alloc_from(&bytes).unwrap();
+            match solo.host.handle_frame(solo.now, &frame) {
+                Input::PortUnreachable(quoted) => {
+                    assert!(cut >= head);
+                    assert_eq!((quoted.src, quoted.dst), (sock(src), sock(dst)));
+                    assert_eq!(quoted.payload(&frame), &b"who is there"[..cut - head]);
+                }
+                other => assert!(cut < head && other == Input::Consumed, "{cut}: {other:?}"),
+            }
+        }
+        // What we cannot have sent, and what is no datagram.
+        let foreign = udp_packet(sock(dst), sock(src), b"");
+        assert_eq!(solo.give(&unreachable(family, &foreign)), Input::Consumed);
+        let mut other = original.clone();
+        other[if family == 4 { 9 } else { 6 }] = 6;
+        assert_eq!(solo.give(&unreachable(family, &other)), Input::Consumed);
+        assert_eq!(solo.host.counters().icmp_errors.get(), if family == 4 { 43 } else { 106 });
+    }
+    // Other errors are counted only: a packet too big for the path, say.
+    let before = solo.host.counters().icmp_errors.get();
+    let mut bytes = unreachable(4, &udp_packet(sock("10.0.0.1:5"), sock("10.0.0.9:6"), b"who"));
+    bytes[35] = 4;
+    bytes[36..38].fill(0);
+    let sum = checksum::checksum(&bytes[34..]);
+    bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(solo.give(&bytes), Input::Consumed);
+    assert_eq!(solo.host.counters().icmp_errors.get(), before + 1);
+}
+
+#[test]
+fn a_host_says_twice_where_it_is() {
+    for vlan in [None, Some(7)] {
+        let mut solo = Solo::new(barewire_host::HostConfig { vlan, ..config(1) });
+        assert!(!solo.host.has_transmit() && solo.take().is_none(), "only when told to");
+        solo.host.announce();
+        for round in 0..2 {
+            assert!(solo.host.has_transmit());
+            let said: Vec<_> = std::iter::from_fn(|| solo.take()).collect();
+            let l3 = if vlan.is_some() { 18 } else { 14 };
+            assert_eq!(said.len(), 3, "one IPv4 address and two of IPv6");
+            assert_eq!(said[0][..6], [0xff; 6]);
+            assert_eq!(said[0][l3 + 6..l3 + 8], [0, 1], "an announcement is a request");
+            assert_eq!(said[0][l3 + 8..l3 + 18], [&MAC_A.0[..], &[10, 0, 0, 1]].concat());
+            assert_eq!(said[0][l3 + 24..l3 + 28], [10, 0, 0, 1]);
+            for (frame, ip) in said[1..].iter().zip(["2001:db8::1", "fe80::1"]) {
+                assert_eq!(frame[..6], [0x33, 0x33, 0, 0, 0, 1]);
+                let message = icmpv6::Repr::Ndisc(ndisc::Repr::NeighbourAdvert {
+                    router: false,
+                    solicited: false,
+                    override_known: true,
+                    target: v6(ip),
+                    target_mac: Some(MAC_A),
+                });
+                assert_eq!(frame[l3..], icmp6_packet(ip, "ff02::1", 255, message));
+            }
+            assert!(!solo.host.has_transmit());
+            let due = (round == 0).then_some(solo.now + ms(2_000));
+            assert_eq!(solo.host.poll_timeout(), due);
+            solo.now += ms(2_000);
+            solo.host.handle_timeout(solo.now);
+        }
+        assert_eq!(solo.take(), None);
+        assert_eq!(solo.host.counters().adverts_sent.get(), 6);
+    }
+}
+
+#[test]
+fn an_announcement_finds_those_who_remember_another_mac() {
+    let mut net = Net::pair();
+    for (src, dst) in [("10.0.0.1:1", "10.0.0.2:1"), ("[fe80::1]:1", "[fe80::2]:1")] {
+        net.exchange(0, 1, src, dst, b"before");
+    }
+    net.advance(ms(2_000));
+    // The same addresses in another place, which says so.
+    net.hosts[1] = barewire_host::Host::new(barewire_host::HostConfig { mac: MAC_EVIL, ..config(2) });
+    net.hosts[1].announce();
+    net.advance(ms(400));
+    for (src, dst) in [("10.0.0.1:1", "10.0.0.2:1"), ("[fe80::1]:1", "[fe80::2]:1")] {
+        net.exchange(0, 1, src, dst, b"after");
+    }
+}
+
 #[test]
 fn a_frame_without_room_loses_the_reply_and_nothing_else() {
     let mut solo = Solo::new(config(1));

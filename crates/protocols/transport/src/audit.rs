@@ -47,8 +47,8 @@ impl<M: Memory> Endpoint<M> {
         let at_ports: u64 = self.half_open_at.values().map(|n| u64::from(*n)).sum();
         check("half-open flows by their port", at_ports, half_open as u64);
         check("flows", self.flows_used().into(), live().count() as u64);
-        let unrouted = live().filter(|(_, f)| f.route_retry_at != Instant::FAR_FUTURE).count();
-        check("flows without a route", self.unrouted.into(), unrouted as u64);
+        let unrouted = self.flows.iter().filter(|f| f.unrouted).count();
+        check("flows without a route", self.unrouted.len() as u64, unrouted as u64);
         // Two flows to one liar may have one id of its making; then only the later one is found by it.
         let by_remote =
             live().filter(|(slot, f)| self.by_remote.get(&(f.remote, f.remote_cid)) == Some(&(*slot as u32)));

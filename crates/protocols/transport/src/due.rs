@@ -5,6 +5,7 @@ use crate::endpoint::{Endpoint, row};
 use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{Repeat, State};
 use crate::memory::Memory;
+use crate::path::PathSign;
 use crate::sender::Fin;
 use barewire_base::Instant;
 
@@ -22,14 +23,15 @@ impl<M: Memory> Endpoint<M> {
         let f = &mut self.flows[slot as usize];
         if now >= f.route_retry_at {
             f.route_retry_at = Instant::FAR_FUTURE;
-            self.unrouted -= 1;
         }
         match f.state {
             State::Free => return,
             State::Connecting | State::Accepting => {
                 if now >= f.give_up_at {
                     if f.state == State::Connecting {
-                        self.fail_connect(slot, now, ConnectFailure::TimedOut);
+                        let refused = f.unserved;
+                        let reason = if refused { ConnectFailure::Refused } else { ConnectFailure::TimedOut };
+                        self.fail_connect(slot, now, reason);
                     } else {
                         self.end(slot, now, CloseReason::TimedOut);
                     }
@@ -40,6 +42,9 @@ impl<M: Memory> Endpoint<M> {
                     // Intervals double, as each equals the time since the first attempt. A client goes on asking; a server
                     // answers each time, and is heard less and less by who did not ask.
                     let since = now.since(f.used_at).max(self.config.timeout_initial);
+                    if since >= self.config.gentle_period && f.template.is_some() {
+                        f.path = PathSign::Silent;
+                    }
                     let asks = f.state == State::Connecting;
                     f.handshake_at =
                         now + if asks { since.min(self.config.timeout_max.div(2)) } else { since };
@@ -103,6 +108,9 @@ impl<M: Memory> Endpoint<M> {
                     return false;
                 }
                 f.timeouts += 1;
+                if now.since(f.first_timeout_at) >= config.gentle_period {
+                    f.path = PathSign::Silent;
+                }
                 self.counters.timeouts.add(1);
                 f.repeat_due = Some(Repeat::First);
                 f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
@@ -136,6 +144,9 @@ impl<M: Memory> Endpoint<M> {
                 self.end(slot, now, CloseReason::TimedOut);
                 return false;
             } else {
+                if f.keepalives > 0 {
+                    f.path = PathSign::Silent;
+                }
                 f.keepalives += 1;
                 f.control_due = true;
                 self.counters.keepalives_tx.add(1);

@@ -147,8 +147,8 @@ pub struct Endpoint<M> {
     pub(crate) orphans: HashMap<u32, u32>,
     /// `Sent` events that nobody has taken yet.
     pub(crate) sent_undrained: u32,
-    /// Flows waiting for their next hop to be resolved.
-    pub(crate) unrouted: u32,
+    /// Flows waiting for their next hop to be resolved, and some that no longer do; each once.
+    pub(crate) unrouted: VecDeque<u32>,
 }
 
 /// One less of what is counted under `port`.
@@ -200,7 +200,7 @@ impl<M: Memory> Endpoint<M> {
             recv_messages: 0,
             orphans: HashMap::with_capacity(64),
             sent_undrained: 0,
-            unrouted: 0,
+            unrouted: VecDeque::with_capacity(flows),
             config,
         })
     }
@@ -366,8 +366,9 @@ impl<M: Memory> Endpoint<M> {
         self.udp_ports[usize::from(local.port())] += 1;
         let f = &mut self.flows[slot as usize];
         *f = Flow {
-            // The slot's last flow may have left it in the list.
+            // The slot's last flow may have left it in the lists.
             active: f.active,
+            unrouted: f.unrouted,
             id: FlowId::new(slot, self.generation),
             local_cid: self.ids.cid(slot, config.engine),
             local,
@@ -631,10 +632,7 @@ impl<M: Memory> Endpoint<M> {
         debug_assert_eq!(f.rx.open(), 0, "a flow retires with messages in its rows");
         let freed = f.rx.abandon(row(&mut self.msgs, slot), &mut self.memory, f.owner);
         self.recv_messages = self.recv_messages.saturating_sub(freed);
-        if f.route_retry_at != Instant::FAR_FUTURE {
-            f.route_retry_at = Instant::FAR_FUTURE;
-            self.unrouted -= 1;
-        }
+        f.route_retry_at = Instant::FAR_FUTURE;
         let peer = (f.remote, f.remote_cid);
         if f.remote_cid != 0 && self.by_remote.get(&peer) == Some(&slot) {
             self.by_remote.remove(&peer);
@@ -670,21 +668,6 @@ impl<M: Memory> Endpoint<M> {
             let f = &mut self.flows[slot as usize];
             f.state = State::Lingering;
             f.linger(now, self.config.linger);
-        }
-    }
-
-    /// The host has resolved or lost a next hop: flows that waited for one try again.
-    pub fn routes_changed(&mut self, now: Instant) {
-        if self.unrouted == 0 {
-            return;
-        }
-        for slot in 0..self.config.flows_max {
-            let f = &mut self.flows[slot as usize];
-            if f.state != State::Free && f.route_retry_at != Instant::FAR_FUTURE {
-                f.route_retry_at = Instant::FAR_FUTURE;
-                self.unrouted -= 1;
-                self.touch(slot, now);
-            }
         }
     }
 }

@@ -63,7 +63,7 @@ impl std::fmt::Display for CloseReason {
 #[repr(u16)]
 #[non_exhaustive]
 pub enum ConnectFailure {
-    /// Nobody listens on that UDP port there.
+    /// Nobody listens on that UDP port there, or its host says that nothing serves it.
     Refused = 1,
     /// The other side has no room for another flow.
     TableFull = 2,

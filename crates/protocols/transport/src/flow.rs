@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::congestion::Congestion;
+use crate::path::PathSign;
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::sender::{Fin, Sender};
@@ -107,6 +108,13 @@ pub(crate) struct Flow {
     pub route_retry_at: Instant,
     /// When a message that has not come whole is looked at again.
     pub stall_at: Instant,
+    /// Stands in the list of flows that wait for their next hop.
+    pub unrouted: bool,
+    /// What the host is to be told, and when it was last told that the path is good.
+    pub path: PathSign,
+    pub proven_at: Instant,
+    /// The peer's host said that nobody serves the port that we want.
+    pub unserved: bool,
     pub heard_at: Instant,
     pub keepalive_at: Instant,
     pub keepalives: u32,
@@ -167,6 +175,10 @@ impl Flow {
             credit_probes: 0,
             route_retry_at: Instant::FAR_FUTURE,
             stall_at: Instant::FAR_FUTURE,
+            unrouted: false,
+            path: PathSign::Nothing,
+            proven_at: Instant::ZERO,
+            unserved: false,
             heard_at: Instant::ZERO,
             keepalive_at: Instant::FAR_FUTURE,
             keepalives: 0,

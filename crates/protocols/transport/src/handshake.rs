@@ -9,7 +9,7 @@ use crate::peers;
 use crate::receiver::Receiver;
 use crate::sender::stamp_of;
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_host::Verdict;
+use barewire_host::{Template, Verdict};
 use barewire_wire::msg::{self, Header, Kind, flag, option};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ pub(crate) struct Stray {
     pub remote: SocketAddr,
     pub bytes: [u8; msg::RETRY_LEN],
     pub len: usize,
+    /// The headers of the flow that it ends, for when the host has no better.
+    pub template: Option<Template>,
 }
 
 pub(crate) struct Strays {
@@ -75,7 +77,7 @@ impl Strays {
         body(&mut bytes);
         let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
-        self.queue.push_back(Stray { local, remote, bytes, len });
+        self.queue.push_back(Stray { local, remote, bytes, len, template: None });
     }
 }
 
@@ -350,6 +352,9 @@ impl<M: Memory> Endpoint<M> {
         self.strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| {
             msg::Reset { proof: 0, reason: reason as u16 }.emit(b);
         });
+        if let Some(stray) = self.strays.queue.back_mut() {
+            stray.template.clone_from(&self.flows[slot as usize].template);
+        }
     }
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.

@@ -147,6 +147,9 @@ impl<M: Memory> Endpoint<M> {
         if let Some(rtt) = rtt {
             f.rtt.sample(now, rtt, alone);
         }
+        if outcome.acked > 0 || rtt.is_some() {
+            f.path_is_proven(now);
+        }
         if outcome.acked > 0 {
             if let Some(rtt) = rtt {
                 let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
@@ -202,6 +205,7 @@ impl<M: Memory> Endpoint<M> {
         let (events, counters) = (&mut self.events, &self.counters);
         let (count, max) = (&mut self.recv_messages, self.config.recv_messages_max);
         let before_place = *count;
+        let next_before = f.rx.next;
         let mut delivered = 0;
         let result = f.rx.on_segment(
             row(&mut self.msgs, slot),
@@ -231,6 +235,10 @@ impl<M: Memory> Endpoint<M> {
                 f.used_at = now;
                 if f.stall_at == Instant::FAR_FUTURE && f.rx.partial() > 0 {
                     f.stall_at = now + self.config.stall_timeout;
+                }
+                if f.rx.next != next_before {
+                    // A peer that sends new segments has our acknowledgements: without them it repeats the old.
+                    f.path_is_proven(now);
                 }
                 if f.rx.unacked >= self.config.ack_every {
                     f.rx.ack_now = true;

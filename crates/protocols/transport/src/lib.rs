@@ -32,6 +32,7 @@ mod ids;
 mod input;
 mod memory;
 mod output;
+mod path;
 mod peers;
 mod receiver;
 mod rtt;

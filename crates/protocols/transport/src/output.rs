@@ -43,7 +43,11 @@ fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
 impl<M: Memory> Endpoint<M> {
     pub(crate) fn transmit(&mut self, now: Instant, host: &mut Host, frame: &mut Frame) -> bool {
         while let Some(stray) = self.strays.pop() {
-            let Route::Ready(template) = host.route(now, stray.local, stray.remote) else {
+            let template = match host.route_for_stranger(now, stray.local, stray.remote) {
+                Route::Ready(template) => Some(template),
+                Route::Pending | Route::Unreachable => stray.template,
+            };
+            let Some(template) = template else {
                 // Whoever it answers will ask again; by then the address may be known.
                 continue;
             };
@@ -84,17 +88,15 @@ impl<M: Memory> Endpoint<M> {
                 f.template = Some(template);
                 None
             }
-            // With an old template the old path is still the best guess.
-            Route::Pending if f.template.is_some() => None,
+            // With an old template the old path is still the best guess: its neighbour may be busy, or forgotten for want of
+            // room. The flow's own patience judges.
+            Route::Pending | Route::Unreachable if f.template.is_some() => None,
             Route::Unreachable if f.state == State::Connecting => {
                 self.fail_connect(slot, now, ConnectFailure::Unreachable);
                 Some(Turn::Gone)
             }
             Route::Pending | Route::Unreachable => {
-                if f.route_retry_at == Instant::FAR_FUTURE {
-                    self.unrouted += 1;
-                }
-                f.route_retry_at = now + ROUTE_RETRY;
+                self.wait_for_route(slot, now + ROUTE_RETRY);
                 Some(Turn::Nothing)
             }
         }
@@ -104,6 +106,7 @@ impl<M: Memory> Endpoint<M> {
         if self.flows[slot as usize].state == State::Free {
             return Turn::Nothing;
         }
+        self.tell_host(slot, now, host);
         if let Some(turn) = self.ensure_route(slot, now, host) {
             return turn;
         }

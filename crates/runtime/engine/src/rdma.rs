@@ -90,9 +90,10 @@ pub struct RdmaStack {
 
 impl RdmaStack {
     /// Wires the parts together. `pool` is the port's own, its frames at least [`Endpoint::frame_len_max`] long; host and
-    /// endpoint have the same MAC, VLAN and addresses.
-    pub fn new(port: Box<dyn Port>, pool: Pool, host: Host, endpoint: Endpoint) -> RdmaStack {
+    /// endpoint have the same MAC, VLAN and addresses. The first frames that leave announce the host's addresses.
+    pub fn new(port: Box<dyn Port>, pool: Pool, mut host: Host, endpoint: Endpoint) -> RdmaStack {
         let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
+        host.announce();
         RdmaStack {
             port,
             mac: host.config().mac.0,
@@ -150,7 +151,10 @@ impl RdmaStack {
     /// The port's, when it is down.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Result<usize, PortError> {
-        Ok(self.receive(now)? + self.transmit(now)?)
+        // A port that cannot receive may still send: both are tried.
+        let received = self.receive(now);
+        let sent = self.transmit(now);
+        Ok(received? + sent?)
     }
 
     /// The receiving half of a cycle.
@@ -217,14 +221,16 @@ impl RdmaStack {
         Ok(sent)
     }
 
-    /// Fills the transmit burst. Whether there may be more.
+    /// Fills the transmit burst, with a frame of the host's first (see `Stack::fill`). Whether there may be more.
     fn fill(&mut self, now: Instant) -> bool {
+        let mut hosts_turn = self.host.has_transmit();
         while self.tx.room() > 0 && self.looped.room() > 0 {
             let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 return false;
             };
-            let filled = (self.endpoint.has_transmit() && fill(&mut self.endpoint, now, &mut frame))
+            let filled = (std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame))
+                || (self.endpoint.has_transmit() && fill(&mut self.endpoint, now, &mut frame))
                 || self.host.poll_transmit(now, &mut frame);
             if !filled {
                 self.spare = Some(frame);

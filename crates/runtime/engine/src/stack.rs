@@ -6,7 +6,8 @@
 //!                                           -> host.handle_local       frames to our own MAC: both ends are here
 //! ```
 //! With RDMA ([`Stack::with_rdma`]) there is a second endpoint on the same port: RoCE frames go to it whole, before the host, and
-//! the two take turns when frames are filled.
+//! the two take turns when frames are filled. The host's own frames (ARP, neighbour discovery, ICMP) are few: one goes first in
+//! each burst.
 //! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
@@ -43,8 +44,8 @@ pub enum Steered {
     Ours,
     /// Another engine has it.
     Given,
-    /// It is another engine's, whose link is full.
-    Lost,
+    /// It is another engine's, and could not be handed on.
+    Lost(DropReason),
 }
 
 /// Where several engines share an interface: brings each frame to the engine that owns its flow, whichever queue it came in on.
@@ -52,19 +53,27 @@ pub trait Steering {
     /// Whose is this datagram? Gives the frame to its owner, if that is another engine than `own`.
     fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered;
 
-    /// An answer about a neighbour: every engine asks for itself, and the answer came here.
+    /// News for every engine, which came here: of a neighbour, for each engine asks and remembers for itself, or of a packet
+    /// that one of them sent.
     fn tell_all(&mut self, frame: &Frame);
 }
 
-/// Whether the frame is an ARP reply or a neighbour advertisement, untagged.
-fn is_neighbour_answer(frame: &Frame) -> bool {
-    const ARP: [u8; 2] = [0x08, 0x06];
-    const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Whether the frame says where a neighbour is: an ARP reply or announcement, or a neighbour advertisement. In whose VLAN is for
+/// each host to judge.
+#[inline]
+fn is_neighbour_news(data: &[u8]) -> bool {
+    const ARP: &[u8] = &[0x08, 0x06];
+    const IPV6: &[u8] = &[0x86, 0xdd];
     const ADVERTISEMENT: u8 = 136;
-    let data = frame.data();
-    match data.get(12..14) {
-        Some(t) if t == ARP => data.get(20..22) == Some(&[0, 2]),
-        Some(t) if t == IPV6 => data.get(20) == Some(&58) && data.get(54) == Some(&ADVERTISEMENT),
+    let l3 = if data.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
+    match data.get(l3 - 2..l3) {
+        Some(ARP) => {
+            let is_reply = data.get(l3 + 6..l3 + 8) == Some(&[0, 2]);
+            // An announcement is a request for the sender's own address.
+            is_reply
+                || data.get(l3 + 14..l3 + 18).is_some_and(|sender| data.get(l3 + 24..l3 + 28) == Some(sender))
+        }
+        Some(IPV6) => data.get(l3 + 6) == Some(&58) && data.get(l3 + 40) == Some(&ADVERTISEMENT),
         _ => false,
     }
 }
@@ -111,9 +120,13 @@ pub struct Stack<M> {
 }
 
 impl<M: Memory> Stack<M> {
-    /// Wires the parts together. `pool` is the port's own.
-    pub fn new(port: Box<dyn Port>, pool: Pool, host: Host, endpoint: Endpoint<M>) -> Stack<M> {
+    /// Wires the parts together. `pool` is the port's own. The first frames that leave announce the host's addresses.
+    pub fn new(port: Box<dyn Port>, pool: Pool, mut host: Host, endpoint: Endpoint<M>) -> Stack<M> {
         let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
+        // Of engines that share an interface one is enough.
+        if endpoint.config().engine == 0 {
+            host.announce();
+        }
         Stack {
             port,
             mac: host.config().mac.0,
@@ -198,13 +211,16 @@ impl<M: Memory> Stack<M> {
         &self.counters
     }
 
-    /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
+    /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved. A port that
+    /// cannot send may still receive, and the other way round: both are tried.
     ///
     /// # Errors
     /// The port's, when it is down.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Result<usize, PortError> {
-        Ok(self.transmit(now)? + self.receive(now, None)?)
+        let sent = self.transmit(now);
+        let received = self.receive(now, None);
+        Ok(sent? + received?)
     }
 
     /// The sending half of a cycle.
@@ -258,7 +274,11 @@ impl<M: Memory> Stack<M> {
     }
 
     fn drain_host_events(&mut self, now: Instant) {
+        let mut changed = false;
         while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = self.host.poll_event() {
+            changed = true;
+        }
+        if changed {
             self.endpoint.routes_changed(now);
             if let Some(second) = self.rdma.as_deref_mut() {
                 second.neighbours_changed = true;
@@ -294,14 +314,17 @@ impl<M: Memory> Stack<M> {
         }
     }
 
-    /// Fills the transmit burst.
+    /// Fills the transmit burst. The host has the first frame of each, also when it is the last of the pool: an endpoint may
+    /// always have a segment to send, and a host that does not answer for its address is soon sent nothing any more.
     fn fill(&mut self, now: Instant) {
+        let mut hosts_turn = self.host.has_transmit();
         while self.tx.room() > 0 && self.looped.room() > 0 {
             let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 return;
             };
-            if !self.fill_one(now, &mut frame) {
+            let filled = std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame);
+            if !filled && !self.fill_one(now, &mut frame) {
                 self.spare = Some(frame);
                 return;
             }
@@ -392,7 +415,7 @@ impl<M: Memory> Stack<M> {
         match steering.steer(self.endpoint.config().engine, datagram, frame) {
             Steered::Ours => return true,
             Steered::Given => self.counters.forwarded.add(1),
-            Steered::Lost => self.counters.drops.count(DropReason::RingFull),
+            Steered::Lost(reason) => self.counters.drops.count(reason),
         }
         false
     }
@@ -400,15 +423,24 @@ impl<M: Memory> Stack<M> {
     #[inline]
     fn take_in(&mut self, now: Instant, frame: &Frame, mut steering: Option<&mut (dyn Steering + 'static)>) {
         if let Some(steering) = steering.as_deref_mut()
-            && is_neighbour_answer(frame)
+            && is_neighbour_news(frame.data())
         {
             steering.tell_all(frame);
         }
         if self.take_in_rdma(now, frame) {
             return;
         }
-        let Input::Udp(datagram) = self.host.handle_frame(now, frame) else {
-            return;
+        let datagram = match self.host.handle_frame(now, frame) {
+            Input::Udp(datagram) => datagram,
+            Input::PortUnreachable(quoted) => {
+                if let Some(steering) = steering {
+                    // Any engine may have sent what is quoted.
+                    steering.tell_all(frame);
+                }
+                self.endpoint.handle_port_unreachable(now, &quoted, quoted.payload(frame));
+                return;
+            }
+            Input::Consumed | Input::Drop(_) => return,
         };
         if let Some(second) = self.rdma.as_deref_mut()
             && datagram.dst.port() == rdma::UDP_PORT

@@ -20,6 +20,7 @@ use crate::rdma::{OBJECTS_MAX, Quotas};
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
+use barewire_host::NEIGHBOURS_LIMIT;
 use barewire_roce as roce;
 use barewire_transport as transport;
 use barewire_wire::MacAddr;
@@ -29,6 +30,9 @@ use std::path::{Path, PathBuf};
 
 /// Applications at once, at most.
 pub const APPLICATIONS_MAX: u32 = 1024;
+
+/// Neighbours remembered at once, unless asked otherwise.
+const NEIGHBOURS_MAX_DEFAULT: usize = 1024;
 
 /// Engines at once, at most: a connection id has four bits for their number.
 pub const ENGINES_MAX: u8 = 15;
@@ -102,6 +106,8 @@ pub struct Config {
     pub mac: Option<MacAddr>,
     /// VLAN to be in.
     pub vlan: Option<u16>,
+    /// Neighbours on the link that are remembered at once, from 1 to 4096: as many as there are peers in use.
+    pub neighbours_max: usize,
     /// The frame pool.
     pub pool: PoolConfig,
     /// Limits and timers of the transport.
@@ -191,6 +197,7 @@ struct InterfaceTable {
     mac: Option<String>,
     mtu: Option<u16>,
     vlan: Option<u16>,
+    neighbours_max: Option<usize>,
     pool_frames: Option<u32>,
     chunk_len: Option<u32>,
     huge_pages: Option<bool>,
@@ -280,6 +287,7 @@ impl Config {
             gateway6: None,
             mac: None,
             vlan: None,
+            neighbours_max: NEIGHBOURS_MAX_DEFAULT,
             pool: PoolConfig { frames: 8192, ..PoolConfig::default() },
             transport: transport::Config {
                 flows_max: 10_240,
@@ -349,6 +357,11 @@ impl Config {
             config.mac = Some(mac.parse().map_err(|e| bad("interface.mac", &mac, e))?);
         }
         config.vlan = interface.vlan;
+        set(&mut config.neighbours_max, interface.neighbours_max);
+        if !(1..=NEIGHBOURS_LIMIT).contains(&config.neighbours_max) {
+            let why = format!("from 1 to {NEIGHBOURS_LIMIT}");
+            return Err(bad("interface.neighbours_max", config.neighbours_max, why));
+        }
         set(&mut config.transport.mtu, interface.mtu);
         set(&mut config.pool.frames, interface.pool_frames);
         set(&mut config.pool.chunk_len, interface.chunk_len);
@@ -588,6 +601,8 @@ mod tests {
             ("ipv4 = [\"10.0.0.1/33\"]", "up to 32"),
             ("ipv4 = [\"nonsense/8\"]", "not an address"),
             ("ipv4 = []", "at least one address"),
+            ("ipv4 = [\"10.0.0.1/24\"]\nneighbours_max = 0", "from 1 to 4096"),
+            ("ipv4 = [\"10.0.0.1/24\"]\nneighbours_max = 4097", "interface.neighbours_max"),
         ] {
             let e = Config::parse(&format!("[interface]\nport = \"xdp:eth0\"\n{line}\n"), "x")
                 .unwrap_err()

@@ -122,6 +122,7 @@ fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, Daemo
     host.gateway4 = config.gateway4;
     host.gateway6 = config.gateway6;
     host.vlan = config.vlan;
+    host.neighbours_max = config.neighbours_max;
     host.hash_key = u64::from_le_bytes([
         secret[4], secret[5], secret[6], secret[7], secret[8], secret[9], secret[10], secret[11],
     ]);
@@ -221,7 +222,11 @@ impl Daemon {
         let engines = config.engines.max(1);
         let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
         let page = Arc::new(Mutex::new(page));
-        let links = if engines > 1 { link_all(engines)?.into_iter().map(Some).collect() } else { vec![None] };
+        let links = if engines > 1 {
+            link_all(engines, config.transport.mtu)?.into_iter().map(Some).collect()
+        } else {
+            vec![None]
+        };
         let (aside, aside_threads) = aside::start(std::io::stderr()).map_err(DaemonError::Thread)?;
         let mut daemon = Daemon {
             stop: stop.clone(),

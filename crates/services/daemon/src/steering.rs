@@ -3,7 +3,7 @@
 //! A connection id names its engine, a handshake names a UDP port whose listener is in a table that all engines read. Frames
 //! for another engine are copied into a memory link to it; one that is full drops and counts, as a queue of the card would.
 
-use barewire_base::Instant;
+use barewire_base::{DropReason, Instant};
 use barewire_engine::{Stack, Steered, Steering};
 use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
 use barewire_host::Datagram;
@@ -62,20 +62,42 @@ impl ListenTable {
 /// One engine's ends of the links to all others, on their way to its thread.
 pub(crate) struct LinkEnds {
     own: u8,
+    mtu: u16,
     ends: Vec<Option<MemoryEnd>>,
     table: Arc<ListenTable>,
 }
 
-/// Links every engine with every other.
+/// Bytes of the longest frame that carries packets of `mtu` bytes: Ethernet, a VLAN tag.
+fn frame_bytes(mtu: u16) -> u32 {
+    u32::from(mtu) + 18
+}
+
+/// The links: as long as a frame may be.
+fn link_config(mtu: u16) -> MemoryConfig {
+    let slot_bytes = frame_bytes(mtu).next_multiple_of(64).clamp(MemoryConfig::default().slot_bytes, 1 << 16);
+    MemoryConfig { slots: LINK_SLOTS, slot_bytes }
+}
+
+/// The frames for them.
+fn pool_config(mtu: u16) -> PoolConfig {
+    let config = PoolConfig { frames: POOL_FRAMES, ..PoolConfig::default() };
+    let chunk_len = (config.headroom + frame_bytes(mtu)).next_power_of_two().max(config.chunk_len);
+    PoolConfig { chunk_len, ..config }
+}
+
+/// Links every engine with every other, for packets of up to `mtu` bytes.
 ///
 /// # Errors
 /// When descriptors run out.
-pub(crate) fn link_all(engines: u8) -> Result<Vec<LinkEnds>, OpenError> {
+pub(crate) fn link_all(engines: u8, mtu: u16) -> Result<Vec<LinkEnds>, OpenError> {
     let table = Arc::new(ListenTable::new());
     let mut all: Vec<LinkEnds> = (0..engines)
-        .map(|own| LinkEnds { own, ends: (0..engines).map(|_| None).collect(), table: Arc::clone(&table) })
+        .map(|own| {
+            let ends = (0..engines).map(|_| None).collect();
+            LinkEnds { own, mtu, ends, table: Arc::clone(&table) }
+        })
         .collect();
-    let config = MemoryConfig { slots: LINK_SLOTS, ..MemoryConfig::default() };
+    let config = link_config(mtu);
     for a in 0..usize::from(engines) {
         for b in a + 1..usize::from(engines) {
             let (end_a, end_b) = MemoryLink::new(config)?;
@@ -103,7 +125,7 @@ pub(crate) struct Links {
 
 impl LinkEnds {
     pub(crate) fn open(self) -> Result<Links, PoolError> {
-        let pool = Pool::new(PoolConfig { frames: POOL_FRAMES, ..PoolConfig::default() })?;
+        let pool = Pool::new(pool_config(self.mtu))?;
         let links = self
             .ends
             .into_iter()
@@ -136,12 +158,11 @@ impl Links {
         received
     }
 
-    /// Sends what was handed on; a link that is full drops.
+    /// Sends what was handed on; what finds a link full waits for the next time.
     pub(crate) fn flush(&mut self, now: Instant) {
         for link in self.links.iter_mut().flatten() {
             if !link.out.is_empty() {
                 let _ = link.port.tx_burst(now, &mut link.out);
-                link.out.clear();
             }
         }
     }
@@ -151,15 +172,18 @@ impl Links {
             // No such engine: the endpoint counts it as an unknown flow.
             return Steered::Ours;
         };
-        let Some(copy) = self.pool.alloc_from(frame.data()) else {
-            return Steered::Lost;
+        let Some(mut copy) = self.pool.alloc_from(frame.data()) else {
+            let too_large = frame.len() > self.pool.frame_max();
+            return Steered::Lost(if too_large { DropReason::TooLarge } else { DropReason::PoolEmpty });
         };
+        // What the sender left to an offload is unfinished for the owner, too.
+        copy.set_checksum(frame.checksum());
         if link.out.room() == 0 {
             let _ = link.port.tx_burst(self.now, &mut link.out);
         }
         match link.out.push(copy) {
             Ok(()) => Steered::Given,
-            Err(_) => Steered::Lost,
+            Err(_) => Steered::Lost(DropReason::RingFull),
         }
     }
 
@@ -174,7 +198,7 @@ impl Links {
     pub(crate) fn prepare_wait(&mut self) -> bool {
         let mut idle = true;
         for link in self.links.iter_mut().flatten() {
-            idle &= link.port.prepare_wait();
+            idle &= link.port.prepare_wait() && link.out.is_empty();
         }
         idle
     }
@@ -211,3 +235,7 @@ impl Steering for Links {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "steering_tests.rs"]
+mod tests;

@@ -1,9 +1,9 @@
 //! Several engines on one interface: whichever queue a frame comes in on, it reaches its flow.
 
 mod common;
-use barewire_client::{ConnectOptions, Event};
+use barewire_client::{CloseReason, ConnectOptions, Event};
 use barewire_daemon::Daemon;
-use barewire_lab::{TwoHosts, TwoHostsConfig, is_root_capable};
+use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
 use common::*;
 use std::net::SocketAddr;
 
@@ -16,7 +16,22 @@ fn frames_dealt_out_at_random_all_arrive() {
         eprintln!("SKIPPED: frames_dealt_out_at_random_all_arrive needs root: {why}");
         return;
     }
-    let hosts = TwoHosts::create(&TwoHostsConfig::default()).unwrap();
+    dealt_out(1500, None, 3_000);
+}
+
+#[test]
+fn long_frames_and_tagged_ones_arrive_too() {
+    if let Err(why) = is_root_capable() {
+        eprintln!("SKIPPED: long_frames_and_tagged_ones_arrive_too needs root: {why}");
+        return;
+    }
+    dealt_out(9000, Some(7), 20_000);
+}
+
+/// Echoes of messages of `len` bytes, and conversations from engine to engine, over a link with this MTU.
+fn dealt_out(mtu: u16, vlan: Option<u16>, len: u64) {
+    let link = LinkConfig { mtu: u32::from(mtu), ..LinkConfig::default() };
+    let hosts = TwoHosts::create(&TwoHostsConfig { label: None, link, ..TwoHostsConfig::default() }).unwrap();
     let dir = Dir::new();
     let start = |host: u8| {
         let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
@@ -25,6 +40,10 @@ fn frames_dealt_out_at_random_all_arrive() {
         let mut config = config(&dir.0, &port, host);
         config.ipv4 = vec![(eth.v4, 24)];
         config.engines = ENGINES;
+        (config.vlan, config.transport.mtu) = (vlan, mtu);
+        if mtu > 1500 {
+            config.pool.chunk_len = 16_384;
+        }
         ns.enter(|| Daemon::start(&config)).unwrap().unwrap()
     };
     let (a, b) = (start(1), start(2));
@@ -58,7 +77,7 @@ fn frames_dealt_out_at_random_all_arrive() {
     for (i, client) in clients.iter_mut().enumerate() {
         let flow = client.connect_wait(remote(i), &ConnectOptions::default(), PATIENCE).unwrap();
         for n in 0..MESSAGES {
-            let message: Vec<u8> = (0..3000u64).map(|b| (b ^ n) as u8).collect();
+            let message: Vec<u8> = (0..len).map(|b| (b ^ n) as u8).collect();
             client.send(flow, &message).unwrap();
             let reply = loop {
                 match client.wait_event(Some(PATIENCE)).unwrap() {
@@ -85,8 +104,13 @@ fn frames_dealt_out_at_random_all_arrive() {
             None => panic!("the neighbour's end went unnoticed"),
         }
     };
+    assert_eq!(
+        ended,
+        CloseReason::Reset,
+        "an application that goes resets its flows, and its peers are told"
+    );
     println!(
-        "{ENGINES} engines: {} echoes of 3000 B dealt out in turns; neighbour: {ended}",
+        "{ENGINES} engines: {} echoes of {len} B dealt out in turns; neighbour: {ended}",
         u64::from(ENGINES) * MESSAGES
     );
     drop(clients);

@@ -230,9 +230,15 @@ impl<M: TestMemory> Station<M> {
 impl<M: TestMemory> Node for Station<M> {
     fn handle_frame(&mut self, now: Instant, frame: Frame) {
         self.now = now;
-        if let Input::Udp(datagram) = self.host.handle_frame(now, &frame) {
+        match self.host.handle_frame(now, &frame) {
             // As an engine does: what nobody serves goes to the endpoint all the same, for its refusals.
-            self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+            Input::Udp(datagram) => {
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+            }
+            Input::PortUnreachable(quoted) => {
+                self.endpoint.handle_port_unreachable(now, &quoted, quoted.payload(&frame));
+            }
+            Input::Consumed | Input::Drop(_) => {}
         }
         self.settle(now);
     }

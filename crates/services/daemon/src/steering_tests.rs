@@ -1,0 +1,358 @@
+//! Engines that share a host and its interface, each with its own host, flows and queue, against a peer on the same link: whichever
+//! queue a frame comes in on, nothing that is said is lost.
+
+use super::*;
+use barewire_base::{Counter, Duration};
+use barewire_host::{Host, HostConfig};
+use barewire_transport::{Config, ConnectFailure, Endpoint, Event, FlowId, HeapMemory};
+use barewire_wire::MacAddr;
+use std::net::Ipv4Addr;
+
+const PORT: u16 = 888;
+
+/// What comes in on which engine's queue.
+type Deal = fn(&[u8], engines: usize, turn: usize) -> usize;
+
+struct Engine {
+    stack: Stack<HeapMemory>,
+    links: Option<Links>,
+    events: Vec<Event>,
+    received: Vec<Vec<u8>>,
+}
+
+impl Engine {
+    /// A cycle as the agent's.
+    fn cycle(&mut self, now: Instant) {
+        if let Some(links) = &mut self.links {
+            links.receive(now, &mut self.stack);
+        }
+        let steering = self.links.as_mut().map(|l| l as &mut (dyn Steering + 'static));
+        self.stack.transmit_steered(now, steering).unwrap();
+        let steering = self.links.as_mut().map(|l| l as &mut (dyn Steering + 'static));
+        self.stack.receive(now, steering).unwrap();
+        if let Some(links) = &mut self.links {
+            links.flush(now);
+        }
+        while let Some(event) = self.stack.poll_event() {
+            match event {
+                Event::Received { flow, buf, .. } => {
+                    self.received.push(self.stack.endpoint().memory().recv_bytes(buf).to_vec());
+                    self.stack.endpoint_mut().release(now, flow, buf);
+                }
+                Event::Sent { buf, .. } => {
+                    assert!(self.stack.endpoint_mut().memory_mut().release_send(buf));
+                }
+                other => self.events.push(other),
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant, flow: FlowId, bytes: &[u8]) {
+        let endpoint = self.stack.endpoint_mut();
+        let buf = endpoint.memory_mut().reserve(bytes.len() as u32).unwrap();
+        endpoint.memory_mut().send_bytes(buf).copy_from_slice(bytes);
+        endpoint.send(now, flow, buf, 0).unwrap();
+    }
+}
+
+/// Several engines of host 1 and the one of host 2, and the cable.
+struct World {
+    engines: Vec<Engine>,
+    /// The hands in the cable, one for each engine; the peer's is the last.
+    hands: Vec<MemoryPort>,
+    deal: Deal,
+    turn: usize,
+    now: Instant,
+    pool: Pool,
+    peer_mac: MacAddr,
+}
+
+fn mac(n: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, n])
+}
+
+fn ip(n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, n)
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    engines: u8,
+    mtu: u16,
+    vlan: Option<u16>,
+    deal: Deal,
+}
+
+const PLAIN: Shape = Shape { engines: 3, mtu: 1500, vlan: None, deal: |_, _, _| 0 };
+
+fn engine(end: MemoryEnd, shape: &Shape, host: u8, mac: MacAddr, engine: u8, links: Option<Links>) -> Engine {
+    let pool = Pool::new(pool_config(shape.mtu)).unwrap();
+    let mut config = HostConfig::new(mac);
+    config.ipv4 = vec![(ip(host), 24)];
+    (config.vlan, config.mtu) = (shape.vlan, shape.mtu);
+    let transport = Config { mtu: shape.mtu, engine, ..Config::default() };
+    let memory = HeapMemory::new(1 << 20, 1 << 20);
+    let endpoint = Endpoint::new(transport, memory, [host * 16 + engine; 32]).unwrap();
+    let stack = Stack::new(Box::new(end.open(pool.clone())), pool, Host::new(config), endpoint);
+    Engine { stack, links, events: vec![], received: vec![] }
+}
+
+impl World {
+    fn new(shape: Shape) -> World {
+        let pool = Pool::new(pool_config(shape.mtu)).unwrap();
+        let cable = || {
+            let config = MemoryConfig { slots: 1024, ..link_config(shape.mtu) };
+            let (end, hand) = MemoryLink::new(config).unwrap();
+            (end, hand.open(pool.clone()))
+        };
+        let (mut engines, mut hands) = (vec![], vec![]);
+        for (links, own) in link_all(shape.engines, shape.mtu).unwrap().into_iter().zip(0..) {
+            let (end, hand) = cable();
+            engines.push(engine(end, &shape, 1, mac(1), own, Some(links.open().unwrap())));
+            hands.push(hand);
+        }
+        let (end, hand) = cable();
+        engines.push(engine(end, &shape, 2, mac(2), 0, None));
+        hands.push(hand);
+        let now = Instant::from_nanos(1_000_000_000);
+        World { engines, hands, deal: shape.deal, turn: 0, now, pool, peer_mac: mac(2) }
+    }
+
+    fn peer(&mut self) -> &mut Engine {
+        self.engines.last_mut().unwrap()
+    }
+
+    fn cycle(&mut self) {
+        for engine in &mut self.engines {
+            engine.cycle(self.now);
+        }
+        let last = self.hands.len() - 1;
+        for from in 0..self.hands.len() {
+            let mut burst = Burst::new();
+            while self.hands[from].rx_burst(self.now, &mut burst).unwrap() > 0 {
+                while let Some(frame) = burst.pop() {
+                    let to = if from < last {
+                        last
+                    } else {
+                        self.turn += 1;
+                        (self.deal)(frame.data(), last, self.turn)
+                    };
+                    let group = frame.data()[0] & 1 == 1;
+                    let reached = if to == last { self.peer_mac } else { mac(1) };
+                    if !group && frame.data()[..6] != reached.0 {
+                        continue;
+                    }
+                    let mut out = Burst::new();
+                    let copy = self.pool.alloc_from(frame.data()).unwrap();
+                    out.push(copy).unwrap();
+                    self.hands[to].tx_burst(self.now, &mut out).unwrap();
+                }
+            }
+        }
+        self.now += Duration::from_micros(20);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.cycle();
+        }
+    }
+
+    fn listen(&mut self) {
+        self.peer().stack.endpoint_mut().listen(PORT, 0, 0).unwrap();
+    }
+
+    fn connect(&mut self, engine: usize) -> FlowId {
+        let now = self.now;
+        let endpoint = self.engines[engine].stack.endpoint_mut();
+        endpoint.connect(now, 0, (ip(1), 0).into(), (ip(2), PORT).into(), true, 0).unwrap()
+    }
+
+    fn is_open(&self, engine: usize, id: FlowId) -> bool {
+        self.engines[engine].events.iter().any(|e| matches!(e, Event::Connected { flow, .. } if *flow == id))
+    }
+
+    fn count(&self, of: fn(&Stack<HeapMemory>) -> &Counter) -> u64 {
+        self.engines.iter().map(|e| of(&e.stack).get()).sum()
+    }
+}
+
+fn bytes(n: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i * 31 + n) as u8).collect()
+}
+
+/// Every engine connects, and says and hears things of all sizes.
+fn all_is_said(shape: Shape) {
+    let mut world = World::new(shape);
+    world.listen();
+    let engines = usize::from(shape.engines);
+    let flows: Vec<_> = (0..engines).map(|e| world.connect(e)).collect();
+    world.run(Duration::from_millis(50));
+    for (e, &flow) in flows.iter().enumerate() {
+        assert!(world.is_open(e, flow), "engine {e}: {:?}", world.engines[e].events);
+    }
+    let accepted = world.peer().events.iter().map(|e| match e {
+        Event::Accepted { flow, .. } => *flow,
+        other => panic!("{other:?}"),
+    });
+    let accepted: Vec<_> = accepted.collect();
+    let lens = [0, 100, 1_400, usize::from(shape.mtu) - 100, 20_000, 60_000];
+    for (n, &len) in lens.iter().enumerate() {
+        let now = world.now;
+        for (e, &flow) in flows.iter().enumerate() {
+            world.engines[e].send(now, flow, &bytes(n as u64, len));
+        }
+        for &flow in &accepted {
+            world.peer().send(now, flow, &bytes(n as u64, len));
+        }
+        world.run(Duration::from_millis(100));
+    }
+    let expected: Vec<_> = lens.iter().enumerate().map(|(n, &len)| bytes(n as u64, len)).collect();
+    for e in 0..engines {
+        assert!(
+            world.engines[e].received == expected,
+            "engine {e} heard {}",
+            world.engines[e].received.len()
+        );
+    }
+    assert_eq!(world.peer().received.len(), lens.len() * engines);
+    for e in &world.engines {
+        assert_eq!(e.stack.counters().drops.total(), 0);
+        // Frames that overtake others on their way through the links may be repeated; none is waited for.
+        assert_eq!(e.stack.endpoint().counters().timeouts.get(), 0, "something was lost");
+    }
+    assert!(world.count(|s| &s.counters().forwarded) > 0, "nothing changed hands");
+}
+
+const DEALS: [Deal; 3] = [
+    // As a fanout by hash may: all on one queue.
+    |_, _, _| 0,
+    |_, engines, _| engines - 1,
+    |_, engines, turn| turn % engines,
+];
+
+#[test]
+fn frames_of_every_size_and_tag_reach_their_engine() {
+    for deal in DEALS {
+        for vlan in [None, Some(7)] {
+            for mtu in [1500, 4000, 9000] {
+                all_is_said(Shape { mtu, vlan, deal, ..PLAIN });
+            }
+        }
+    }
+}
+
+#[test]
+fn links_hold_what_a_frame_may_be() {
+    for mtu in [256, 1500, 1902, 1903, 2048, 9000, 16_384, u16::MAX] {
+        let (pool, link) = (Pool::new(pool_config(mtu)).unwrap(), link_config(mtu));
+        let longest = (usize::from(mtu) + 18).min(1 << 16);
+        assert!(pool.frame_max() >= longest && link.slot_bytes as usize >= longest, "{mtu}");
+        link.check().unwrap();
+    }
+    assert_eq!((link_config(1500).slot_bytes, pool_config(1500).chunk_len), (2048, 2048));
+}
+
+#[test]
+fn what_cannot_be_handed_on_is_counted_as_what_it_is() {
+    let mut ends = link_all(2, 1500).unwrap();
+    let mut links = ends.remove(0).open().unwrap();
+    let pool = Pool::new(pool_config(9000)).unwrap();
+    let frame = pool.alloc_from(&[0xa5; 5000]).unwrap();
+    assert_eq!(links.give(1, &frame), Steered::Lost(DropReason::TooLarge));
+    // The sender's unfinished checksum is unfinished for the owner, too.
+    let mut frame = pool.alloc_from(&[0xa5; 100]).unwrap();
+    let partial = barewire_frame::ChecksumState::Partial { start: 34, offset: 6 };
+    frame.set_checksum(partial);
+    assert_eq!(links.give(1, &frame), Steered::Given);
+    links.flush(Instant::ZERO);
+    let mut other = ends.remove(0).open().unwrap();
+    let mut burst = Burst::new();
+    let port = &mut other.links[0].as_mut().unwrap().port;
+    assert_eq!(port.rx_burst(Instant::ZERO, &mut burst).unwrap(), 1);
+    assert_eq!(burst.pop().unwrap().checksum(), partial);
+    let full: Vec<_> = (0..LINK_SLOTS + 100).map(|_| links.give(1, &frame)).collect();
+    let lost = full.iter().filter(|s| **s == Steered::Lost(DropReason::RingFull)).count();
+    assert!(lost > 0);
+    // All the others arrive: what a full link does not take at once it takes later.
+    let mut arrived = 0;
+    for _ in 0..100 {
+        links.flush(Instant::ZERO);
+        arrived += port.rx_burst(Instant::ZERO, &mut burst).unwrap();
+        burst.clear();
+    }
+    assert_eq!(arrived + lost, full.len());
+    assert!(links.prepare_wait());
+}
+
+/// Whatever one engine alone is told of a neighbour, all know.
+#[test]
+fn all_engines_hear_that_a_peer_has_moved() {
+    for vlan in [None, Some(7)] {
+        let shape = Shape { vlan, deal: |_, _, _| 1, ..PLAIN };
+        let mut world = World::new(shape);
+        world.listen();
+        for e in 0..3 {
+            let flow = world.connect(e);
+            world.run(Duration::from_millis(20));
+            assert!(world.is_open(e, flow));
+        }
+        // Known for longer than a claim is put off.
+        world.run(Duration::from_millis(1_100));
+        let (end, hand) = MemoryLink::new(MemoryConfig { slots: 1024, ..link_config(1500) }).unwrap();
+        *world.hands.last_mut().unwrap() = hand.open(world.pool.clone());
+        *world.peer() = engine(end, &shape, 2, mac(22), 0, None);
+        world.peer_mac = mac(22);
+        world.listen();
+        // Its announcement alone: less than the silence takes that flows would notice.
+        world.run(Duration::from_millis(400));
+        for e in 0..3 {
+            let known = world.engines[e].stack.host().neighbours().find(|n| n.ip == ip(2));
+            assert_eq!(known.and_then(|n| n.mac), Some(mac(22)), "engine {e}, vlan {vlan:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_by_the_peers_kernel_reaches_who_asked() {
+    for e in 0..3 {
+        let mut world = World::new(Shape { deal: |_, _, _| 2, ..PLAIN });
+        // The peer's transport is deaf, and its host is as any host without barewire.
+        let peer = world.peer();
+        let (pool, port) = (peer.stack.pool().clone(), world.hands.len() - 1);
+        let flow = world.connect(e);
+        let mut kernel = {
+            let mut config = HostConfig::new(mac(2));
+            config.ipv4 = vec![(ip(2), 24)];
+            Host::new(config)
+        };
+        let end = world.now + Duration::from_millis(1_000);
+        while world.now < end {
+            let now = world.now;
+            for engine in &mut world.engines[..3] {
+                engine.cycle(now);
+            }
+            let mut answers = Burst::new();
+            for from in 0..port {
+                let mut burst = Burst::new();
+                while world.hands[from].rx_burst(now, &mut burst).unwrap() > 0 {
+                    while let Some(frame) = burst.pop() {
+                        if let barewire_host::Input::Udp(datagram) = kernel.handle_frame(now, &frame) {
+                            kernel.port_unreachable(&frame, &datagram);
+                        }
+                    }
+                }
+            }
+            let mut frame = pool.alloc().unwrap();
+            while kernel.poll_transmit(now, &mut frame) {
+                answers.push(world.pool.alloc_from(frame.data()).unwrap()).unwrap();
+                frame = pool.alloc().unwrap();
+            }
+            world.hands[2].tx_burst(now, &mut answers).unwrap();
+            world.now += Duration::from_micros(200);
+        }
+        let refused = |event: &Event| matches!(event, Event::ConnectFailed { flow: f, reason: ConnectFailure::Refused, .. } if *f == flow);
+        assert!(world.engines[e].events.iter().any(refused), "engine {e}: {:?}", world.engines[e].events);
+    }
+}
