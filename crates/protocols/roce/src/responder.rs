@@ -279,8 +279,9 @@ impl Qp {
         Ok(())
     }
 
-    /// Room for one more read or atomic: the oldest that was answered is forgotten for it.
-    fn admit(&mut self, core: &mut Core, resource: Resource) -> Result<(), Syndrome> {
+    /// Makes room for one more read or atomic: the oldest that was answered is forgotten for it. What is pushed after this has
+    /// a place.
+    fn make_room(&mut self, core: &mut Core) -> Result<(), Syndrome> {
         if self.receiving != Receiving::Nothing || self.resources_max == 0 {
             return Err(Syndrome::INVALID_REQUEST);
         }
@@ -297,12 +298,21 @@ impl Qp {
                 core.resources.give(id);
             }
         }
-        self.resources.push(&mut core.resources, resource).ok_or(Syndrome::REMOTE_OPERATION)?;
+        if core.resources.has_room() { Ok(()) } else { Err(Syndrome::REMOTE_OPERATION) }
+    }
+
+    /// Accepts a read, or an atomic operation that has been done: from here on it will be answered with success, whatever
+    /// comes behind it. So nothing that can still be refused may be accepted.
+    fn accept_resource(&mut self, core: &mut Core, slot: u32, resource: Resource) -> Result<(), DropReason> {
+        if self.resources.push(&mut core.resources, resource).is_none() {
+            return self.refuse(core, slot, Syndrome::REMOTE_OPERATION);
+        }
         self.answering += 1;
         self.expected_psn = psn::add(self.expected_psn, resource.count);
         self.msn = resource.msn;
         // The answer acknowledges what went before.
         self.ack = None;
+        self.wake(core, slot);
         Ok(())
     }
 
@@ -332,15 +342,8 @@ impl Qp {
             run_len: reth.len,
             ..Resource::default()
         };
-        self.accept_resource(core, slot, resource)
-    }
-
-    fn accept_resource(&mut self, core: &mut Core, slot: u32, resource: Resource) -> Result<(), DropReason> {
-        match self.admit(core, resource) {
-            Ok(()) => {
-                self.wake(core, slot);
-                Ok(())
-            }
+        match self.make_room(core) {
+            Ok(()) => self.accept_resource(core, slot, resource),
             Err(syndrome) => self.refuse(core, slot, syndrome),
         }
     }
@@ -360,16 +363,8 @@ impl Qp {
         {
             return self.refuse(core, slot, Syndrome::REMOTE_ACCESS);
         }
-        let resource = Resource {
-            first: self.expected_psn,
-            count: 1,
-            until: 1,
-            msn: psn::add(self.msn, 1),
-            atomic: true,
-            ..Resource::default()
-        };
         // Room first: an atomic operation that could not be answered again must not happen.
-        if let Err(syndrome) = self.admit(core, resource) {
+        if let Err(syndrome) = self.make_room(core) {
             return self.refuse(core, slot, syndrome);
         }
         let swap = segment.shape.operation == Operation::CompareSwap;
@@ -377,18 +372,20 @@ impl Qp {
             true => (before == atomic.compare).then_some(atomic.swap_add),
             false => Some(before.wrapping_add(atomic.swap_add)),
         });
-        match result {
-            Ok(value) => {
-                core.resources[self.resources.tail].value = value;
-                self.wake(core, slot);
-                Ok(())
-            }
-            Err(_) => {
-                // The memory itself is not aligned to 8 bytes.
-                self.expected_psn = resource.first;
-                self.refuse(core, slot, Syndrome::REMOTE_OPERATION)
-            }
-        }
+        let Ok(value) = result else {
+            // The address is a multiple of 8 bytes, the memory that it stands for is not.
+            return self.refuse(core, slot, Syndrome::REMOTE_OPERATION);
+        };
+        let resource = Resource {
+            first: self.expected_psn,
+            count: 1,
+            until: 1,
+            msn: psn::add(self.msn, 1),
+            atomic: true,
+            value,
+            ..Resource::default()
+        };
+        self.accept_resource(core, slot, resource)
     }
 
     /// A request that was executed before. Reads are read again, atomics answered from memory.
