@@ -1,6 +1,6 @@
 //! What all queue pairs share.
 
-use crate::cq::Cqs;
+use crate::cq::{Cqs, Pushed};
 use crate::memory::Regions;
 use crate::numbers::Numbers;
 use crate::path::Paths;
@@ -10,7 +10,7 @@ use crate::rate::Limiter;
 use crate::responder::Resource;
 use crate::slab::{NONE, Slab};
 use crate::verbs::Wc;
-use crate::{Config, Counters, Event};
+use crate::{Config, Counters, CqId, Event};
 use barewire_wheel::Timers;
 use std::collections::VecDeque;
 
@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub numbers: Numbers,
     pub regions: Regions,
     pub cqs: Cqs,
+    /// Completion queues that have overrun, whose queue pairs are being ended, and the place of the next one to look at.
+    pub failed_cqs: VecDeque<(CqId, u32)>,
     pub sends: Slab<Send>,
     pub recvs: Slab<Recv>,
     pub resources: Slab<Resource>,
@@ -56,13 +58,30 @@ impl Core {
         self.events.push_back((event, NONE));
     }
 
+    /// Puts a completion into its queue. False when it is lost: then the queue is in error, and so is its queue pair, which is
+    /// the caller's to end. The other queue pairs of the queue follow ([`failed_cqs`](Self::failed_cqs)).
     #[inline]
-    pub(crate) fn complete(&mut self, cq: u32, wc: Wc, solicited: bool) {
-        if let Some(event) = self.cqs.push(cq, wc, solicited) {
-            if matches!(event, Event::CqOverrun(_)) {
-                self.counters.cq_overruns.add(1);
+    #[must_use]
+    pub(crate) fn complete(&mut self, cq: u32, wc: Wc, solicited: bool) -> bool {
+        match self.cqs.push(cq, wc, solicited) {
+            Pushed::Kept => true,
+            Pushed::Tell(cq) => {
+                self.tell(Event::CqReady(cq));
+                true
             }
-            self.tell(event);
+            Pushed::Lost(first) => {
+                self.completion_lost(first);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn completion_lost(&mut self, first: Option<CqId>) {
+        self.counters.cq_overruns.add(1);
+        if let Some(cq) = first {
+            self.tell(Event::CqOverrun(cq));
+            self.failed_cqs.push_back((cq, 0));
         }
     }
 

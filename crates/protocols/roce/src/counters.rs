@@ -37,7 +37,7 @@ counters! {
         cnp_sent,
         /// Congestion notifications received; each slows its queue pair.
         cnp_received,
-        /// Completions that found their queue full.
+        /// Completions lost because their queue was full. The first one of a queue ends all queue pairs that use it.
         cq_overruns,
         /// Connections established, both sides' view counted at its own endpoint.
         connections,

@@ -243,7 +243,8 @@ impl Qp {
 
     /// Something was lost before what has just been heard of.
     fn implied_nak(&mut self, core: &mut Core, slot: u32) {
-        if self.went_back {
+        // It may have died of what it has just been told.
+        if self.went_back || self.state == QpState::Err {
             return;
         }
         core.counters.implied_naks.add(1);
@@ -294,8 +295,12 @@ impl Qp {
                 self.read_psns -= core.sends[id].count;
             }
         }
-        self.complete_send(core, id, WcStatus::Success);
+        let told = self.complete_send(core, id, WcStatus::Success);
         core.sends.give(id);
+        if !told {
+            self.die_of_cq(core);
+            return;
+        }
         if self.state == QpState::Sqd && self.is_drained(core) {
             core.tell(Event::Drained(Qpn(self.qpn)));
         }
@@ -386,6 +391,9 @@ impl Qp {
         // It answers all that came before it.
         if !self.acknowledge(core, slot, psn::add(at, 0xff_ffff), now) && at != self.una_psn {
             self.implied_nak(core, slot);
+            return Ok(());
+        }
+        if self.state == QpState::Err {
             return Ok(());
         }
         match kind {

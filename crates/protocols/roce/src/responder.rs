@@ -142,6 +142,9 @@ impl Qp {
         let (counter, fault) = match syndrome {
             Syndrome::INVALID_REQUEST => (&counters.nak_invalid_sent, Some(QpFault::InvalidRequest)),
             Syndrome::REMOTE_ACCESS => (&counters.nak_access_sent, Some(QpFault::Access)),
+            Syndrome::REMOTE_OPERATION if core.cqs.has_overrun(self.recv_cq) => {
+                (&counters.nak_operation_sent, Some(QpFault::CompletionQueue))
+            }
             Syndrome::REMOTE_OPERATION => (&counters.nak_operation_sent, Some(QpFault::Receive)),
             _ => (&counters.rnr_sent, None),
         };
@@ -200,11 +203,11 @@ impl Qp {
         let bytes = segment.payload;
         let room = recv.list.len().unwrap_or(0);
         if u64::from(self.recv_done) + bytes.len() as u64 > u64::from(room) {
-            self.finish_recv(core, WcStatus::LocalLength, WcOpcode::Recv, None, None, false);
+            let _ = self.finish_recv(core, WcStatus::LocalLength, WcOpcode::Recv, None, None, false);
             return Err(Syndrome::INVALID_REQUEST);
         }
         if recv.list.scatter(&core.regions, self.pd, self.recv_done, bytes).is_err() {
-            self.finish_recv(core, WcStatus::LocalProtection, WcOpcode::Recv, None, None, false);
+            let _ = self.finish_recv(core, WcStatus::LocalProtection, WcOpcode::Recv, None, None, false);
             return Err(Syndrome::REMOTE_OPERATION);
         }
         self.recv_done += bytes.len() as u32;
@@ -215,12 +218,14 @@ impl Qp {
                 core.accounts.refund(self.pd, Quota::REGION);
             }
             let (imm, solicited) = (segment.immediate(), segment.bth.solicited);
-            self.finish_recv(core, WcStatus::Success, WcOpcode::Recv, imm, key, solicited);
+            self.finish_recv(core, WcStatus::Success, WcOpcode::Recv, imm, key, solicited)?;
             self.receiving = Receiving::Nothing;
         }
         Ok(())
     }
 
+    /// Completes the receive request. An error when the completion is lost: what the peer sent must not be acknowledged then,
+    /// as nobody will ever hear of it.
     fn finish_recv(
         &mut self,
         core: &mut Core,
@@ -229,12 +234,13 @@ impl Qp {
         imm: Option<u32>,
         invalidated: Option<u32>,
         solicited: bool,
-    ) {
+    ) -> Result<(), Syndrome> {
         let id = std::mem::replace(&mut self.recv, NONE);
         let len = if opcode == WcOpcode::Recv { self.recv_done } else { self.write_len };
         let wc = self.wc(core.recvs[id].wr_id, opcode, len);
-        core.complete(self.recv_cq, Wc { status, imm, invalidated, ..wc }, solicited);
         core.recvs.give(id);
+        let told = core.complete(self.recv_cq, Wc { status, imm, invalidated, ..wc }, solicited);
+        if told { Ok(()) } else { Err(Syndrome::REMOTE_OPERATION) }
     }
 
     fn execute_write(&mut self, core: &mut Core, segment: &Segment<'_>) -> Result<(), Syndrome> {
@@ -274,7 +280,7 @@ impl Qp {
         self.receiving = if position.ends() { Receiving::Nothing } else { Receiving::Write };
         if let Some(imm) = segment.immediate() {
             let solicited = segment.bth.solicited;
-            self.finish_recv(core, WcStatus::Success, WcOpcode::RecvWriteImm, Some(imm), None, solicited);
+            self.finish_recv(core, WcStatus::Success, WcOpcode::RecvWriteImm, Some(imm), None, solicited)?;
         }
         Ok(())
     }

@@ -51,6 +51,12 @@ impl<T: Default> Slab<T> {
         self.free.push(id);
     }
 
+    /// One past the highest number that was ever taken.
+    #[inline]
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched
+    }
+
     /// Entries that are taken.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -558,18 +558,20 @@ fn completion_queues_wake_for_what_was_asked_and_report_overruns() {
     assert_eq!(p.ends[1].take_events(), [Event::CqReady(cq)]);
 
     let small = p.ends[0].ep.create_cq(1).unwrap();
-    let init = QpInit { recv_cq: small, ..p.ends[0].init() };
-    let qpn = p.ends[0].ep.create_qp(&init).unwrap();
+    let init = QpInit { recv_cq: small, recv_max: 1, ..p.ends[0].init() };
+    let qps = [(); 3].map(|()| p.ends[0].ep.create_qp(&init).unwrap());
     assert_eq!(p.ends[0].ep.destroy_cq(small), Err(VerbError::Busy));
     let now = p.now;
-    p.ends[0].ep.modify_qp(qpn, Modify::Init).unwrap();
-    for i in 0..3 {
-        p.recv(0, qpn, i, 0, 1);
+    for qpn in qps {
+        p.ends[0].ep.modify_qp(qpn, Modify::Init).unwrap();
+        p.recv(0, qpn, 1, 0, 1);
+        p.ends[0].ep.modify_qp(qpn, Modify::Err).unwrap();
     }
-    p.ends[0].ep.modify_qp(qpn, Modify::Err).unwrap();
     assert_eq!(p.ends[0].take_events(), [Event::CqOverrun(small)]);
-    assert_eq!(p.ends[0].ep.counters().cq_overruns.get(), 1);
-    p.ends[0].ep.destroy_qp(now, qpn).unwrap();
+    assert_eq!(p.ends[0].ep.counters().cq_overruns.get(), 2);
+    for qpn in qps {
+        p.ends[0].ep.destroy_qp(now, qpn).unwrap();
+    }
     assert_eq!(p.ends[0].ep.destroy_cq(small), Ok(()));
     assert_eq!(p.ends[0].ep.poll_cq_one(small), None);
 }
