@@ -40,9 +40,9 @@ impl Endpoint {
         let path = self.core.paths.find(arrived.src_mac, arrived.dst, arrived.src);
         match mad.message {
             Message::Req(req) => self.requested(now, arrived, path, mad.transaction, &req),
-            Message::Rep(rep) => self.replied(path, mad.transaction, &rep),
+            Message::Rep(rep) => self.replied(now, path, mad.transaction, &rep),
             Message::Rtu(rtu) => self.ready_to_use(path, &rtu),
-            Message::Rej(rej) => self.rejected(path, mad.transaction, &rej),
+            Message::Rej(rej) => self.rejected(now, path, mad.transaction, &rej),
             Message::Mra(mra) => self.postponed(now, path, &mra),
             Message::Dreq(dreq) => self.asked_to_close(now, arrived, path, mad.transaction, &dreq),
             Message::Drep(drep) => {
@@ -253,7 +253,13 @@ impl Endpoint {
         Ok(())
     }
 
-    fn replied(&mut self, path: Option<u32>, transaction: u64, rep: &Rep<'_>) -> Result<(), DropReason> {
+    fn replied(
+        &mut self,
+        now: Instant,
+        path: Option<u32>,
+        transaction: u64,
+        rep: &Rep<'_>,
+    ) -> Result<(), DropReason> {
         let Some(id) = self.cm.find(rep.remote_id) else {
             // We have given up, and the message that said so was lost: the peer need not wait any longer.
             if let Some(path) = path {
@@ -312,7 +318,7 @@ impl Endpoint {
             && qp.ready_to_send(&rts).is_ok();
         if !ready {
             self.refuse_late(id, if known { RejReason::UNSUPPORTED } else { RejReason::STALE });
-            self.connect_failed(id, ConnectFailure::BadReply, NONE);
+            self.connect_failed(now, id, ConnectFailure::BadReply, NONE);
             return Err(DropReason::Malformed);
         }
         let conn = &mut self.cm.conns[id];
@@ -369,7 +375,13 @@ impl Endpoint {
         self.core.tell(event);
     }
 
-    fn rejected(&mut self, path: Option<u32>, transaction: u64, rej: &Rej<'_>) -> Result<(), DropReason> {
+    fn rejected(
+        &mut self,
+        now: Instant,
+        path: Option<u32>,
+        transaction: u64,
+        rej: &Rej<'_>,
+    ) -> Result<(), DropReason> {
         // A peer that gives up on its own request knows only its own id.
         let by_theirs = || self.cm.by_remote.get(key(path?, rej.local_id));
         let id = match rej.remote_id {
@@ -387,11 +399,11 @@ impl Endpoint {
         match conn.state {
             ConnState::ReqSent => {
                 let kept = self.core.keep_private(rej.private);
-                self.connect_failed(id, ConnectFailure::Rejected(rej.reason), kept);
+                self.connect_failed(now, id, ConnectFailure::Rejected(rej.reason), kept);
                 Ok(())
             }
             ConnState::RepSent if conn.remote_id == rej.local_id || rej.local_id == 0 => {
-                self.connect_failed(id, ConnectFailure::Rejected(rej.reason), NONE);
+                self.connect_failed(now, id, ConnectFailure::Rejected(rej.reason), NONE);
                 Ok(())
             }
             // The application has not decided yet: it finds out when it does.
@@ -401,7 +413,7 @@ impl Endpoint {
                     qpn: Qpn(0),
                     why: ConnectFailure::Rejected(rej.reason),
                 });
-                self.cm.forget(&mut self.core, id);
+                self.remember_failed(now, id);
                 Ok(())
             }
             _ => Err(DropReason::BadState),
@@ -409,7 +421,7 @@ impl Endpoint {
     }
 
     /// A connection that was asked for or accepted will not be.
-    fn connect_failed(&mut self, id: u32, why: ConnectFailure, private: u32) {
+    fn connect_failed(&mut self, now: Instant, id: u32, why: ConnectFailure, private: u32) {
         let conn = &mut self.cm.conns[id];
         let slot = std::mem::replace(&mut conn.qp, NONE);
         let event = Event::ConnectFailed { conn: ConnId(conn.local_id), qpn: Qpn(conn.qpn), why };
@@ -424,7 +436,11 @@ impl Endpoint {
                 qp.die(&mut self.core, None, WcStatus::Flushed);
             }
         }
-        self.cm.forget(&mut self.core, id);
+        if self.cm.conns[id].state == ConnState::ReqSent {
+            self.cm.forget(&mut self.core, id);
+        } else {
+            self.remember_failed(now, id);
+        }
         self.core.events.push_back((event, private));
     }
 
@@ -509,7 +525,7 @@ impl Endpoint {
                 ConnState::DreqSent => self.ended(now, id, Ended::Timeout),
                 _ => {
                     self.refuse_late(id, RejReason::TIMEOUT);
-                    self.connect_failed(id, ConnectFailure::Timeout, NONE);
+                    self.connect_failed(now, id, ConnectFailure::Timeout, NONE);
                 }
             }
             return;

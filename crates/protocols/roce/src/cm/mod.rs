@@ -315,22 +315,30 @@ impl Cm {
         }
     }
 
+    /// Lets the queue pairs of both sides be connected again.
+    fn forget_qpns(&mut self, core: &mut Core, slot: u32) {
+        let conn = &mut self.conns[slot];
+        if std::mem::take(&mut conn.by_qpn) {
+            self.by_qpn.remove(key(conn.path, conn.remote_qpn));
+        }
+        // Only one that has a queue pair holds its number: 0 is nobody's.
+        let qpn = std::mem::take(&mut conn.qpn);
+        if qpn != 0 {
+            core.numbers.release(qpn);
+        }
+    }
+
     /// Forgets a connection. Its queue pair must not name it any more.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let conn = &mut self.conns[slot];
         if conn.by_remote {
             self.by_remote.remove(key(conn.path, conn.remote_id));
         }
-        if conn.by_qpn {
-            self.by_qpn.remove(key(conn.path, conn.remote_qpn));
-        }
         core.paths.release(conn.path);
-        // Only one that has a queue pair holds its number: 0 is nobody's.
-        if conn.qpn != 0 {
-            core.numbers.release(conn.qpn);
-        }
+        self.forget_qpns(core, slot);
+        let conn = &mut self.conns[slot];
         let private = std::mem::replace(&mut conn.private, NONE);
-        (conn.state, conn.pending, conn.by_remote, conn.by_qpn) = (ConnState::Free, 0, false, false);
+        (conn.state, conn.pending, conn.by_remote) = (ConnState::Free, 0, false);
         conn.deadline = Instant::FAR_FUTURE;
         core.drop_private(private);
         self.leave_backlog(slot);

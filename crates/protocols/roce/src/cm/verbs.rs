@@ -380,9 +380,13 @@ impl Endpoint {
                 self.core.counters.disconnections.add(1);
                 self.close(now, id);
             }
-            ConnState::ReqSent | ConnState::RepSent => {
+            ConnState::ReqSent => {
                 self.refuse_late(id, RejReason::TIMEOUT);
                 self.cm.forget(&mut self.core, id);
+            }
+            ConnState::RepSent => {
+                self.refuse_late(id, RejReason::TIMEOUT);
+                self.remember_failed(now, id);
             }
             _ => {}
         }
@@ -423,11 +427,19 @@ impl Endpoint {
         let private = std::mem::replace(&mut conn.private, NONE);
         self.core.drop_private(private);
         let Conn { local_id, path, remote_id, remote_qpn, .. } = *conn;
-        let until = now + self.core.config.cm.time_wait;
+        let until = now + self.core.config.cm.time_wait();
         self.cm.closed.push_back(Closed { until, slot: id, local_id, path, remote_id, remote_qpn });
         // While it is warm: fired later, it would wait for memory only to find nothing to do.
         self.core.timers.disarm(Owner::Conn(id).id());
         self.cm.leave_backlog(id);
+    }
+
+    /// A connection that a peer asked for has not come about. Only its REQ is remembered, so that a late copy does not ask
+    /// again: the queue pairs of both sides are free for another attempt.
+    pub(crate) fn remember_failed(&mut self, now: Instant, id: u32) {
+        self.cm.forget_qpns(&mut self.core, id);
+        self.cm.conns[id].pending = 0;
+        self.remember(now, id);
     }
 
     /// Forgets closed connections whose time is over.
