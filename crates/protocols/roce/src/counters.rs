@@ -59,6 +59,9 @@ counters! {
         stale,
         /// Connections that were never answered.
         cm_timeouts,
+        /// Messages of the connection manager whose private data found no room. The peer repeats them, but for refusals, which
+        /// are told without.
+        private_full,
         /// Answers to strangers that did not fit their queue.
         replies_lost,
     }

@@ -1,6 +1,6 @@
 //! The endpoint: all objects of one RoCE device, and the verbs on them.
 
-use crate::cm::Cm;
+use crate::cm::{Cm, REPLIES_MAX};
 use crate::core::{Core, Owner, PRIVATE_MAX};
 use crate::cq::Cqs;
 use crate::ids::Ids;
@@ -118,7 +118,8 @@ impl Endpoint {
                 timers: Timers::new(0),
                 ready: VecDeque::new(),
                 events: VecDeque::new(),
-                private: Slab::new(connections),
+                // For what is sent and what has come, and for refusals that wait.
+                private: Slab::new(connections.saturating_mul(2).saturating_add(REPLIES_MAX)),
                 counters: Counters::default(),
                 config,
             },

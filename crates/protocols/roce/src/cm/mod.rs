@@ -217,7 +217,7 @@ const FORGET_AHEAD: usize = 4;
 const NUMBERS_AHEAD: u64 = 4;
 
 /// Answers to strangers that wait; what is more is lost, as strangers cannot have all our memory.
-const REPLIES_MAX: usize = 1024;
+pub(crate) const REPLIES_MAX: usize = 1024;
 
 pub(crate) struct Cm {
     conns: Slab<Conn>,
