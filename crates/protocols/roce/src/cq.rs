@@ -128,6 +128,28 @@ impl Cqs {
         self.get(cq).map_or(0, |queue| queue.users)
     }
 
+    /// Queues, and what they say in sum: users, completions, completions promised.
+    pub(crate) fn books(&self) -> (usize, usize, usize, usize) {
+        let alive = || (0..self.queues.touched()).map(|slot| &self.queues[slot]).filter(|queue| queue.alive);
+        let sum = |of: fn(&Cq) -> u32| alive().map(|queue| of(queue) as usize).sum();
+        (alive().count(), sum(|q| q.users), sum(|q| q.len), sum(|q| q.limit))
+    }
+
+    /// Queues, as their store counts them.
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Completions, as their store counts them.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Completions promised.
+    pub(crate) fn promised(&self) -> usize {
+        self.promised
+    }
+
     /// Whether the queue at a place has lost completions.
     pub(crate) fn has_overrun(&self, slot: u32) -> bool {
         self.queues.get(slot).is_some_and(|queue| queue.overrun)

@@ -75,7 +75,10 @@ pub struct Endpoint {
     pub(crate) ids: Ids,
     pub(crate) cm: Cm,
     /// Private data of the event taken last.
-    shown: u32,
+    pub(crate) shown: u32,
+    /// Looks at the books so far.
+    #[cfg(debug_assertions)]
+    pub(crate) audits: u32,
 }
 
 impl Endpoint {
@@ -93,6 +96,8 @@ impl Endpoint {
             next_pd: 0,
             cm,
             shown: NONE,
+            #[cfg(debug_assertions)]
+            audits: 0,
             core: Core {
                 numbers: Numbers::new(ids.draw(), ids.draw() as u32),
                 regions: Regions::new(config.regions_max, ids.draw() as u32),
@@ -222,7 +227,9 @@ impl Endpoint {
     /// # Errors
     /// `Unknown`, or `Busy` while queue pairs use it.
     pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
-        self.core.cqs.destroy(cq)
+        self.core.cqs.destroy(cq)?;
+        self.check_books();
+        Ok(())
     }
 
     /// Asks for one [`Event::CqReady`] at the next completion, or at the next that is solicited or failed.
@@ -288,6 +295,7 @@ impl Endpoint {
             self.core.recvs.give(id);
         }
         self.core.srqs.give(srq.0.slot);
+        self.check_books();
         Ok(())
     }
 
@@ -399,6 +407,7 @@ impl Endpoint {
         }
         self.core.numbers.give(qpn.0);
         self.qps.give(slot);
+        self.check_books();
         Ok(())
     }
 

@@ -63,6 +63,11 @@ impl Default for Resource {
 }
 
 impl Resource {
+    /// Whether some of its answers have not been sent.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.at != self.until
+    }
+
     /// Whether a repeated request asks for nothing that was not asked for before: the same kind and key, and a part of the
     /// bytes (section 9.7.5: a requester that lost some answers repeats what it lacks).
     fn covers(&self, operation: Operation, reth: Option<ext::Reth>) -> bool {
