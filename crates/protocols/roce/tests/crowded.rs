@@ -70,12 +70,9 @@ impl Crowd {
             config
         };
         let mut p = Pair::with(make(1), make(2));
-        let mut cqs = [vec![], vec![]];
-        let mut srqs = Vec::new();
-        let mut odd = Vec::new();
-        for side in 0..2 {
-            let end = &mut p.ends[side];
-            cqs[side] = vec![end.cq, end.ep.create_cq(8).unwrap(), end.ep.create_cq(3).unwrap()];
+        let (mut cqs, mut srqs, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+        for end in &mut p.ends {
+            cqs.push(vec![end.cq, end.ep.create_cq(8).unwrap(), end.ep.create_cq(3).unwrap()]);
             srqs.push(end.ep.create_srq(end.pd, 8).unwrap());
             odd.push(end.ep.reg_mr(end.pd, Region::heap(4096), 0x1004, Access::ALL).unwrap());
             end.ep.listen(SERVICE, 2).unwrap();
@@ -84,7 +81,7 @@ impl Crowd {
         Crowd {
             p,
             prng,
-            cqs,
+            cqs: [cqs[0].clone(), cqs[1].clone()],
             srq: [srqs[0], srqs[1]],
             odd: [odd[0], odd[1]],
             qps: [vec![], vec![]],
@@ -220,11 +217,15 @@ impl Crowd {
         // Small queues are looked at now and then only.
         for (i, cq) in self.cqs[side].clone().into_iter().enumerate() {
             if i == 0 || self.prng.chance(0.4) {
-                let mut done = Vec::new();
-                self.p.ends[side].ep.poll_cq(cq, &mut done, 100).unwrap();
-                done.iter().for_each(|wc| self.judge(side, wc));
+                self.take(side, cq);
             }
         }
+    }
+
+    fn take(&mut self, side: usize, cq: CqId) {
+        let mut done = Vec::new();
+        self.p.ends[side].ep.poll_cq(cq, &mut done, 100).unwrap();
+        done.iter().for_each(|wc| self.judge(side, wc));
     }
 
     fn decide(&mut self, side: usize, conn: ConnId) {
@@ -245,6 +246,7 @@ impl Crowd {
             self.qps[side].push(qpn);
         } else {
             self.p.ends[side].ep.destroy_qp(now, qpn).unwrap();
+            let _ = self.p.ends[side].ep.reject(conn, RejReason::NO_RESOURCES, b"");
         }
     }
 
@@ -335,6 +337,9 @@ fn run(seed: u64) -> (u64, u64) {
     crowd.audit("at rest");
     let limit = Duration::from_secs(4);
     for side in 0..2 {
+        for cq in crowd.cqs[side].clone() {
+            crowd.take(side, cq);
+        }
         for request in crowd.posted[side].values() {
             let Ok(view) = crowd.p.ends[side].ep.query_qp(request.qpn) else { continue };
             // In a queue that has overrun it may have ended unseen; a queue pair that drains keeps what it has not begun.
@@ -342,13 +347,16 @@ fn run(seed: u64) -> (u64, u64) {
             assert!(!waits, "side {side}: {:?} has not ended; {view:?}", request.qpn);
         }
     }
-    for side in 0..2 {
-        for qpn in crowd.qps[side].clone() {
-            crowd.destroy(side, qpn);
+    // Requests that come late are accepted meanwhile.
+    for _ in 0..3 {
+        for side in 0..2 {
+            for qpn in crowd.qps[side].clone() {
+                crowd.destroy(side, qpn);
+            }
+            crowd.look(side);
         }
-        crowd.look(side);
+        crowd.travel(Duration::from_secs(5));
     }
-    crowd.travel(Duration::from_secs(5));
     crowd.audit("at the end");
     for side in 0..2 {
         let ep = &crowd.p.ends[side].ep;
