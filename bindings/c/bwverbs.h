@@ -183,6 +183,16 @@
 #define BWV_ERR_PANIC -27
 
 /**
+ * The completion queue has lost completions: make a new one, and take completions in time.
+ */
+#define BWV_ERR_CQ -28
+
+/**
+ * The completion queue has fewer entries than the queue pair has room for receive requests.
+ */
+#define BWV_ERR_CQ_TOO_SMALL -29
+
+/**
  * Writing by this host: receives, and what reads and atomics bring.
  */
 #define BWV_ACCESS_LOCAL_WRITE 1
@@ -453,7 +463,7 @@
 #define BWV_EVENT_SRQ_LOW 8
 
 /**
- * A completion was lost, as its queue was full: `object`.
+ * A completion queue was full and is in error for good: `object`. Its queue pairs die of it (BWV_FAULT_CQ).
  */
 #define BWV_EVENT_CQ_OVERRUN 9
 
@@ -501,6 +511,11 @@
  * The peer's key, bounds or permissions were wrong.
  */
 #define BWV_FAULT_ACCESS 4
+
+/**
+ * One of its completion queues has overrun.
+ */
+#define BWV_FAULT_CQ 5
 
 /**
  * Most bytes of private data.

@@ -114,6 +114,11 @@ impl Timers {
         self.link(id, deadline);
     }
 
+    /// When `id` is to fire, if it is armed.
+    pub fn deadline(&self, id: u32) -> Option<Instant> {
+        self.nodes.get(id as usize).filter(|node| node.slot != NONE).map(|node| node.deadline)
+    }
+
     /// Takes back the deadline of `id`, if it has one.
     pub fn disarm(&mut self, id: u32) {
         self.unlink(id);

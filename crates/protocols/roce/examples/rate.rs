@@ -23,7 +23,7 @@ fn end(n: u8, live: usize) -> Result<End, Box<dyn std::error::Error>> {
     let mut config = Config::new(MacAddr([2, 0, 0, 0, 0, n]), [10, 0, 0, n].into());
     config.qps_max = config.qps_max.max(live + (1 << 18));
     // Short, as nothing is delayed here: remembering is measured, not the memory that a long memory takes.
-    config.cm.time_wait = Duration::from_millis(10);
+    config.cm.packet_lifetime = Duration::from_millis(5);
     let mut ep = Endpoint::new(config, [n; 16])?;
     let pd = ep.alloc_pd();
     let cq = ep.create_cq(1 << 20)?;

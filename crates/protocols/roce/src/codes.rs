@@ -51,7 +51,7 @@ codes!(WcOpcode:
 
 codes!(QpState: Reset = 0, Init = 1, Rtr = 2, Rts = 3, Sqd = 4, Sqe = 5, Err = 6);
 
-codes!(QpFault: Send = 1, Receive = 2, InvalidRequest = 3, Access = 4);
+codes!(QpFault: Send = 1, Receive = 2, InvalidRequest = 3, Access = 4, CompletionQueue = 5);
 
 codes!(Ended: Local = 1, Remote = 2, Timeout = 3, Stale = 4);
 
@@ -138,7 +138,7 @@ mod tests {
             let failure = ConnectFailure::from_code(code, 28);
             assert!(failure.is_none_or(|f| f.code() == (code, if code == 1 { 28 } else { 0 })));
         }
-        assert_eq!(known, [10, 7, 7, 4, 4]);
+        assert_eq!(known, [10, 7, 7, 5, 4]);
         assert_eq!(Modify::RtrDatagram.code(), None);
     }
 }

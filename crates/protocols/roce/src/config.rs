@@ -51,6 +51,10 @@ pub struct Config {
     pub ack_every: u16,
     /// Shortest time between two congestion notifications of one queue pair.
     pub cnp_interval: Duration,
+    /// How long one wait for an acknowledgement may become when several in a row were in vain. Zero: no longer than the
+    /// specification allows, four times the queue pair's time-out. More: each wait is twice the one before, up to this; peers
+    /// that are silent for longer are kept, and dead ones found out later.
+    pub patience: Duration,
     /// The rate of the link in bits per second: where a queue pair begins that is told of congestion, and where it recovers to.
     pub link_rate_bps: u64,
     /// The connection manager.
@@ -66,11 +70,12 @@ pub struct CmConfig {
     pub response_timeout_max: Duration,
     /// Repetitions before giving up.
     pub retries: u8,
-    /// How long a closed connection is remembered.
-    pub time_wait: Duration,
+    /// How long a packet may be on its way. What a peer has sent cannot arrive later than that, so a closed connection is
+    /// remembered for twice as long ([`time_wait`](Self::time_wait)).
+    pub packet_lifetime: Duration,
     /// How long the answer "still working on it" holds a repeated REQ off.
     pub service_time: Duration,
-    /// Local ACK time-out of connections, code of 5 bits.
+    /// Local ACK time-out of connections, code of 5 bits: 4.096 us * 2^code. [`RtsAttr`](crate::RtsAttr) says what becomes of it.
     pub ack_timeout: u8,
     /// Retries without an answer, 0 to 7.
     pub retry_count: u8,
@@ -93,9 +98,9 @@ impl Default for CmConfig {
             response_timeout: Duration::from_millis(20),
             response_timeout_max: Duration::from_secs(1),
             retries: 8,
-            time_wait: Duration::from_millis(50),
+            packet_lifetime: PACKET_LIFETIME,
             service_time: Duration::from_millis(100),
-            ack_timeout: 10,
+            ack_timeout: ACK_TIMEOUT,
             retry_count: 7,
             rnr_retry_count: 7,
             min_rnr_timer: 12,
@@ -107,6 +112,19 @@ impl Default for CmConfig {
 }
 
 const READS: u8 = crate::READS_MAX;
+/// Code 16, as Linux assumes for RoCE.
+const PACKET_LIFETIME: Duration = Duration::from_nanos(4_096 << 16);
+/// 34 ms: with seven retries 0.9 s until a silent peer is given up. A machine with few cores may be silent for a while and alive.
+const ACK_TIMEOUT: u8 = 13;
+
+impl CmConfig {
+    /// How long a closed connection is remembered: for as long as one of its messages may still arrive, and the answer to it
+    /// (twice the packet lifetime, section 12.9.8.4). A late copy of its REQ is known until then, and opens no other connection.
+    /// Where memory for connections is short, those that have been closed for longest are forgotten earlier.
+    pub fn time_wait(&self) -> Duration {
+        self.packet_lifetime.saturating_mul(2)
+    }
+}
 
 impl Config {
     /// A configuration with one address, and limits for a million connections; memory is taken as they come.
@@ -131,6 +149,7 @@ impl Config {
             window_packets: 128,
             ack_every: 32,
             cnp_interval: Duration::from_micros(50),
+            patience: Duration::ZERO,
             link_rate_bps: 25_000_000_000,
             cm: CmConfig::default(),
         }
@@ -165,6 +184,11 @@ impl Config {
                 1 << 40,
             ),
             ("link_rate_bps", usize::try_from(self.link_rate_bps).unwrap_or(usize::MAX), 1 << 40),
+            (
+                "cm.packet_lifetime + 1, in nanoseconds",
+                cm.packet_lifetime.as_nanos().saturating_add(1).min(usize::MAX as u64) as usize,
+                1 << 40,
+            ),
             ("cm.retries + 1", usize::from(cm.retries) + 1, 16),
         ] {
             if value == 0 || value > max {

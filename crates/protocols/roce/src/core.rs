@@ -1,6 +1,6 @@
 //! What all queue pairs share.
 
-use crate::cq::Cqs;
+use crate::cq::{Cqs, Pushed};
 use crate::memory::Regions;
 use crate::numbers::Numbers;
 use crate::path::Paths;
@@ -10,7 +10,8 @@ use crate::rate::Limiter;
 use crate::responder::Resource;
 use crate::slab::{NONE, Slab};
 use crate::verbs::Wc;
-use crate::{Config, Counters, Event};
+use crate::{Config, Counters, CqId, Event};
+use barewire_base::DropReason;
 use barewire_wheel::Timers;
 use std::collections::VecDeque;
 
@@ -29,11 +30,17 @@ impl Default for Private {
     }
 }
 
+/// All places for private data are taken.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
 pub(crate) struct Core {
     pub config: Config,
     pub numbers: Numbers,
     pub regions: Regions,
     pub cqs: Cqs,
+    /// Completion queues that have overrun, whose queue pairs are being ended, and the place of the next one to look at.
+    pub failed_cqs: VecDeque<(CqId, u32)>,
     pub sends: Slab<Send>,
     pub recvs: Slab<Recv>,
     pub resources: Slab<Resource>,
@@ -56,18 +63,36 @@ impl Core {
         self.events.push_back((event, NONE));
     }
 
+    /// Puts a completion into its queue. False when it is lost: then the queue is in error, and so is its queue pair, which is
+    /// the caller's to end. The other queue pairs of the queue follow ([`failed_cqs`](Self::failed_cqs)).
     #[inline]
-    pub(crate) fn complete(&mut self, cq: u32, wc: Wc, solicited: bool) {
-        if let Some(event) = self.cqs.push(cq, wc, solicited) {
-            if matches!(event, Event::CqOverrun(_)) {
-                self.counters.cq_overruns.add(1);
+    #[must_use]
+    pub(crate) fn complete(&mut self, cq: u32, wc: Wc, solicited: bool) -> bool {
+        match self.cqs.push(cq, wc, solicited) {
+            Pushed::Kept => true,
+            Pushed::Tell(cq) => {
+                self.tell(Event::CqReady(cq));
+                true
             }
-            self.tell(event);
+            Pushed::Lost(first) => {
+                self.completion_lost(first);
+                false
+            }
         }
     }
 
-    /// Keeps private data; `NONE` when there is none to keep, or no room.
-    pub(crate) fn keep_private(&mut self, bytes: &[u8]) -> u32 {
+    #[cold]
+    fn completion_lost(&mut self, first: Option<CqId>) {
+        self.counters.cq_overruns.add(1);
+        if let Some(cq) = first {
+            self.tell(Event::CqOverrun(cq));
+            self.failed_cqs.push_back((cq, 0));
+        }
+    }
+
+    /// Keeps private data; `NONE` when there is none to keep. An error when there is no room, which there is for two of each
+    /// connection's messages: then events wait that nobody takes.
+    pub(crate) fn keep_private(&mut self, bytes: &[u8]) -> Result<u32, NoRoom> {
         // Most messages carry none, and all of them have its room: what is not zero is found by words, from the end.
         let (words, rest) = bytes.as_chunks::<8>();
         let last = match rest.iter().rposition(|&b| b != 0) {
@@ -75,28 +100,46 @@ impl Core {
             None => {
                 let any = words.iter().fold(0, |any, word| any | u64::from_ne_bytes(*word));
                 let Some(at) = words.iter().rposition(|word| any != 0 && *word != [0; 8]) else {
-                    return NONE;
+                    return Ok(NONE);
                 };
                 at * 8 + 7 - u64::from_be_bytes(words[at]).trailing_zeros() as usize / 8
             }
         };
-        let Some(id) = self.private.take() else { return NONE };
+        let id = self.private.take().ok_or(NoRoom)?;
         let kept = &mut self.private[id];
         let len = (last + 1).min(PRIVATE_MAX);
         kept.bytes[..len].copy_from_slice(&bytes[..len]);
         kept.bytes[len..].fill(0);
         kept.len = len as u8;
-        id
+        Ok(id)
+    }
+
+    /// Keeps private data that the peer has sent. Without room the message is dropped: the peer repeats it, and by then events
+    /// may have been taken.
+    pub(crate) fn receive_private(&mut self, bytes: &[u8]) -> Result<u32, DropReason> {
+        self.keep_private(bytes).map_err(|NoRoom| {
+            self.counters.private_full.add(1);
+            DropReason::NoCredit
+        })
+    }
+
+    /// Keeps private data that the peer has sent as an answer, if need be in the place of what we had sent: that is not needed any
+    /// more once the answer is taken.
+    pub(crate) fn swap_private(&mut self, sent: &mut u32, bytes: &[u8]) -> Result<u32, DropReason> {
+        if !self.private.has_room() && *sent != NONE {
+            self.drop_private(std::mem::replace(sent, NONE));
+        }
+        self.receive_private(bytes)
     }
 
     /// Keeps another copy of what is kept.
-    pub(crate) fn copy_private(&mut self, id: u32) -> u32 {
+    pub(crate) fn copy_private(&mut self, id: u32) -> Result<u32, DropReason> {
         match self.private.get(id) {
             Some(kept) if id != NONE => {
                 let (len, bytes) = (usize::from(kept.len), kept.bytes);
-                self.keep_private(&bytes[..len])
+                self.receive_private(&bytes[..len])
             }
-            _ => NONE,
+            _ => Ok(NONE),
         }
     }
 

@@ -37,7 +37,7 @@ counters! {
         cnp_sent,
         /// Congestion notifications received; each slows its queue pair.
         cnp_received,
-        /// Completions that found their queue full.
+        /// Completions lost because their queue was full. The first one of a queue ends all queue pairs that use it.
         cq_overruns,
         /// Connections established, both sides' view counted at its own endpoint.
         connections,
@@ -59,6 +59,9 @@ counters! {
         stale,
         /// Connections that were never answered.
         cm_timeouts,
+        /// Messages of the connection manager whose private data found no room. The peer repeats them, but for refusals, which
+        /// are told without.
+        private_full,
         /// Answers to strangers that did not fit their queue.
         replies_lost,
     }

@@ -2,7 +2,7 @@
 
 use crate::slab::{NONE, Slab};
 use crate::verbs::Handle;
-use crate::{CqId, Event, VerbError, Wc, WcOpcode, WcStatus};
+use crate::{CqId, VerbError, Wc, WcOpcode, WcStatus};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
@@ -46,7 +46,18 @@ pub(crate) struct Cq {
     /// Queue pairs that complete here.
     users: u32,
     armed: Armed,
+    /// It has lost a completion, and so can no longer be believed: no queue pair may begin to use it.
     overrun: bool,
+}
+
+/// What became of a completion.
+pub(crate) enum Pushed {
+    /// It is in the queue.
+    Kept,
+    /// It is in the queue, whose owner wants to be told.
+    Tell(CqId),
+    /// There was no room. With the queue when it is its first loss.
+    Lost(Option<CqId>),
 }
 
 pub(crate) struct Cqs {
@@ -99,9 +110,49 @@ impl Cqs {
         Ok(())
     }
 
-    pub(crate) fn add_user(&mut self, cq: CqId) -> Result<(), VerbError> {
-        self.get(cq)?.users += 1;
+    /// One more queue pair completes here, with up to `certain` requests that end with a completion whatever happens.
+    pub(crate) fn add_user(&mut self, cq: CqId, certain: u32) -> Result<(), VerbError> {
+        let queue = self.get(cq)?;
+        if queue.overrun {
+            return Err(VerbError::CqError);
+        }
+        if certain > queue.limit {
+            return Err(VerbError::CqTooSmall);
+        }
+        queue.users += 1;
         Ok(())
+    }
+
+    /// Queue pairs that complete in a queue; none when it is gone.
+    pub(crate) fn users(&mut self, cq: CqId) -> u32 {
+        self.get(cq).map_or(0, |queue| queue.users)
+    }
+
+    /// Queues, and what they say in sum: users, completions, completions promised.
+    pub(crate) fn books(&self) -> (usize, usize, usize, usize) {
+        let alive = || (0..self.queues.touched()).map(|slot| &self.queues[slot]).filter(|queue| queue.alive);
+        let sum = |of: fn(&Cq) -> u32| alive().map(|queue| of(queue) as usize).sum();
+        (alive().count(), sum(|q| q.users), sum(|q| q.len), sum(|q| q.limit))
+    }
+
+    /// Queues, as their store counts them.
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Completions, as their store counts them.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Completions promised.
+    pub(crate) fn promised(&self) -> usize {
+        self.promised
+    }
+
+    /// Whether the queue at a place has lost completions.
+    pub(crate) fn has_overrun(&self, slot: u32) -> bool {
+        self.queues.get(slot).is_some_and(|queue| queue.overrun)
     }
 
     /// The place of a queue that has users is its own until they are gone.
@@ -119,15 +170,15 @@ impl Cqs {
         Ok(())
     }
 
-    /// Adds a completion. What there is to tell: that the queue has something, or that it had no room.
+    /// Adds a completion.
     #[inline]
-    pub(crate) fn push(&mut self, slot: u32, wc: Wc, solicited: bool) -> Option<Event> {
+    pub(crate) fn push(&mut self, slot: u32, wc: Wc, solicited: bool) -> Pushed {
         let queue = &mut self.queues[slot];
         let cq = CqId(Handle { slot, generation: queue.generation });
         let entry = if queue.len < queue.limit { self.entries.take() } else { None };
         let Some(entry) = entry else {
             let first = !std::mem::replace(&mut queue.overrun, true);
-            return first.then_some(Event::CqOverrun(cq));
+            return Pushed::Lost(first.then_some(cq));
         };
         self.entries[entry] = Entry { wc, next: NONE };
         if queue.tail == NONE {
@@ -144,9 +195,9 @@ impl Cqs {
         };
         if tell {
             queue.armed = Armed::No;
-            return Some(Event::CqReady(cq));
+            return Pushed::Tell(cq);
         }
-        None
+        Pushed::Kept
     }
 
     fn pop(&mut self, cq: u32) -> Option<Wc> {

@@ -1,6 +1,6 @@
 //! The endpoint: all objects of one RoCE device, and the verbs on them.
 
-use crate::cm::Cm;
+use crate::cm::{Cm, REPLIES_MAX};
 use crate::core::{Core, Owner, PRIVATE_MAX};
 use crate::cq::Cqs;
 use crate::ids::Ids;
@@ -31,6 +31,8 @@ pub enum Verdict {
 
 /// Frames that one queue pair sends before the next one has its turn.
 const BURST: u8 = 16;
+/// Queue pairs that are looked at in one go when a completion queue has overrun.
+const FAILED_SCAN: u32 = 1024;
 /// UDP source ports of queue pairs lie from here to the end, so that paths of equal cost share the load.
 const SRC_PORT_FIRST: u16 = 0xc000;
 
@@ -73,7 +75,10 @@ pub struct Endpoint {
     pub(crate) ids: Ids,
     pub(crate) cm: Cm,
     /// Private data of the event taken last.
-    shown: u32,
+    pub(crate) shown: u32,
+    /// Looks at the books so far.
+    #[cfg(debug_assertions)]
+    pub(crate) audits: u32,
 }
 
 impl Endpoint {
@@ -91,10 +96,13 @@ impl Endpoint {
             next_pd: 0,
             cm,
             shown: NONE,
+            #[cfg(debug_assertions)]
+            audits: 0,
             core: Core {
                 numbers: Numbers::new(ids.draw(), ids.draw() as u32),
                 regions: Regions::new(config.regions_max, ids.draw() as u32),
                 cqs: Cqs::new(config.cqs_max, requests),
+                failed_cqs: VecDeque::new(),
                 sends: Slab::new(requests),
                 // One more for each queue pair: the request that it is filling counts in no queue.
                 recvs: Slab::new(requests.saturating_add(qps)),
@@ -115,7 +123,8 @@ impl Endpoint {
                 timers: Timers::new(0),
                 ready: VecDeque::new(),
                 events: VecDeque::new(),
-                private: Slab::new(connections),
+                // For what is sent and what has come, and for refusals that wait.
+                private: Slab::new(connections.saturating_mul(2).saturating_add(REPLIES_MAX)),
                 counters: Counters::default(),
                 config,
             },
@@ -203,7 +212,9 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A completion queue with room for `entries`, which are its own from now on.
+    /// A completion queue with room for `entries`, which are its own from now on. Completions that find no room are lost, and
+    /// with them the queue and all its queue pairs ([`Event::CqOverrun`]): who shares one among many queue pairs gives it
+    /// room for what all of them can have posted, or takes completions in time.
     ///
     /// # Errors
     /// `Limit`, also when the configuration's `requests_max` has not as many left; `Invalid` for no entries.
@@ -216,7 +227,9 @@ impl Endpoint {
     /// # Errors
     /// `Unknown`, or `Busy` while queue pairs use it.
     pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
-        self.core.cqs.destroy(cq)
+        self.core.cqs.destroy(cq)?;
+        self.check_books();
+        Ok(())
     }
 
     /// Asks for one [`Event::CqReady`] at the next completion, or at the next that is solicited or failed.
@@ -282,6 +295,7 @@ impl Endpoint {
             self.core.recvs.give(id);
         }
         self.core.srqs.give(srq.0.slot);
+        self.check_books();
         Ok(())
     }
 
@@ -316,7 +330,9 @@ impl Endpoint {
     /// A queue pair, in the state `Reset`.
     ///
     /// # Errors
-    /// `Limit`; `Unknown` for queues that do not exist; `Invalid` for a shared receive queue of another domain.
+    /// `Limit`; `Unknown` for queues that do not exist; `Invalid` for a shared receive queue of another domain; `CqError` for a
+    /// completion queue that has overrun, `CqTooSmall` for one with fewer entries than the queue pair has receive requests of
+    /// its own.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<Qpn, VerbError> {
         if let Some(srq) = init.srq
             && self.srq(srq)?.pd != init.pd.0
@@ -324,8 +340,10 @@ impl Endpoint {
             return Err(VerbError::Invalid);
         }
         let charged = charge_of(init.send_max, init.recv_max, init.srq.is_some());
-        self.core.cqs.add_user(init.send_cq)?;
-        if let Err(error) = self.core.cqs.add_user(init.recv_cq) {
+        // Whether a send request makes a completion is said when it is posted; a receive request always makes one.
+        let recvs = if init.srq.is_some() { 0 } else { init.recv_max.into() };
+        self.core.cqs.add_user(init.send_cq, 0)?;
+        if let Err(error) = self.core.cqs.add_user(init.recv_cq, recvs) {
             self.core.cqs.drop_user(init.send_cq.0.slot);
             return Err(error);
         }
@@ -389,6 +407,7 @@ impl Endpoint {
         }
         self.core.numbers.give(qpn.0);
         self.qps.give(slot);
+        self.check_books();
         Ok(())
     }
 
@@ -486,10 +505,7 @@ impl Endpoint {
         let id = qp.sends.push(&mut core.sends, send).ok_or(VerbError::Limit)?;
         if matches!(qp.state, QpState::Err | QpState::Sqe) {
             // It comes back at once.
-            while let Some(id) = qp.sends.pop(&mut core.sends) {
-                qp.complete_send(core, id, WcStatus::Flushed);
-                core.sends.give(id);
-            }
+            qp.flush_sends(core, WcStatus::Flushed);
             return Ok(());
         }
         qp.posted_psn = psn::add(qp.posted_psn, count);
@@ -519,7 +535,7 @@ impl Endpoint {
         let list = SgeList::new(list)?;
         if qp.state == QpState::Err {
             let wc = Wc { status: WcStatus::Flushed, ..qp.wc(wr_id, WcOpcode::Recv, 0) };
-            core.complete(qp.recv_cq, wc, false);
+            let _ = core.complete(qp.recv_cq, wc, false);
             return Ok(());
         }
         qp.recvs.push(&mut core.recvs, Recv { next: NONE, wr_id, list }).ok_or(VerbError::Limit)?;
@@ -604,10 +620,40 @@ impl Endpoint {
             }
         }
         self.forget_closed(now);
+        self.end_users_of_failed();
+    }
+
+    /// Ends the queue pairs of completion queues that have overrun, some at a time: an endpoint may have a million queue pairs,
+    /// and their neighbours are not to wait while all are looked at.
+    fn end_users_of_failed(&mut self) {
+        let mut left = FAILED_SCAN;
+        while let Some(&(cq, at)) = self.core.failed_cqs.front() {
+            let end = self.qps.touched().min(at.saturating_add(left));
+            if at == end || self.core.cqs.users(cq) == 0 {
+                if left > 0 {
+                    self.core.failed_cqs.pop_front();
+                    continue;
+                }
+                return;
+            }
+            for slot in at..end {
+                let qp = &mut self.qps[slot];
+                if qp.alive && (qp.send_cq == cq.0.slot || qp.recv_cq == cq.0.slot) {
+                    qp.die_of_cq(&mut self.core);
+                }
+            }
+            left -= end - at;
+            if let Some(front) = self.core.failed_cqs.front_mut() {
+                front.1 = end;
+            }
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if !self.core.failed_cqs.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let wheel = self.core.timers.next_deadline();
         let closed = self.cm.next_forgotten();
         match (wheel, closed) {
@@ -620,6 +666,9 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<Event> {
         let shown = std::mem::replace(&mut self.shown, NONE);
         self.core.drop_private(shown);
+        if !self.core.failed_cqs.is_empty() {
+            self.end_users_of_failed();
+        }
         let (event, private) = self.core.events.pop_front()?;
         self.shown = private;
         Some(event)

@@ -19,6 +19,12 @@ pub enum VerbError {
     /// The queue has no room.
     #[error("the queue is full")]
     QueueFull,
+    /// The completion queue has overrun and cannot be used any more.
+    #[error("the completion queue has lost completions: make a new one, and take completions in time")]
+    CqError,
+    /// The completion queue has fewer entries than the queue pair has receive requests, each of which makes a completion.
+    #[error("the completion queue has fewer entries than the queue pair has room for receive requests")]
+    CqTooSmall,
     /// Not in this state.
     #[error("not in the state {0:?}")]
     State(QpState),

@@ -15,6 +15,8 @@ pub enum QpFault {
     InvalidRequest,
     /// The peer's key, bounds or permissions were wrong.
     Access,
+    /// One of its completion queues has overrun: what has completed can no longer be told.
+    CompletionQueue,
 }
 
 /// Why a connection did not come about.
@@ -50,7 +52,9 @@ pub enum Ended {
 pub enum Event {
     /// A completion queue that was armed has something.
     CqReady(CqId),
-    /// A completion was lost: the queue was full.
+    /// A completion was lost, because the queue was full. The queue is in error for good: what it holds can be taken, no
+    /// queue pair can be made with it, and all that use it go to the error state, each with its own
+    /// [`QpError`](Event::QpError). What is flushed then finds room there as far as it is taken in time.
     CqOverrun(CqId),
     /// A shared receive queue has fewer requests than its limit.
     SrqLow(SrqId),

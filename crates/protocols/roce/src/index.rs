@@ -139,8 +139,8 @@ impl Index {
         Some(value)
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// Keys in it.
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 }

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod audit;
 mod cm;
 mod codes;
 mod config;
@@ -48,6 +49,7 @@ mod slab;
 mod ud;
 mod verbs;
 
+pub use audit::Imbalance;
 pub use barewire_wire::roce::cm::RejReason;
 pub use cm::{ConnId, ConnInfo, ConnState, Connect, ConnectError, ListenerId, Terms};
 pub use config::{ADDRESSES_MAX, CONNECTIONS_MAX, CmConfig, Config, QPS_MAX};

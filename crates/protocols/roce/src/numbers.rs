@@ -15,13 +15,20 @@ pub(crate) struct Numbers {
     index: Index,
     /// One bit for each number that a connection holds. Numbers are counted up, so those of one time lie together.
     held: Vec<u64>,
+    /// How many of them there are.
+    holding: usize,
     next: u32,
 }
 
 impl Numbers {
     pub(crate) fn new(salt: u64, first: u32) -> Numbers {
         // Two megabytes, of which only what is used becomes memory.
-        Numbers { index: Index::new(salt), held: vec![0; (1 << 24) / WORD], next: first & MASK_24 }
+        Numbers {
+            index: Index::new(salt),
+            held: vec![0; (1 << 24) / WORD],
+            holding: 0,
+            next: first & MASK_24,
+        }
     }
 
     /// The place of a living queue pair.
@@ -57,6 +64,7 @@ impl Numbers {
     #[inline]
     pub(crate) fn hold(&mut self, qpn: u32) -> bool {
         let free = !self.is_held(qpn & MASK_24);
+        self.holding += usize::from(free);
         self.held[(qpn & MASK_24) as usize / WORD] |= 1 << (qpn as usize % WORD);
         free
     }
@@ -64,7 +72,18 @@ impl Numbers {
     /// The connection that held the number is forgotten.
     #[inline]
     pub(crate) fn release(&mut self, qpn: u32) {
+        self.holding -= usize::from(self.is_held(qpn & MASK_24));
         self.held[(qpn & MASK_24) as usize / WORD] &= !(1 << (qpn as usize % WORD));
+    }
+
+    /// Numbers of living queue pairs.
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Numbers that connections hold.
+    pub(crate) fn held(&self) -> usize {
+        self.holding
     }
 
     /// The queue pair is gone.

@@ -372,6 +372,11 @@ impl Paths {
         self.entries.get(id).filter(|p| p.alive)
     }
 
+    /// Users of all paths, in sum.
+    pub(crate) fn refs(&self) -> usize {
+        (0..self.entries.touched()).map(|id| self.entries[id].refs as usize).sum()
+    }
+
     pub(crate) fn hold(&mut self, id: u32) {
         self.entries[id].refs += 1;
     }

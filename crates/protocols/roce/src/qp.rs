@@ -210,10 +210,11 @@ impl Qp {
         core.paths[self.path].seal(buf, head, self.crc, self.src_port, ecn, body)
     }
 
-    pub(crate) fn complete_send(&self, core: &mut Core, id: u32, status: WcStatus) {
+    /// Completes a send request. False when the completion is lost.
+    pub(crate) fn complete_send(&self, core: &mut Core, id: u32, status: WcStatus) -> bool {
         let send = &core.sends[id];
         if !send.signaled && status == WcStatus::Success {
-            return;
+            return true;
         }
         let opcode = match send.op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => WcOpcode::Send,
@@ -223,7 +224,16 @@ impl Qp {
             SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
         };
         let wc = Wc { status, ..self.wc(send.wr_id, opcode, send.len) };
-        core.complete(self.send_cq, wc, false);
+        core.complete(self.send_cq, wc, false)
+    }
+
+    /// Ends all send requests: the oldest with `status`, the others flushed. What finds no room is lost, and counted.
+    pub(crate) fn flush_sends(&mut self, core: &mut Core, mut status: WcStatus) {
+        while let Some(id) = self.sends.pop(&mut core.sends) {
+            let _ = self.complete_send(core, id, status);
+            core.sends.give(id);
+            status = WcStatus::Flushed;
+        }
     }
 
     pub(crate) fn wc(&self, wr_id: u64, opcode: WcOpcode, len: u32) -> Wc {
@@ -248,14 +258,18 @@ impl Qp {
         if let Some(fault) = fault {
             core.tell(Event::QpError(Qpn(self.qpn), fault));
         }
-        let mut status = status;
-        while let Some(id) = self.sends.pop(&mut core.sends) {
-            self.complete_send(core, id, status);
-            core.sends.give(id);
-            status = WcStatus::Flushed;
-        }
+        self.flush_sends(core, status);
         self.flush_recvs(core, true);
         self.stop(core);
+    }
+
+    /// A completion queue of its own has overrun. Also a new one dies of it: it could complete nothing that can be believed.
+    #[cold]
+    pub(crate) fn die_of_cq(&mut self, core: &mut Core) {
+        if self.state == QpState::Reset {
+            self.state = QpState::Init;
+        }
+        self.die(core, Some(QpFault::CompletionQueue), WcStatus::Flushed);
     }
 
     fn flush_recvs(&mut self, core: &mut Core, tell: bool) {
@@ -264,7 +278,7 @@ impl Qp {
         while let Some(id) = next.take().or_else(|| self.recvs.pop(&mut core.recvs)) {
             if tell {
                 let wc = self.wc(core.recvs[id].wr_id, WcOpcode::Recv, 0);
-                core.complete(self.recv_cq, Wc { status: WcStatus::Flushed, ..wc }, false);
+                let _ = core.complete(self.recv_cq, Wc { status: WcStatus::Flushed, ..wc }, false);
             }
             core.recvs.give(id);
         }

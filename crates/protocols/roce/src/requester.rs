@@ -17,9 +17,8 @@ use barewire_wire::roce::{Opcode, Operation, Position, Segment, rnr_timer_ns, ti
 
 /// Most sequence numbers between the oldest without an answer and the newest, inside the half circle.
 const SPAN_MAX: u32 = PACKETS_MAX + (1 << 21);
-/// Each time-out in a row waits twice as long as the one before, up to this, unless the first one is longer. A peer whose
-/// machine is busy for some tens of milliseconds is not dead.
-const SILENCE_MAX: Duration = Duration::from_millis(500);
+/// A wait for an acknowledgement lasts between the time-out and this many times as long (section 9.7.6.1.3).
+const TIMEOUT_STRETCH: u64 = 4;
 
 impl Qp {
     /// Packets that `len` bytes take; a message without bytes takes one.
@@ -210,9 +209,12 @@ impl Qp {
     fn start_timer(&mut self, core: &mut Core, slot: u32, now: Instant) {
         let Some(time) = timeout_ns(self.timeout) else { return };
         let in_vain = self.retry_count.saturating_sub(self.retries);
-        let patient = time.saturating_mul(1 << in_vain.min(7)).min(SILENCE_MAX.as_nanos());
+        // The peer whose machine is busy for a while is not dead: each wait in a row is twice the one before, as far as that
+        // still is the time-out that was asked for.
+        let most = time.saturating_mul(TIMEOUT_STRETCH).max(core.config.patience.as_nanos());
+        let wait = time.saturating_mul(1 << in_vain.min(7)).min(most);
         // What waits for the end of a pause has not been sent yet.
-        self.lost_at = now.max(self.wait_until) + Duration::from_nanos(time.max(patient));
+        self.lost_at = now.max(self.wait_until) + Duration::from_nanos(wait);
         core.timers.arm(Owner::Qp(slot).id(), self.lost_at);
     }
 
@@ -243,7 +245,8 @@ impl Qp {
 
     /// Something was lost before what has just been heard of.
     fn implied_nak(&mut self, core: &mut Core, slot: u32) {
-        if self.went_back {
+        // It may have died of what it has just been told.
+        if self.went_back || self.state == QpState::Err {
             return;
         }
         core.counters.implied_naks.add(1);
@@ -294,8 +297,12 @@ impl Qp {
                 self.read_psns -= core.sends[id].count;
             }
         }
-        self.complete_send(core, id, WcStatus::Success);
+        let told = self.complete_send(core, id, WcStatus::Success);
         core.sends.give(id);
+        if !told {
+            self.die_of_cq(core);
+            return;
+        }
         if self.state == QpState::Sqd && self.is_drained(core) {
             core.tell(Event::Drained(Qpn(self.qpn)));
         }
@@ -386,6 +393,9 @@ impl Qp {
         // It answers all that came before it.
         if !self.acknowledge(core, slot, psn::add(at, 0xff_ffff), now) && at != self.una_psn {
             self.implied_nak(core, slot);
+            return Ok(());
+        }
+        if self.state == QpState::Err {
             return Ok(());
         }
         match kind {

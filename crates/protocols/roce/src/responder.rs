@@ -63,6 +63,11 @@ impl Default for Resource {
 }
 
 impl Resource {
+    /// Whether some of its answers have not been sent.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.at != self.until
+    }
+
     /// Whether a repeated request asks for nothing that was not asked for before: the same kind and key, and a part of the
     /// bytes (section 9.7.5: a requester that lost some answers repeats what it lacks).
     fn covers(&self, operation: Operation, reth: Option<ext::Reth>) -> bool {
@@ -142,6 +147,9 @@ impl Qp {
         let (counter, fault) = match syndrome {
             Syndrome::INVALID_REQUEST => (&counters.nak_invalid_sent, Some(QpFault::InvalidRequest)),
             Syndrome::REMOTE_ACCESS => (&counters.nak_access_sent, Some(QpFault::Access)),
+            Syndrome::REMOTE_OPERATION if core.cqs.has_overrun(self.recv_cq) => {
+                (&counters.nak_operation_sent, Some(QpFault::CompletionQueue))
+            }
             Syndrome::REMOTE_OPERATION => (&counters.nak_operation_sent, Some(QpFault::Receive)),
             _ => (&counters.rnr_sent, None),
         };
@@ -200,11 +208,11 @@ impl Qp {
         let bytes = segment.payload;
         let room = recv.list.len().unwrap_or(0);
         if u64::from(self.recv_done) + bytes.len() as u64 > u64::from(room) {
-            self.finish_recv(core, WcStatus::LocalLength, WcOpcode::Recv, None, None, false);
+            let _ = self.finish_recv(core, WcStatus::LocalLength, WcOpcode::Recv, None, None, false);
             return Err(Syndrome::INVALID_REQUEST);
         }
         if recv.list.scatter(&core.regions, self.pd, self.recv_done, bytes).is_err() {
-            self.finish_recv(core, WcStatus::LocalProtection, WcOpcode::Recv, None, None, false);
+            let _ = self.finish_recv(core, WcStatus::LocalProtection, WcOpcode::Recv, None, None, false);
             return Err(Syndrome::REMOTE_OPERATION);
         }
         self.recv_done += bytes.len() as u32;
@@ -215,12 +223,14 @@ impl Qp {
                 core.accounts.refund(self.pd, Quota::REGION);
             }
             let (imm, solicited) = (segment.immediate(), segment.bth.solicited);
-            self.finish_recv(core, WcStatus::Success, WcOpcode::Recv, imm, key, solicited);
+            self.finish_recv(core, WcStatus::Success, WcOpcode::Recv, imm, key, solicited)?;
             self.receiving = Receiving::Nothing;
         }
         Ok(())
     }
 
+    /// Completes the receive request. An error when the completion is lost: what the peer sent must not be acknowledged then,
+    /// as nobody will ever hear of it.
     fn finish_recv(
         &mut self,
         core: &mut Core,
@@ -229,12 +239,13 @@ impl Qp {
         imm: Option<u32>,
         invalidated: Option<u32>,
         solicited: bool,
-    ) {
+    ) -> Result<(), Syndrome> {
         let id = std::mem::replace(&mut self.recv, NONE);
         let len = if opcode == WcOpcode::Recv { self.recv_done } else { self.write_len };
         let wc = self.wc(core.recvs[id].wr_id, opcode, len);
-        core.complete(self.recv_cq, Wc { status, imm, invalidated, ..wc }, solicited);
         core.recvs.give(id);
+        let told = core.complete(self.recv_cq, Wc { status, imm, invalidated, ..wc }, solicited);
+        if told { Ok(()) } else { Err(Syndrome::REMOTE_OPERATION) }
     }
 
     fn execute_write(&mut self, core: &mut Core, segment: &Segment<'_>) -> Result<(), Syndrome> {
@@ -274,13 +285,14 @@ impl Qp {
         self.receiving = if position.ends() { Receiving::Nothing } else { Receiving::Write };
         if let Some(imm) = segment.immediate() {
             let solicited = segment.bth.solicited;
-            self.finish_recv(core, WcStatus::Success, WcOpcode::RecvWriteImm, Some(imm), None, solicited);
+            self.finish_recv(core, WcStatus::Success, WcOpcode::RecvWriteImm, Some(imm), None, solicited)?;
         }
         Ok(())
     }
 
-    /// Room for one more read or atomic: the oldest that was answered is forgotten for it.
-    fn admit(&mut self, core: &mut Core, resource: Resource) -> Result<(), Syndrome> {
+    /// Makes room for one more read or atomic: the oldest that was answered is forgotten for it. What is pushed after this has
+    /// a place.
+    fn make_room(&mut self, core: &mut Core) -> Result<(), Syndrome> {
         if self.receiving != Receiving::Nothing || self.resources_max == 0 {
             return Err(Syndrome::INVALID_REQUEST);
         }
@@ -297,12 +309,21 @@ impl Qp {
                 core.resources.give(id);
             }
         }
-        self.resources.push(&mut core.resources, resource).ok_or(Syndrome::REMOTE_OPERATION)?;
+        if core.resources.has_room() { Ok(()) } else { Err(Syndrome::REMOTE_OPERATION) }
+    }
+
+    /// Accepts a read, or an atomic operation that has been done: from here on it will be answered with success, whatever
+    /// comes behind it. So nothing that can still be refused may be accepted.
+    fn accept_resource(&mut self, core: &mut Core, slot: u32, resource: Resource) -> Result<(), DropReason> {
+        if self.resources.push(&mut core.resources, resource).is_none() {
+            return self.refuse(core, slot, Syndrome::REMOTE_OPERATION);
+        }
         self.answering += 1;
         self.expected_psn = psn::add(self.expected_psn, resource.count);
         self.msn = resource.msn;
         // The answer acknowledges what went before.
         self.ack = None;
+        self.wake(core, slot);
         Ok(())
     }
 
@@ -332,15 +353,8 @@ impl Qp {
             run_len: reth.len,
             ..Resource::default()
         };
-        self.accept_resource(core, slot, resource)
-    }
-
-    fn accept_resource(&mut self, core: &mut Core, slot: u32, resource: Resource) -> Result<(), DropReason> {
-        match self.admit(core, resource) {
-            Ok(()) => {
-                self.wake(core, slot);
-                Ok(())
-            }
+        match self.make_room(core) {
+            Ok(()) => self.accept_resource(core, slot, resource),
             Err(syndrome) => self.refuse(core, slot, syndrome),
         }
     }
@@ -360,16 +374,8 @@ impl Qp {
         {
             return self.refuse(core, slot, Syndrome::REMOTE_ACCESS);
         }
-        let resource = Resource {
-            first: self.expected_psn,
-            count: 1,
-            until: 1,
-            msn: psn::add(self.msn, 1),
-            atomic: true,
-            ..Resource::default()
-        };
         // Room first: an atomic operation that could not be answered again must not happen.
-        if let Err(syndrome) = self.admit(core, resource) {
+        if let Err(syndrome) = self.make_room(core) {
             return self.refuse(core, slot, syndrome);
         }
         let swap = segment.shape.operation == Operation::CompareSwap;
@@ -377,18 +383,20 @@ impl Qp {
             true => (before == atomic.compare).then_some(atomic.swap_add),
             false => Some(before.wrapping_add(atomic.swap_add)),
         });
-        match result {
-            Ok(value) => {
-                core.resources[self.resources.tail].value = value;
-                self.wake(core, slot);
-                Ok(())
-            }
-            Err(_) => {
-                // The memory itself is not aligned to 8 bytes.
-                self.expected_psn = resource.first;
-                self.refuse(core, slot, Syndrome::REMOTE_OPERATION)
-            }
-        }
+        let Ok(value) = result else {
+            // The address is a multiple of 8 bytes, the memory that it stands for is not.
+            return self.refuse(core, slot, Syndrome::REMOTE_OPERATION);
+        };
+        let resource = Resource {
+            first: self.expected_psn,
+            count: 1,
+            until: 1,
+            msn: psn::add(self.msn, 1),
+            atomic: true,
+            value,
+            ..Resource::default()
+        };
+        self.accept_resource(core, slot, resource)
     }
 
     /// A request that was executed before. Reads are read again, atomics answered from memory.

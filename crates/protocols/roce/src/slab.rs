@@ -39,10 +39,22 @@ impl<T: Default> Slab<T> {
         Some(id)
     }
 
+    /// Whether there is an entry to take.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.touched < self.limit
+    }
+
     #[inline]
     pub(crate) fn give(&mut self, id: u32) {
         debug_assert!(self.free.len() > 64 || !self.free.contains(&id), "given back twice");
         self.free.push(id);
+    }
+
+    /// One past the highest number that was ever taken.
+    #[inline]
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched
     }
 
     /// Entries that are taken.

@@ -20,16 +20,16 @@ impl Qp {
         let send = core.sends[id];
         let sent = self.write_datagram(core, &send, buf);
         let status = if sent.is_some() { WcStatus::Success } else { WcStatus::LocalProtection };
-        self.complete_send(core, id, status);
+        let told = self.complete_send(core, id, status);
         core.sends.give(id);
         if sent.is_none() {
             // Sending stops, receiving goes on (section 10.3.1.6).
             self.state = QpState::Sqe;
-            while let Some(id) = self.sends.pop(&mut core.sends) {
-                self.complete_send(core, id, WcStatus::Flushed);
-                core.sends.give(id);
-            }
+            self.flush_sends(core, WcStatus::Flushed);
             self.sending = NONE;
+        }
+        if !told {
+            self.die_of_cq(core);
         }
         sent
     }
@@ -90,7 +90,10 @@ impl Qp {
         };
         let wc = self.wc(recv.wr_id, WcOpcode::Recv, len);
         let wc = Wc { status, imm: segment.immediate(), src_qpn: deth.src_qpn, ..wc };
-        core.complete(self.recv_cq, wc, segment.bth.solicited);
+        if !core.complete(self.recv_cq, wc, segment.bth.solicited) {
+            self.die_of_cq(core);
+            return Err(DropReason::BadState);
+        }
         Ok(())
     }
 }

@@ -365,9 +365,11 @@ pub struct RtrAttr {
 pub struct RtsAttr {
     /// The sequence number that we start with, 24 bits.
     pub sq_psn: u32,
-    /// Local ACK time-out: 4.096 us * 2^code; 0 is never.
+    /// Local ACK time-out T: 4.096 us * 2^code; 0 is never. The first wait for an acknowledgement lasts T, a second one in a
+    /// row 2 T, all others 4 T: within the bounds of the specification, which lets each last from T to 4 T. (Unless
+    /// [`Config::patience`](crate::Config::patience) lets them grow further.)
     pub timeout: u8,
-    /// Retries without an answer, 0 to 7.
+    /// Retries without an answer, 0 to 7. When the last one is in vain, too, the queue pair is in error: with 7 after 27 T.
     pub retry_count: u8,
     /// Retries after receiver-not-ready, 0 to 7; 7 is for ever.
     pub rnr_retry_count: u8,

@@ -26,7 +26,7 @@ impl Two {
         let mac = |n: usize| MacAddr([2, 0, 0, 0, 0, n as u8 + 1]);
         let mut ends = [0, 1].map(|n| {
             let mut config = Config::new(mac(n), address(n));
-            config.cm.time_wait = time_wait[n];
+            config.cm.packet_lifetime = time_wait[n].div(2);
             Endpoint::new(config, [n as u8; 16]).unwrap()
         });
         let memory = [Region::heap(4096), Region::heap(4096)];

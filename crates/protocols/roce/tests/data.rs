@@ -312,8 +312,8 @@ fn a_peer_that_is_silent_is_given_up() {
     p.filter = Box::new(|side, _| side == 0);
     let rkey = p.ends[1].mr.rkey;
     p.post(0, a, 1, SendOp::Write { addr: BASE, rkey }, 0, 10);
-    // 4.096 us * 2^10, then twice as long each time up to half a second, eight times in all: 1,033 ms, and a tick for each.
-    p.run_for(ms(1_032));
+    // 4.096 us * 2^13, twice as long, and then six times four times as long: 906 ms, and a tick for each.
+    p.run_for(ms(905));
     assert_eq!(p.ends[0].completions(), []);
     p.run_for(ms(2));
     assert_eq!(status(&p.ends[0].completions()), [(1, WcStatus::RetryExceeded)]);
@@ -558,18 +558,20 @@ fn completion_queues_wake_for_what_was_asked_and_report_overruns() {
     assert_eq!(p.ends[1].take_events(), [Event::CqReady(cq)]);
 
     let small = p.ends[0].ep.create_cq(1).unwrap();
-    let init = QpInit { recv_cq: small, ..p.ends[0].init() };
-    let qpn = p.ends[0].ep.create_qp(&init).unwrap();
+    let init = QpInit { recv_cq: small, recv_max: 1, ..p.ends[0].init() };
+    let qps = [(); 3].map(|()| p.ends[0].ep.create_qp(&init).unwrap());
     assert_eq!(p.ends[0].ep.destroy_cq(small), Err(VerbError::Busy));
     let now = p.now;
-    p.ends[0].ep.modify_qp(qpn, Modify::Init).unwrap();
-    for i in 0..3 {
-        p.recv(0, qpn, i, 0, 1);
+    for qpn in qps {
+        p.ends[0].ep.modify_qp(qpn, Modify::Init).unwrap();
+        p.recv(0, qpn, 1, 0, 1);
+        p.ends[0].ep.modify_qp(qpn, Modify::Err).unwrap();
     }
-    p.ends[0].ep.modify_qp(qpn, Modify::Err).unwrap();
     assert_eq!(p.ends[0].take_events(), [Event::CqOverrun(small)]);
-    assert_eq!(p.ends[0].ep.counters().cq_overruns.get(), 1);
-    p.ends[0].ep.destroy_qp(now, qpn).unwrap();
+    assert_eq!(p.ends[0].ep.counters().cq_overruns.get(), 2);
+    for qpn in qps {
+        p.ends[0].ep.destroy_qp(now, qpn).unwrap();
+    }
     assert_eq!(p.ends[0].ep.destroy_cq(small), Ok(()));
     assert_eq!(p.ends[0].ep.poll_cq_one(small), None);
 }
@@ -733,7 +735,7 @@ fn fences_wait_for_reads_and_depths_are_kept() {
         sent += 1;
     }
     assert_eq!(sent, 2, "no more reads than the peer answers at once");
-    p.run_for(ms(20));
+    p.run_for(ms(50));
     assert_eq!(ok(&p.ends[0].completions()), [0, 1, 2, 3, 4, 5, 9]);
 }
 

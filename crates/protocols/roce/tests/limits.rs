@@ -69,12 +69,12 @@ fn completion_queues_are_promised_their_entries() {
     // Whoever lets a queue run over loses completions of its own, and nobody else's.
     let pd = p.ends[1].pd;
     let (now, mut posted) = (p.now, 0);
-    for (cq, n) in [(greedy, 100), (small, 40)] {
-        let init = QpInit { recv_max: 200, ..QpInit::rc(pd, cq) };
+    for (cq, n) in [(greedy, 50), (small, 40), (greedy, 50)] {
+        let init = QpInit { recv_max: n, ..QpInit::rc(pd, cq) };
         let qpn = p.ends[1].ep.create_qp(&init).unwrap();
         p.ends[1].ep.modify_qp(qpn, Modify::Init).unwrap();
         for i in 0..n {
-            p.ends[1].ep.post_recv(qpn, i, &[]).unwrap();
+            p.ends[1].ep.post_recv(qpn, i.into(), &[]).unwrap();
             posted += 1;
         }
         p.ends[1].ep.modify_qp(qpn, Modify::Err).unwrap();

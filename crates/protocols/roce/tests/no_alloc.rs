@@ -149,7 +149,7 @@ impl Run {
 fn connections_and_data_allocate_nothing() {
     let make = |n| {
         let mut config = config(n);
-        config.cm.time_wait = Duration::from_micros(100);
+        config.cm.packet_lifetime = Duration::from_micros(50);
         End::new(config, n)
     };
     let mut run = Run {

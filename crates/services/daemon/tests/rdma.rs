@@ -3,7 +3,7 @@
 mod common;
 
 use barewire_channel::Geometry;
-use barewire_roce::{Access, Data, Modify, QpState, RejReason, SendOp, SendWr, WcStatus};
+use barewire_roce::{Access, Data, Modify, QpFault, QpState, RejReason, SendOp, SendWr, WcStatus};
 use barewire_verbs::context::{
     AttachError, ConnectTo, Context, ContextConfig, ContextError, Event, Failure, QpAttr, Refusal,
 };
@@ -206,7 +206,7 @@ fn nobody_there_nobody_listening_and_a_refusal() {
     }
     let mut b = End {
         pd: b.alloc_pd().unwrap(),
-        cq: b.create_cq(16).unwrap(),
+        cq: b.create_cq(256).unwrap(),
         qp: a.qp,
         mr: a.context.reg_mr(a.pd, 1, Access::NONE).unwrap(),
         context: b,
@@ -347,4 +347,52 @@ fn completions_wait_for_an_application_that_does_not_look() {
     assert_eq!(server.context.poll_cq_one(cq).unwrap(), None);
     assert_eq!(server.context.next_event(), None, "nothing was lost");
     eventually("nothing waits", || counter(&pair.b, "rdma.waiting") == 0);
+}
+
+/// An application that looks at one queue only has the other's completions sorted into memory of its own. What does not fit there
+/// was acknowledged long ago: it is kept, and the queue is in error like one that overruns at the daemon.
+#[test]
+fn a_queue_that_is_left_full_loses_nothing_and_ends_its_queue_pairs() {
+    let pair = rdma_pair();
+    let mut client = End::new(&pair.a, "client", 4096);
+    let mut context = open(&pair.b, "server");
+    let pd = context.alloc_pd().unwrap();
+    let (cq, small) = (context.create_cq(64).unwrap(), context.create_cq(4).unwrap());
+    let srq = context.create_srq(pd, 64).unwrap();
+    let attr = QpAttr { recv_cq: small, srq: Some(srq), ..QpAttr::new(pd, cq) };
+    let (qp, other) = (context.create_qp(&attr).unwrap(), context.create_qp(&attr).unwrap());
+    let mr = context.reg_mr(pd, 4096, Access::ALL).unwrap();
+    for i in 0..16 {
+        context.post_srq_recv(srq, i, &[mr.sge(0, 64)]).unwrap();
+    }
+    let mut server = End { context, pd, cq, qp, mr };
+    join(&mut client, &mut server, 2, 3);
+    for i in 0..5 {
+        client.context.post_send(client.qp, &SendWr::new(i, SendOp::Send, Data::Inline(b"text"))).unwrap();
+        assert_eq!(client.done().wr_id, i);
+        // The daemon hands it over at once; looking at the other queue takes it out of the ring.
+        eventually("it is handed over", || {
+            assert_eq!(server.context.poll_cq_one(cq).unwrap(), None);
+            counter(&pair.b, "rdma.waiting") == 0
+        });
+    }
+    let mut events = vec![];
+    eventually("the application is told", || {
+        assert_eq!(server.context.poll_cq_one(cq).unwrap(), None);
+        events.extend(std::iter::from_fn(|| server.context.next_event()));
+        events.len() == 3
+    });
+    assert_eq!(events[0], Event::CqOverrun(small));
+    for qp in [qp, other] {
+        assert!(events.contains(&Event::QpError(qp, QpFault::CompletionQueue)), "{events:?}");
+        eventually("it is dead", || server.context.query_qp(qp).unwrap().state == QpState::Err);
+    }
+    // All that was acknowledged is there.
+    for i in 0..5 {
+        let wc = server.context.wait_cq(small, PATIENCE).unwrap();
+        assert_eq!((wc.wr_id, wc.result), (i, Ok(())));
+    }
+    assert_eq!(server.context.poll_cq_one(small).unwrap(), None);
+    let e = server.context.create_qp(&attr).unwrap_err();
+    assert!(matches!(e, ContextError::Refused(Refusal::CqError)), "{e}");
 }

@@ -223,11 +223,15 @@ fn quotas_are_said_by_name_and_one_applications_are_not_anothers() {
     }
     over(a.reg_mr(pd, 100, Access::ALL).map(|_| ()), "regions", 3);
     over(a.create_srq(pd, 601).map(|_| ()), "requests", 600);
-    let srq = a.create_srq(pd, 400).unwrap();
+    let srq = a.create_srq(pd, 500).unwrap();
     over(a.create_srq(pd, 1).map(|_| ()), "shared_receive_queues", 1);
-    // 400 receives are taken: one queue pair with 128 fits, the second does not, unless it shares.
-    let first = a.create_qp(&QpAttr::new(pd, cq)).unwrap();
-    over(a.create_qp(&QpAttr::new(pd, cq)).map(|_| ()), "requests", 600);
+    // More receives than the queue has entries for their completions.
+    let e = a.create_qp(&QpAttr { recv_max: 61, ..QpAttr::new(pd, cq) }).unwrap_err();
+    assert!(matches!(e, ContextError::Refused(Refusal::CqTooSmall)), "{e}");
+    // 500 receives are taken: one queue pair with 60 fits, the second does not, unless it shares.
+    let own = QpAttr { recv_max: 60, ..QpAttr::new(pd, cq) };
+    let first = a.create_qp(&own).unwrap();
+    over(a.create_qp(&own).map(|_| ()), "requests", 600);
     let sharing = QpAttr { srq: Some(srq), ..QpAttr::new(pd, cq) };
     for _ in 0..3 {
         a.create_qp(&sharing).unwrap();
@@ -264,7 +268,7 @@ fn quotas_are_said_by_name_and_one_applications_are_not_anothers() {
     eventually("it is counted", || counter(&pair.b, "rdma.turned_away") == 1);
     // Gone, everything is to be had again.
     a.destroy_qp(first).unwrap();
-    a.create_qp(&QpAttr { recv_max: 100, send_max: 100, ..QpAttr::new(pd, cq) }).unwrap();
+    a.create_qp(&QpAttr { recv_max: 60, send_max: 100, ..QpAttr::new(pd, cq) }).unwrap();
     drop(a);
     eventually("nothing is left of it", || counter(&pair.a, "applications.count") == 2);
     let mut again = open(&pair.a, "again");

@@ -61,6 +61,10 @@ pub const BWV_ERR_TOO_MANY: c_int = -25;
 pub const BWV_ERR_SYSTEM: c_int = -26;
 /// A bug in the library: the call was cut short. Close the context.
 pub const BWV_ERR_PANIC: c_int = -27;
+/// The completion queue has lost completions: make a new one, and take completions in time.
+pub const BWV_ERR_CQ: c_int = -28;
+/// The completion queue has fewer entries than the queue pair has room for receive requests.
+pub const BWV_ERR_CQ_TOO_SMALL: c_int = -29;
 
 // What the boundary calls them.
 pub(crate) use self::{BWV_ERR_INVALID as INVALID, BWV_ERR_PANIC as PANIC};
@@ -96,6 +100,10 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BWV_ERR_TOO_MANY => c"the process has too many contexts",
         BWV_ERR_SYSTEM => c"a system call failed",
         BWV_ERR_PANIC => c"a bug in the library",
+        BWV_ERR_CQ => c"the completion queue has lost completions",
+        BWV_ERR_CQ_TOO_SMALL => {
+            c"the completion queue has fewer entries than the queue pair has receive requests"
+        }
         _ => c"unknown code",
     }
 }
@@ -114,6 +122,8 @@ pub(crate) fn refusal_code(refusal: Refusal) -> c_int {
         Refusal::PrivateData => BWV_ERR_PRIVATE_DATA,
         Refusal::QueuePair => BWV_ERR_QUEUE_PAIR,
         Refusal::Invalid => BWV_ERR_INVALID,
+        Refusal::CqError => BWV_ERR_CQ,
+        Refusal::CqTooSmall => BWV_ERR_CQ_TOO_SMALL,
         _ => BWV_ERR_PROTOCOL,
     }
 }
@@ -185,12 +195,12 @@ mod tests {
 
     #[test]
     fn every_code_has_its_own_text() {
-        let mut texts: Vec<_> = (BWV_ERR_PANIC..=BWV_OK).map(text_of).collect();
+        let mut texts: Vec<_> = (BWV_ERR_CQ_TOO_SMALL..=BWV_OK).map(text_of).collect();
         texts.sort();
         texts.dedup();
-        assert_eq!(texts.len(), 28);
+        assert_eq!(texts.len(), 30);
         assert!(!texts.contains(&c"unknown code"));
-        for code in [1, BWV_ERR_PANIC - 1, c_int::MIN, c_int::MAX] {
+        for code in [1, BWV_ERR_CQ_TOO_SMALL - 1, c_int::MIN, c_int::MAX] {
             assert_eq!(text_of(code), c"unknown code");
         }
     }

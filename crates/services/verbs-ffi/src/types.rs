@@ -356,7 +356,7 @@ pub const BWV_EVENT_QP_ERROR: u32 = 6;
 pub const BWV_EVENT_DRAINED: u32 = 7;
 /// A shared receive queue has few requests left: `object`.
 pub const BWV_EVENT_SRQ_LOW: u32 = 8;
-/// A completion was lost, as its queue was full: `object`.
+/// A completion queue was full and is in error for good: `object`. Its queue pairs die of it (BWV_FAULT_CQ).
 pub const BWV_EVENT_CQ_OVERRUN: u32 = 9;
 /// A receive request for a shared queue was refused: `object`, `wr_id`, `why` (BWV_ERR_...).
 pub const BWV_EVENT_SRQ_POST_REFUSED: u32 = 10;
@@ -378,6 +378,8 @@ pub const BWV_FAULT_RECEIVE: c_int = 2;
 pub const BWV_FAULT_INVALID_REQUEST: c_int = 3;
 /// The peer's key, bounds or permissions were wrong.
 pub const BWV_FAULT_ACCESS: c_int = 4;
+/// One of its completion queues has overrun.
+pub const BWV_FAULT_CQ: c_int = 5;
 
 /// Most bytes of private data.
 pub const BWV_PRIVATE_MAX: usize = 224;

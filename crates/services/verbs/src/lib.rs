@@ -15,7 +15,7 @@
 //! // Both ends on one device: frames to our own address never leave it.
 //! let mut device = Device::open(&DeviceConfig::new("mem:verbs-doc", [10, 0, 0, 1].into()))?;
 //! let verbs = device.verbs();
-//! let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(64)?);
+//! let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(256)?);
 //! let memory = Memory::register(verbs, pd, 4096, Access::ALL)?;
 //! memory.write(0, b"hello");
 //! let listener = device.listen(50, 16)?;

@@ -142,7 +142,7 @@ fn immediate_data(guest: &mut Guest, port: &str) {
     let timeout = barewire_base::Duration::from_secs(10);
     let mut device = Device::open(&DeviceConfig::new(port, [10, 77, 0, 1].into())).expect("a device");
     let verbs = device.verbs();
-    let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(16).expect("a queue"));
+    let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(256).expect("a queue"));
     let memory = Memory::register(verbs, pd, 4000, Access::NONE).expect("memory");
     let greeting = Greeting { mode: Mode::Sink, size: 4000, window: 8 };
     let (peer, port) = ([10, 77, 0, 2].into(), service_id(OPS.parse().expect("a port")));

@@ -49,7 +49,7 @@ fn config(station: usize) -> Config {
         ..Config::new(mac(station as u8 + 1), IpAddr::V4(ip(station)))
     };
     config.cm.response_timeout = Duration::from_millis(2);
-    config.cm.time_wait = Duration::from_millis(3);
+    config.cm.packet_lifetime = Duration::from_micros(1_500);
     config.cm.retries = 15;
     config
 }

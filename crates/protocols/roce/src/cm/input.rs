@@ -40,9 +40,9 @@ impl Endpoint {
         let path = self.core.paths.find(arrived.src_mac, arrived.dst, arrived.src);
         match mad.message {
             Message::Req(req) => self.requested(now, arrived, path, mad.transaction, &req),
-            Message::Rep(rep) => self.replied(path, mad.transaction, &rep),
+            Message::Rep(rep) => self.replied(now, path, mad.transaction, &rep),
             Message::Rtu(rtu) => self.ready_to_use(path, &rtu),
-            Message::Rej(rej) => self.rejected(path, mad.transaction, &rej),
+            Message::Rej(rej) => self.rejected(now, path, mad.transaction, &rej),
             Message::Mra(mra) => self.postponed(now, path, &mra),
             Message::Dreq(dreq) => self.asked_to_close(now, arrived, path, mad.transaction, &dreq),
             Message::Drep(drep) => {
@@ -107,7 +107,7 @@ impl Endpoint {
             }
             _ => (SIDR_NO_SERVICE, 0, 0, NONE),
         };
-        let private = self.core.copy_private(private);
+        let private = self.core.copy_private(private)?;
         let what = Answer::Sidr { status, qpn, qkey, service_id: req.service_id };
         let remote_id = req.request_id;
         self.cm.reply(&mut self.core, Reply { path, local_id: 0, remote_id, transaction, what, private });
@@ -210,10 +210,13 @@ impl Endpoint {
             self.core.counters.backlog_full.add(1);
             return refuse(self, RejReason::NO_RESOURCES, 0);
         }
+        let kept = self.core.receive_private(private)?;
         let Some(id) = self.cm.open(&mut self.core, &mut self.ids, path, ConnState::ReqReceived) else {
+            self.core.drop_private(kept);
             return refuse(self, RejReason::NO_RESOURCES, 0);
         };
         if !self.cm.by_remote.insert(key(path, req.local_id), id) {
+            self.core.drop_private(kept);
             self.cm.forget(&mut self.core, id);
             return refuse(self, RejReason::NO_RESOURCES, 0);
         }
@@ -245,15 +248,21 @@ impl Endpoint {
             service_id: req.service_id,
         };
         if !self.cm.index_qpn(id) {
+            self.core.drop_private(kept);
             self.cm.forget(&mut self.core, id);
             return refuse(self, RejReason::NO_RESOURCES, 0);
         }
-        let kept = self.core.keep_private(private);
         self.core.events.push_back((event, kept));
         Ok(())
     }
 
-    fn replied(&mut self, path: Option<u32>, transaction: u64, rep: &Rep<'_>) -> Result<(), DropReason> {
+    fn replied(
+        &mut self,
+        now: Instant,
+        path: Option<u32>,
+        transaction: u64,
+        rep: &Rep<'_>,
+    ) -> Result<(), DropReason> {
         let Some(id) = self.cm.find(rep.remote_id) else {
             // We have given up, and the message that said so was lost: the peer need not wait any longer.
             if let Some(path) = path {
@@ -280,6 +289,7 @@ impl Endpoint {
         if conn.transaction != transaction {
             return Err(DropReason::UnknownFlow);
         }
+        let kept = self.core.swap_private(&mut conn.private, rep.private)?;
         let cm = &self.core.config.cm;
         conn.remote_id = rep.local_id;
         conn.remote_qpn = rep.qpn;
@@ -311,8 +321,9 @@ impl Endpoint {
             && qp.ready_to_receive(&mut self.core, &rtr).is_ok()
             && qp.ready_to_send(&rts).is_ok();
         if !ready {
+            self.core.drop_private(kept);
             self.refuse_late(id, if known { RejReason::UNSUPPORTED } else { RejReason::STALE });
-            self.connect_failed(id, ConnectFailure::BadReply, NONE);
+            self.connect_failed(now, id, ConnectFailure::BadReply, NONE);
             return Err(DropReason::Malformed);
         }
         let conn = &mut self.cm.conns[id];
@@ -323,7 +334,6 @@ impl Endpoint {
         self.core.drop_private(sent);
         self.cm.send(id, pending::RTU);
         self.core.counters.connections.add(1);
-        let kept = self.core.keep_private(rep.private);
         self.core.events.push_back((event, kept));
         Ok(())
     }
@@ -334,8 +344,8 @@ impl Endpoint {
             self.core.counters.cm_duplicates.add(1);
             return Err(DropReason::Duplicate);
         }
+        let kept = self.core.swap_private(&mut self.cm.conns[id].private, rtu.private)?;
         self.establish(id);
-        let kept = self.core.keep_private(rtu.private);
         match self.core.events.back_mut() {
             Some(last) => last.1 = kept,
             None => self.core.drop_private(kept),
@@ -369,14 +379,20 @@ impl Endpoint {
         self.core.tell(event);
     }
 
-    fn rejected(&mut self, path: Option<u32>, transaction: u64, rej: &Rej<'_>) -> Result<(), DropReason> {
+    fn rejected(
+        &mut self,
+        now: Instant,
+        path: Option<u32>,
+        transaction: u64,
+        rej: &Rej<'_>,
+    ) -> Result<(), DropReason> {
         // A peer that gives up on its own request knows only its own id.
         let by_theirs = || self.cm.by_remote.get(key(path?, rej.local_id));
         let id = match rej.remote_id {
             0 => by_theirs().ok_or(DropReason::UnknownFlow)?,
             ours => self.cm.find(ours).ok_or(DropReason::UnknownFlow)?,
         };
-        let conn = &self.cm.conns[id];
+        let conn = &mut self.cm.conns[id];
         if path != Some(conn.path) {
             return Err(DropReason::WrongPeer);
         }
@@ -384,24 +400,29 @@ impl Endpoint {
             return Err(DropReason::UnknownFlow);
         }
         self.core.counters.rej_received.add(1);
+        // A refusal does not come again: without room it is told without its private data.
+        let mut keep = |sent: &mut u32| self.core.swap_private(sent, rej.private).unwrap_or(NONE);
         match conn.state {
             ConnState::ReqSent => {
-                let kept = self.core.keep_private(rej.private);
-                self.connect_failed(id, ConnectFailure::Rejected(rej.reason), kept);
+                let kept = keep(&mut conn.private);
+                self.connect_failed(now, id, ConnectFailure::Rejected(rej.reason), kept);
                 Ok(())
             }
             ConnState::RepSent if conn.remote_id == rej.local_id || rej.local_id == 0 => {
-                self.connect_failed(id, ConnectFailure::Rejected(rej.reason), NONE);
+                let kept = keep(&mut conn.private);
+                self.connect_failed(now, id, ConnectFailure::Rejected(rej.reason), kept);
                 Ok(())
             }
             // The application has not decided yet: it finds out when it does.
             ConnState::ReqReceived => {
-                self.core.tell(Event::ConnectFailed {
+                let kept = keep(&mut conn.private);
+                let event = Event::ConnectFailed {
                     conn: ConnId(conn.local_id),
                     qpn: Qpn(0),
                     why: ConnectFailure::Rejected(rej.reason),
-                });
-                self.cm.forget(&mut self.core, id);
+                };
+                self.core.events.push_back((event, kept));
+                self.remember_failed(now, id);
                 Ok(())
             }
             _ => Err(DropReason::BadState),
@@ -409,7 +430,7 @@ impl Endpoint {
     }
 
     /// A connection that was asked for or accepted will not be.
-    fn connect_failed(&mut self, id: u32, why: ConnectFailure, private: u32) {
+    fn connect_failed(&mut self, now: Instant, id: u32, why: ConnectFailure, private: u32) {
         let conn = &mut self.cm.conns[id];
         let slot = std::mem::replace(&mut conn.qp, NONE);
         let event = Event::ConnectFailed { conn: ConnId(conn.local_id), qpn: Qpn(conn.qpn), why };
@@ -424,7 +445,11 @@ impl Endpoint {
                 qp.die(&mut self.core, None, WcStatus::Flushed);
             }
         }
-        self.cm.forget(&mut self.core, id);
+        if self.cm.conns[id].state == ConnState::ReqSent {
+            self.cm.forget(&mut self.core, id);
+        } else {
+            self.remember_failed(now, id);
+        }
         self.core.events.push_back((event, private));
     }
 
@@ -509,7 +534,7 @@ impl Endpoint {
                 ConnState::DreqSent => self.ended(now, id, Ended::Timeout),
                 _ => {
                     self.refuse_late(id, RejReason::TIMEOUT);
-                    self.connect_failed(id, ConnectFailure::Timeout, NONE);
+                    self.connect_failed(now, id, ConnectFailure::Timeout, NONE);
                 }
             }
             return;

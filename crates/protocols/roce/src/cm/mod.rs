@@ -71,12 +71,12 @@ mod pending {
 }
 
 pub(crate) struct Conn {
-    state: ConnState,
+    pub(crate) state: ConnState,
     local_id: u32,
     remote_id: u32,
     /// Its queue pair's number and place.
-    qpn: u32,
-    qp: u32,
+    pub(crate) qpn: u32,
+    pub(crate) qp: u32,
     remote_qpn: u32,
     path: u32,
     listener: u32,
@@ -88,15 +88,15 @@ pub(crate) struct Conn {
     /// Transaction of a DREQ of the peer.
     closing: u64,
     remote_guid: u64,
-    deadline: Instant,
+    pub(crate) deadline: Instant,
     retries: u8,
-    pending: u8,
-    queued: bool,
+    pub(crate) pending: u8,
+    pub(crate) queued: bool,
     /// Has an entry among the peer's communication ids, and among its queue pairs.
-    by_remote: bool,
-    by_qpn: bool,
+    pub(crate) by_remote: bool,
+    pub(crate) by_qpn: bool,
     /// Counts in its listener's backlog.
-    in_backlog: bool,
+    pub(crate) in_backlog: bool,
     mtu: Mtu,
     responder_resources: u8,
     initiator_depth: u8,
@@ -106,7 +106,7 @@ pub(crate) struct Conn {
     srq: bool,
     src_port: u16,
     /// Private data to send with REQ or REP.
-    private: u32,
+    pub(crate) private: u32,
 }
 
 impl Default for Conn {
@@ -150,7 +150,7 @@ const _: () = assert!(size_of::<Conn>() <= 160);
 
 /// What a service id stands for.
 #[derive(Clone, Copy)]
-enum Serves {
+pub(crate) enum Serves {
     Connections,
     /// A datagram queue pair, and what else is told to who asks for it.
     Datagrams {
@@ -159,24 +159,24 @@ enum Serves {
     },
 }
 
-struct Listener {
+pub(crate) struct Listener {
     generation: u32,
     service_id: u64,
-    serves: Serves,
+    pub(crate) serves: Serves,
     backlog: u32,
     /// Connections that wait for the application or for the peer's RTU.
-    waiting: u32,
-    alive: bool,
+    pub(crate) waiting: u32,
+    pub(crate) alive: bool,
 }
 
 /// An answer to somebody of whom we remember nothing else.
-struct Reply {
+pub(crate) struct Reply {
     path: u32,
     local_id: u32,
     remote_id: u32,
     transaction: u64,
     what: Answer,
-    private: u32,
+    pub(crate) private: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -202,10 +202,10 @@ enum Answer {
 
 /// A closed connection that is remembered, with what it takes to find all that is to be forgotten of it.
 #[derive(Clone, Copy)]
-struct Closed {
-    until: Instant,
-    slot: u32,
-    local_id: u32,
+pub(crate) struct Closed {
+    pub(crate) until: Instant,
+    pub(crate) slot: u32,
+    pub(crate) local_id: u32,
     path: u32,
     remote_id: u32,
     remote_qpn: u32,
@@ -217,22 +217,22 @@ const FORGET_AHEAD: usize = 4;
 const NUMBERS_AHEAD: u64 = 4;
 
 /// Answers to strangers that wait; what is more is lost, as strangers cannot have all our memory.
-const REPLIES_MAX: usize = 1024;
+pub(crate) const REPLIES_MAX: usize = 1024;
 
 pub(crate) struct Cm {
-    conns: Slab<Conn>,
+    pub(crate) conns: Slab<Conn>,
     /// By path and the peer's communication id: those that asked us.
-    by_remote: Index,
+    pub(crate) by_remote: Index,
     /// By path and the peer's queue pair: all that are connected.
-    by_qpn: Index,
+    pub(crate) by_qpn: Index,
     by_service: Index,
-    listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<Listener>,
     free_listeners: Vec<u32>,
     /// Connections that have a message to send.
-    out: VecDeque<u32>,
-    replies: VecDeque<Reply>,
+    pub(crate) out: VecDeque<u32>,
+    pub(crate) replies: VecDeque<Reply>,
     /// Closed connections, in the order in which they are to be forgotten.
-    closed: VecDeque<Closed>,
+    pub(crate) closed: VecDeque<Closed>,
     /// High word of our transaction ids.
     transaction_high: u32,
 }
@@ -259,7 +259,7 @@ impl Cm {
 
     /// The living connection of a communication id.
     #[inline]
-    fn find(&self, local_id: u32) -> Option<u32> {
+    pub(crate) fn find(&self, local_id: u32) -> Option<u32> {
         let slot = local_id & SLOT_MASK;
         let conn = self.conns.get(slot)?;
         (conn.state != ConnState::Free && conn.local_id == local_id).then_some(slot)
@@ -315,22 +315,30 @@ impl Cm {
         }
     }
 
+    /// Lets the queue pairs of both sides be connected again.
+    fn forget_qpns(&mut self, core: &mut Core, slot: u32) {
+        let conn = &mut self.conns[slot];
+        if std::mem::take(&mut conn.by_qpn) {
+            self.by_qpn.remove(key(conn.path, conn.remote_qpn));
+        }
+        // Only one that has a queue pair holds its number: 0 is nobody's.
+        let qpn = std::mem::take(&mut conn.qpn);
+        if qpn != 0 {
+            core.numbers.release(qpn);
+        }
+    }
+
     /// Forgets a connection. Its queue pair must not name it any more.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let conn = &mut self.conns[slot];
         if conn.by_remote {
             self.by_remote.remove(key(conn.path, conn.remote_id));
         }
-        if conn.by_qpn {
-            self.by_qpn.remove(key(conn.path, conn.remote_qpn));
-        }
         core.paths.release(conn.path);
-        // Only one that has a queue pair holds its number: 0 is nobody's.
-        if conn.qpn != 0 {
-            core.numbers.release(conn.qpn);
-        }
+        self.forget_qpns(core, slot);
+        let conn = &mut self.conns[slot];
         let private = std::mem::replace(&mut conn.private, NONE);
-        (conn.state, conn.pending, conn.by_remote, conn.by_qpn) = (ConnState::Free, 0, false, false);
+        (conn.state, conn.pending, conn.by_remote) = (ConnState::Free, 0, false);
         conn.deadline = Instant::FAR_FUTURE;
         core.drop_private(private);
         self.leave_backlog(slot);

@@ -1,7 +1,7 @@
 //! What applications ask of the connection manager.
 
 use super::{Answer, Closed, Conn, ConnId, ConnState, ListenerId, Reply, Serves, pending};
-use crate::core::Owner;
+use crate::core::{NoRoom, Owner};
 use crate::endpoint::Endpoint;
 use crate::slab::NONE;
 use crate::verbs::{Mtu, PathId, QpInit, QpKind, QpState, Qpn, RtrAttr, WcStatus};
@@ -26,8 +26,8 @@ pub enum ConnectError {
     /// There is no such connection, or not in this state.
     #[error("there is no such connection, or not in this state")]
     State,
-    /// Too many connections.
-    #[error("too many connections")]
+    /// Too many connections, or no room for private data, as too many events wait to be taken.
+    #[error("too many connections, or too many events that nobody takes")]
     Limit,
     /// More private data than the message carries.
     #[error("more private data than the message has room for")]
@@ -35,6 +35,12 @@ pub enum ConnectError {
     /// Somebody listens on that service id already.
     #[error("somebody listens on that service id already")]
     InUse,
+}
+
+impl From<NoRoom> for ConnectError {
+    fn from(NoRoom: NoRoom) -> ConnectError {
+        ConnectError::Limit
+    }
 }
 
 /// What is asked for.
@@ -101,7 +107,7 @@ impl Endpoint {
     /// long as it can receive. [`unlisten`](Self::unlisten) ends it.
     ///
     /// # Errors
-    /// `InUse`; `QueuePair` when it is none for datagrams; `PrivateData` above 136 bytes.
+    /// `InUse`; `QueuePair` when it is none for datagrams; `PrivateData` above 136 bytes; `Limit` when there is no room for it.
     pub fn listen_ud(
         &mut self,
         service_id: u64,
@@ -115,7 +121,7 @@ impl Endpoint {
         if private.len() > SidrRep::PRIVATE_LEN {
             return Err(ConnectError::PrivateData);
         }
-        let private = self.core.keep_private(private);
+        let private = self.core.keep_private(private)?;
         let made = self.cm.serve(service_id, 0, Serves::Datagrams { qpn: qpn.0, private });
         if made.is_err() {
             self.core.drop_private(private);
@@ -156,15 +162,16 @@ impl Endpoint {
             return Err(ConnectError::PrivateData);
         }
         let srq = qp.srq != NONE;
-        let id = self
-            .cm
-            .open(&mut self.core, &mut self.ids, path, ConnState::ReqSent)
-            .ok_or(ConnectError::Limit)?;
+        let private = self.core.keep_private(to.private)?;
+        let Some(id) = self.cm.open(&mut self.core, &mut self.ids, path, ConnState::ReqSent) else {
+            self.core.drop_private(private);
+            return Err(ConnectError::Limit);
+        };
         if !self.core.numbers.hold(qpn.0) {
+            self.core.drop_private(private);
             self.cm.forget(&mut self.core, id);
             return Err(ConnectError::QueuePair);
         }
-        let private = self.core.keep_private(to.private);
         let transaction_high = self.cm.transaction_high;
         let conn = &mut self.cm.conns[id];
         conn.qp = slot;
@@ -254,11 +261,14 @@ impl Endpoint {
             responder_resources: c.responder_resources,
             min_rnr_timer: terms_of_cm.min_rnr_timer,
         };
+        let private = self.core.keep_private(terms.private)?;
         if !self.core.numbers.hold(qpn.0) {
+            self.core.drop_private(private);
             return Err(ConnectError::QueuePair);
         }
         if let Err(error) = qp.ready_to_receive(&mut self.core, &attr) {
             self.core.numbers.release(qpn.0);
+            self.core.drop_private(private);
             return Err(error.into());
         }
         qp.conn = id;
@@ -266,7 +276,7 @@ impl Endpoint {
         c.srq = qp.srq != NONE;
         (c.qp, c.qpn) = (slot, qpn.0);
         c.state = ConnState::RepSent;
-        c.private = self.core.keep_private(terms.private);
+        c.private = private;
         self.cm.send(id, pending::REP);
         self.await_answer(now, id);
         Ok(())
@@ -275,7 +285,7 @@ impl Endpoint {
     /// Refuses a request. The connection is gone.
     ///
     /// # Errors
-    /// `State` when nothing waits for a decision; `PrivateData` above 148 bytes.
+    /// `State` when nothing waits for a decision; `PrivateData` above 148 bytes, `Limit` when there is no room for it.
     pub fn reject(&mut self, conn: ConnId, reason: RejReason, private: &[u8]) -> Result<(), ConnectError> {
         let id = self.cm.find(conn.0).ok_or(ConnectError::State)?;
         let c = &self.cm.conns[id];
@@ -286,7 +296,7 @@ impl Endpoint {
             return Err(ConnectError::PrivateData);
         }
         let (path, local_id, remote_id, transaction) = (c.path, c.local_id, c.remote_id, c.transaction);
-        let private = self.core.keep_private(private);
+        let private = self.core.keep_private(private)?;
         let what = Answer::Rej { reason, rejected: Rejected::Req, info: 0 };
         let reply = Reply { path, local_id, remote_id, transaction, what, private };
         self.cm.reply(&mut self.core, reply);
@@ -380,9 +390,13 @@ impl Endpoint {
                 self.core.counters.disconnections.add(1);
                 self.close(now, id);
             }
-            ConnState::ReqSent | ConnState::RepSent => {
+            ConnState::ReqSent => {
                 self.refuse_late(id, RejReason::TIMEOUT);
                 self.cm.forget(&mut self.core, id);
+            }
+            ConnState::RepSent => {
+                self.refuse_late(id, RejReason::TIMEOUT);
+                self.remember_failed(now, id);
             }
             _ => {}
         }
@@ -423,11 +437,19 @@ impl Endpoint {
         let private = std::mem::replace(&mut conn.private, NONE);
         self.core.drop_private(private);
         let Conn { local_id, path, remote_id, remote_qpn, .. } = *conn;
-        let until = now + self.core.config.cm.time_wait;
+        let until = now + self.core.config.cm.time_wait();
         self.cm.closed.push_back(Closed { until, slot: id, local_id, path, remote_id, remote_qpn });
         // While it is warm: fired later, it would wait for memory only to find nothing to do.
         self.core.timers.disarm(Owner::Conn(id).id());
         self.cm.leave_backlog(id);
+    }
+
+    /// A connection that a peer asked for has not come about. Only its REQ is remembered, so that a late copy does not ask
+    /// again: the queue pairs of both sides are free for another attempt.
+    pub(crate) fn remember_failed(&mut self, now: Instant, id: u32) {
+        self.cm.forget_qpns(&mut self.core, id);
+        self.cm.conns[id].pending = 0;
+        self.remember(now, id);
     }
 
     /// Forgets closed connections whose time is over.

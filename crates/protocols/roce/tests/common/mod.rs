@@ -23,7 +23,10 @@ pub fn ip(n: u8) -> std::net::IpAddr {
 }
 
 pub fn config(n: u8) -> Config {
-    Config { qps_max: 1 << 12, connections_max: 1 << 12, ..Config::new(mac(n), ip(n)) }
+    let mut config = Config { qps_max: 1 << 12, connections_max: 1 << 12, ..Config::new(mac(n), ip(n)) };
+    // Closed connections are remembered for 50 ms.
+    config.cm.packet_lifetime = ms(25);
+    config
 }
 
 /// An endpoint with a domain, a completion queue and memory.

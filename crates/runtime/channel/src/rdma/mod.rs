@@ -55,6 +55,10 @@ pub mod code {
     pub const PRIVATE_DATA: u16 = 10;
     /// The queue pair is not a new one for reliable connections.
     pub const QUEUE_PAIR: u16 = 11;
+    /// The completion queue has overrun.
+    pub const CQ_ERROR: u16 = 12;
+    /// The completion queue has fewer entries than the queue pair has receive requests.
+    pub const CQ_TOO_SMALL: u16 = 13;
 }
 
 /// Which quota a refusal is about.

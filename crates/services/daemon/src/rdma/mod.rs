@@ -163,6 +163,8 @@ impl From<VerbError> for No {
             VerbError::Limit => entry::code::LIMIT,
             VerbError::QueueFull => entry::code::QUEUE_FULL,
             VerbError::State(_) => entry::code::STATE,
+            VerbError::CqError => entry::code::CQ_ERROR,
+            VerbError::CqTooSmall => entry::code::CQ_TOO_SMALL,
             _ => entry::code::INVALID,
         }
         .into()

@@ -15,7 +15,7 @@
 //!
 //! let second = Duration::from_secs(1);
 //! let mut context = Context::open("hello")?;
-//! let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+//! let (pd, cq) = (context.alloc_pd()?, context.create_cq(256)?);
 //! let memory = context.reg_mr(pd, 4096, Access::ALL)?;
 //! let qp = context.create_qp(&QpAttr::new(pd, cq))?;
 //! context.connect(qp, &ConnectTo::new([10, 0, 0, 2].into(), 50), second)?;
@@ -44,7 +44,7 @@ use barewire_base::Instant;
 use barewire_channel::control::socket_path_default;
 use barewire_channel::rdma::{self as entry, Stage, event};
 use barewire_channel::{AppChannel, Attached, Completion, ControlConn, Geometry, Request, Wake, attach};
-use barewire_roce::{ConnectFailure, Ended, Mtu, QpFault, RejReason, WcOpcode, WcStatus};
+use barewire_roce::{ConnectFailure, Ended, Mtu, QpFault, QpState as State, RejReason, WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -194,6 +194,8 @@ pub struct Context {
     looks: u32,
     /// Objects that were made after the call that asked for them had given up: to be ended.
     orphans: Vec<u32>,
+    /// Queue pairs whose completion queue was left full: to be brought into the error state.
+    dying: Vec<u32>,
 }
 
 impl Context {
@@ -239,6 +241,7 @@ impl Context {
             arenas: [Arena::new(geometry.send_bytes), Arena::new(geometry.recv_bytes)],
             looks: 0,
             orphans: Vec::new(),
+            dying: Vec::new(),
         };
         match context.ask(&[], |token| entry::Request::Query { token }) {
             Ok(entry::Completion::Device(d)) => {
@@ -450,6 +453,9 @@ impl Context {
         if !self.orphans.is_empty() {
             self.end_orphans();
         }
+        if !self.dying.is_empty() {
+            self.end_dying();
+        }
     }
 
     #[cold]
@@ -553,12 +559,39 @@ impl Context {
         let Some(state) = self.cqs.get_mut(&cq) else {
             return;
         };
-        if state.queue.len() < state.entries {
-            state.queue.push_back(wc);
-        } else if !std::mem::replace(&mut state.overrun, true) {
-            let cq = Cq(self.handle(cq));
-            self.events.push_back(Event::CqOverrun(cq));
+        let full = state.queue.len() >= state.entries;
+        // Kept all the same: the peer has been told that it arrived.
+        state.queue.push_back(wc);
+        if full && !std::mem::replace(&mut state.overrun, true) {
+            self.overran(cq);
         }
+    }
+
+    /// The application took another queue's completions and left those of this one, which the daemon has handed over: the
+    /// queue is in error as if it had overrun there, and its queue pairs are ended, so that no more comes than what is on its
+    /// way.
+    #[cold]
+    fn overran(&mut self, cq: u32) {
+        self.events.push_back(Event::CqOverrun(Cq(self.handle(cq))));
+        let users = self.qps.iter().filter(|(_, qp)| qp.send_cq == cq || qp.recv_cq == cq);
+        self.dying.extend(users.map(|(&number, _)| number));
+    }
+
+    /// Asks the daemon to end queue pairs whose completion queue was left full here.
+    #[cold]
+    fn end_dying(&mut self) {
+        while let Some(&qp) = self.dying.last() {
+            let to = State::Err.code();
+            if self.qps.contains_key(&qp) {
+                if !self.submit(&[], entry::Request::ModifyQp { token: 0, qp, to }) {
+                    return;
+                }
+                let qp = Qp(self.handle(qp));
+                self.events.push_back(Event::QpError(qp, QpFault::CompletionQueue));
+            }
+            self.dying.pop();
+        }
+        self.channel.flush();
     }
 
     fn happened(&mut self, kind: u8, object: u32, other: u32, why: u8, reason: u16, private: Vec<u8>) {

@@ -162,11 +162,15 @@ impl Context {
     /// A queue pair for a reliable connection. Receive requests may be posted at once.
     ///
     /// # Errors
-    /// A quota; `Unknown` for queues that were ended.
+    /// A quota; `Unknown` for queues that were ended; `CqError` for a completion queue that has overrun, `CqTooSmall` for one
+    /// with fewer entries than the queue pair has receive requests of its own.
     pub fn create_qp(&mut self, attr: &QpAttr) -> Result<Qp, ContextError> {
         let (pd, send_cq, recv_cq) =
             (self.own(attr.pd.0)?, self.own(attr.send_cq.0)?, self.own(attr.recv_cq.0)?);
         let srq = attr.srq.map_or(Ok(0), |srq| self.own(srq.0))?;
+        if [send_cq, recv_cq].iter().any(|cq| self.cqs.get(cq).is_some_and(|cq| cq.overrun)) {
+            return Err(Refusal::CqError.into());
+        }
         let (handle, qpn) = self.make(&[], |token| {
             entry::Request::CreateQp(entry::CreateQp {
                 token,

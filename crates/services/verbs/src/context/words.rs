@@ -279,6 +279,12 @@ pub enum Refusal {
     /// The queue pair is not a new one.
     #[error("the queue pair is not a new one, or belongs to another connection")]
     QueuePair,
+    /// The completion queue has overrun.
+    #[error("the completion queue has lost completions: make a new one, and take completions in time")]
+    CqError,
+    /// The completion queue has fewer entries than the queue pair has receive requests, each of which makes a completion.
+    #[error("the completion queue has fewer entries than the queue pair has room for receive requests")]
+    CqTooSmall,
     /// A reason that this library does not know.
     #[error("refused (code {0})")]
     Other(u16),
@@ -312,6 +318,8 @@ impl Refusal {
             c::IN_USE => Refusal::InUse,
             c::PRIVATE_DATA => Refusal::PrivateData,
             c::QUEUE_PAIR => Refusal::QueuePair,
+            c::CQ_ERROR => Refusal::CqError,
+            c::CQ_TOO_SMALL => Refusal::CqTooSmall,
             other => Refusal::Other(other),
         }
     }
@@ -415,7 +423,8 @@ pub enum Event {
     Drained(Qp),
     /// A shared receive queue has fewer requests than its limit.
     SrqLow(Srq),
-    /// A completion was lost: the queue was full.
+    /// A completion queue was full and is in error for good: all that use it go to the error state, each with its own
+    /// [`QpError`](Event::QpError). What it holds can be taken.
     CqOverrun(Cq),
     /// A receive request for a shared queue was refused.
     SrqPostRefused {

@@ -82,7 +82,7 @@ pub fn run(config: &ConnectConfig, stop: &StopFlag) -> Result<ConnectReport, RcE
         config,
         path,
         // Nothing is ever posted.
-        init: QpInit { access: Access::NONE, ..QpInit::rc(pd, cq) },
+        init: QpInit { access: Access::NONE, send_max: 0, recv_max: 0, ..QpInit::rc(pd, cq) },
         flights: HashMap::new(),
         begun: 0,
         end: config.time.map(|time| start + time),

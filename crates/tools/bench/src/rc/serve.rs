@@ -343,6 +343,7 @@ fn words(fault: QpFault) -> &'static str {
         QpFault::Receive => "a message did not fit where it was to go",
         QpFault::InvalidRequest => "the peer asked for something that makes no sense here",
         QpFault::Access => "the peer's key, bounds or permissions were wrong",
+        QpFault::CompletionQueue => "a completion queue of ours was full",
         _ => "the queue pair failed",
     }
 }

@@ -16,6 +16,7 @@ mod client;
 mod idle;
 mod row;
 mod server;
+mod sockets;
 mod tcp;
 
 pub mod data;

@@ -3,6 +3,7 @@
 use super::idle::Idle;
 use super::live::{self, LiveResult, LiveRun, Over};
 use super::row::{RcRow, RcRun, Span, little, void};
+use super::sockets::Sockets;
 use super::wires::{Hosts, Shape};
 use super::{RateError, STEPS, Steps, go_on, tcp};
 use crate::histograms::Histograms;
@@ -314,6 +315,9 @@ impl Request {
         let in_flight = cell.shape.clients() * cell.window;
         let (little, off) = little(rate, &sum.latency, in_flight, teardown);
         notes.extend(off);
+        if cell.rdma.is_none() {
+            notes.push(Sockets::how(cell.window).to_owned());
+        }
         let no_baseline = match cell.rdma {
             None => tcp::stood_still(sum.stalled_s, in_flight, &sum.runs),
             Some(_) => None,
@@ -491,7 +495,12 @@ mod tests {
         }
         assert!(rows[0].same_but_system(&rows[1]) && !rows[0].same_but_system(&rows[3]), "windows differ");
         let text = super::super::render::text_table(&rows);
-        for part in ["loopback", "/ kernel TCP: ", "DREQ to DREP"] {
+        for part in [
+            "loopback",
+            "/ kernel TCP over loopback, in other ways and without wires",
+            "found by poll",
+            "DREQ to DREP",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let ratios = super::super::render::ratios;

@@ -87,7 +87,7 @@ fn steps_table(rows: &[&RcRow]) -> String {
     columns(&head, lines.collect(), 1)
 }
 
-/// What one system is to another on the same wires, and what more live queue pairs cost, in words.
+/// What one system is to another on the same wires, or without any, and what more live queue pairs cost, in words.
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
@@ -106,9 +106,14 @@ pub fn ratios(rows: &[RcRow]) -> String {
                 runs if runs < ROUNDS_NEEDED => "one run, no verdict".to_owned(),
                 runs => format!("{min:.2}..{max:.2} in {runs} runs"),
             };
+            let wires = if row.without_wires() {
+                " over loopback, in other ways and without wires: no system call against three"
+            } else {
+                ""
+            };
             let _ = writeln!(
                 out,
-                "{} / kernel TCP: {:.2} times its rate ({range})",
+                "{} / kernel TCP{wires}: {:.2} times its rate ({range})",
                 row.title(),
                 row.connections_per_s / base.connections_per_s,
             );

@@ -4,11 +4,13 @@
 //! goes on once it is connected; but it opens none while [`HELD_MAX`] wait for the server, whose queue would overflow wherever the
 //! clients get the cores: SYNs are lost then, and clients stand still for a second. The server closes what it
 //! accepts with a reset (`SO_LINGER` 0): it tells the client, and leaves no socket in TIME_WAIT on either side. System calls of a
-//! connection: the client's socket, connect and close, with one poll for all that are in flight, and one for many that are held; the
-//! server's accept and close.
+//! connection: the client's socket, connect and close, and the server's accept and close. With few in flight the client finds those
+//! that are ready with one poll for all, and one for many that are held; with many each is registered once with epoll
+//! ([`sockets`](super::sockets)).
 
 use super::idle::Idle;
 use super::live::{LiveResult, pin};
+use super::sockets::{Done, Sockets};
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, RcRun, go_on};
 use barewire_base::Duration;
@@ -18,31 +20,30 @@ use rustix::net::{
     SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, socket_with,
     sockopt,
 };
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Connections in flight at most: the descriptors of one poll.
+/// Connections in flight at most.
 pub(crate) const WINDOW_MAX: u32 = 256;
 /// A client opens no connection while so many of its own wait for the server. Few: what waits is cold when its turn comes. With what
 /// is in flight by then, [`BACKLOG`] has room for 32 clients with 64 in flight, and for 12 with [`WINDOW_MAX`].
-const HELD_MAX: usize = 64;
+pub(super) const HELD_MAX: usize = 64;
 /// So many are held before they are looked at: one look for many.
-const HELD_LOOK: usize = 32;
+pub(super) const HELD_LOOK: usize = 32;
 /// After this the server has closed, and its reset is lost.
-const HELD_FOR: Duration = Duration::from_secs(1);
+pub(super) const HELD_FOR: Duration = Duration::from_secs(1);
 /// Connections that wait to be accepted: no more than `net.core.somaxconn`, which is 4096 unless somebody sets it.
 const BACKLOG: i32 = 4096;
 /// Time that is not counted.
 const WARMUP: Duration = Duration::from_millis(200);
 /// Rounds between two looks at the flag that somebody interrupted.
 const LOOK_EVERY: u32 = 256;
-const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+pub(super) const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Longest sleep.
 const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
+pub(super) fn io(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> RateError {
     move |errno| RateError::Io { what: what.to_owned(), source: errno.into() }
 }
 
@@ -210,14 +211,13 @@ pub(super) struct Asking {
 /// Connects and closes. `progress` says how many connections were made.
 pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, RateError> {
     let &Asking { server, window, warmup, duration, idle, watches } = asking;
-    let mut in_flight: Vec<(OwnedFd, barewire_base::Instant)> = Vec::with_capacity(window as usize);
-    let mut held = Held::default();
+    let mut sockets = Sockets::new(window)?;
     let mut latency = Histogram::new();
     let (mut connections, mut failed, mut stalled) = (0u64, 0u64, Duration::ZERO);
     let mut start = stamp();
     let mut counting = false;
     let mut watch = None;
-    let mut ready: Vec<PollFlags> = Vec::new();
+    let mut done = Vec::with_capacity(window as usize);
     for round in 0u32.. {
         if round % LOOK_EVERY == 0 {
             go_on()?;
@@ -229,69 +229,48 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
         } else if counting && now.since(start) >= duration {
             break;
         }
-        held.look(now)?;
-        while in_flight.len() < window as usize && held.has_room() {
+        sockets.look(now)?;
+        while sockets.in_flight() < window as usize && sockets.has_room() {
             let since = stamp();
             let fd = match new_socket(server) {
                 // Where server and clients share a process' descriptors, the server may have none to accept with.
                 Err(RateError::Io { source, .. })
                     if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) =>
                 {
-                    held.let_go();
+                    sockets.let_go();
                     std::thread::yield_now();
                     break;
                 }
                 made => made?,
             };
             match connect(&fd, &server) {
-                Ok(()) | Err(rustix::io::Errno::INPROGRESS) => in_flight.push((fd, since)),
+                Ok(()) | Err(rustix::io::Errno::INPROGRESS) => sockets.begin(fd, since)?,
                 // No port is free for an instant: what is in flight makes room.
-                Err(rustix::io::Errno::ADDRNOTAVAIL) if !in_flight.is_empty() => break,
+                Err(rustix::io::Errno::ADDRNOTAVAIL) if sockets.in_flight() > 0 => break,
                 Err(errno) => return Err(io("connect")(errno)),
             }
         }
-        ready.clear();
-        {
-            let mut fds: Vec<PollFd<'_>> =
-                in_flight.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::OUT)).collect();
-            poll(&mut fds, Some(if idle == Idle::Sleep { &SOON } else { &NOW })).map_err(io("poll"))?;
-            ready.extend(fds.iter().map(PollFd::revents));
-        }
-        let at = stamp();
-        let mut any = false;
-        for index in (0..in_flight.len()).rev() {
-            if ready[index].is_empty() {
-                continue;
-            }
-            any = true;
-            let (fd, since) = in_flight.swap_remove(index);
-            // A reset comes to who is connected only; the server was faster than this look. Who is not is refused.
-            let closed = ready[index].intersects(PollFlags::ERR | PollFlags::HUP);
-            if closed && sockopt::socket_error(&fd) != Ok(Err(rustix::io::Errno::CONNRESET)) {
+        done.clear();
+        let at = sockets.finish(if idle == Idle::Sleep { &SOON } else { &NOW }, &mut done)?;
+        for &Done { since, refused } in &done {
+            if refused {
                 failed += u64::from(counting);
-                continue;
-            }
-            if counting {
+            } else if counting {
                 let took = at.since(since);
                 latency.record(took.as_nanos());
                 stalled = stalled + stall(took, at.since(start));
                 connections += 1;
                 progress.store(connections, Ordering::Relaxed);
             }
-            if !closed {
-                held.fds.push_back((fd, at));
-            }
         }
-        if !any && idle != Idle::Sleep {
+        if done.is_empty() && idle != Idle::Sleep {
             idle.pause();
         }
     }
     let end = stamp();
-    for (fd, since) in in_flight {
+    for since in sockets.close() {
         stalled = stalled + stall(end.since(since), end.since(start));
-        reset(fd);
     }
-    held.fds.drain(..).for_each(|(fd, _)| reset(fd));
     let seconds = end.since(start).as_secs_f64();
     Ok(LiveResult {
         connections,
@@ -310,52 +289,6 @@ fn stall(took: Duration, counted: Duration) -> Duration {
     if took > STALL { took.min(counted) } else { Duration::ZERO }
 }
 
-/// Closes without TIME_WAIT.
-fn reset(fd: OwnedFd) {
-    let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
-}
-
-/// Connections that are made and wait for the server to close them, with the time since when, oldest first.
-#[derive(Default)]
-struct Held {
-    fds: VecDeque<(OwnedFd, barewire_base::Instant)>,
-    /// So many were left by the last look.
-    left: usize,
-}
-
-impl Held {
-    /// Whether one more may be opened.
-    fn has_room(&self) -> bool {
-        self.fds.len() < HELD_MAX
-    }
-
-    /// Drops what the server has closed, where a look is worth it.
-    fn look(&mut self, now: barewire_base::Instant) -> Result<(), RateError> {
-        if self.fds.len() < self.left + HELD_LOOK && self.has_room() {
-            return Ok(());
-        }
-        let mut closed = {
-            let mut fds: Vec<PollFd<'_>> =
-                self.fds.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::empty())).collect();
-            poll(&mut fds, Some(&NOW)).map_err(io("poll"))?;
-            fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>().into_iter()
-        };
-        self.fds.retain(|_| !closed.next().unwrap_or(false));
-        while self.fds.front().is_some_and(|(_, since)| now.since(*since) > HELD_FOR) {
-            self.fds.pop_front().into_iter().for_each(|(fd, _)| reset(fd));
-        }
-        self.left = self.fds.len();
-        Ok(())
-    }
-
-    /// Closes the older half.
-    fn let_go(&mut self) {
-        let half = self.fds.len().div_ceil(2);
-        self.fds.drain(..half).for_each(|(fd, _)| reset(fd));
-        self.left = self.fds.len();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,28 +297,56 @@ mod tests {
     fn the_kernel_connects_over_loopback() {
         let shape = Shape { hosts: 1, threads: 1, nics: 1 };
         for idle in [Idle::Spin, Idle::Yield, Idle::Sleep] {
-            let result = run(shape, 8, Duration::from_millis(200), None, idle, None).unwrap();
-            assert!(result.connections > 50, "{idle:?}: {}", result.connections);
-            assert_eq!(result.failed, 0);
+            for window in [8, 64] {
+                let result = run(shape, window, Duration::from_millis(200), None, idle, None).unwrap();
+                assert!(result.connections > 50, "{idle:?}: {}", result.connections);
+                assert_eq!(result.failed, 0);
+            }
         }
     }
 
-    fn asking(server: SocketAddr) -> Asking {
+    fn asking(server: SocketAddr, window: u32) -> Asking {
         let duration = Duration::from_millis(100);
-        Asking { server, window: 8, warmup: Duration::ZERO, duration, idle: Idle::Yield, watches: false }
+        Asking { server, window, warmup: Duration::ZERO, duration, idle: Idle::Yield, watches: false }
     }
 
     #[test]
     fn a_client_goes_no_further_ahead_than_its_server_can_follow() {
-        let (listener, at) = listen_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
-        let result = ask(&asking(at), &AtomicU64::new(0)).unwrap();
-        let most = HELD_MAX as u64 + 8 - 1;
-        assert!((HELD_MAX as u64..=most).contains(&result.connections), "{}", result.connections);
-        assert_eq!((result.failed, result.stalled_s), (0, 0.0));
-        drop(listener);
-        let refused = ask(&asking(at), &AtomicU64::new(0)).unwrap();
-        assert_eq!(refused.connections, 0);
-        assert!(refused.failed > 0);
+        for window in [8, 64] {
+            let (listener, at) = listen_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+            let result = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
+            let most = HELD_MAX as u64 + u64::from(window) - 1;
+            assert!((HELD_MAX as u64..=most).contains(&result.connections), "{}", result.connections);
+            assert_eq!((result.failed, result.stalled_s), (0, 0.0));
+            drop(listener);
+            let refused = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
+            assert_eq!(refused.connections, 0);
+            assert!(refused.failed > 0);
+        }
+    }
+
+    /// What the server never closes is closed after a while, and what runs out of descriptors gives half of it up.
+    #[test]
+    fn what_is_held_is_let_go() {
+        for window in [8, 64] {
+            let (_listener, at) = listen_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+            let mut sockets = Sockets::new(window).unwrap();
+            let (mut open, mut done) = (0, Vec::new());
+            while sockets.has_room() {
+                let fd = new_socket(at).unwrap();
+                let _ = connect(&fd, &at);
+                sockets.begin(fd, stamp()).unwrap();
+                open += 1;
+                while done.len() < open {
+                    sockets.finish(&SOON, &mut done).unwrap();
+                }
+            }
+            assert_eq!((open, sockets.in_flight()), (HELD_MAX, 0));
+            sockets.let_go();
+            assert!(sockets.has_room());
+            sockets.look(stamp() + HELD_FOR + HELD_FOR).unwrap();
+            assert_eq!(sockets.close().len(), 0);
+        }
     }
 
     #[test]

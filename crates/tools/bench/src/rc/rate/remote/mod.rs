@@ -8,6 +8,7 @@ use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
 use super::plan::Baseline;
 use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
 use super::server::Server;
+use super::sockets::Sockets;
 use super::wires::Shape;
 use super::{RateError, go_on, tcp};
 use crate::histograms::Histograms;
@@ -310,6 +311,9 @@ pub fn connect(
     let in_flight = config.threads * config.window;
     let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
     notes.extend(off);
+    if config.baseline.is_some() {
+        notes.push(Sockets::how(config.window).to_owned());
+    }
     let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, in_flight, &runs));
     notes.extend(no_baseline.clone());
     let (system, mode, over) = config.names();
