@@ -24,6 +24,9 @@ use tonic::{Code, Status};
 const READ_CHUNK: usize = 512;
 /// Bytes after which a message of a read ends: clients take 4 MiB by default.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of all that one read is answered with: it waits in memory for the client, and a request of a few bytes may ask
+/// for everything a thousand times.
+const READ_MOST: usize = 1 << 30;
 
 /// The version of P4Runtime spoken.
 pub const API_VERSION: &str = "1.4.1";
@@ -226,6 +229,16 @@ impl Device {
         &self,
         request: &ReadRequest,
     ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
+        self.read_at_most(request, READ_MOST)
+    }
+
+    /// [`Device::read`], answered with so many bytes and one entity at most.
+    #[allow(clippy::type_complexity, reason = "as its caller")]
+    pub(super) fn read_at_most(
+        &self,
+        request: &ReadRequest,
+        most: usize,
+    ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
         self.check_device(request.device_id)?;
         let mut forwarding = lock(&self.forwarding);
         self.refresh(&mut forwarding);
@@ -235,19 +248,27 @@ impl Device {
             _ => return Err(no_program()),
         };
         let mut messages = Vec::new();
-        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        let (mut chunk, mut bytes, mut total) = (Vec::new(), 0, 0);
         let results: Vec<Result<()>> = request
             .entities
             .iter()
             .map(|wanted| {
+                if total > most {
+                    return Err(too_much(most));
+                }
                 target.read(wanted, &mut |entity| {
-                    bytes += entity.encoded_len();
+                    if total > most {
+                        return;
+                    }
+                    let len = entity.encoded_len();
+                    (bytes, total) = (bytes + len, total + len);
                     chunk.push(entity);
                     if chunk.len() == READ_CHUNK || bytes > READ_BYTES {
                         bytes = 0;
                         messages.push(ReadResponse { entities: std::mem::take(&mut chunk) });
                     }
-                })
+                })?;
+                if total > most { Err(too_much(most)) } else { Ok(()) }
             })
             .collect();
         if !chunk.is_empty() || messages.is_empty() {
@@ -297,6 +318,11 @@ impl Device {
     pub(super) fn wait_for_writes(&self) {
         drop(lock(&self.forwarding));
     }
+}
+
+fn too_much(most: usize) -> P4Error {
+    let message = format!("the answer is longer than {most} bytes: ask for less in one read");
+    P4Error::new(Code::ResourceExhausted, message)
 }
 
 fn no_program() -> Status {

@@ -14,6 +14,7 @@ use barewire_switch::control::{
 use barewire_switch::learn::Learner;
 use barewire_switch::pre::Pre;
 use barewire_switch::prepared::{EngineKind, Prepared};
+use prost::Message;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,6 +214,8 @@ fn news_of_ports_that_got_lost_is_asked_for() {
     let write = |updates| done(lock(&device.forwarding).live.as_mut().unwrap(), updates);
     write(vec![member(2), member(3), group(1, &[2, 3])]);
     let notifications = switch.subscribe(1);
+    // Whoever has answered knows the subscriber.
+    assert_eq!(switch.ports().len(), 2);
     let inbox = engine.stop();
     // There is room for one: the other gets lost.
     inbox.notify(Notification::Port { port: 9, up: false });
@@ -300,5 +303,29 @@ fn reconciling_leaves_the_programs_own_entries_to_the_program_unless_they_were_c
     // What it took away stays away.
     write(vec![update(UpdateType::Delete, EntityKind::TableEntry(written(2, &cc)))]);
     assert_eq!(reconcile(&second), [&own[..], &[(mpls.clone(), nothing)]].concat());
+    engine.stop();
+}
+
+#[test]
+fn a_read_is_answered_with_so_much_and_no_more() {
+    let (prepared, config) = made(|_| {});
+    let switch = switch(&prepared);
+    let engine = Engine::attach(&switch, &Ups::default());
+    let device = Device::new(switch, 1, Some(config)).unwrap();
+    done(lock(&device.forwarding).live.as_mut().unwrap(), (2..40).map(member).collect());
+    let all = Entity { entity: Some(EntityKind::ActionProfileMember(ActionProfileMember::default())) };
+    let read = |patterns: usize, most| {
+        let entities = vec![all.clone(); patterns];
+        let request = ReadRequest { device_id: 1, entities, ..ReadRequest::default() };
+        let (messages, status) = device.read_at_most(&request, most).unwrap();
+        (messages.iter().map(|message| message.entities.len()).sum::<usize>(), status)
+    };
+    let (one, status) = read(1, 1 << 20);
+    assert!(one == 38 && status.is_ok());
+    // A thousand times everything, from a few kilobytes.
+    let (few, status) = read(1000, 500);
+    assert!(few < one, "{few} entities");
+    let details = RpcStatus::decode(status.unwrap_err().details()).unwrap().details;
+    assert_eq!(details.len(), 1000, "each pattern is answered");
     engine.stop();
 }
