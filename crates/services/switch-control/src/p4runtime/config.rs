@@ -156,6 +156,7 @@ impl Device {
             Err(error) => return Err((Box::new(saved), error.into())),
         };
         saved.target.moves_to(self.switch.clone(), epoch);
+        self.forget_lists();
         forwarding.live = Some(saved.target);
         forwarding.saved = None;
         self.publish(forwarding);

@@ -176,6 +176,7 @@ impl Device {
             return;
         }
         let Some(mut old) = forwarding.live.take() else { return };
+        self.forget_lists();
         forwarding.live = self.switch.program().and_then(|program| {
             let pipeline = match Arc::ptr_eq(&program, &old.index().program) {
                 true => Arc::clone(&old.pipeline),
@@ -188,6 +189,12 @@ impl Device {
             Some(target)
         });
         self.publish(forwarding);
+    }
+
+    /// Lists of digests begin anew with what learns them: an acknowledgement of an old one must not be taken for one of a new
+    /// one with the same number.
+    pub(super) fn forget_lists(&self) {
+        *lock(&self.acks) = Acks::default();
     }
 
     /// The program was swapped, or may have been.
