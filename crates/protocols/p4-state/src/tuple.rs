@@ -245,3 +245,58 @@ impl Tuple {
 fn hash_under(mask: &[u64], slab: &Slab, tail: &Tail, seeds: Seeds, record: u32) -> u64 {
     seeds.hash(tail.value_of(slab, record).iter().zip(mask).map(|(value, mask)| value & mask))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that everybody shares under a coarse mask must not make look-ups compare everybody.
+    #[test]
+    fn a_list_under_a_coarse_mask_is_bounded_and_in_order() {
+        let tail = Tail::new(0, 1, 0);
+        let mut slab = Slab::new(tail.end(), 64);
+        let seeds = Seeds::new();
+        let coarse = 0xffff_0000;
+        let mut tuple = Tuple::new(&[coarse], false);
+        let most = CHAIN as u32;
+        // The best comes neither first nor last; record 0 stands for none.
+        let rank_of = |record: u32| u64::from(record * 7 % (most + 1));
+        for record in 1..=most + 1 {
+            slab.ensure(record);
+            let fields = slab.get_mut(record);
+            fields[tail.rank] = rank_of(record);
+            fields[tail.value] = 0xabcd_0000 | u64::from(record);
+            fields[tail.value + 1] = u64::MAX;
+            let taken = tuple.insert(&mut slab, &tail, seeds, record);
+            assert_eq!(taken, record <= most, "record {record}");
+        }
+        let list = |tuple: &Tuple, slab: &Slab| {
+            let mut next = tuple.find1(slab, &tail, seeds, 0xabcd_1234).unwrap_or(0);
+            let mut records = Vec::new();
+            while next != 0 {
+                records.push(next);
+                next = tail.next(slab, next);
+            }
+            records
+        };
+        let mut expected: Vec<u32> = (1..=most).collect();
+        expected.sort_by_key(|record| rank_of(*record));
+        assert_eq!(list(&tuple, &slab), expected);
+        assert_eq!(tuple.best, rank_of(expected[0]));
+        // The first, the last and one between go; then there is room again, at its place.
+        for at in [0, expected.len() - 2, 5] {
+            let gone = expected.remove(at);
+            tuple.remove(&mut slab, &tail, seeds, gone);
+            assert_eq!((list(&tuple, &slab), tuple.best), (expected.clone(), rank_of(expected[0])));
+        }
+        assert!(tuple.insert(&mut slab, &tail, seeds, most + 1));
+        expected.push(most + 1);
+        expected.sort_by_key(|record| rank_of(*record));
+        assert_eq!(list(&tuple, &slab), expected);
+        for record in expected {
+            tuple.remove(&mut slab, &tail, seeds, record);
+        }
+        assert!(tuple.is_empty() && tuple.find1(&slab, &tail, seeds, 0xabcd_0000).is_none());
+        assert_eq!(tuple.best, u64::MAX);
+    }
+}

@@ -320,7 +320,8 @@ fn clones_of_ingress_and_egress() {
                 .map(|r| (r.port, r.rid))
                 .collect();
             ports.sort_unstable();
-            assert_eq!(ports, [(2, 0), (6, 1), (7, 2), (8, 0)], "{kind} {what}");
+            // The copy to the port comes last and keeps the last replica's id, as in bmv2.
+            assert_eq!(ports, [(2, 0), (6, 1), (7, 2), (8, 2)], "{kind} {what}");
             // No such session: the packet itself goes on, the clone is counted.
             let before = count(&mut h, "no_replica");
             assert_eq!(send(&mut h, order(8), 4).len(), 1);
@@ -503,6 +504,22 @@ fn digests(h: &mut Harness, heard: &Receiver<Notification>) -> Vec<DigestList> {
         other => panic!("{other:?}"),
     };
     heard.try_iter().map(digest).collect()
+}
+
+#[test]
+fn digests_tell_whether_a_header_was_there() {
+    let mut json: serde_json::Value = serde_json::from_str(ORDERS).expect("it is JSON");
+    let item = |name: &str| serde_json::json!({"type": "field", "value": [name, "$valid$"]});
+    json["learn_lists"][0]["elements"] = serde_json::json!([item("order"), item("report")]);
+    for kind in KINDS {
+        let mut h = Harness::new(ready(&json.to_string(), kind), TargetConfig::default()).expect("a switch");
+        let heard = h.switch().subscribe(4);
+        let order = Order { what: DIGEST, port: 2, ..Order::default() };
+        assert_eq!(send(&mut h, order, 0).len(), 1, "the packet goes on");
+        h.advance_us(2_000_000);
+        let got = digests(&mut h, &heard);
+        assert_eq!(got[0].samples, [[vec![1], vec![0]]], "{kind}: egress adds the report");
+    }
 }
 
 #[test]

@@ -80,13 +80,22 @@ impl Program {
         for list in &self.field_lists {
             for item in &list.items {
                 if let ListItem::Field(field) = item {
-                    named("field list", &list.name, self.field_ref(field, OUTSIDE))?;
+                    let fixed = rule(field.fixed().is_some(), || "a field of a stack's element".into());
+                    named("field list", &list.name, self.field_ref(field, OUTSIDE).and(fixed))?;
                 }
             }
         }
         for list in &self.learn_lists {
             for (input, _) in &list.items {
-                named("learn list", &list.name, self.input(input, OUTSIDE))?;
+                // Digests are made where no expression is evaluated.
+                let plain = match input {
+                    CalcInput::Field(field) => field.fixed().is_some(),
+                    CalcInput::Expr { value, .. } => value.fixed_validity().is_some(),
+                    CalcInput::Const { .. } => true,
+                    CalcInput::Header(_) | CalcInput::Payload => false,
+                };
+                let plain = rule(plain, || "neither a field nor a constant nor a header's validity".into());
+                named("learn list", &list.name, self.input(input, OUTSIDE).and(plain))?;
             }
         }
         for calculation in &self.calculations {

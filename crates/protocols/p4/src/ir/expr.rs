@@ -152,3 +152,16 @@ pub enum Expr {
     /// packet is the parser error PacketTooShort, and parsing ends there.
     Lookahead { offset: u32, width: u32 },
 }
+
+impl Expr {
+    /// The header whose validity this is as a number, if it is the same one for every packet.
+    pub fn fixed_validity(&self) -> Option<super::HeaderId> {
+        match self {
+            Expr::Unary(UnaryOp::BoolToInt, value) => match **value {
+                Expr::Valid(HeaderRef::Header(header)) => Some(header),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

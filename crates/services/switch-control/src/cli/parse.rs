@@ -56,10 +56,8 @@ pub fn value(text: &str, width: u32) -> Result<BigUint, CliError> {
     } else if text.contains(':') {
         let parts: Vec<&str> = text.split(':').collect();
         let what = if width == 48 { "MAC address".to_owned() } else { format!("string of {bytes} bytes") };
-        let read: Option<Vec<u8>> = parts
-            .iter()
-            .map(|part| if part.len() <= 2 { u8::from_str_radix(part, 16).ok() } else { None })
-            .collect();
+        let read: Option<Vec<u8>> =
+            parts.iter().map(|part| if part.len() <= 2 { hex_byte(part) } else { None }).collect();
         match read {
             Some(read) if read.len() == bytes => BigUint::from_bytes_be(&read),
             _ => return Err(bad(format!("no {what}"))),
@@ -124,6 +122,17 @@ pub fn truth(text: &str, what: &str) -> Result<bool, CliError> {
 }
 
 /// The bytes of a value of so many bits, for the wire.
+/// A decimal number without a sign.
+fn decimal(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
+/// One or two hexadecimal digits. (The library takes a sign for one of them.)
+fn hex_byte(digits: &str) -> Option<u8> {
+    let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    u8::from_str_radix(digits?, 16).ok()
+}
+
 fn bytes(value: &BigUint, width: u32) -> Value {
     Value::Bytes(padded(value, width))
 }
@@ -194,10 +203,9 @@ fn key_field(field: &KeyField, word: &str) -> Result<Value, CliError> {
         MatchKind::Valid => (match_type::VALID, vec![(1, Value::Bool(truth(word, "validity")?))]),
         MatchKind::Lpm => {
             let (prefix, length) = two("/", "longest prefix")?;
-            let length =
-                length.parse::<u32>().ok().filter(|length| *length <= width).ok_or_else(|| {
-                    CliError::Input(format!("'{length}' is no prefix length up to {width}"))
-                })?;
+            let length = decimal(length)
+                .filter(|length| *length <= width)
+                .ok_or_else(|| CliError::Input(format!("'{length}' is no prefix length up to {width}")))?;
             (match_type::LPM, vec![(1, bytes(&value(prefix, width)?, width)), (2, Value::I32(length as i32))])
         }
         MatchKind::Optional if word == "*" => (match_type::TERNARY, pair(BigUint::zero(), BigUint::zero())),
@@ -264,9 +272,7 @@ pub fn number_map(words: &[&str], what: &str) -> Result<String, CliError> {
     const MOST: u32 = 1 << 16;
     let mut numbers = Vec::with_capacity(words.len());
     for word in words {
-        let number: u32 = word
-            .parse()
-            .ok()
+        let number: u32 = decimal(word)
             .filter(|number| *number < MOST)
             .ok_or_else(|| CliError::Input(format!("'{word}' is no {what} number")))?;
         numbers.push(number);
@@ -286,9 +292,7 @@ pub fn hex_bytes(text: &str, what: &str) -> Result<Vec<u8>, CliError> {
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(bad());
     }
-    (0..digits.len() / 2)
-        .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| bad()))
-        .collect()
+    (0..digits.len() / 2).map(|at| hex_byte(&digits[2 * at..2 * at + 2]).ok_or_else(bad)).collect()
 }
 
 #[cfg(test)]
@@ -317,6 +321,7 @@ mod tests {
         assert_eq!(v("512", 9).unwrap_err(), "'512': it does not fit in 9 bits");
         assert_eq!(v("10.0.0", 32).unwrap_err(), "'10.0.0': no IPv4 address");
         assert_eq!(v("aa:bb", 48).unwrap_err(), "'aa:bb': no MAC address");
+        assert_eq!(v("aa:bb:cc:dd:ee:+f", 48).unwrap_err(), "'aa:bb:cc:dd:ee:+f': no MAC address");
         assert_eq!(v("ff", 8).unwrap_err(), "'ff': no number; hexadecimal ones begin with 0x");
         for bad in ["", "-1", "+1", "0x", "1 2", "é", "0x_"] {
             assert!(value(bad, 64).is_err(), "{bad}");
@@ -351,6 +356,7 @@ mod tests {
             (MatchKind::Lpm, "10.0.0.0"),
             (MatchKind::Lpm, "10.0.0.0/33"),
             (MatchKind::Lpm, "10.0.0.0/-1"),
+            (MatchKind::Lpm, "10.0.0.0/+8"),
             (MatchKind::Ternary, "1"),
             (MatchKind::Range, "1"),
             (MatchKind::Range, "2->1"),
@@ -367,7 +373,7 @@ mod tests {
         assert_eq!(number_map(&[], "port").unwrap(), "");
         assert_eq!(number_map(&["6", "9", "12"], "port").unwrap(), "1001001000000");
         assert!(number_map(&["1", "1"], "port").is_err() && number_map(&["-1"], "port").is_err());
-        assert!(number_map(&["4000000000"], "port").is_err());
+        assert!(number_map(&["4000000000"], "port").is_err() && number_map(&["+1"], "port").is_err());
     }
 
     #[test]
@@ -384,6 +390,7 @@ mod tests {
             hex_bytes("0ff", "key").is_err()
                 && hex_bytes("zz", "key").is_err()
                 && hex_bytes("é", "key").is_err()
+                && hex_bytes("+f", "key").is_err()
         );
     }
 }

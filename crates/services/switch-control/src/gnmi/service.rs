@@ -25,6 +25,8 @@ use tonic::{Request, Response, Status, Streaming};
 const MAX_STREAMS: usize = 64;
 /// Subscriptions of one stream.
 const MAX_SUBSCRIPTIONS: usize = 256;
+/// Paths of one Get: each may be answered with the whole tree.
+const MAX_PATHS: usize = 256;
 /// How often values are looked at: the shortest sample interval, and how late a change may be told.
 const TICK: Duration = Duration::from_millis(100);
 /// The sample interval when the client leaves it to us, for counters.
@@ -101,6 +103,10 @@ async fn get(switch: Switch, request: GetRequest) -> Result<GetResponse, Status>
     let encoding = encoding(request.encoding)?;
     let wanted = DataType::try_from(request.r#type)
         .map_err(|_| Status::invalid_argument(format!("type {} is not known", request.r#type)))?;
+    if request.path.len() > MAX_PATHS {
+        let given = request.path.len();
+        return Err(Status::invalid_argument(format!("{given} paths were given, {MAX_PATHS} are the most")));
+    }
     let none = [Path::default()];
     let paths = if request.path.is_empty() { &none[..] } else { &request.path[..] };
     let paths: Vec<Vec<PathElem>> =

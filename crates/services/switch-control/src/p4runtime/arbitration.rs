@@ -67,6 +67,8 @@ struct RoleState {
     clients: BTreeMap<u64, Client>,
     highest: Option<u128>,
     primary: Option<u64>,
+    /// When the last client left: how many had been the last of theirs before.
+    left: u64,
 }
 
 /// All roles of one device.
@@ -74,6 +76,8 @@ struct RoleState {
 pub struct Arbiter {
     device_id: u64,
     roles: BTreeMap<String, RoleState>,
+    /// How often a role has lost its last client.
+    departures: u64,
 }
 
 /// A stream's part in arbitration: none before its first update.
@@ -105,7 +109,7 @@ pub fn role_name(id: u64, name: &str) -> String {
 impl Arbiter {
     /// Nobody yet.
     pub fn new(device_id: u64) -> Arbiter {
-        Arbiter { device_id, roles: BTreeMap::new() }
+        Arbiter { device_id, roles: BTreeMap::new(), departures: 0 }
     }
 
     /// A stream sent an update.
@@ -138,8 +142,8 @@ impl Arbiter {
                 "no scheme for role configurations is agreed upon: leave role.config unset for full access",
             ));
         }
-        if !self.roles.contains_key(&name) && self.roles.len() >= MAX_ROLES {
-            return Err(Status::resource_exhausted(format!("{MAX_ROLES} roles are known already")));
+        if !self.roles.contains_key(&name) && self.roles.len() >= MAX_ROLES && !self.forget_role() {
+            return Err(Status::resource_exhausted(format!("{MAX_ROLES} roles have controllers already")));
         }
         let state = self.roles.entry(name.clone()).or_default();
         let election = update.election_id.map(Uint128::value);
@@ -153,7 +157,15 @@ impl Arbiter {
             )));
         }
         session.role = Some(name);
+        let as_before = state.primary == Some(key)
+            && election.is_some()
+            && state.clients.get(&key).is_some_and(|client| client.election == election);
         state.clients.insert(key, Client { election, role: update.role.clone(), outbox: outbox.clone() });
+        if as_before {
+            // The primary asks who is: nobody else needs to hear that nothing has changed.
+            let now = state.notice(self.device_id, key).into_iter().collect();
+            return Ok(Notices { now, after_writes: None });
+        }
         let was_primary = state.primary == Some(key);
         if let Some(election) =
             election.filter(|&election| state.highest.is_none_or(|highest| election >= highest))
@@ -169,12 +181,31 @@ impl Arbiter {
         Ok(Notices { now: state.notice(self.device_id, key).into_iter().collect(), after_writes: None })
     }
 
+    /// Forget the role that has been without a controller for longest, and its highest election id with it: better than
+    /// no place for a new one. The default role is not forgotten. False when all have controllers.
+    fn forget_role(&mut self) -> bool {
+        let empty = self.roles.iter().filter(|(name, role)| !name.is_empty() && role.clients.is_empty());
+        let Some(name) = empty.min_by_key(|(_, role)| role.left).map(|(name, _)| name.clone()) else {
+            return false;
+        };
+        self.roles.remove(&name);
+        true
+    }
+
     /// A stream ended.
     pub fn leave(&mut self, key: u64, session: &Session) -> Notices {
-        let Some(state) = session.role.as_ref().and_then(|role| self.roles.get_mut(role)) else {
-            return Notices::default();
-        };
+        let Some(name) = &session.role else { return Notices::default() };
+        let Some(state) = self.roles.get_mut(name) else { return Notices::default() };
         state.clients.remove(&key);
+        if state.clients.is_empty() {
+            self.departures += 1;
+            state.left = self.departures;
+        }
+        if state.highest.is_none() && state.clients.is_empty() {
+            // Nobody was ever primary: there is nothing to remember.
+            self.roles.remove(name);
+            return Notices::default();
+        }
         if state.primary != Some(key) {
             return Notices::default();
         }
@@ -366,14 +397,70 @@ mod tests {
             let key = one.key;
             assert_eq!(one.send(&mut arbiter, &update(Some(key + 1))), expected);
         }
-        let mut refused = 0;
-        for n in 0..MAX_ROLES as u64 + 1 {
+        let mut named: Vec<Peer> = (0..MAX_ROLES as u64).map(|n| peer(1000 + n)).collect();
+        let as_role = |n: u64, election| {
             let role = Some(Role { name: format!("role{n}"), ..Role::default() });
-            refused += usize::from(
-                peer(1000 + n).send(&mut arbiter, &MasterArbitrationUpdate { role, ..update(None) }).is_err(),
-            );
+            MasterArbitrationUpdate { role, ..update(election) }
+        };
+        for (n, one) in (0..).zip(&mut named) {
+            let expected = if n + 1 == MAX_ROLES as u64 { Err(Code::ResourceExhausted) } else { Ok(()) };
+            assert_eq!(one.send(&mut arbiter, &as_role(n, Some(n + 1))), expected);
         }
-        assert_eq!(refused, 2);
+    }
+
+    #[test]
+    fn roles_without_controllers_make_room_for_others() {
+        let mut arbiter = Arbiter::new(1);
+        let mut default = peer(1);
+        default.send(&mut arbiter, &update(Some(9))).unwrap();
+        let role = |n: u64, election| {
+            let role = Some(Role { name: format!("role{n}"), ..Role::default() });
+            MasterArbitrationUpdate { role, ..update(election) }
+        };
+        let visit = |arbiter: &mut Arbiter, n: u64, election| {
+            let mut one = peer(10 + n);
+            let answer = one.send(arbiter, &role(n, election));
+            arbiter.leave(one.key, &one.session);
+            answer
+        };
+        // Who never asks to be primary leaves nothing behind.
+        for n in 0..2 * MAX_ROLES as u64 {
+            visit(&mut arbiter, n, None).unwrap();
+        }
+        assert_eq!(arbiter.roles.len(), 1);
+        // Who does is remembered as long as there is room.
+        for n in 0..MAX_ROLES as u64 - 1 {
+            visit(&mut arbiter, n, Some(7)).unwrap();
+        }
+        let mut late = peer(5000);
+        late.send(&mut arbiter, &role(3, Some(6))).unwrap();
+        assert_eq!(late.heard(), [(5, Some(7))], "the highest id is remembered");
+        default.send(&mut arbiter, &update(None)).unwrap();
+        arbiter.leave(default.key, &default.session);
+        for n in 0..2 * MAX_ROLES as u64 {
+            visit(&mut arbiter, 10_000 + n, Some(1)).unwrap();
+        }
+        assert_eq!(arbiter.roles.len(), MAX_ROLES);
+        assert!(arbiter.roles.contains_key("role3"), "it has a controller");
+        let mut default = peer(2);
+        default.send(&mut arbiter, &update(Some(8))).unwrap();
+        assert_eq!(default.heard(), [(5, Some(9))], "the default role is never forgotten");
+    }
+
+    #[test]
+    fn a_primary_that_says_again_that_it_is_tells_nobody_else() {
+        let mut arbiter = Arbiter::new(1);
+        let (mut a, mut b) = (peer(1), peer(2));
+        a.send(&mut arbiter, &update(Some(5))).unwrap();
+        b.send(&mut arbiter, &update(Some(3))).unwrap();
+        assert_eq!((a.heard().len(), b.heard().len()), (1, 1));
+        let mut notices = arbiter.update(a.key, &mut a.session, &update(Some(5)), &a.outbox).unwrap();
+        assert!(notices.after_writes.is_none(), "there are no writes of another to wait for");
+        notices.send_now();
+        assert_eq!((a.heard(), b.heard()), (vec![(0, Some(5))], vec![]));
+        // A larger id of its own is a change.
+        a.send(&mut arbiter, &update(Some(6))).unwrap();
+        assert_eq!((a.heard(), b.heard()), (vec![(0, Some(6))], vec![(6, Some(6))]));
     }
 
     #[test]

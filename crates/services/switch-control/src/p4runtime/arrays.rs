@@ -7,6 +7,7 @@ use super::entity::{
 use super::error::{P4Error, Result, invalid, not_found, unimplemented};
 use super::keys::key_of;
 use super::message::UpdateType;
+use super::tables::EntryKey;
 use super::target::{Pipeline, Target};
 use super::value::{scalar_data, scalar_number};
 use crate::p4info::index::{Catalogue, MeterIndex, TableIndex};
@@ -185,20 +186,21 @@ impl Target {
         Ok(self.switch.write_registers(array, range(at), &value)?)
     }
 
-    /// The table entry that a direct resource belongs to: its table and handle.
+    /// The table entry that a direct resource belongs to: its table, handle and key.
     fn owner<'a>(
         &self,
         pipeline: &'a Pipeline,
         entry: Option<&TableEntry>,
         what: &str,
-    ) -> Result<(&'a TableIndex, u64)> {
+    ) -> Result<(&'a TableIndex, u64, EntryKey)> {
         let entry = entry.ok_or_else(|| invalid(format!("{what}: the table entry is not set")))?;
         let table = Self::table(pipeline, entry.table_id)?;
         if entry.is_default_action {
             return Err(unimplemented(format!("table '{}': its default entry has no {what}", table.name)));
         }
         let (key, priority) = key_of(table, entry)?;
-        Ok((table, self.find_entry(table, &key, priority)?.handle))
+        let handle = self.find_entry(table, &key, priority)?.handle;
+        Ok((table, handle, EntryKey::new(table, &key, priority)))
     }
 
     pub(super) fn write_direct_counter(
@@ -208,7 +210,7 @@ impl Target {
     ) -> Result<()> {
         Self::only_modify(kind, "a direct counter")?;
         let pipeline = Arc::clone(&self.pipeline);
-        let (table, handle) = self.owner(&pipeline, entry.table_entry.as_ref(), "direct counter")?;
+        let (table, handle, place) = self.owner(&pipeline, entry.table_entry.as_ref(), "direct counter")?;
         if table.counter.is_none() {
             return Err(invalid(format!("table '{}' has no direct counter", table.name)));
         }
@@ -216,8 +218,7 @@ impl Target {
         let value = counter_value(data)?;
         let at = table.table;
         if self.wants_undo() {
-            let before = self.switch.read_direct_counter(at, handle)?;
-            self.undo_with(move |target| Ok(target.switch.write_direct_counter(at, handle, before)?));
+            self.undo_counter(at, handle, place)?;
         }
         Ok(self.switch.write_direct_counter(at, handle, value)?)
     }
@@ -225,7 +226,7 @@ impl Target {
     pub(super) fn write_direct_meter(&mut self, kind: UpdateType, entry: &DirectMeterEntry) -> Result<()> {
         Self::only_modify(kind, "a direct meter")?;
         let pipeline = Arc::clone(&self.pipeline);
-        let (table, handle) = self.owner(&pipeline, entry.table_entry.as_ref(), "direct meter")?;
+        let (table, handle, place) = self.owner(&pipeline, entry.table_entry.as_ref(), "direct meter")?;
         if entry.counter_data.is_some() {
             return Err(unimplemented(format!(
                 "table '{}': meters keep no counters for each colour",
@@ -238,8 +239,7 @@ impl Target {
             entry.config.as_ref().map(|config| rates_of(meter, config)).transpose()?.unwrap_or_default();
         let at = table.table;
         if self.wants_undo() {
-            let before = self.switch.direct_meter_rates(at, handle)?;
-            self.undo_with(move |target| Ok(target.switch.set_direct_meter(at, handle, &before)?));
+            self.undo_meter(at, handle, place)?;
         }
         Ok(self.switch.set_direct_meter(at, handle, &rates)?)
     }

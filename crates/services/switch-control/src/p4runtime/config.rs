@@ -3,20 +3,18 @@
 use super::arbitration::role_name;
 use super::device::{Device, Forwarding, Saved, lock};
 use super::error::{P4Error, Result, invalid, not_found};
-use super::message::{
-    Atomicity, ConfigAction, ForwardingPipelineConfig, SetForwardingPipelineConfigRequest, Update,
-};
-use super::target::{Notes, Pipeline, Target};
+use super::message::{ConfigAction, ForwardingPipelineConfig, SetForwardingPipelineConfigRequest};
+use super::target::{Pipeline, Target};
 use crate::p4info::Index;
 use barewire_p4::ir::Program;
-use barewire_switch::control::{NewEntry, Switch, SwitchConfig};
+use barewire_p4::key::MatchParam;
+#[cfg(doc)]
+use barewire_switch::control::Switch;
+use barewire_switch::control::link::MAX_ATOMIC;
+use barewire_switch::control::{NewEntry, TableWrite, Takeover};
 use barewire_switch::prepared::{EngineKind, Prepared, prepare};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tonic::Code;
-
-/// Updates that may be written to a program before it is committed.
-const MAX_SAVED_UPDATES: usize = 1 << 20;
 
 /// A pushed config held against its program.
 ///
@@ -28,22 +26,6 @@ pub(super) fn pipeline(config: ForwardingPipelineConfig, program: Arc<Program>) 
     Ok(Pipeline { config, index })
 }
 
-impl Saved {
-    /// Write to the shadow, and remember it for the commit.
-    pub(super) fn write(&mut self, updates: Vec<Update>, atomicity: Atomicity) -> Result<Vec<Result<()>>> {
-        self.updates += updates.len();
-        if self.updates > MAX_SAVED_UPDATES {
-            let message = format!("a saved config takes {MAX_SAVED_UPDATES} updates: commit it");
-            return Err(P4Error::new(Code::ResourceExhausted, message));
-        }
-        let results = self.target.write(&updates, atomicity);
-        if results.iter().any(Result::is_ok) {
-            self.written.push((updates, atomicity));
-        }
-        Ok(results)
-    }
-}
-
 impl Target {
     /// Entries that come with a program without being const have the program's priorities, which are better than any a
     /// controller can give. Give them the ones P4Runtime counts them by: as many as there are for the first.
@@ -52,13 +34,22 @@ impl Target {
         for table in
             index.tables.iter().filter(|table| table.needs_priority && table.initial > 0 && !table.is_const)
         {
+            // Another control plane's priorities may be as low: only the program's own are meant.
+            let mut own: BTreeMap<u32, Vec<&[MatchParam]>> = BTreeMap::new();
+            for entry in index.program.tables.get(table.table.at()).iter().flat_map(|known| &known.entries) {
+                own.entry(entry.priority).or_default().push(&entry.key);
+            }
+            let mut writes = Vec::new();
             for entry in self.switch.entries(table.table)? {
-                if entry.is_const || entry.priority > table.initial {
+                if entry.is_const
+                    || entry.priority > table.initial
+                    || !own.get(&entry.priority).is_some_and(|keys| keys.contains(&&entry.key[..]))
+                {
                     continue;
                 }
                 let counted = (table.initial + 1).saturating_sub(entry.priority);
                 let priority = super::keys::store_priority(table, i32::try_from(counted).unwrap_or(i32::MAX));
-                self.switch.delete_entry(table.table, entry.handle)?;
+                writes.push(TableWrite::Delete { table: table.table, handle: entry.handle });
                 let new = NewEntry {
                     key: entry.key,
                     priority,
@@ -66,7 +57,11 @@ impl Target {
                     ttl_ms: entry.ttl_ms,
                     cookie: entry.cookie,
                 };
-                self.switch.add_entry_with(table.table, new)?;
+                writes.push(TableWrite::Add { table: table.table, entry: new });
+            }
+            // Where the program runs already, no packet may find one of them missing.
+            for some in writes.chunks(MAX_ATOMIC & !1) {
+                self.switch.write_all(some.to_vec()).map_err(|(_, error)| error)?;
             }
         }
         Ok(())
@@ -95,7 +90,11 @@ impl Device {
             let mut forwarding = lock(&self.forwarding);
             lock(&self.arbiter).check_writer(&role, request.election_id)?;
             let saved = forwarding.saved.take().ok_or_else(|| not_found("no config is saved"))?;
-            return self.commit(&mut forwarding, saved);
+            return self.install(&mut forwarding, saved, Takeover::Fresh).map_err(|(saved, error)| {
+                // It may be committed again.
+                forwarding.saved = Some(*saved);
+                error
+            });
         }
         // Compiling takes long; writes go on meanwhile.
         let config = request.config.ok_or_else(|| invalid("config is not set"))?;
@@ -108,10 +107,10 @@ impl Device {
                 forwarding.saved = Some(self.shadow(prepared, pipeline)?);
                 Ok(())
             }
-            ConfigAction::ReconcileAndCommit => self.reconcile(&mut forwarding, &prepared, &pipeline),
+            ConfigAction::ReconcileAndCommit => self.reconcile(&mut forwarding, prepared, pipeline),
             _ => {
-                forwarding.saved = None;
-                self.replace(&mut forwarding, &prepared, &pipeline)
+                let fresh = self.shadow(prepared, pipeline)?;
+                self.install(&mut forwarding, fresh, Takeover::Fresh).map_err(|(_, error)| error)
             }
         }
     }
@@ -133,61 +132,33 @@ impl Device {
         Ok((Arc::new(prepared), Arc::new(pipeline)))
     }
 
-    /// A switch without engines that takes writes to a program which does not run.
+    /// A program that takes writes and does not run yet.
     pub(super) fn shadow(&self, prepared: Arc<Prepared>, pipeline: Arc<Pipeline>) -> Result<Saved> {
-        let info = self.switch.info();
-        let config = SwitchConfig {
-            device_id: info.device_id,
-            drop_port: info.drop_port,
-            cpu_port: info.cpu_port,
-            sweep_interval: Duration::ZERO,
-            ..SwitchConfig::default()
-        };
-        let switch = Switch::new(config, Some(Arc::clone(&prepared)))?;
-        let target = Target::with_ports(switch, self.switch.clone(), pipeline);
+        let target = Target::with_ports(self.switch.shadow(prepared)?, self.switch.clone(), pipeline);
         target.normalise_initial_entries()?;
-        Ok(Saved { prepared, target, written: Vec::new(), updates: 0 })
+        Ok(Saved { target })
     }
 
-    /// The program from now on, as fresh.
-    fn replace(
-        &self,
-        forwarding: &mut Forwarding,
-        prepared: &Arc<Prepared>,
-        pipeline: &Arc<Pipeline>,
-    ) -> Result<()> {
-        if let Some(live) = &mut forwarding.live {
-            live.clear_replication()?;
-        }
-        self.install(forwarding, prepared, pipeline, Notes::default())
-    }
-
-    /// The program from now on, with notes that outlive the old one.
+    /// A program from now on, whole, with what was written to it. What was saved before is dropped.
+    ///
+    /// # Errors
+    /// As [`Switch::commit_shadow`]: then all goes on as it was, and the program is given back.
     pub(super) fn install(
         &self,
         forwarding: &mut Forwarding,
-        prepared: &Arc<Prepared>,
-        pipeline: &Arc<Pipeline>,
-        notes: Notes,
-    ) -> Result<()> {
-        self.switch.commit_prepared(Arc::clone(prepared))?;
-        let mut target = Target::new(self.switch.clone(), Arc::clone(pipeline));
-        target.notes = notes;
-        let normalised = target.normalise_initial_entries();
-        forwarding.live = Some(target);
-        self.publish(forwarding);
-        normalised
-    }
-
-    /// The saved program, and all that was written to it.
-    fn commit(&self, forwarding: &mut Forwarding, saved: Saved) -> Result<()> {
-        let Saved { prepared, target, written, .. } = saved;
-        self.replace(forwarding, &prepared, &target.pipeline)?;
-        let Some(live) = &mut forwarding.live else { return Ok(()) };
-        for (updates, atomicity) in written {
-            // What failed in the shadow fails here too, and its writer was told.
-            live.write(&updates, atomicity);
-        }
+        mut saved: Saved,
+        takeover: Takeover,
+    ) -> std::result::Result<(), (Box<Saved>, P4Error)> {
+        // Nobody told it of ports while it did not run. What changes from here on is told after it runs.
+        saved.target.look_at_ports();
+        let epoch = match self.switch.commit_shadow(&saved.target.switch, takeover) {
+            Ok(epoch) => epoch,
+            Err(error) => return Err((Box::new(saved), error.into())),
+        };
+        saved.target.moves_to(self.switch.clone(), epoch);
+        self.forget_lists();
+        forwarding.live = Some(saved.target);
+        forwarding.saved = None;
         self.publish(forwarding);
         Ok(())
     }

@@ -8,13 +8,12 @@ use super::entity::DigestConfig;
 use super::error::{P4Error, Result, batch_status};
 use super::message::{
     Atomicity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, ResponseType, Update, WriteRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, ResponseType, WriteRequest,
 };
 use super::stream::Acks;
 use super::target::{Pipeline, Target};
 use barewire_p4::ir::Program;
 use barewire_switch::control::Switch;
-use barewire_switch::prepared::Prepared;
 use prost::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,17 +24,16 @@ use tonic::{Code, Status};
 const READ_CHUNK: usize = 512;
 /// Bytes after which a message of a read ends: clients take 4 MiB by default.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of all that one read is answered with: it waits in memory for the client, and a request of a few bytes may ask
+/// for everything a thousand times.
+const READ_MOST: usize = 1 << 30;
 
 /// The version of P4Runtime spoken.
 pub const API_VERSION: &str = "1.4.1";
 
-/// A program that is saved and not committed, with what was written to it.
+/// A program that is saved and not committed, with what was written to it: a target on a shadow of the switch.
 pub(super) struct Saved {
-    pub(super) prepared: Arc<Prepared>,
-    /// A switch without engines.
     pub(super) target: Target,
-    pub(super) written: Vec<(Vec<Update>, Atomicity)>,
-    pub(super) updates: usize,
 }
 
 /// The programs.
@@ -117,7 +115,7 @@ impl Device {
     /// Take a program that runs already as the one that was pushed.
     fn adopt(&self, config: ForwardingPipelineConfig, program: Arc<Program>) -> Result<()> {
         let pipeline = Arc::new(super::config::pipeline(config, program)?);
-        let target = Target::new(self.switch.clone(), pipeline);
+        let target = Target::new(self.switch.clone(), pipeline, self.switch.epoch());
         target.normalise_initial_entries()?;
         let mut forwarding = lock(&self.forwarding);
         forwarding.live = Some(target);
@@ -168,19 +166,35 @@ impl Device {
         Err(P4Error::new(Code::NotFound, format!("device {id} is not here, this is device {}", self.id)))
     }
 
-    /// Notice that another control plane swapped the program. The same P4Info may still fit.
+    /// Notice that another control plane swapped the program, or reset or restored what it holds. The same P4Info may
+    /// still fit, and what is the switch's and not a program's may still be there.
     pub(super) fn refresh(&self, forwarding: &mut Forwarding) {
         let Some(live) = &forwarding.live else { return };
-        let running = self.switch.program();
-        if running.as_ref().is_some_and(|program| Arc::ptr_eq(program, &live.index().program)) {
+        // Asked first: whatever changes after it is noticed the next time.
+        let epoch = self.switch.epoch();
+        if live.epoch() == epoch {
             return;
         }
-        let config = live.pipeline.config.clone();
-        forwarding.live = running.and_then(|program| {
-            let pipeline = super::config::pipeline(config, program).ok()?;
-            Some(Target::new(self.switch.clone(), Arc::new(pipeline)))
+        let Some(mut old) = forwarding.live.take() else { return };
+        self.forget_lists();
+        forwarding.live = self.switch.program().and_then(|program| {
+            let pipeline = match Arc::ptr_eq(&program, &old.index().program) {
+                true => Arc::clone(&old.pipeline),
+                false => Arc::new(super::config::pipeline(old.pipeline.config.clone(), program).ok()?),
+            };
+            let mut target = Target::new(self.switch.clone(), pipeline, epoch);
+            // Entries that cannot be given other priorities keep the program's; all else is known.
+            let _ = target.normalise_initial_entries();
+            target.take_over(std::mem::take(&mut old.notes));
+            Some(target)
         });
         self.publish(forwarding);
+    }
+
+    /// Lists of digests begin anew with what learns them: an acknowledgement of an old one must not be taken for one of a new
+    /// one with the same number.
+    pub(super) fn forget_lists(&self) {
+        *lock(&self.acks) = Acks::default();
     }
 
     /// The program was swapped, or may have been.
@@ -200,7 +214,7 @@ impl Device {
         lock(&self.arbiter).check_writer(&role_name(request.role_id, &request.role), request.election_id)?;
         self.refresh(&mut forwarding);
         let results = match &mut *forwarding {
-            Forwarding { saved: Some(saved), .. } => saved.write(request.updates, atomicity)?,
+            Forwarding { saved: Some(saved), .. } => saved.target.write(&request.updates, atomicity),
             Forwarding { live: Some(live), .. } => {
                 let results = live.write(&request.updates, atomicity);
                 self.publish(&forwarding);
@@ -222,6 +236,16 @@ impl Device {
         &self,
         request: &ReadRequest,
     ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
+        self.read_at_most(request, READ_MOST)
+    }
+
+    /// [`Device::read`], answered with so many bytes and one entity at most.
+    #[allow(clippy::type_complexity, reason = "as its caller")]
+    pub(super) fn read_at_most(
+        &self,
+        request: &ReadRequest,
+        most: usize,
+    ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
         self.check_device(request.device_id)?;
         let mut forwarding = lock(&self.forwarding);
         self.refresh(&mut forwarding);
@@ -231,19 +255,27 @@ impl Device {
             _ => return Err(no_program()),
         };
         let mut messages = Vec::new();
-        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        let (mut chunk, mut bytes, mut total) = (Vec::new(), 0, 0);
         let results: Vec<Result<()>> = request
             .entities
             .iter()
             .map(|wanted| {
+                if total > most {
+                    return Err(too_much(most));
+                }
                 target.read(wanted, &mut |entity| {
-                    bytes += entity.encoded_len();
+                    if total > most {
+                        return;
+                    }
+                    let len = entity.encoded_len();
+                    (bytes, total) = (bytes + len, total + len);
                     chunk.push(entity);
                     if chunk.len() == READ_CHUNK || bytes > READ_BYTES {
                         bytes = 0;
                         messages.push(ReadResponse { entities: std::mem::take(&mut chunk) });
                     }
-                })
+                })?;
+                if total > most { Err(too_much(most)) } else { Ok(()) }
             })
             .collect();
         if !chunk.is_empty() || messages.is_empty() {
@@ -293,6 +325,11 @@ impl Device {
     pub(super) fn wait_for_writes(&self) {
         drop(lock(&self.forwarding));
     }
+}
+
+fn too_much(most: usize) -> P4Error {
+    let message = format!("the answer is longer than {most} bytes: ask for less in one read");
+    P4Error::new(Code::ResourceExhausted, message)
 }
 
 fn no_program() -> Status {

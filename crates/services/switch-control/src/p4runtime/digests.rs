@@ -99,7 +99,7 @@ impl Target {
     }
 
     /// Tell the learning buffers of a digest's limits.
-    fn configure_digest(&self, number: u32, config: &DigestConfig) -> Result<()> {
+    pub(super) fn configure_digest(&self, number: u32, config: &DigestConfig) -> Result<()> {
         let timeout_ms = u64::try_from(config.max_timeout_ns).unwrap_or(0).div_ceil(1_000_000);
         let size = match (timeout_ms, usize::try_from(config.max_list_size).unwrap_or(0)) {
             // No waiting: each digest is a list.

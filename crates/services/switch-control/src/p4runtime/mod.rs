@@ -26,6 +26,8 @@ pub mod service;
 pub mod stream;
 mod tables;
 pub mod target;
+#[cfg(test)]
+mod tests;
 pub mod value;
 
 pub use device::Device;

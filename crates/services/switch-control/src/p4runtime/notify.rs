@@ -18,16 +18,40 @@ use std::time::Duration;
 /// How often acknowledgements that are overdue are looked for.
 const TICK: Duration = Duration::from_millis(20);
 
+/// After how many notifications without a pause it is looked for lost ones.
+const LOST_EVERY: usize = 256;
+
 /// Lists of digests that nobody enabled which are remembered.
 const MAX_UNCLAIMED: usize = 4096;
 
-/// Pass notifications on until told to stop, or until the switch is gone.
-pub(super) fn run(device: &Arc<Device>, notifications: &Receiver<Notification>, stop: &AtomicBool) {
+/// Pass notifications on until told to stop, or until the switch is gone. `most` may wait.
+pub(super) fn run(
+    device: &Arc<Device>,
+    notifications: &Receiver<Notification>,
+    most: usize,
+    stop: &AtomicBool,
+) {
+    // How many were lost, and how many that are older than the last of them may still wait.
+    let (mut lost, mut older) = (0, None);
+    let mut passed: usize = 0;
     while !stop.load(Ordering::Relaxed) {
-        match notifications.recv_timeout(TICK) {
-            Ok(notification) => device.notify(notification),
-            Err(RecvTimeoutError::Timeout) => {}
+        let idle = match notifications.recv_timeout(TICK) {
+            Ok(notification) => {
+                device.notify(notification);
+                older = older.map(|older: usize| older.saturating_sub(1));
+                passed = passed.wrapping_add(1);
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => true,
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if older.is_none() && (idle || passed.is_multiple_of(LOST_EVERY)) {
+            let now = device.switch.notifications_lost();
+            older = (std::mem::replace(&mut lost, now) != now).then_some(most);
+        }
+        if older.is_some_and(|older| idle || older == 0) {
+            device.catch_up();
+            older = None;
         }
         let expired = lock(&device.acks).expired(device.switch.time_us());
         for (number, list) in expired {
@@ -51,9 +75,19 @@ impl Device {
 
     /// A port went up or down.
     pub(super) fn port_changed(&self, port: u32, up: bool) {
-        if let Some(live) = &mut lock(&self.forwarding).live {
-            // A group that was deleted meanwhile does not need the change.
-            let _ = live.port_changed(port, up);
+        let mut forwarding = lock(&self.forwarding);
+        self.refresh(&mut forwarding);
+        if let Some(live) = &mut forwarding.live {
+            live.port_changed(port, up);
+        }
+    }
+
+    /// Notifications were lost: find out what they may have said of programs and ports.
+    fn catch_up(&self) {
+        let mut forwarding = lock(&self.forwarding);
+        self.refresh(&mut forwarding);
+        if let Some(live) = &mut forwarding.live {
+            live.look_at_ports();
         }
     }
 

@@ -1,7 +1,8 @@
 //! Action profiles: members, groups, groups given in place of an action ("one shot"), and ports that members depend on.
 
 use super::entity::{
-    ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, ActionWatch, GroupMember, MemberWatch,
+    ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, ActionWatch,
+    GroupMember, MemberWatch,
 };
 use super::error::{P4Error, Result, invalid, not_found};
 use super::keys::{Stand, call_of};
@@ -9,7 +10,8 @@ use super::message::UpdateType;
 use super::target::{EntryNote, Target};
 use super::value::number32;
 use crate::p4info::index::{ProfileIndex, TableIndex};
-use barewire_switch::control::{ErrorKind, TableAction};
+use barewire_switch::control::{ErrorKind, PortInfo, TableAction};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tonic::Code;
 
@@ -28,6 +30,16 @@ pub(super) struct GroupNote {
     pub(super) watched: Vec<Watched>,
     /// It stands for a group in place: nobody may see it.
     pub(super) in_place: bool,
+}
+
+/// The port that a choice of a group in place depends on.
+fn watched_port(choice: &ActionProfileAction) -> Result<Option<u32>> {
+    match &choice.watch_kind {
+        None => Ok(None),
+        Some(ActionWatch::Watch(port)) => Ok(u32::try_from(*port).ok().filter(|&port| port != 0)),
+        Some(ActionWatch::WatchPort(port)) if port.is_empty() => Ok(None),
+        Some(ActionWatch::WatchPort(port)) => number32(port).map(Some),
+    }
 }
 
 impl Target {
@@ -102,10 +114,15 @@ impl Target {
         }
     }
 
-    /// A port that a member depends on: it must exist. An empty one is none.
-    fn watch_port(&mut self, place: &str, port: Option<u32>) -> Result<Option<u32>> {
+    /// The port that a member depends on: it must exist. None for 0 and for an empty one. `ports` is asked for once.
+    fn watch_port(
+        &mut self,
+        place: &str,
+        port: Option<u32>,
+        ports: &mut Option<Vec<PortInfo>>,
+    ) -> Result<Option<u32>> {
         let Some(port) = port else { return Ok(None) };
-        let ports = self.ports.ports();
+        let ports = ports.get_or_insert_with(|| self.ports.ports());
         let Some(info) = ports.iter().find(|info| info.port == port) else {
             let known: Vec<String> = ports.iter().map(|info| info.port.to_string()).collect();
             return Err(invalid(format!(
@@ -113,11 +130,8 @@ impl Target {
                 known.join(", ")
             )));
         };
-        if info.up {
-            self.notes.down.remove(&port)
-        } else {
-            self.notes.down.insert(port)
-        };
+        // The news may not have come yet, and would be none then: who watches already has to hear it now.
+        self.port_changed(port, info.up);
         Ok(Some(port))
     }
 
@@ -142,6 +156,7 @@ impl Target {
         members: &[GroupMember],
     ) -> Result<Vec<Watched>> {
         let mut watched: Vec<Watched> = Vec::with_capacity(members.len());
+        let mut ports = None;
         for member in members {
             let place = format!("{place}, member {}", member.member_id);
             let weight = Self::weight(&place, member.weight)?;
@@ -160,7 +175,7 @@ impl Target {
                 Some(MemberWatch::WatchPort(port)) if port.is_empty() => None,
                 Some(MemberWatch::WatchPort(port)) => Some(number32(port).map_err(|error| error.at(&place))?),
             };
-            let port = self.watch_port(&place, port)?;
+            let port = self.watch_port(&place, port, &mut ports)?;
             watched.push(Watched { member: member.member_id, weight, port });
         }
         Ok(watched)
@@ -271,6 +286,7 @@ impl Target {
             .ok_or_else(|| invalid(format!("{place}: the table has no action profile with selector")))?;
         self.exclusive(profile.id, true)?;
         let mut calls = Vec::with_capacity(set.action_profile_actions.len());
+        let mut ports = None;
         for (at, choice) in set.action_profile_actions.iter().enumerate() {
             let place = format!("{place}, choice {}", at + 1);
             let weight = Self::weight(&place, choice.weight)?;
@@ -279,13 +295,8 @@ impl Target {
             }
             let action =
                 choice.action.as_ref().ok_or_else(|| invalid(format!("{place}: the action is not set")))?;
-            let port = match &choice.watch_kind {
-                None => None,
-                Some(ActionWatch::Watch(port)) => u32::try_from(*port).ok().filter(|&port| port != 0),
-                Some(ActionWatch::WatchPort(port)) if port.is_empty() => None,
-                Some(ActionWatch::WatchPort(port)) => Some(number32(port).map_err(|error| error.at(&place))?),
-            };
-            let port = self.watch_port(&place, port)?;
+            let port = watched_port(choice).map_err(|error| error.at(&place))?;
+            let port = self.watch_port(&place, port, &mut ports)?;
             let call = call_of(&pipeline.index, &place, &profile.actions, action, Stand::Entry)?;
             calls.push((call, Watched { member: 0, weight, port }));
         }
@@ -357,10 +368,10 @@ impl Target {
     }
 
     /// A port went up or down: groups with members that watch it change.
-    pub(super) fn port_changed(&mut self, port: u32, up: bool) -> Result<()> {
+    pub(super) fn port_changed(&mut self, port: u32, up: bool) {
         let changed = if up { self.notes.down.remove(&port) } else { self.notes.down.insert(port) };
         if !changed {
-            return Ok(());
+            return;
         }
         let pipeline = Arc::clone(&self.pipeline);
         let watching = |note: &GroupNote| note.watched.iter().any(|member| member.port == Some(port));
@@ -373,10 +384,76 @@ impl Target {
             .collect();
         for ((profile, group), members) in groups {
             if let Some(profile) = pipeline.index.profiles.get(profile) {
-                self.switch.set_group_members(profile.profile, group, members)?;
+                // A group that another control plane deleted does not need it; the others do.
+                let _ = self.switch.set_group_members(profile.profile, group, members);
             }
         }
-        Ok(())
+    }
+
+    /// Find out which watched ports are down now, for who may not have heard of it.
+    pub(super) fn look_at_ports(&mut self) {
+        let watched: BTreeSet<u32> = self
+            .notes
+            .groups
+            .values()
+            .flat_map(|note| note.watched.iter().filter_map(|member| member.port))
+            .chain(self.notes.down.iter().copied())
+            .collect();
+        if watched.is_empty() {
+            return;
+        }
+        let ports = self.ports.ports();
+        for port in watched {
+            // Of a port that is not there now nothing is known.
+            if let Some(info) = ports.iter().find(|info| info.port == port) {
+                self.port_changed(port, info.up);
+            }
+        }
+    }
+
+    /// Find the groups of a store that was put in place whole: those in place by their entries' cookies, the others by
+    /// what was known of them, where they hold the same members.
+    pub(super) fn find_groups(&mut self, known: BTreeMap<(u32, u32), GroupNote>) {
+        let pipeline = Arc::clone(&self.pipeline);
+        for table in pipeline.index.tables.iter() {
+            let profile = table.profile.and_then(|id| pipeline.index.profiles.get(id));
+            let Some(profile) = profile.filter(|profile| profile.selector) else { continue };
+            for entry in self.switch.entries(table.table).unwrap_or_default() {
+                let note = EntryNote::of(&entry);
+                let Some(set) = note.one_shot else { continue };
+                *self.notes.one_shots.entry(profile.id).or_default() += 1;
+                let Some(group) = note.group else { continue };
+                let choices = set.action_profile_actions.iter().zip(note.members);
+                let watched = choices.map(|(choice, member)| Watched {
+                    member,
+                    weight: u32::try_from(choice.weight).unwrap_or(1),
+                    port: watched_port(choice).unwrap_or(None),
+                });
+                let watched = watched.collect();
+                let message = ActionProfileGroup::default();
+                self.notes.groups.insert((profile.id, group), GroupNote { message, watched, in_place: true });
+            }
+        }
+        for (key, note) in known.into_iter().filter(|(_, note)| !note.in_place) {
+            let Some(profile) = pipeline.index.profiles.get(key.0) else { continue };
+            let Ok(there) = self.switch.group(profile.profile, key.1) else { continue };
+            let is_known = |(member, weight): &(u32, u32)| {
+                note.watched.iter().any(|known| (known.member, known.weight) == (*member, *weight))
+            };
+            let can_come = |known: &Watched| self.switch.member(profile.profile, known.member).is_ok();
+            if there.members.iter().all(is_known) && note.watched.iter().all(can_come) {
+                self.notes.groups.entry(key).or_insert(note);
+            }
+        }
+        self.look_at_ports();
+        // The store may have been saved while other ports were down.
+        for ((profile, group), note) in &self.notes.groups {
+            let Some(profile) = pipeline.index.profiles.get(*profile) else { continue };
+            let members = self.effective(&note.watched);
+            if self.switch.group(profile.profile, *group).is_ok_and(|there| there.members != members) {
+                let _ = self.switch.set_group_members(profile.profile, *group, members);
+            }
+        }
     }
 
     /// The members of profiles, all of one, or one.

@@ -1,22 +1,27 @@
-//! `RECONCILE_AND_COMMIT`: a new program that keeps the old one's entries.
+//! `RECONCILE_AND_COMMIT`: a new program that keeps what was written to the old one.
 //!
-//! All entities are read, their ids exchanged by name for the new P4Info's, and written to a shadow of the new program.
-//! Only when that takes them all is the program changed and the same written to it.
+//! What controllers wrote is told apart from what the program says itself, its ids are exchanged by name for the new
+//! P4Info's, and it is written to a shadow of the new program. Only when that takes it all is the program changed, in one
+//! step and with full tables.
 
 use super::data::P4DataKind;
 use super::device::{Device, Forwarding};
-use super::entity::CounterData;
 use super::entity::{
-    Action, ActionChoice, ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, Entity,
-    EntityKind, FieldMatch, MeterConfig, MeterEntry, RegisterEntry, TableEntry, ValueSetEntry,
+    Action, ActionChoice, ActionProfileGroup, ActionProfileMember, DigestEntry, Entity, EntityKind,
+    FieldMatch, MeterConfig, MeterEntry, RegisterEntry, TableEntry, ValueSetEntry,
 };
 use super::error::{P4Error, Result, invalid};
 use super::message::{Atomicity, Update, UpdateType};
-use super::target::{Notes, Pipeline, Target};
+use super::target::{Pipeline, Target};
 use crate::p4info::Index;
-use crate::p4info::index::{Catalogue, FieldIndex};
+use crate::p4info::index::{Catalogue, FieldIndex, TableIndex};
+use barewire_p4::ir::TableId;
+use barewire_switch::control::{CarriedCounters, Takeover};
 use barewire_switch::prepared::Prepared;
+use prost::Message;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use tonic::Code;
 
 /// Ids of one P4Info to those of another.
 struct Exchange<'a> {
@@ -44,7 +49,6 @@ named!(
     crate::p4info::index::ActionIndex,
     crate::p4info::index::ParamIndex,
     crate::p4info::index::ProfileIndex,
-    crate::p4info::index::ArrayIndex<barewire_p4::ir::CounterId>,
     crate::p4info::index::MeterIndex,
     crate::p4info::index::RegisterIndex,
     crate::p4info::index::DigestIndex,
@@ -117,9 +121,6 @@ impl Exchange<'_> {
                 group.action_profile_id = same(&old.profiles, &new.profiles, group.action_profile_id)?;
             }
             EntityKind::MeterEntry(meter) => meter.meter_id = same(&old.meters, &new.meters, meter.meter_id)?,
-            EntityKind::CounterEntry(counter) => {
-                counter.counter_id = same(&old.counters, &new.counters, counter.counter_id)?;
-            }
             EntityKind::RegisterEntry(register) => {
                 register.register_id = same(&old.registers, &new.registers, register.register_id)?;
             }
@@ -147,19 +148,18 @@ impl Exchange<'_> {
     }
 }
 
-/// Patterns that match all that a program holds, in an order in which it can be written again.
-fn everything() -> Vec<EntityKind> {
-    vec![
+/// Patterns that match what a program holds beside its tables' entries, in an order in which it can be written again.
+/// Counters are carried by the switch, to the last packet.
+fn before_entries() -> [EntityKind; 2] {
+    [
         EntityKind::ActionProfileMember(ActionProfileMember::default()),
         EntityKind::ActionProfileGroup(ActionProfileGroup::default()),
-        EntityKind::TableEntry(TableEntry {
-            counter_data: Some(CounterData::default()),
-            meter_config: Some(MeterConfig::default()),
-            ..TableEntry::default()
-        }),
-        EntityKind::TableEntry(TableEntry { is_default_action: true, ..TableEntry::default() }),
+    ]
+}
+
+fn after_entries() -> [EntityKind; 4] {
+    [
         EntityKind::MeterEntry(MeterEntry::default()),
-        EntityKind::CounterEntry(CounterEntry::default()),
         EntityKind::RegisterEntry(RegisterEntry::default()),
         EntityKind::ValueSetEntry(ValueSetEntry::default()),
         EntityKind::DigestEntry(DigestEntry::default()),
@@ -167,23 +167,12 @@ fn everything() -> Vec<EntityKind> {
 }
 
 /// How an entity is written again; none when there is nothing to write.
-fn kind_of(index: &Index, entity: &EntityKind) -> Option<UpdateType> {
+fn kind_of(entity: &EntityKind) -> Option<UpdateType> {
     match entity {
-        EntityKind::TableEntry(entry) => {
-            let table = index.tables.get(entry.table_id)?;
-            if entry.is_default_action {
-                let writable = !table.const_default && table.profile.is_none() && entry.action.is_some();
-                return writable.then_some(UpdateType::Modify);
-            }
-            (!table.is_const && !entry.is_const).then_some(UpdateType::Insert)
-        }
         EntityKind::ActionProfileMember(_)
         | EntityKind::ActionProfileGroup(_)
         | EntityKind::DigestEntry(_) => Some(UpdateType::Insert),
         EntityKind::MeterEntry(meter) => meter.config.is_some().then_some(UpdateType::Modify),
-        EntityKind::CounterEntry(counter) => {
-            (counter.data.is_some_and(|data| data != CounterData::default())).then_some(UpdateType::Modify)
-        }
         EntityKind::RegisterEntry(register) => (!is_zero(register)).then_some(UpdateType::Modify),
         EntityKind::ValueSetEntry(set) => (!set.members.is_empty()).then_some(UpdateType::Modify),
         _ => None,
@@ -200,27 +189,161 @@ fn is_zero(register: &RegisterEntry) -> bool {
     }
 }
 
+/// What tells entries of a table apart, as bytes.
+fn key_bytes(entry: &TableEntry) -> Vec<u8> {
+    let key =
+        TableEntry { r#match: entry.r#match.clone(), priority: entry.priority, ..TableEntry::default() };
+    key.encode_to_vec()
+}
+
+/// What of one table goes to the new program.
+#[derive(Default)]
+struct TableMoves {
+    /// Entries that controllers wrote, for the new program.
+    written: Vec<TableEntry>,
+    /// A controller changed or deleted entries of the program: the new program's are not wanted either.
+    touched: bool,
+}
+
+/// All that goes to the new program.
+#[derive(Default)]
+struct Moves {
+    before: Vec<Update>,
+    /// By the new program's ids.
+    tables: Vec<(u32, TableMoves)>,
+    after: Vec<Update>,
+    carried: CarriedCounters,
+    /// Entries with direct counters: where they are, and what they are in the new program.
+    counted: Vec<((TableId, u64), TableEntry)>,
+}
+
 impl Target {
-    /// All that was written, as updates for another program.
-    fn updates_for(&self, new: &Index) -> Result<Vec<Update>> {
+    /// All that controllers wrote, for another program. `own` is the same program as nobody wrote to it: what is as
+    /// there is the program's word, and the new program has its own.
+    fn moves_to_program(&self, own: &Target, new: &Index) -> Result<Moves> {
         let exchange = Exchange { old: self.index(), new };
-        let mut updates = Vec::new();
-        for wanted in everything() {
-            let mut found = Vec::new();
-            self.read(&Entity { entity: Some(wanted) }, &mut |entity| found.extend(entity.entity))?;
-            for mut entity in found {
-                let Some(kind) = kind_of(exchange.old, &entity) else { continue };
-                exchange.entity(&mut entity)?;
-                updates.push(Update { r#type: kind as i32, entity: Some(Entity { entity: Some(entity) }) });
+        let mut moves = Moves::default();
+        self.others(&exchange, &before_entries(), &mut moves.before)?;
+        for table in self.index().tables.iter() {
+            self.entries_of(table, own, &exchange, &mut moves)?;
+        }
+        for table in self.index().tables.iter() {
+            let default = TableEntry { table_id: table.id, is_default_action: true, ..TableEntry::default() };
+            let (mut now, first) = (self.table_entries(&default)?, own.table_entries(&default)?);
+            let wrote = self.notes.defaults.contains_key(&table.id) || now != first;
+            let Some(mut entry) = now.pop().filter(|entry| wrote && entry.action.is_some()) else { continue };
+            exchange.entry(&mut entry)?;
+            moves.after.push(update(UpdateType::Modify, EntityKind::TableEntry(entry)));
+        }
+        self.others(&exchange, &after_entries(), &mut moves.after)?;
+        for array in self.index().counters.iter() {
+            // A counter that the new program has not is nothing that packets would miss.
+            if let Some(same) = new.counters.iter().find(|same| same.name == array.name) {
+                moves.carried.arrays.push((array.array, same.array));
             }
         }
-        Ok(updates)
+        Ok(moves)
     }
 
-    /// Take away the program's own entries that may be taken away: the old program's come in their place.
-    fn clear_initial_entries(&self) -> Result<()> {
-        for table in self.index().tables.iter().filter(|table| table.initial > 0 && !table.is_const) {
-            for entry in self.switch.entries(table.table)?.into_iter().filter(|entry| !entry.is_const) {
+    fn others(&self, exchange: &Exchange<'_>, wanted: &[EntityKind], out: &mut Vec<Update>) -> Result<()> {
+        for wanted in wanted {
+            let mut found = Vec::new();
+            self.read(&Entity { entity: Some(wanted.clone()) }, &mut |entity| found.extend(entity.entity))?;
+            for mut entity in found {
+                let Some(kind) = kind_of(&entity) else { continue };
+                exchange.entity(&mut entity)?;
+                out.push(update(kind, entity));
+            }
+        }
+        Ok(())
+    }
+
+    fn table_entries(&self, wanted: &TableEntry) -> Result<Vec<TableEntry>> {
+        let mut found = Vec::new();
+        self.read(&Entity { entity: Some(EntityKind::TableEntry(wanted.clone())) }, &mut |entity| {
+            if let Some(EntityKind::TableEntry(entry)) = entity.entity {
+                found.push(entry);
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn entries_of(
+        &self,
+        table: &TableIndex,
+        own: &Target,
+        exchange: &Exchange<'_>,
+        moves: &mut Moves,
+    ) -> Result<()> {
+        let meter_config = Some(MeterConfig::default());
+        let all = TableEntry { table_id: table.id, meter_config, ..TableEntry::default() };
+        let initial = if has_own(self.index(), table) { own.table_entries(&all)? } else { Vec::new() };
+        let initial: HashMap<Vec<u8>, TableEntry> =
+            initial.into_iter().map(|entry| (key_bytes(&entry), entry)).collect();
+        let now = self.table_entries(&all)?;
+        let as_ever = |entry: &TableEntry| initial.get(&key_bytes(entry)) == Some(entry);
+        let untouched = now.iter().filter(|entry| as_ever(entry)).count();
+        let mut of_table =
+            TableMoves { touched: !table.is_const && untouched < initial.len(), ..TableMoves::default() };
+        for entry in now {
+            let own = entry.is_const || (as_ever(&entry) && !of_table.touched);
+            let mut moved = entry.clone();
+            match exchange.entry(&mut moved) {
+                Err(_) if own => continue,
+                result => result?,
+            }
+            if table.counter.is_some() {
+                let (key, priority) = super::keys::key_of(table, &entry)?;
+                let handle = self.find_entry(table, &key, priority)?.handle;
+                let key = TableEntry { is_const: false, ..moved.clone() };
+                moves.counted.push(((table.table, handle), key));
+            }
+            if !own {
+                of_table.written.push(moved);
+            }
+        }
+        if of_table.touched || !of_table.written.is_empty() {
+            let id = same(&exchange.old.tables, &exchange.new.tables, table.id)?;
+            moves.tables.push((id, of_table));
+        }
+        Ok(())
+    }
+
+    /// Write what moves to this program, which does not run yet. Gives the counters that go on counting.
+    fn write_moves(&mut self, moves: Moves) -> Result<CarriedCounters> {
+        let Moves { before, tables, after, mut carried, counted } = moves;
+        self.write_all(&before)?;
+        for (id, of_table) in tables {
+            self.make_room(id, &of_table)?;
+            let updates: Vec<Update> = of_table
+                .written
+                .into_iter()
+                .map(|entry| update(UpdateType::Insert, EntityKind::TableEntry(entry)))
+                .collect();
+            self.write_all(&updates)?;
+        }
+        self.write_all(&after)?;
+        let pipeline = Arc::clone(&self.pipeline);
+        for (from, entry) in counted {
+            let Some(table) = pipeline.index.tables.get(entry.table_id) else { continue };
+            // An entry of the old program that the new one has not.
+            let Ok((key, priority)) = super::keys::key_of(table, &entry) else { continue };
+            let Ok(there) = self.find_entry(table, &key, priority) else { continue };
+            carried.entries.push((from, (table.table, there.handle)));
+        }
+        Ok(carried)
+    }
+
+    /// Take away the program's own entries that give way to written ones: all where a controller had changed the old
+    /// program's, else those with the same key.
+    fn make_room(&self, id: u32, of_table: &TableMoves) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let index = &pipeline.index;
+        let table = index.tables.get(id).filter(|table| has_own(index, table) && !table.is_const);
+        let Some(table) = table else { return Ok(()) };
+        let give_way: HashSet<Vec<u8>> = of_table.written.iter().map(key_bytes).collect();
+        for entry in self.switch.entries(table.table)? {
+            if of_table.touched || give_way.contains(&key_bytes(&self.bare_message(table, &entry))) {
                 self.switch.delete_entry(table.table, entry.handle)?;
             }
         }
@@ -228,9 +351,17 @@ impl Target {
     }
 
     fn write_all(&mut self, updates: &[Update]) -> Result<()> {
-        self.clear_initial_entries()?;
         self.write(updates, Atomicity::ContinueOnError).into_iter().collect()
     }
+}
+
+/// Whether entries of a table come with the program.
+fn has_own(index: &Index, table: &TableIndex) -> bool {
+    index.program.tables.get(table.table.at()).is_some_and(|table| !table.entries.is_empty())
+}
+
+fn update(kind: UpdateType, entity: EntityKind) -> Update {
+    Update { r#type: kind as i32, entity: Some(Entity { entity: Some(entity) }) }
 }
 
 impl Device {
@@ -238,27 +369,25 @@ impl Device {
     pub(super) fn reconcile(
         &self,
         forwarding: &mut Forwarding,
-        prepared: &Arc<Prepared>,
-        pipeline: &Arc<Pipeline>,
+        prepared: Arc<Prepared>,
+        pipeline: Arc<Pipeline>,
     ) -> Result<()> {
         self.refresh(forwarding);
-        let Some(live) = &mut forwarding.live else {
-            return self.install(forwarding, prepared, pipeline, Notes::default());
+        let mut next = self.shadow(prepared, Arc::clone(&pipeline))?;
+        let Some(live) = &forwarding.live else {
+            return self.install(forwarding, next, Takeover::Fresh).map_err(|(_, error)| error);
         };
+        let running = self.switch.prepared().filter(|p| Arc::ptr_eq(&p.program, &live.index().program));
+        let running = running.ok_or_else(|| {
+            P4Error::new(Code::Unavailable, "another control plane is changing the program: try again")
+        })?;
         let lost = |error: P4Error| invalid(format!("what is written cannot be kept: {error}"));
-        let updates = live.updates_for(&pipeline.index).map_err(lost)?;
-        self.shadow(Arc::clone(prepared), Arc::clone(pipeline))?.target.write_all(&updates).map_err(lost)?;
+        let own = self.shadow(running, Arc::clone(&live.pipeline))?.target;
+        let moves = live.moves_to_program(&own, &pipeline.index).map_err(lost)?;
+        let carried = next.target.write_moves(moves).map_err(lost)?;
         // The replication engine belongs to no program.
-        let notes = Notes {
-            multicast: std::mem::take(&mut live.notes.multicast),
-            clones: std::mem::take(&mut live.notes.clones),
-            down: std::mem::take(&mut live.notes.down),
-            ..Notes::default()
-        };
-        forwarding.saved = None;
-        self.install(forwarding, prepared, pipeline, notes)?;
-        let written = forwarding.live.as_mut().map_or(Ok(()), |live| live.write_all(&updates));
-        self.publish(forwarding);
-        written
+        next.target.notes.multicast.clone_from(&live.notes.multicast);
+        next.target.notes.clones.clone_from(&live.notes.clones);
+        self.install(forwarding, next, Takeover::Keep(carried)).map_err(|(_, error)| error)
     }
 }

@@ -172,7 +172,7 @@ impl GrpcServer {
             runtime.shutdown_timeout(SHUTDOWN);
         };
         let passing = (Arc::clone(&device), Arc::clone(&stop));
-        let pass_on = move || super::notify::run(&passing.0, &notifications, &passing.1.flag);
+        let pass_on = move || super::notify::run(&passing.0, &notifications, NOTIFICATIONS, &passing.1.flag);
         let mut server = GrpcServer { address, device, stop, threads: Vec::new() };
         server.threads.push(spawn("grpc-serve", Box::new(serve))?);
         server.threads.push(spawn("grpc-notify", Box::new(pass_on))?);

@@ -35,6 +35,25 @@ impl EntryNote {
     }
 }
 
+/// An entry as a batch knows it: its handle changes when it is deleted and comes again, its key does not.
+#[derive(Clone)]
+pub(super) struct EntryKey {
+    /// P4Info's id.
+    table: u32,
+    key: Vec<MatchParam>,
+    priority: u32,
+}
+
+impl EntryKey {
+    pub(super) fn new(table: &TableIndex, key: &[MatchParam], priority: u32) -> EntryKey {
+        EntryKey { table: table.id, key: key.to_vec(), priority }
+    }
+
+    fn of(table: &TableIndex, entry: &Entry) -> EntryKey {
+        EntryKey::new(table, &entry.key, entry.priority)
+    }
+}
+
 /// Time-outs are kept in whole milliseconds, at least one.
 fn ttl_ms(idle_timeout_ns: i64) -> u32 {
     let ns = u64::try_from(idle_timeout_ns).unwrap_or(0);
@@ -150,6 +169,12 @@ impl Target {
         })
     }
 
+    /// The table and the handle of the entry that has a key now.
+    pub(super) fn place_of(&self, at: &EntryKey) -> Result<(TableId, u64)> {
+        let table = Self::table(&self.pipeline, at.table)?;
+        Ok((table.table, self.find_entry(table, &at.key, at.priority)?.handle))
+    }
+
     pub(super) fn write_entry(&mut self, kind: UpdateType, entry: &TableEntry) -> Result<()> {
         let pipeline = Arc::clone(&self.pipeline);
         let table = Self::table(&pipeline, entry.table_id)?;
@@ -199,6 +224,7 @@ impl Target {
             _ => self.action_of(table, wire, Stand::Entry)?,
         };
         let note = checked.note;
+        let place = EntryKey::new(table, &checked.key, checked.priority);
         let new = NewEntry {
             key: checked.key,
             priority: checked.priority,
@@ -214,11 +240,11 @@ impl Target {
             }
         };
         let at = table.table;
-        let id = table.id;
         self.undo_with(move |target| {
-            target.switch.delete_entry(at, handle)?;
+            let (table, handle) = target.place_of(&place)?;
+            target.switch.delete_entry(table, handle)?;
             let pipeline = Arc::clone(&target.pipeline);
-            target.drop_one_shot(Self::table(&pipeline, id)?, &note)
+            target.drop_one_shot(Self::table(&pipeline, place.table)?, &note)
         });
         if let Some(value) = counter {
             self.switch.write_direct_counter(at, handle, value)?;
@@ -257,7 +283,7 @@ impl Target {
             },
         };
         let replaced = entry.action.is_some();
-        let (at, id, note) = (table.table, table.id, checked.note);
+        let (at, note) = (table.table, checked.note);
         if let Err(error) = self.replace_entry(at, old.handle, action, checked.ttl_ms, note.cookie()) {
             if replaced {
                 self.drop_one_shot(table, &note)?;
@@ -266,11 +292,15 @@ impl Target {
         }
         if self.wants_undo() {
             // Groups in place stay until the batch is over: then one of the two is taken away.
-            let before = old.clone();
+            let (before, place) = (old.clone(), EntryKey::of(table, &old));
             self.undo_with(move |target| {
-                target.replace_entry(at, before.handle, before.action, before.ttl_ms, before.cookie)?;
+                let (at, handle) = target.place_of(&place)?;
+                target.replace_entry(at, handle, before.action, before.ttl_ms, before.cookie)?;
                 let pipeline = Arc::clone(&target.pipeline);
-                if replaced { target.drop_one_shot(Self::table(&pipeline, id)?, &note) } else { Ok(()) }
+                match replaced {
+                    true => target.drop_one_shot(Self::table(&pipeline, place.table)?, &note),
+                    false => Ok(()),
+                }
             });
             if replaced {
                 self.retire_one_shot(table.id, old_note);
@@ -300,18 +330,36 @@ impl Target {
         let (at, handle) = (table.table, old.handle);
         if let Some(value) = counter {
             if self.wants_undo() {
-                let before = self.switch.read_direct_counter(at, handle)?;
-                self.undo_with(move |target| Ok(target.switch.write_direct_counter(at, handle, before)?));
+                self.undo_counter(at, handle, EntryKey::of(table, old))?;
             }
             self.switch.write_direct_counter(at, handle, value)?;
         }
         if table.meter.is_some() {
             if self.wants_undo() {
-                let before = self.switch.direct_meter_rates(at, handle)?;
-                self.undo_with(move |target| Ok(target.switch.set_direct_meter(at, handle, &before)?));
+                self.undo_meter(at, handle, EntryKey::of(table, old))?;
             }
             self.switch.set_direct_meter(at, handle, &rates.unwrap_or_default())?;
         }
+        Ok(())
+    }
+
+    /// Say how the counter of an entry is set back to what it is now.
+    pub(super) fn undo_counter(&mut self, at: TableId, handle: u64, place: EntryKey) -> Result<()> {
+        let before = self.switch.read_direct_counter(at, handle)?;
+        self.undo_with(move |target| {
+            let (at, handle) = target.place_of(&place)?;
+            Ok(target.switch.write_direct_counter(at, handle, before)?)
+        });
+        Ok(())
+    }
+
+    /// Say how the meter of an entry is set back to what it is now.
+    pub(super) fn undo_meter(&mut self, at: TableId, handle: u64, place: EntryKey) -> Result<()> {
+        let before = self.switch.direct_meter_rates(at, handle)?;
+        self.undo_with(move |target| {
+            let (at, handle) = target.place_of(&place)?;
+            Ok(target.switch.set_direct_meter(at, handle, &before)?)
+        });
         Ok(())
     }
 
@@ -465,7 +513,8 @@ impl Target {
                     || table.is_none_or(|table| table.meter.is_some() || table.is_const))
     }
 
-    /// Many plain entries of one kind of update: one lock and one message to each engine.
+    /// Many plain entries of one kind of update, in order: those that need no more than the store with one lock and one
+    /// message to each engine.
     pub(super) fn write_entries(
         &mut self,
         kind: UpdateType,
@@ -479,11 +528,14 @@ impl Target {
         let first = results.len();
         let mut writes = Vec::with_capacity(updates.len());
         let mut of_write = Vec::with_capacity(updates.len());
-        let mut alone = Vec::new();
         for (at, update) in updates.iter().enumerate() {
             results.push(Ok(()));
             match self.table_write(kind, update) {
-                Ok((_, old)) if self.needs_more(kind, update, old.as_ref()) => alone.push(at),
+                Ok((_, old)) if self.needs_more(kind, update, old.as_ref()) => {
+                    // What stands before it may be of the same entry.
+                    self.write_some(&mut writes, &mut of_write, &mut results[first..]);
+                    results[first + at] = self.write_one(update);
+                }
                 Ok((write, _)) => {
                     writes.push(write);
                     of_write.push(at);
@@ -491,12 +543,18 @@ impl Target {
                 Err(error) => results[first + at] = Err(error),
             }
         }
-        let written = self.switch.write_batch(writes);
-        for (result, at) in written.into_iter().zip(of_write) {
-            results[first + at] = result.map(|_| ()).map_err(P4Error::from);
-        }
-        for at in alone {
-            results[first + at] = self.write_one(&updates[at]);
+        self.write_some(&mut writes, &mut of_write, &mut results[first..]);
+    }
+
+    fn write_some(
+        &self,
+        writes: &mut Vec<TableWrite>,
+        of_write: &mut Vec<usize>,
+        results: &mut [Result<()>],
+    ) {
+        let written = self.switch.write_batch(std::mem::take(writes));
+        for (result, at) in written.into_iter().zip(of_write.drain(..)) {
+            results[at] = result.map(|_| ()).map_err(P4Error::from);
         }
     }
 

@@ -76,17 +76,48 @@ pub struct Target {
     undo: Option<Vec<Undo>>,
     /// Groups in place that go when the batch has succeeded: table, and the note of the entry that had them.
     retired: Vec<(u32, EntryNote)>,
+    /// The switch's epoch that the notes are of.
+    epoch: u64,
 }
 
 impl Target {
-    /// A program on its switch.
-    pub fn new(switch: Switch, pipeline: Arc<Pipeline>) -> Target {
-        Target::with_ports(switch.clone(), switch, pipeline)
+    /// A program on its switch, known as it was at an epoch.
+    pub fn new(switch: Switch, pipeline: Arc<Pipeline>, epoch: u64) -> Target {
+        Target { epoch, ..Target::with_ports(switch.clone(), switch, pipeline) }
     }
 
     /// A program on a shadow of the switch that has the ports.
     pub fn with_ports(switch: Switch, ports: Switch, pipeline: Arc<Pipeline>) -> Target {
-        Target { switch, ports, pipeline, notes: Notes::default(), undo: None, retired: Vec::new() }
+        Target { switch, ports, pipeline, notes: Notes::default(), undo: None, retired: Vec::new(), epoch: 0 }
+    }
+
+    /// The switch's epoch that is known.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A shadow's program runs on the switch from an epoch on.
+    pub(super) fn moves_to(&mut self, switch: Switch, epoch: u64) {
+        (self.switch, self.epoch) = (switch, epoch);
+    }
+
+    /// Keep what is still true of the notes from before another control plane changed everything. What entries say of
+    /// groups in place is in their cookies.
+    pub(super) fn take_over(&mut self, old: Notes) {
+        let Notes { multicast, clones, digests, groups, down, .. } = old;
+        self.notes.down = down;
+        let there: BTreeSet<u32> = self.switch.mc_dump().groups.iter().map(|(id, _)| *id).collect();
+        self.notes.multicast = multicast;
+        self.notes.multicast.retain(|id, _| there.contains(id));
+        self.notes.clones = clones;
+        self.notes.clones.retain(|id, _| self.switch.mirror(*id).is_ok());
+        for (id, config) in digests {
+            let Some(digest) = self.pipeline.index.digests.get(id) else { continue };
+            // A digest whose limits cannot be set is sent by those of the program.
+            let _ = self.configure_digest(digest.number, &config);
+            self.notes.digests.insert(id, config);
+        }
+        self.find_groups(groups);
     }
 
     pub(super) fn index(&self) -> &Index {
@@ -257,17 +288,6 @@ impl Target {
             return Ok(());
         }
         Err(invalid(format!("{what} can be modified only: it is there as long as the program")))
-    }
-
-    /// Take back what controllers wrote and a new program would not take away: replication.
-    pub(super) fn clear_replication(&mut self) -> Result<()> {
-        for session in self.notes.clones.keys().copied().collect::<Vec<_>>() {
-            self.delete_clone_session(session)?;
-        }
-        for group in self.notes.multicast.keys().copied().collect::<Vec<_>>() {
-            self.delete_multicast(group)?;
-        }
-        Ok(())
     }
 }
 

@@ -67,6 +67,10 @@ fn interfaces_are_read() {
         let request = GetRequest { path: vec![path], encoding: encoding as i32, ..GetRequest::default() };
         client.unary("/gnmi.gNMI/Get", request).map_err(|status| status.code())
     };
+    // A path costs two bytes, its answer the whole tree.
+    let many = GetRequest { path: vec![Path::default(); 257], ..GetRequest::default() };
+    let refused = client.unary::<_, GetResponse>("/gnmi.gNMI/Get", many).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
     let names = get(path(&["interfaces", "interface=*", "state", "name"]), Encoding::Proto).unwrap();
     let names = values(&names.notification[0]);
     assert_eq!(names.len(), 2);

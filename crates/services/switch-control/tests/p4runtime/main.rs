@@ -2,6 +2,7 @@
 #![allow(clippy::cloned_ref_to_slice_refs, reason = "an expected list reads as a list")]
 
 mod arbitration;
+mod batches;
 mod entities;
 mod gnmi;
 mod groups;

@@ -4,6 +4,7 @@ use crate::rig::*;
 use UpdateType::{Delete, Insert, Modify};
 use barewire_switch_control::p4runtime::entity::*;
 use barewire_switch_control::p4runtime::message::*;
+use std::time::Duration;
 use tonic::Code;
 
 fn entry(rig: &Rig, key: u64) -> EntityKind {
@@ -257,5 +258,231 @@ fn a_swap_by_another_control_plane_is_noticed() {
     assert_eq!(controller.client.get_config(ResponseType::All), None);
     controller.push(ConfigAction::VerifyAndCommit, Some(config())).unwrap();
     controller.done(Insert, entry(&rig, 1));
+    rig.stop();
+}
+
+fn replicas(ports: &[u32]) -> Vec<Replica> {
+    let replica = |port: &u32| Replica { instance: 0, port_kind: Some(ReplicaPort::EgressPort(*port)) };
+    ports.iter().map(replica).collect()
+}
+
+fn multicast(id: u32, ports: &[u32]) -> EntityKind {
+    let group = MulticastGroupEntry { multicast_group_id: id, replicas: replicas(ports), metadata: vec![] };
+    EntityKind::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(ReplicationEntry::MulticastGroupEntry(group)),
+    })
+}
+
+fn session(id: u32, ports: &[u32]) -> EntityKind {
+    let session = CloneSessionEntry { session_id: id, replicas: replicas(ports), ..Default::default() };
+    EntityKind::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(ReplicationEntry::CloneSessionEntry(session)),
+    })
+}
+
+#[test]
+fn reconciling_keeps_groups_and_sessions_in_the_switch_too() {
+    let (rig, controller) = Rig::start_with_ports(3);
+    let (mut one, mut two, mut three) = (rig.wire(1), rig.wire(2), rig.wire(3));
+    controller.done(Insert, multicast(5, &[2, 3]));
+    controller.done(Insert, session(7, &[2]));
+    let flood = rig.entry("lpm_table", vec![(1, lpm(0x0600_0000_0000, 8)), (2, exact(1))], "flood", &[5]);
+    controller.done(Insert, EntityKind::TableEntry(flood));
+    controller.push(ConfigAction::ReconcileAndCommit, Some(config())).unwrap();
+    assert_eq!((rig.switch().mc_dump().groups.len(), rig.switch().mirrors().len()), (1, 1));
+    let packet = frame(0xff, 0x0611_2233_4455, 0x1111);
+    one.send(&packet);
+    assert_eq!((two.receive(1, PATIENCE).len(), three.receive(1, PATIENCE).len()), (1, 1));
+    assert_eq!(controller.refused(Insert, multicast(5, &[2])), Code::AlreadyExists);
+    controller.done(Modify, session(7, &[2, 3]));
+    controller.done(Delete, session(7, &[]));
+    controller.done(Delete, multicast(5, &[]));
+    assert_eq!((rig.switch().mc_dump().groups.len(), rig.switch().mirrors().len()), (0, 0));
+    rig.stop();
+}
+
+/// The test's config with a change in a table of its JSON.
+fn with_table(name: &str, change: impl FnOnce(&mut serde_json::Value)) -> ForwardingPipelineConfig {
+    let mut config = config();
+    let mut json: serde_json::Value = serde_json::from_slice(&config.p4_device_config).unwrap();
+    let pipelines = json["pipelines"].as_array_mut().unwrap();
+    let mut tables = pipelines.iter_mut().flat_map(|pipeline| pipeline["tables"].as_array_mut().unwrap());
+    change(tables.find(|table| table["name"] == name).expect("the table is there"));
+    config.p4_device_config = serde_json::to_vec(&json).unwrap();
+    config
+}
+
+fn default_of(rig: &Rig, table: &str) -> TableEntry {
+    TableEntry { table_id: rig.table(table), is_default_action: true, ..TableEntry::default() }
+}
+
+#[test]
+fn reconciling_leaves_to_the_program_what_the_program_says() {
+    let (rig, controller) = Rig::start();
+    // The table's second action is `flood`, its fourth `drop`.
+    let dropping = with_table("IngressImpl.lpm_table", |table| {
+        let drop = table["action_ids"][3].clone();
+        table["default_entry"]["action_id"] = drop;
+    });
+    let action = |table| controller.entries(default_of(&rig, table))[0].action.clone();
+    let call = |name: &str| Some(TableAction { r#type: Some(ActionChoice::Action(rig.call(name, &[]))) });
+    assert_eq!(action("lpm_table"), call("NoAction"));
+    controller.push(ConfigAction::ReconcileAndCommit, Some(dropping.clone())).unwrap();
+    assert_eq!(action("lpm_table"), call("drop"), "nobody wrote the old one");
+    // A default that is const in the new program is no reason to refuse it.
+    let constant = with_table("IngressImpl.lpm_table", |table| {
+        table["default_entry"]["action_const"] = true.into();
+        table["default_entry"]["action_entry_const"] = true.into();
+    });
+    controller.push(ConfigAction::ReconcileAndCommit, Some(constant.clone())).unwrap();
+    assert_eq!(action("lpm_table"), call("NoAction"));
+    // What a controller wrote stays, also when it is what the program says.
+    controller.push(ConfigAction::ReconcileAndCommit, Some(config())).unwrap();
+    for name in ["NoAction", "to_cpu"] {
+        let written = TableEntry { action: call(name), ..default_of(&rig, "lpm_table") };
+        controller.done(Modify, EntityKind::TableEntry(written));
+        controller.push(ConfigAction::ReconcileAndCommit, Some(dropping.clone())).unwrap();
+        assert_eq!(action("lpm_table"), call(name));
+    }
+    let status = controller.push(ConfigAction::ReconcileAndCommit, Some(constant)).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(status.message().contains("lpm_table"), "{status:?}");
+    assert_eq!(action("lpm_table"), call("to_cpu"));
+    rig.stop();
+}
+
+#[test]
+fn reconciling_loses_no_packet_and_no_count() {
+    let (rig, controller) = Rig::start_with_ports(2);
+    let (mut one, mut two) = (rig.wire(1), rig.wire(2));
+    let key = |src: u64| vec![(1, lpm(src, 48)), (2, exact(1))];
+    let filler =
+        |src| update(Insert, EntityKind::TableEntry(rig.entry("lpm_table", key(src), "forward", &[1])));
+    controller.write_batch((0..4000).map(filler).collect(), Atomicity::ContinueOnError).unwrap();
+    let last = rig.entry("lpm_table", key(0x7777), "forward", &[2]);
+    controller.done(Insert, EntityKind::TableEntry(last));
+    let counted = rig.entry("exact_table", vec![(1, exact(9))], "counted_forward", &[2]);
+    controller.done(Insert, EntityKind::TableEntry(counted.clone()));
+    let packet = frame(9, 0x7777, 0x1234);
+    let pushing = std::thread::spawn(move || {
+        let pushed: Result<(), _> =
+            (0..3).try_for_each(|_| controller.push(ConfigAction::ReconcileAndCommit, Some(config())));
+        (controller, pushed)
+    });
+    let (mut sent, mut received) = (0, 0);
+    while !pushing.is_finished() {
+        (0..16).for_each(|_| one.send(&packet));
+        sent += 16;
+        received += two.receive(16, Duration::from_millis(200)).len();
+    }
+    received += two.receive(sent - received, Duration::from_millis(500)).len();
+    let (controller, pushed) = pushing.join().unwrap();
+    pushed.unwrap();
+    assert_eq!(received, sent, "packets were lost");
+    let index = Some(Index { index: 1 });
+    let counter = CounterEntry { counter_id: rig.object("port_counter"), index, data: None };
+    let EntityKind::CounterEntry(read) = controller.one(EntityKind::CounterEntry(counter)) else { panic!() };
+    assert_eq!(read.data.unwrap().packet_count, sent as i64);
+    let wanted = TableEntry { counter_data: Some(CounterData::default()), ..counted };
+    let read = controller.entries(wanted)[0].counter_data.unwrap();
+    assert_eq!((read.packet_count, read.byte_count), (sent as i64, 60 * sent as i64));
+    rig.stop();
+}
+
+#[test]
+fn what_cannot_be_committed_loses_nothing() {
+    let (rig, controller) = Rig::start();
+    controller.done(Insert, entry(&rig, 1));
+    controller.done(Insert, multicast(5, &[2]));
+    controller.done(Insert, session(7, &[2]));
+    // The program writes registers: it does not run on two engines.
+    let second = SecondEngine::attach(rig.switch());
+    let refused = |action, config| {
+        let status = controller.push(action, config).unwrap_err();
+        assert!(status.message().contains("engine"), "{status:?}");
+    };
+    refused(ConfigAction::ReconcileAndCommit, Some(config()));
+    refused(ConfigAction::VerifyAndCommit, Some(config()));
+    let still_there = || {
+        assert_eq!(controller.client.read(entry(&rig, 1)).unwrap().len(), 1);
+        assert_eq!(controller.one(multicast(0, &[])), multicast(5, &[2]));
+        assert_eq!(controller.one(session(0, &[])), session(7, &[2]));
+        controller.done(Modify, multicast(5, &[2]));
+        controller.done(Modify, session(7, &[2]));
+    };
+    still_there();
+    controller.push(ConfigAction::VerifyAndSave, Some(config())).unwrap();
+    controller.done(Insert, entry(&rig, 2));
+    refused(ConfigAction::Commit, None);
+    refused(ConfigAction::ReconcileAndCommit, Some(config()));
+    refused(ConfigAction::VerifyAndCommit, Some(config()));
+    second.stop();
+    controller.push(ConfigAction::Commit, None).unwrap();
+    assert_eq!(controller.client.read(entry(&rig, 2)).unwrap().len(), 1);
+    rig.stop();
+}
+
+#[test]
+fn what_another_control_plane_leaves_alone_stays_known() {
+    let (rig, mut controller) = Rig::start_with_ports(2);
+    let mut one = rig.wire(1);
+    let everything = |controller: &Controller| {
+        controller.done(Insert, multicast(5, &[2]));
+        controller.done(Insert, session(7, &[1, 2]));
+    };
+    everything(&controller);
+    let digest = EntityKind::DigestEntry(DigestEntry {
+        digest_id: rig.object("learned_t"),
+        config: Some(DigestConfig { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 0 }),
+    });
+    controller.done(Insert, digest.clone());
+    // Thrift's swap keeps groups and sessions, and so does what is known of them.
+    rig.switch().load(PROGRAM).unwrap();
+    rig.switch().swap().unwrap();
+    assert_eq!(controller.refused(Insert, multicast(5, &[2])), Code::AlreadyExists);
+    controller.done(Modify, multicast(5, &[1]));
+    controller.done(Delete, session(7, &[]));
+    controller.done(Insert, session(7, &[1, 2]));
+    assert_eq!(controller.one(digest.clone()), digest);
+    let learn = rig.entry("learn_table", vec![(1, exact(3))], "learn", &[]);
+    controller.done(Insert, EntityKind::TableEntry(learn));
+    one.send(&frame(1, 3, 0x1234));
+    loop {
+        if let Some(StreamResponse::Digest(list)) = controller.next().unwrap() {
+            assert_eq!(list.digest_id, rig.object("learned_t"));
+            break;
+        }
+    }
+    // Groups in place go with a reset, and members of their own may come.
+    let choice = ActionProfileAction { action: Some(rig.call("forward", &[2])), weight: 1, watch_kind: None };
+    let set =
+        ActionChoice::ActionProfileActionSet(ActionProfileActionSet { action_profile_actions: vec![choice] });
+    let in_place = EntityKind::TableEntry(TableEntry {
+        action: Some(TableAction { r#type: Some(set) }),
+        ..rig.entry("select_table", vec![(1, exact(6))], "drop", &[])
+    });
+    let member = EntityKind::ActionProfileMember(ActionProfileMember {
+        action_profile_id: rig.object("ecmp"),
+        member_id: 9,
+        action: Some(rig.call("forward", &[2])),
+    });
+    controller.done(Insert, in_place.clone());
+    let saved = rig.switch().serialize_state().unwrap();
+    assert_eq!(controller.refused(Insert, member.clone()), Code::InvalidArgument);
+    rig.switch().reset_state().unwrap();
+    for gone in [multicast(0, &[]), session(0, &[])] {
+        assert_eq!(controller.client.read(gone).unwrap(), []);
+    }
+    everything(&controller);
+    controller.done(Delete, multicast(5, &[]));
+    controller.done(Delete, session(7, &[]));
+    controller.done(Insert, member.clone());
+    assert_eq!(controller.one(digest.clone()), digest);
+    // What is restored is known by what its entries say.
+    rig.switch().restore_state(&saved).unwrap();
+    assert_eq!(controller.refused(Insert, member.clone()), Code::InvalidArgument);
+    assert_eq!(controller.one(in_place.clone()), in_place);
+    controller.done(Delete, in_place);
+    controller.done(Insert, member);
     rig.stop();
 }

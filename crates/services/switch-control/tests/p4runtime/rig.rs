@@ -1,17 +1,22 @@
 //! A running switch with its gRPC server, and controllers made of the same message types.
 
 use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_p4_state::ProgramState;
 use barewire_port::{Port, PortUri};
-use barewire_switch::control::{Switch, SwitchConfig};
+use barewire_switch::control::{ControlError, MirrorSession, PortInfo, Replica, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
-use barewire_switch::prepared::EngineKind;
+use barewire_switch::learn::Learner;
+use barewire_switch::pre::Pre;
+use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
 use barewire_switch_control::p4info::{P4Info, text};
 use barewire_switch_control::p4runtime::entity::*;
 use barewire_switch_control::p4runtime::message::*;
 use barewire_switch_control::p4runtime::{GrpcOptions, GrpcServer};
 use prost::Message;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -523,4 +528,72 @@ pub fn frame(dst: u64, src: u64, ether_type: u16) -> Vec<u8> {
     bytes.extend_from_slice(&ether_type.to_be_bytes());
     bytes.resize(60, 0xee);
     bytes
+}
+
+/// An engine beside the one that serves the ports, which only applies what is written.
+pub struct SecondEngine {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Idle {
+    state: Option<Box<ProgramState>>,
+    pre: Pre,
+}
+
+impl Replica for Idle {
+    fn state(&mut self) -> Option<&mut ProgramState> {
+        self.state.as_deref_mut()
+    }
+    fn install(&mut self, _: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send> {
+        Box::new(self.state.replace(state))
+    }
+    fn pre(&mut self) -> &mut Pre {
+        &mut self.pre
+    }
+    fn learner(&mut self) -> Option<&mut Learner> {
+        None
+    }
+    fn set_mirror(&mut self, _: u32, _: Option<MirrorSession>) {}
+    fn set_queue_depth(&mut self, _: Option<u32>, _: Option<u32>, _: usize) {}
+    fn set_queue_rate(&mut self, _: Option<u32>, _: Option<u32>, _: u64) {}
+    fn add_port(
+        &mut self,
+        _: u32,
+        _: &str,
+        _: Option<Box<dyn Any + Send>>,
+    ) -> std::result::Result<(), ControlError> {
+        Ok(())
+    }
+    fn remove_port(&mut self, _: u32) -> std::result::Result<Option<Box<dyn Any + Send>>, ControlError> {
+        Ok(None)
+    }
+    fn ports(&mut self) -> Vec<PortInfo> {
+        Vec::new()
+    }
+    fn inject(&mut self, _: Option<u32>, _: Vec<u8>) {}
+    fn drops(&mut self, _: &mut dyn FnMut(&str, u64)) {}
+}
+
+impl SecondEngine {
+    pub fn attach(switch: &Switch) -> SecondEngine {
+        let mut inbox = switch.attach(Box::new(|| {}));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut replica = Idle::default();
+            while !stopped.load(Ordering::Relaxed) {
+                if inbox.drain(&mut replica) == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        SecondEngine { stop, thread }
+    }
+
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
 }

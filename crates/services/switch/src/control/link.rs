@@ -96,6 +96,8 @@ enum Message {
     /// Writes in order; shared with the other engines.
     Writes(Arc<Vec<Write>>),
     Run(Task),
+    /// A task, and writes that no packet sees without it.
+    RunAndWrite(Task, Vec<Write>),
     Subscribers(Arc<Subscribers>),
 }
 
@@ -230,6 +232,16 @@ impl EngineLink {
         self.send(Message::Run(Box::new(task)), 1)
     }
 
+    /// Queue a task and writes after it, with no packet in between. False when the engine is gone.
+    pub(crate) fn run_and_write(
+        &self,
+        task: impl FnOnce(&mut dyn Replica) + Send + 'static,
+        writes: Vec<Write>,
+    ) -> bool {
+        let weight = 1 + writes.len();
+        self.send(Message::RunAndWrite(Box::new(task), writes), weight)
+    }
+
     /// Ask the engine a question.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
@@ -296,28 +308,22 @@ impl EngineInbox {
             let Ok(message) = self.queue.try_recv() else { break };
             done += match message {
                 Message::Writes(writes) => {
-                    let (count, mut refused) = (writes.len(), 0);
+                    let count = writes.len();
                     match Arc::try_unwrap(writes) {
-                        Ok(writes) => {
-                            writes.into_iter().for_each(|w| refused += u64::from(!w.apply(replica)))
-                        }
-                        Err(writes) => {
-                            writes.iter().for_each(|w| refused += u64::from(!w.clone().apply(replica)))
-                        }
-                    }
-                    let garbage = replica.state().map(ProgramState::take_garbage).unwrap_or_default();
-                    if !garbage.is_empty() {
-                        // Nobody takes it any more when the switch is gone: then it is dropped here.
-                        let _ = self.throw_away.send(Box::new(garbage));
-                    }
-                    if refused != 0 {
-                        self.shared.refused.fetch_add(refused, Relaxed);
+                        Ok(writes) => self.write(writes.into_iter(), replica),
+                        Err(writes) => self.write(writes.iter().cloned(), replica),
                     }
                     count
                 }
                 Message::Run(task) => {
                     task(replica);
                     1
+                }
+                Message::RunAndWrite(task, writes) => {
+                    let count = 1 + writes.len();
+                    task(replica);
+                    self.write(writes.into_iter(), replica);
+                    count
                 }
                 Message::Subscribers(subscribers) => {
                     self.subscribers = subscribers;
@@ -327,6 +333,19 @@ impl EngineInbox {
         }
         self.shared.pending.fetch_sub(done, AcqRel);
         done
+    }
+
+    fn write(&self, writes: impl Iterator<Item = Write>, replica: &mut dyn Replica) {
+        let mut refused = 0;
+        writes.for_each(|write| refused += u64::from(!write.apply(replica)));
+        let garbage = replica.state().map(ProgramState::take_garbage).unwrap_or_default();
+        if !garbage.is_empty() {
+            // Nobody takes it any more when the switch is gone: then it is dropped here.
+            let _ = self.throw_away.send(Box::new(garbage));
+        }
+        if refused != 0 {
+            self.shared.refused.fetch_add(refused, Relaxed);
+        }
     }
 
     /// Tell subscribers. Never waits: what a subscriber has no room for is lost to it, and counted.

@@ -12,6 +12,7 @@ mod names;
 pub mod notify;
 mod programs;
 mod saved;
+mod shadow;
 mod switch;
 mod tables;
 mod traffic;
@@ -23,6 +24,7 @@ pub use crate::pre::{McDump, McNode};
 pub use barewire_p4::ir::ActionCall;
 pub use barewire_p4_state::TableAction;
 pub use link::{EngineInbox, EngineLink, Replica};
+pub use shadow::{CarriedCounters, Takeover};
 pub use switch::{Info, PortOpener, Switch, SwitchConfig};
 pub use tables::{NewEntry, TableWrite};
 

@@ -3,14 +3,14 @@
 //! one goes on as it is. What is of the switch and not of a program stays with the engines: multicast groups, mirror
 //! sessions, queues, ports, digests.
 
-use super::link::{Answer, EngineLink, ThrowAway};
+use super::link::{Answer, EngineLink, Replica, ThrowAway};
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, CounterValue, ErrorKind, Notification};
 use crate::prepared::{Prepared, prepare};
 use crate::store::{StateWrite, Store, Write};
 use barewire_p4::ir::Program;
 use barewire_p4_state::ProgramState;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// Which program a handle means while one is staged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,16 +42,28 @@ impl Master {
         Ok(Master { prepared, store, digests: Vec::new() })
     }
 
-    /// Run this on an engine from now on.
-    pub(super) fn install_on(&self, link: &EngineLink, state: Box<ProgramState>, throw_away: &ThrowAway) {
+    /// Run this on an engine from now on. No packet sees it without the writes; `old` gets the state it follows.
+    pub(super) fn install_on(
+        &self,
+        link: &EngineLink,
+        state: Box<ProgramState>,
+        beside: &[Write],
+        old: Option<mpsc::Sender<ProgramState>>,
+        throw_away: &ThrowAway,
+    ) {
         let prepared = Arc::clone(&self.prepared);
         let throw_away = throw_away.clone();
-        link.run(move |replica| {
+        // Made here: engines do not allocate.
+        let old = old.map(|to| (to, ProgramState::new(&Program::empty())));
+        let install = move |replica: &mut dyn Replica| {
+            if let (Some((to, none)), Some(state)) = (old, replica.state()) {
+                let _ = to.send(std::mem::replace(state, none));
+            }
             let garbage = replica.install(&prepared, state);
             // Nobody is left to take it only when the switch is gone.
             let _ = throw_away.send(garbage);
-        });
-        link.write(&Arc::new(self.digests.clone()));
+        };
+        link.run_and_write(install, beside.iter().chain(&self.digests).cloned().collect());
     }
 }
 
@@ -86,7 +98,7 @@ fn another(store: &Store, first: &ProgramState) -> Box<ProgramState> {
 
 impl Control {
     /// Several engines have a state each, so a program that needs one for all is refused.
-    fn check_engines(&self, prepared: &Prepared) -> Result<()> {
+    pub(super) fn check_engines(&self, prepared: &Prepared) -> Result<()> {
         if self.links.iter().filter(|link| link.is_alive()).count() < 2 {
             return Ok(());
         }
@@ -113,9 +125,12 @@ impl Control {
     }
 
     pub(super) fn store_mut(&mut self, view: View) -> Result<&mut Store> {
+        self.master_mut(view).map(|master| &mut master.store)
+    }
+
+    pub(super) fn master_mut(&mut self, view: View) -> Result<&mut Master> {
         let staged = self.staged.as_mut().filter(|_| view == View::Newest);
-        let master = staged.map(|staged| &mut staged.master).or(self.running.as_mut());
-        master.map(|master| &mut master.store).ok_or_else(no_program)
+        staged.map(|staged| &mut staged.master).or(self.running.as_mut()).ok_or_else(no_program)
     }
 
     /// Send what the store of the program that is meant gave: to all engines, or to the staged state.
@@ -159,8 +174,16 @@ impl Control {
         }
     }
 
-    /// Run this from now on, on all engines. `state` is what the first gets; without one all get what the store says.
-    fn install(&mut self, master: Master, state: Option<Box<ProgramState>>, throw_away: &ThrowAway) {
+    /// Run this from now on, on all engines, with these writes at the same instant. `state` is what the first gets;
+    /// without one all get what the store says. `old` gets the states that they had.
+    pub(super) fn install(
+        &mut self,
+        master: Master,
+        state: Option<Box<ProgramState>>,
+        beside: &[Write],
+        old: Option<&mpsc::Sender<ProgramState>>,
+        throw_away: &ThrowAway,
+    ) {
         let alive: Vec<&EngineLink> = self.links.iter().filter(|link| link.is_alive()).collect();
         let mut states: Vec<Box<ProgramState>> = Vec::with_capacity(alive.len());
         match state {
@@ -172,9 +195,10 @@ impl Control {
             None => states.extend(alive.iter().map(|_| Box::new(master.store.build_state()))),
         }
         for (link, state) in alive.into_iter().zip(states) {
-            master.install_on(link, state, throw_away);
+            master.install_on(link, state, beside, old.cloned(), throw_away);
         }
         self.running = Some(master);
+        self.epoch += 1;
     }
 
     /// Put another master copy in the place of that of the program that is meant.
@@ -183,7 +207,7 @@ impl Control {
         let master = Master { prepared: Arc::clone(&old.prepared), store, digests };
         match self.staged_mut(view) {
             Some(staged) => *staged = Staged::new(master),
-            None => self.install(master, None, throw_away),
+            None => self.install(master, None, &[], None, throw_away),
         }
     }
 }
@@ -247,7 +271,7 @@ impl Switch {
             return Err(ControlError::new(ErrorKind::NoOngoingSwap, "no program waits to be swapped in"));
         };
         master.store.restart_ages(now_us);
-        control.install(master, Some(state), &self.inner.throw_away);
+        control.install(master, Some(state), &[], None, &self.inner.throw_away);
         control.subscribers.send(Notification::ProgramSwapped);
         drop(control);
         self.take_out_garbage();
@@ -272,8 +296,8 @@ impl Switch {
         let mut control = self.lock_for_write()?;
         control.check_engines(&master.prepared)?;
         let staged = control.staged.take();
-        control.forget_traffic();
-        control.install(master, None, &self.inner.throw_away);
+        let forgotten = control.forget_traffic();
+        control.install(master, None, &forgotten, None, &self.inner.throw_away);
         control.subscribers.send(Notification::ProgramSwapped);
         drop(control);
         drop(staged);
@@ -288,7 +312,8 @@ impl Switch {
     /// [`ErrorKind::Unavailable`] when an engine does not catch up.
     pub fn reset_state(&self) -> Result<()> {
         let mut control = self.lock_for_write()?;
-        control.forget_traffic();
+        let forgotten = control.forget_traffic();
+        control.send(forgotten);
         if let Ok(master) = control.master(self.view) {
             let store = Store::new(Arc::clone(&master.prepared.program))?;
             let digests = master.digests.clone();

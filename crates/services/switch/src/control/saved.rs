@@ -3,7 +3,7 @@
 
 use super::switch::{Result, Switch};
 use super::{ControlError, ErrorKind, MirrorSession};
-use crate::pre::{McDump, McNode, Pre, PreWrite};
+use crate::pre::{McDump, McNode, Pre};
 use crate::store::{SavedStore, Store, Write};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -176,16 +176,10 @@ impl Switch {
         if !Arc::ptr_eq(control.store(self.view)?.program(), &program) {
             return Err(bad("another program was swapped in meanwhile"));
         }
-        control.forget_traffic();
-        control.pre = pre;
-        let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(control.pre.clone())))];
-        for SavedMirror { id, egress_port, multicast_group, truncate_bytes, class_of_service } in
-            saved.mirrors
-        {
-            let session = MirrorSession { egress_port, multicast_group, truncate_bytes, class_of_service };
-            control.mirrors.insert(id, session.clone());
-            writes.push(Write::Mirror { id, session: Some(session) });
-        }
+        let mirror = |SavedMirror { id, egress_port, multicast_group, truncate_bytes, class_of_service }| {
+            (id, MirrorSession { egress_port, multicast_group, truncate_bytes, class_of_service })
+        };
+        let mut writes = control.put_traffic(pre, saved.mirrors.into_iter().map(mirror).collect());
         let queue = |queue| match queue {
             SavedQueue::Depth { port, priority, packets } => Write::QueueDepth { port, priority, packets },
             SavedQueue::Rate { port, priority, pps } => Write::QueueRate { port, priority, pps },

@@ -121,6 +121,10 @@ pub(super) struct Control {
     pub mirrors: BTreeMap<u32, MirrorSession>,
     /// Queue settings in force, the older first.
     pub queues: Vec<Write>,
+    /// How often all of a state was put in the place of another ([`Switch::epoch`]).
+    pub epoch: u64,
+    /// It only holds a program for another switch ([`Switch::shadow`]).
+    pub is_shadow: bool,
 }
 
 pub(super) struct Inner {
@@ -200,6 +204,8 @@ impl Switch {
             pre: Pre::new(config.replication),
             mirrors: BTreeMap::new(),
             queues: Vec::new(),
+            epoch: 0,
+            is_shadow: false,
         };
         let (throw_away, garbage) = mpsc::channel();
         let (alive, ended) = mpsc::channel();
@@ -238,7 +244,8 @@ impl Switch {
         );
         control.engines_made += 1;
         if let Some(running) = &control.running {
-            running.install_on(&link, Box::new(running.store.build_state()), &self.inner.throw_away);
+            let state = Box::new(running.store.build_state());
+            running.install_on(&link, state, &[], None, &self.inner.throw_away);
         }
         let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(control.pre.clone())))];
         let mirrors = control.mirrors.iter();
@@ -456,13 +463,23 @@ impl Control {
         }
     }
 
-    /// No multicast groups, no mirror sessions.
-    pub(super) fn forget_traffic(&mut self) {
+    /// No multicast groups, no mirror sessions: gives the writes for the engines.
+    pub(super) fn forget_traffic(&mut self) -> Vec<Write> {
         self.pre.clear();
+        self.put_traffic(self.pre.clone(), BTreeMap::new())
+    }
+
+    /// These multicast groups and mirror sessions in place of all there are: gives the writes for the engines.
+    pub(super) fn put_traffic(&mut self, pre: Pre, mirrors: BTreeMap<u32, MirrorSession>) -> Vec<Write> {
+        self.epoch += 1;
+        self.pre = pre;
+        let old = std::mem::replace(&mut self.mirrors, mirrors);
         let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(self.pre.clone())))];
-        let mirrors = std::mem::take(&mut self.mirrors);
-        writes.extend(mirrors.into_keys().map(|id| Write::Mirror { id, session: None }));
-        self.send(writes);
+        let gone = old.into_keys().filter(|id| !self.mirrors.contains_key(id));
+        writes.extend(gone.map(|id| Write::Mirror { id, session: None }));
+        let there = self.mirrors.iter();
+        writes.extend(there.map(|(id, session)| Write::Mirror { id: *id, session: Some(session.clone()) }));
+        writes
     }
 }
 

@@ -2,7 +2,7 @@
 //! control plane.
 
 use super::link::Replica;
-use super::programs::View;
+use super::programs::{Master, View};
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, ErrorKind, McDump, MirrorSession, PortInfo};
 use crate::pre::PreWrite;
@@ -30,9 +30,17 @@ fn check_session(id: u32) -> Result<()> {
     ))
 }
 
-/// Digests come from the running program, while another is staged too (so it is in bmv2).
-fn check_list(control: &Control, list: u32) -> Result<()> {
-    let lists = &control.store(View::Running)?.program().learn_lists;
+impl Control {
+    /// Digests come from the running program, while another is staged too (so it is in bmv2); for a shadow that is the one
+    /// it holds.
+    fn digesting(&mut self) -> Result<&mut Master> {
+        let view = if self.is_shadow { View::Newest } else { View::Running };
+        self.master_mut(view)
+    }
+}
+
+fn check_list(control: &mut Control, list: u32) -> Result<()> {
+    let lists = &control.digesting()?.prepared.program.learn_lists;
     if lists.iter().any(|l| l.id == list) {
         return Ok(());
     }
@@ -51,10 +59,9 @@ fn set_digest(
     is_old: impl Fn(&Write) -> bool,
 ) -> Result<()> {
     check_list(control, list)?;
-    if let Some(running) = &mut control.running {
-        running.digests.retain(|old| !is_old(old));
-        running.digests.push(write.clone());
-    }
+    let digests = &mut control.digesting()?.digests;
+    digests.retain(|old| !is_old(old));
+    digests.push(write.clone());
     out.push(write);
     Ok(())
 }
@@ -347,6 +354,11 @@ impl Switch {
             None => false,
         };
         if sent { Ok(()) } else { Err(ControlError::new(ErrorKind::Unavailable, "no engine is running")) }
+    }
+
+    /// Notifications that some subscriber had no room for.
+    pub fn notifications_lost(&self) -> u64 {
+        self.lock().subscribers.lost()
     }
 
     /// Each reason for which packets or notifications were dropped, with how many, summed over all engines.

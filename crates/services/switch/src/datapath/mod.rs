@@ -466,6 +466,9 @@ impl Datapath {
                     .filter(|id| is_narrow(&self.layout, *id))
                     .map(|id| self.phv.get(&self.layout, id)),
                 CalcInput::Const { value, .. } => Some(value.iter_u64_digits().next().unwrap_or(0)),
+                CalcInput::Expr { value, .. } => {
+                    value.fixed_validity().map(|header| u64::from(self.phv.is_valid(&self.layout, header)))
+                }
                 _ => None,
             };
             if let Some(value) = narrow {

@@ -207,8 +207,12 @@ impl Datapath {
         }
         if let Some(group) = session.multicast_group {
             let kept = std::mem::replace(&mut self.phv, phv);
-            self.v1_multicast(group, from, &frame);
-            let phv = std::mem::replace(&mut self.phv, kept);
+            let last_rid = self.v1_multicast(group, from, &frame);
+            let mut phv = std::mem::replace(&mut self.phv, kept);
+            if let Some(rid) = last_rid {
+                // As in bmv2, which makes all copies of one packet.
+                self.v1.egress_rid.set(&mut phv, u64::from(rid));
+            }
             match session.egress_port {
                 Some(port) => self.v1_queue_copy(port, from, frame, phv),
                 None => self.give_back(phv),
@@ -221,14 +225,17 @@ impl Datapath {
         }
     }
 
-    /// A copy of the current packet for each replica of a group.
-    fn v1_multicast(&mut self, group: u32, from: u32, frame: &Frame) {
+    /// A copy of the current packet for each replica of a group; gives the last one's replication id.
+    fn v1_multicast(&mut self, group: u32, from: u32, frame: &Frame) -> Option<u32> {
+        let mut last = None;
         self.replicate(group, |datapath, port, rid| {
+            last = Some(rid);
             let Some(copy) = datapath.clone_frame(frame) else { return };
             let mut phv = datapath.copy();
             datapath.v1.egress_rid.set(&mut phv, u64::from(rid));
             datapath.v1_queue_copy(port, from, copy, phv);
         });
+        last
     }
 
     fn v1_queue_copy(&mut self, port: u32, from: u32, frame: Frame, mut phv: Phv) {

@@ -103,10 +103,21 @@ pub enum StateWrite {
         to: u64,
         value: CounterValue,
     },
+    /// Onto those from here on.
+    AddCounters {
+        counter: CounterId,
+        from: u64,
+        values: Vec<CounterValue>,
+    },
     DirectCounter {
         table: TableId,
         handle: u32,
         value: CounterValue,
+    },
+    /// Onto those of these entries.
+    AddDirectCounters {
+        table: TableId,
+        values: Vec<(u32, CounterValue)>,
     },
     /// Of so many records from this one on.
     ResetDirectCounters {
@@ -205,6 +216,23 @@ impl StateWrite {
             StateWrite::RemoveGroup { profile, group } => state.remove_group(profile, group),
             StateWrite::Counters { counter, from, to, value } => {
                 state.write_counter(counter, from..to, value.packets, value.bytes)
+            }
+            StateWrite::AddCounters { counter, from, values } => {
+                values.into_iter().zip(from..).try_for_each(|(value, at)| {
+                    let [packets, bytes] = state.read_counter(counter, at)?;
+                    let (packets, bytes) =
+                        (packets.wrapping_add(value.packets), bytes.wrapping_add(value.bytes));
+                    state.write_counter(counter, at..at + 1, packets, bytes)
+                })
+            }
+            StateWrite::AddDirectCounters { table, values } => {
+                values.into_iter().try_for_each(|(at, value)| {
+                    // An entry that was deleted meanwhile has no counter any more.
+                    let Ok(stats) = state.stats(table, Some(at)) else { return Ok(()) };
+                    let (packets, bytes) =
+                        (stats.packets.wrapping_add(value.packets), stats.bytes.wrapping_add(value.bytes));
+                    state.set_direct_counter(table, Some(at), packets, bytes)
+                })
             }
             StateWrite::DirectCounter { table, handle, value } => {
                 state.set_direct_counter(table, Some(handle), value.packets, value.bytes)

@@ -295,3 +295,45 @@ fn assertions_stop_the_action() {
     f.exec(&[Stmt::Assert(Expr::Bool(false))]);
     assert_eq!(f.phv.slot(slot::ASSERT), 1);
 }
+
+#[test]
+fn lists_hold_what_is_the_same_field_for_every_packet() {
+    let mut b = Builder::new();
+    let (stack, _) = b.stack("s", &[8], 2);
+    let header = b.header("h", &[8, 16]);
+    let plain = FieldRef::from(FieldId { header, field: 1 });
+    let moving = FieldRef { header: HeaderRef::StackLast(stack), field: 0 };
+    let valid = |header| CalcInput::Expr {
+        value: Expr::Unary(UnaryOp::BoolToInt, Box::new(Expr::Valid(header))),
+        width: 1,
+    };
+    let learn = |program: &Program, item: CalcInput| {
+        let mut program = program.clone();
+        program.learn_lists = vec![LearnList { id: 1, name: "learn".to_owned(), items: vec![(item, 8)] }];
+        program.check().map_err(|error| error.to_string())
+    };
+    let constant = CalcInput::Const { value: 3_u8.into(), width: 8 };
+    for item in [CalcInput::Field(plain.clone()), constant, valid(HeaderRef::Header(header))] {
+        assert_eq!(learn(&b.program, item), Ok(()));
+    }
+    let sum = CalcInput::Expr { value: int(5), width: 8 };
+    let refused = [
+        CalcInput::Field(moving.clone()),
+        valid(HeaderRef::StackLast(stack)),
+        sum,
+        CalcInput::Header(HeaderRef::Header(header)),
+        CalcInput::Payload,
+    ];
+    for item in refused {
+        let shown = format!("{item:?}");
+        assert!(learn(&b.program, item).is_err_and(|error| error.contains("learn list 'learn'")), "{shown}");
+    }
+    let fields = |program: &Program, field: FieldRef| {
+        let mut program = program.clone();
+        let items = vec![ListItem::Field(field), ListItem::Const { value: 1_u8.into(), width: 8 }];
+        program.field_lists = vec![FieldList { id: 7, name: "kept".to_owned(), items }];
+        program.check().map_err(|error| error.to_string())
+    };
+    assert_eq!(fields(&b.program, plain), Ok(()));
+    assert!(fields(&b.program, moving).is_err_and(|error| error.contains("field list 'kept'")));
+}
