@@ -11,6 +11,7 @@ use crate::loops::{LoopTracker, Part, Unlisted};
 use crate::read::Nanos;
 use crate::store::State;
 use crate::terms::{Leg, Terms, Underlying};
+use barewire_base::Instant;
 use barewire_sbe::mdp3::*;
 use barewire_sbe::{DecodeError, Message, MessageView};
 
@@ -243,6 +244,7 @@ impl Channel {
         }
         let it = &mut self.definitions;
         (it.complete, it.doubtful) = (false, true);
+        self.store.set_names_known(false);
         it.since_ns = it.since_ns.max(until_ns);
         it.restart();
     }
@@ -340,8 +342,13 @@ impl Channel {
     }
 
     /// A packet of the definition loop that has been checked.
-    pub(crate) fn definition_packet<L: Listener>(&mut self, packet: &PacketInfo<'_>, listener: &mut L) {
-        let part = self.definitions.tracker.packet(packet.seq, packet.sending_time_ns);
+    pub(crate) fn definition_packet<L: Listener>(
+        &mut self,
+        now: Instant,
+        packet: &PacketInfo<'_>,
+        listener: &mut L,
+    ) {
+        let part = self.definitions.tracker.packet(now, packet.seq, packet.sending_time_ns);
         match part {
             Part::Old => {
                 self.duplicate(packet, listener);
@@ -405,6 +412,7 @@ impl Channel {
     /// the packet that said so was lost. One that never had a definition stays as long as it is good and has a book.
     fn definitions_heard<L: Listener>(&mut self, listener: &mut L) {
         self.definitions.complete = true;
+        self.store.set_names_known(true);
         if std::mem::take(&mut self.definitions.doubtful) {
             let (mark, started_ns) = (self.definitions.mark, self.definitions.started_ns);
             for at in 0..self.store.slots.len() {

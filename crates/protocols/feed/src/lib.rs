@@ -50,6 +50,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod arena;
 mod book;
 mod channel;
 mod config;
@@ -62,6 +63,7 @@ mod instrument;
 mod line;
 mod listener;
 mod loops;
+mod order_store;
 mod orders;
 mod pending;
 mod read;
@@ -74,11 +76,12 @@ mod terms;
 mod warm;
 mod window;
 
+pub use arena::MAX_SIDE_ORDERS;
 pub use book::{BookSide, Consolidated, Level, MAX_DEPTH, NULL_I32, NULL_PRICE};
 pub use channel::Channel;
 pub use config::{
-    Config, ConfigError, DefinitionLoop, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES, MAX_PACKET_LEN,
-    MAX_PENDING, Recovery,
+    Config, ConfigError, DefinitionLoop, HEARTBEAT_TIMEOUT, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES,
+    MAX_ORDERS, MAX_PACKET_LEN, MAX_PENDING, Recovery,
 };
 pub use counters::{Counters, Reason};
 pub use filter::WhiteList;
