@@ -302,6 +302,11 @@ impl Channel {
             None => match self.store.add(instrument) {
                 Some(at) => {
                     self.store.learned[at].sent_ns = sent_ns;
+                    // The running rounds may have had it before it was wanted: it is not missing in them.
+                    self.store.slots[at].loop_mark = self.books.unlisted.get(id);
+                    if let Some(orders) = self.store.orders.get_mut(at) {
+                        orders.mark = self.order_books.unlisted.get(id);
+                    }
                     if live && action == b'A' {
                         self.store.begin(at, true);
                     }

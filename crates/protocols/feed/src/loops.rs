@@ -208,6 +208,11 @@ impl Unlisted {
         Unlisted { marks: IdTable::new(capacity), room: capacity, swept: 0 }
     }
 
+    /// The mark of an instrument; zero where it has none.
+    pub(crate) fn get(&self, id: i32) -> u16 {
+        self.marks.get(id).map_or(0, |mark| mark as u16)
+    }
+
     /// Marks an instrument and gives its mark before. Where there is no room those that the round has not had so far
     /// are forgotten: some of them are listed no longer. Without room even so it counts as marked, so that the loop never seems complete.
     pub(crate) fn mark(&mut self, id: i32, mark: u16) -> u16 {
