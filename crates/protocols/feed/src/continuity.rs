@@ -18,8 +18,6 @@ use crate::store::{Slot, State, Store};
 pub(crate) enum SnapshotUse {
     /// Nothing.
     Ignore,
-    /// It shows that nothing was missed.
-    Confirm,
     /// The book is set from it, then the chain follows.
     Replace,
 }
@@ -458,11 +456,8 @@ impl Store {
             State::Free => false,
             State::Valid if slot.confirmed >= self.lost_seq => false,
             // Its levels are taken even so: a reset may be among what was lost, and the numbers be the same by chance.
-            State::Valid => fresh && (rpt_seq >= slot.last_rpt || went_back),
-            State::Doubtful if fresh && rpt_seq == slot.last_rpt => {
-                return SnapshotUse::Confirm;
-            }
-            State::Doubtful => fresh && (rpt_seq > slot.last_rpt || went_back),
+            // What a gap cut off of an event waits in vain: a snapshot that holds it shows it.
+            State::Valid | State::Doubtful => fresh && (rpt_seq >= slot.last_rpt || went_back),
             State::Unseen => fresh,
             State::Lost if rpt_seq > slot.last_rpt => fresh,
             // It reaches up to the chain, and nothing is missing behind the chain.
@@ -472,23 +467,6 @@ impl Store {
             State::Lost => fresh && went_back,
         };
         if replace { SnapshotUse::Replace } else { SnapshotUse::Ignore }
-    }
-
-    /// A snapshot showed that a book has missed nothing.
-    pub(crate) fn confirm<L: Listener>(&mut self, at: usize, last_seq: u32, listener: &mut L) {
-        let was = self.standing(at);
-        let slot = &mut self.slots[at];
-        let doubtful = slot.state == State::Doubtful;
-        slot.state = State::Valid;
-        slot.confirmed = slot.confirmed.max(last_seq);
-        slot.snap_seq = slot.snap_seq.max(last_seq);
-        self.snap_max = self.snap_max.max(last_seq);
-        self.resettle(at, was);
-        if doubtful && !self.apply_chain(at) {
-            self.level_failed(at, listener);
-            return;
-        }
-        listener.on_book(&self.view(at, BookCause::Snapshot));
     }
 
     /// A snapshot's levels are in the book: the instrument is good, and the chain follows.

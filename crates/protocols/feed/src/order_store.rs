@@ -98,8 +98,11 @@ impl Store {
     #[cold]
     fn sweep_held(&mut self) {
         self.swept_seq = self.lost_seq;
-        for book in &mut self.orders {
-            if book.held_from < self.lost_seq {
+        for at in 0..self.orders.len() {
+            // What waits of a book that is current, or begins anew, is of the open event.
+            let waits = at < self.slots.len() && (self.orders_current(at) || self.is_overlaid(at));
+            let book = &mut self.orders[at];
+            if book.held_from < self.lost_seq && !waits {
                 self.order_pool.clear(&mut book.chain);
                 book.held_from = self.lost_seq;
             }

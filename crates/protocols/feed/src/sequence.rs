@@ -260,6 +260,9 @@ impl Channel {
         self.store.counters.lost_packets += u64::from(last - first) + 1;
         let cut_instruments = self.store.gap(last);
         self.expected = last.wrapping_add(1);
+        // What the loops have said so far is older than the loss, and they may have been left meanwhile.
+        self.books.restart();
+        self.order_books.restart();
         self.doubt_definitions(until_ns);
         listener.on_gap(&Gap { first, last, cause, cut_instruments });
         self.report_recovery(listener);

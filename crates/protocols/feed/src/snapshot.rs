@@ -287,7 +287,10 @@ impl Channel {
         self.order_books.wanted = false;
         if self.store.orders_good < self.store.orders_due {
             for at in 0..self.store.slots.len() {
-                if self.store.orders[at].mark != mark {
+                // Where two rounds were taken for one, since the end of the first and the beginning of the second were lost, it may have
+                // been in the part of either that was not heard. Then it has levels.
+                let empty = self.store.is_settled(at) && self.store.has_no_levels(at);
+                if self.store.orders[at].mark != mark && empty {
                     self.store.orders_absent(at, loop_seq, listener);
                 }
             }
@@ -345,7 +348,6 @@ impl Channel {
                     self.store.counters.drop(Reason::OldSnapshot);
                 }
             }
-            SnapshotUse::Confirm => self.store.confirm(at, head.last_seq, listener),
             SnapshotUse::Replace => self.replace(at, &head, entries, listener),
         }
         head

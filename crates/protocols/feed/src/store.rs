@@ -4,7 +4,7 @@
 //! statistics and definitions lie in arrays of their own.
 
 use crate::arena::Arena;
-use crate::book::Book;
+use crate::book::{Book, BookSide};
 use crate::config::{Config, DefinitionLoop, Recovery};
 use crate::counters::Counters;
 use crate::filter::WhiteList;
@@ -379,6 +379,11 @@ impl Store {
     pub(crate) fn is_settled(&self, at: usize) -> bool {
         let slot = &self.slots[at];
         slot.state == State::Valid && slot.confirmed >= self.lost_seq
+    }
+
+    /// Whether an instrument's direct book has no level on either side.
+    pub(crate) fn has_no_levels(&self, at: usize) -> bool {
+        [BookSide::Bid, BookSide::Offer].iter().all(|&side| self.direct[at].levels(side).is_empty())
     }
 
     /// Whether an instrument's book by order is complete and current.

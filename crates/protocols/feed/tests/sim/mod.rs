@@ -466,7 +466,12 @@ impl Exchange {
         if self.order_chunks.is_empty() {
             if self.order_queue.is_empty() {
                 self.order_queue = (0..self.insts.len())
-                    .filter(|&i| self.insts[i].orders.iter().any(|side| !side.is_empty()))
+                    .filter(|&i| {
+                        let inst = &self.insts[i];
+                        // Whoever has levels has orders; here the two are drawn apart, so one may have none.
+                        let levels = inst.ladders[..2].iter().any(|ladder| !ladder.is_empty());
+                        levels || inst.orders.iter().any(|side| !side.is_empty())
+                    })
                     .collect();
                 self.order_total = self.order_queue.len() as u32;
                 self.order_seq = 0;
@@ -727,13 +732,23 @@ pub struct Net {
     pub sides: usize,
     /// Chance of a packet that is late by far.
     pub late: f64,
+    /// How far packets overtake one another, in nanoseconds.
+    pub jitter: u64,
     queue: BTreeMap<(u64, u64), (Line, Vec<u8>)>,
     order: u64,
 }
 
 impl Net {
     pub fn new(seed: u64, loss: f64) -> Self {
-        Net { prng: Prng::new(seed), loss, sides: 2, late: 0.05, queue: BTreeMap::new(), order: 0 }
+        Net {
+            prng: Prng::new(seed),
+            loss,
+            sides: 2,
+            late: 0.05,
+            jitter: 8_000,
+            queue: BTreeMap::new(),
+            order: 0,
+        }
     }
 
     pub fn send(&mut self, now_ns: u64, (feed, bytes): Sent) {
@@ -744,7 +759,7 @@ impl Net {
                     continue;
                 }
                 let late = if self.prng.chance(self.late) { self.prng.below(400_000) } else { 0 };
-                let at = now_ns + 10_000 + self.prng.below(8_000) + late;
+                let at = now_ns + 10_000 + self.prng.below(self.jitter) + late;
                 self.order += 1;
                 self.queue.insert((at, self.order), (Line::new(feed, *side), bytes.clone()));
             }
