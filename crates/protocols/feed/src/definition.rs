@@ -228,6 +228,18 @@ impl Definitions {
         }
     }
 
+    /// An instrument with this mark is not handled any more.
+    pub(crate) fn give_back(&mut self, id: i32, mark: u16) {
+        if mark == self.mark {
+            self.unlisted.mark(id, mark);
+        }
+    }
+
+    /// The mark of an instrument that was not handled so far.
+    pub(crate) fn mark_of(&self, id: i32) -> u16 {
+        self.unlisted.get(id)
+    }
+
     /// Counts anew.
     fn restart(&mut self) {
         self.mark = self.mark.wrapping_add(1).max(1);
@@ -296,17 +308,13 @@ impl Channel {
                 }
             }
             None if action == b'D' => {}
-            None if !self.store.white_list.admits(&instrument) => {
+            None if !self.store.admits(&instrument) => {
                 self.store.counters.drop(Reason::DefinitionNotListed);
             }
             None => match self.store.add(instrument) {
                 Some(at) => {
                     self.store.learned[at].sent_ns = sent_ns;
-                    // The running rounds may have had it before it was wanted: it is not missing in them.
-                    self.store.slots[at].loop_mark = self.books.unlisted.get(id);
-                    if let Some(orders) = self.store.orders.get_mut(at) {
-                        orders.mark = self.order_books.unlisted.get(id);
-                    }
+                    self.adopt_marks(at, id);
                     if live && action == b'A' {
                         self.store.begin(at, true);
                     }

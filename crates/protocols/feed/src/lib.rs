@@ -77,6 +77,7 @@ mod sequence;
 mod snapshot;
 mod statistics;
 mod store;
+mod subscribe;
 mod table;
 mod terms;
 mod warm;

@@ -186,6 +186,13 @@ impl Round {
         self.seq = self.seq.min(last_seq);
     }
 
+    /// An instrument with this mark is not handled any more.
+    pub(crate) fn give_back(&mut self, id: i32, mark: u16) {
+        if mark == self.mark {
+            self.unlisted.mark(id, mark);
+        }
+    }
+
     /// Whether every instrument of the round has been heard, told once.
     pub(crate) fn completes(&mut self) -> bool {
         let completes = !self.done && self.total != 0 && self.reports == self.total;

@@ -14,6 +14,7 @@ use crate::loops::PassedOver;
 use crate::orders::OrderBook;
 use crate::pending::{Chain, NIL, Pool};
 use crate::statistics::Statistics;
+use crate::subscribe::Chosen;
 use crate::table::IdTable;
 
 /// What is known of an instrument's entries.
@@ -181,6 +182,8 @@ pub(crate) struct Store {
     pub(crate) depth: u8,
     pub(crate) implied_depth: u8,
     pub(crate) white_list: WhiteList,
+    /// What was said of single instruments since.
+    pub(crate) chosen: Chosen,
     pub(crate) counters: Counters,
 }
 
@@ -224,6 +227,7 @@ impl Store {
             depth: config.depth,
             implied_depth: config.implied_depth,
             white_list: config.white_list.clone(),
+            chosen: Chosen::default(),
             counters: Counters::default(),
         };
         // The pages of the books are touched now and not by the first packets.
@@ -277,6 +281,24 @@ impl Store {
         self.len += 1;
         self.count_in(at);
         Some(at)
+    }
+
+    /// As [`add`](Self::add), of an instrument whose entries were not taken in so far.
+    pub(crate) fn add_unheard(&mut self, instrument: Instrument) -> Option<usize> {
+        let whole = std::mem::replace(&mut self.whole, false);
+        let at = self.add(instrument);
+        self.whole = whole;
+        let at = at?;
+        self.slots[at].unheard = self.seq;
+        if let Some(orders) = self.orders.get_mut(at) {
+            orders.held_from = self.seq;
+        }
+        Some(at)
+    }
+
+    /// Whether an instrument of this definition is handled.
+    pub(crate) fn admits(&self, instrument: &Instrument) -> bool {
+        self.chosen.get(instrument.security_id).unwrap_or_else(|| self.white_list.admits(instrument))
     }
 
     /// The incremental feed has added an instrument: nothing happened to it before this packet. One that was known may be
@@ -334,7 +356,7 @@ impl Store {
 
     #[cold]
     fn find_new(&mut self, id: i32) -> Option<usize> {
-        if !self.undefined {
+        if !self.chosen.get(id).unwrap_or(self.undefined) {
             self.counters.drop(crate::Reason::NotListed);
             self.pass_over(id);
             return None;
