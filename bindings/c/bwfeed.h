@@ -139,7 +139,7 @@
 #define BWF_DEPTH_MAX 10
 
 /**
- * Orders of one side that are kept, at most.
+ * Orders of one side that bwf_book_get gives, at most: the best. A book that a callback shows has all of them.
  */
 #define BWF_ORDERS_MAX 10
 
@@ -252,6 +252,11 @@
  * The loop of instrument definitions.
  */
 #define BWF_FEED_INSTRUMENT 2
+
+/**
+ * The loop of whole books by order, on channels that publish every order.
+ */
+#define BWF_FEED_ORDER_SNAPSHOT 3
 
 /**
  * No packet yet.
@@ -746,7 +751,7 @@ typedef struct bwf_book {
    */
   struct bwf_levels implied[2];
   /**
-   * The best orders (MBOLD).
+   * The orders: the best ten (MBOLD), or all where the feed publishes every order.
    */
   struct bwf_orders orders[2];
   /**
@@ -1130,7 +1135,7 @@ typedef struct bwf_recovery {
    */
   uint32_t instruments;
   /**
-   * Of those, the ones that are not good.
+   * Of those, the ones whose price levels are not good.
    */
   uint32_t unsettled;
   /**
@@ -1141,6 +1146,10 @@ typedef struct bwf_recovery {
    * Zero.
    */
   uint8_t reserved[3];
+  /**
+   * Books by order that are not good, of those that the loop or overlays will make so.
+   */
+  uint32_t unsettled_orders;
 } bwf_recovery;
 
 /**
@@ -1280,7 +1289,7 @@ typedef struct bwf_channel {
    */
   uint32_t instruments;
   /**
-   * Of those, the ones that are not good.
+   * Of those, the ones whose price levels are not good.
    */
   uint32_t unsettled;
   /**
@@ -1298,7 +1307,11 @@ typedef struct bwf_channel {
   /**
    * Zero.
    */
-  uint8_t reserved[5];
+  uint8_t reserved;
+  /**
+   * Books by order that are not good, of those that the loop or overlays will make so.
+   */
+  uint32_t unsettled_orders;
 } bwf_channel;
 
 /**

@@ -7,7 +7,7 @@ use crate::definition::Definitions;
 use crate::instrument::Instrument;
 use crate::line::{Feed, Line, LineSide, LineState, LineStats, LineTrack, Recent};
 use crate::listener::{BookCause, BookView, Listener, PacketInfo, RecoveryInfo};
-use crate::loops::{LoopTracker, Unlisted};
+use crate::loops::Round;
 use crate::orders::OrderBook;
 use crate::read;
 use crate::sequence::Candidate;
@@ -31,7 +31,7 @@ const MAX_UNLISTED: usize = 1 << 16;
 pub struct Channel {
     pub(crate) config: Config,
     pub(crate) store: Store,
-    pub(crate) lines: [[LineTrack; MAX_LINES]; 3],
+    pub(crate) lines: [[LineTrack; MAX_LINES]; Feed::COUNT],
     pub(crate) recent: Recent,
     pub(crate) window: Window,
     /// Number of the next incremental packet, once the first has come.
@@ -53,17 +53,9 @@ pub struct Channel {
     pub(crate) ahead: Option<Ahead>,
     /// Snapshots sent before this are void.
     pub(crate) reset_time_ns: u64,
-    pub(crate) snapshot_loop: LoopTracker,
-    pub(crate) loop_mark: u16,
-    pub(crate) loop_total: u32,
-    /// Different instruments of the running loop so far, and those of them that are not on the white-list.
-    pub(crate) loop_reports: u32,
-    pub(crate) unlisted: Unlisted,
-    /// Least LastMsgSeqNumProcessed of the running loop.
-    pub(crate) loop_seq: u32,
-    pub(crate) loop_done: bool,
-    /// Which instruments there are is not known before a snapshot loop has been heard.
-    pub(crate) wants_loop: bool,
+    /// The snapshot loop, and that of books by order.
+    pub(crate) books: Round,
+    pub(crate) order_books: Round,
     pub(crate) chunks: Option<Chunks>,
     pub(crate) staged: OrderBook,
     pub(crate) definitions: Definitions,
@@ -76,7 +68,7 @@ impl Channel {
     /// A channel that has heard nothing yet; `now` begins the time-outs of its lines.
     pub fn new(config: Config, now: Instant) -> Result<Channel, ConfigError> {
         config.validate()?;
-        let mut lines = [[LineTrack::default(); MAX_LINES]; 3];
+        let mut lines = [[LineTrack::default(); MAX_LINES]; Feed::COUNT];
         lines.iter_mut().flatten().for_each(|line| line.last_rx = now);
         let active = match config.line_policy {
             LinePolicy::Arbitrate => LineSide::A,
@@ -100,14 +92,8 @@ impl Channel {
             before_join: (0, 0),
             ahead: None,
             reset_time_ns: 0,
-            snapshot_loop: LoopTracker::new(),
-            loop_mark: 1,
-            loop_total: 0,
-            loop_reports: 0,
-            unlisted: Unlisted::new(unlisted),
-            loop_seq: u32::MAX,
-            loop_done: false,
-            wants_loop: false,
+            books: Round::new(unlisted),
+            order_books: Round::new(if config.orders && config.order_loop { unlisted } else { 0 }),
             chunks: None,
             staged: OrderBook::EMPTY,
             definitions: Definitions::new(unlisted),
@@ -161,13 +147,13 @@ impl Channel {
         };
         match line.feed {
             Feed::Incremental => self.incremental_packet(now, &info, listener),
-            Feed::Snapshot => {
+            Feed::Snapshot | Feed::OrderSnapshot => {
                 self.lines[line.feed as usize][line.side as usize].stats.first += 1;
                 self.snapshot_packet(now, &info, listener);
             }
             Feed::Instrument => {
                 self.lines[line.feed as usize][line.side as usize].stats.first += 1;
-                self.definition_packet(&info, listener);
+                self.definition_packet(now, &info, listener);
             }
         }
     }
@@ -263,6 +249,23 @@ impl Channel {
         }
     }
 
+    /// The driver cannot receive by a line at present, whatever the reason: the line is down until a packet comes by it.
+    #[cold]
+    pub fn on_line_failed<L: Listener>(&mut self, line: Line, listener: &mut L) {
+        if line.side as usize >= self.config.lines {
+            return;
+        }
+        let stats = &mut self.lines[line.feed as usize][line.side as usize].stats;
+        if stats.state == LineState::Down {
+            return;
+        }
+        stats.state = LineState::Down;
+        listener.on_line_state(line, LineState::Down);
+        if line.feed == Feed::Incremental {
+            self.line_down(listener);
+        }
+    }
+
     fn line_down<L: Listener>(&mut self, listener: &mut L) {
         self.fail_over(listener);
         let lines = &self.lines[Feed::Incremental as usize][..self.config.lines];
@@ -286,7 +289,7 @@ impl Channel {
     /// Tells when recovery begins and ends.
     #[inline]
     pub(crate) fn report_recovery<L: Listener>(&mut self, listener: &mut L) {
-        if (self.store.settled < self.store.len || self.wants_loop) != self.recovering {
+        if (self.books_missing() || self.orders_missing()) != self.recovering {
             self.recovering = !self.recovering;
             let info = self.recovery_info();
             if self.recovering {
@@ -297,10 +300,27 @@ impl Channel {
         }
     }
 
+    /// Whether some price-level books are not good, or it is not known which there are.
+    #[inline]
+    fn books_missing(&self) -> bool {
+        self.store.settled < self.store.len || self.books.wanted
+    }
+
+    /// The same of books by order.
+    #[inline]
+    fn orders_missing(&self) -> bool {
+        self.store.orders_good < self.store.orders_due || self.order_books.wanted
+    }
+
     /// How far recovery is.
     pub fn recovery_info(&self) -> RecoveryInfo {
-        let (instruments, settled) = (self.store.len, self.store.settled);
-        RecoveryInfo { last_lost: self.store.lost_seq, instruments, unsettled: instruments - settled }
+        let store = &self.store;
+        RecoveryInfo {
+            last_lost: store.lost_seq,
+            instruments: store.len,
+            unsettled: store.len - store.settled,
+            unsettled_orders: store.orders_due - store.orders_good,
+        }
     }
 
     /// Whether some instrument is not good, or it is not known yet which there are.
@@ -312,7 +332,11 @@ impl Channel {
     pub fn wants(&self, feed: Feed) -> bool {
         match feed {
             Feed::Incremental => true,
-            Feed::Snapshot => self.config.recovery.uses_snapshots() && (self.recovering || !self.synced),
+            Feed::Snapshot => {
+                let orders = !self.store.order_loop && self.orders_missing();
+                self.config.recovery.uses_snapshots() && (self.books_missing() || orders || !self.synced)
+            }
+            Feed::OrderSnapshot => self.store.order_loop && (self.orders_missing() || !self.synced),
             Feed::Instrument => {
                 self.config.definitions != DefinitionLoop::Unused && !self.definitions.complete
             }
@@ -375,7 +399,7 @@ impl Channel {
 
     /// Packets that wait for their turn, and entries that wait for theirs.
     pub fn waiting(&self) -> (usize, usize) {
-        (self.window.count(), self.store.pool.used())
+        (self.window.count(), self.store.pool.used() + self.store.order_pool.used())
     }
 
     /// The settings.

@@ -16,6 +16,11 @@ pub const MAX_HELD: usize = 1 << 12;
 pub const MAX_PACKET_LEN: usize = 1 << 16;
 /// The most entries that can wait.
 pub const MAX_PENDING: usize = 1 << 24;
+/// The most orders of one feed channel.
+pub const MAX_ORDERS: usize = 1 << 26;
+
+/// Two and a half of the intervals in which the exchange sends heartbeats: one of them may be lost or late.
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Which lines of a feed are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,7 +82,8 @@ pub struct Config {
     pub lines: usize,
     /// Which lines are used.
     pub line_policy: LinePolicy,
-    /// A line without a packet for so long is down.
+    /// A line without a packet for so long is down. The exchange sends a heartbeat after 30 s of silence, so this is to be longer than
+    /// two of its intervals: one heartbeat may be lost.
     pub heartbeat_timeout: Duration,
     /// So long the channel waits for a missing packet before it declares it lost.
     pub gap_wait: Duration,
@@ -89,12 +95,22 @@ pub struct Config {
     pub instruments: usize,
     /// Book entries that may wait for the end of an event or for a snapshot, in all.
     pub pending_entries: usize,
-    /// Depth of direct books without a definition that says it; at most [`MAX_DEPTH`].
+    /// Depth of direct books without a definition that says it; at most [`MAX_DEPTH`]. To be no more than the exchange's: it drops
+    /// levels below its own depth without a word, and in a deeper book these would be shown as if they were there.
     pub depth: u8,
     /// Depth of implied books without a definition that says it; at most [`MAX_DEPTH`].
     pub implied_depth: u8,
-    /// Whether books by order (MBOLD) are kept.
+    /// Whether books by order are kept: the best ten where the feed has these (MBOLD), all of them where it publishes every order.
     pub orders: bool,
+    /// Whether books by order have a snapshot loop of their own ([`Feed::OrderSnapshot`](crate::Feed::OrderSnapshot)), as on channels
+    /// that are not conflated. Then every instrument has a book by order, and recovery waits for them. Else they come with the
+    /// snapshot loop, and are waited for where it or an overlay has brought them before.
+    pub order_loop: bool,
+    /// Orders that there is room for, in all. A side takes room for 16, 32, 64, ... of them, up to
+    /// [`MAX_SIDE_ORDERS`](crate::MAX_SIDE_ORDERS).
+    pub orders_max: usize,
+    /// Order entries that may wait for the end of an event or for a snapshot, in all.
+    pub pending_orders: usize,
     /// How instruments recover.
     pub recovery: Recovery,
     /// Whether the definition loop is heard.
@@ -111,7 +127,7 @@ impl Default for Config {
             channel_id: None,
             lines: 2,
             line_policy: LinePolicy::Arbitrate,
-            heartbeat_timeout: Duration::from_secs(30),
+            heartbeat_timeout: HEARTBEAT_TIMEOUT,
             gap_wait: Duration::from_millis(5),
             gap_packets: 64,
             max_packet_len: 1_500,
@@ -120,6 +136,10 @@ impl Default for Config {
             depth: MAX_DEPTH as u8,
             implied_depth: 2,
             orders: true,
+            order_loop: false,
+            // The ten best of both sides of each instrument.
+            orders_max: 320_000,
+            pending_orders: 1 << 16,
             recovery: Recovery::Snapshot,
             definitions: DefinitionLoop::Unused,
             undefined_instruments: true,
@@ -183,6 +203,8 @@ impl Config {
         range("max_packet_len", self.max_packet_len, 64, MAX_PACKET_LEN)?;
         range("instruments", self.instruments, 1, MAX_INSTRUMENTS)?;
         range("pending_entries", self.pending_entries, 1, MAX_PENDING)?;
+        range("orders_max", self.orders_max, 0, MAX_ORDERS)?;
+        range("pending_orders", self.pending_orders, 0, MAX_PENDING)?;
         range("depth", usize::from(self.depth), 1, MAX_DEPTH)?;
         range("implied_depth", usize::from(self.implied_depth), 0, MAX_DEPTH)?;
         if self.heartbeat_timeout == Duration::ZERO {

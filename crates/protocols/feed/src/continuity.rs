@@ -10,8 +10,7 @@
 use crate::book::{BookSide, Level, LevelOutOfRange, entry_type};
 use crate::counters::Reason;
 use crate::listener::{BookCause, BookEntry, Listener};
-use crate::orders::Order;
-use crate::pending::{Kind, NIL, Node};
+use crate::pending::{NIL, Node};
 use crate::store::{Slot, State, Store};
 
 /// What a snapshot is worth to an instrument.
@@ -19,8 +18,6 @@ use crate::store::{Slot, State, Store};
 pub(crate) enum SnapshotUse {
     /// Nothing.
     Ignore,
-    /// It shows that nothing was missed.
-    Confirm,
     /// The book is set from it, then the chain follows.
     Replace,
 }
@@ -45,7 +42,7 @@ impl Store {
     #[cold]
     fn step_slow<L: Listener>(&mut self, at: usize, rpt_seq: u32, listener: &mut L) -> bool {
         let slot = self.slots[at];
-        let was = self.is_settled(at);
+        let was = self.standing(at);
         let next = rpt_seq == slot.last_rpt.wrapping_add(1);
         match slot.state {
             State::Free => return false,
@@ -79,10 +76,12 @@ impl Store {
                 self.counters.drop(Reason::RptSeqGap);
                 if rpt_seq <= slot.last_rpt && slot.confirmed < self.lost_seq {
                     // Numbers went back over a gap: a reset was lost with it, for all instruments.
-                    self.forget_all(Some(self.seq), listener);
+                    self.forget_all(Some(self.seq), self.seq, listener);
                 } else {
                     self.lose(at, false, listener);
                 }
+                // `lose` has counted it out where it was good.
+                let was = self.standing(at);
                 if rpt_seq == 1 && slot.confirmed < self.lost_seq {
                     self.direct[at].clear();
                     self.implied[at].clear();
@@ -93,9 +92,7 @@ impl Store {
                 self.slots[at].chain_first = rpt_seq;
                 self.slots[at].last_rpt = rpt_seq;
                 self.slots[at].confirmed = self.seq;
-                // `lose` has counted it out where it was good.
-                let now = self.is_settled(at);
-                self.settled += usize::from(now);
+                self.resettle(at, was);
                 return true;
             }
         }
@@ -109,7 +106,7 @@ impl Store {
 
     /// An instrument has missed something. Its book shows the last good state, unless half an event is in it already.
     pub(crate) fn lose<L: Listener>(&mut self, at: usize, half: bool, listener: &mut L) {
-        let was = self.is_settled(at);
+        let was = self.standing(at);
         let slot = &mut self.slots[at];
         let half = half || slot.book_changed;
         let told = matches!(slot.state, State::Valid | State::Doubtful);
@@ -133,25 +130,32 @@ impl Store {
     }
 
     /// Nothing that is known of any instrument counts any more; except of those that a snapshot of packet `kept` or later has set.
-    pub(crate) fn forget_all<L: Listener>(&mut self, kept: Option<u32>, listener: &mut L) {
+    /// What was heard of them up to packet `heard` is dropped, so that a snapshot must hold it.
+    pub(crate) fn forget_all<L: Listener>(&mut self, kept: Option<u32>, heard: u32, listener: &mut L) {
         self.whole = false;
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
-            let ahead = slot.state == State::Valid && kept.is_some_and(|seq| slot.snap_seq >= seq);
-            if slot.state == State::Free || ahead {
+            if slot.state == State::Free {
+                continue;
+            }
+            if !kept.is_some_and(|seq| self.orders.get(at).is_some_and(|orders| orders.snap_seq >= seq)) {
+                let was = self.standing(at);
+                self.forget_orders(at);
+                if let Some(orders) = self.orders.get_mut(at) {
+                    orders.held_from = heard;
+                }
+                self.resettle(at, was);
+            }
+            let slot = &self.slots[at];
+            if slot.state == State::Valid && kept.is_some_and(|seq| slot.snap_seq >= seq) {
                 continue;
             }
             if slot.state != State::Unseen {
                 self.lose(at, true, listener);
             }
-            if let Some(orders) = self.orders.get_mut(at) {
-                orders.clear();
-            }
             let slot = &mut self.slots[at];
             slot.state = State::Unseen;
-            (slot.last_rpt, slot.book_rpt, slot.snap_seq, slot.confirmed) = (0, 0, 0, 0);
-            (slot.orders_seen, slot.orders_lost) = (false, false);
-            (slot.orders_confirmed, slot.orders_touched) = (0, 0);
+            (slot.last_rpt, slot.book_rpt, slot.snap_seq, slot.confirmed, slot.unheard) = (0, 0, 0, 0, heard);
             self.statistics[at].clear();
         }
     }
@@ -161,20 +165,17 @@ impl Store {
     pub(crate) fn clear_all(&mut self, seq: u32) {
         self.abandon_event();
         self.whole = true;
+        self.passed_over.clear();
         self.reset_seq = seq;
-        self.settled = 0;
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
             if slot.state == State::Free {
                 continue;
             }
-            if slot.orders_confirmed < seq {
-                if let Some(orders) = self.orders.get_mut(at) {
-                    orders.clear();
-                }
+            if self.orders.get(at).is_some_and(|orders| orders.snap_seq < seq) {
+                self.forget_orders(at);
                 let slot = &mut self.slots[at];
-                (slot.orders_seen, slot.orders_lost) = (false, false);
-                (slot.orders_confirmed, slot.orders_touched) = (0, 0);
+                (slot.orders_known, slot.orders_confirmed) = (true, seq.max(self.lost_seq));
             }
             if slot_is_behind(&self.slots[at], seq) {
                 self.drop_chains(at);
@@ -184,26 +185,28 @@ impl Store {
                 self.statistics[at].clear();
                 let slot = &mut self.slots[at];
                 slot.state = State::Valid;
-                (slot.last_rpt, slot.book_rpt, slot.snap_seq) = (0, 0, 0);
+                (slot.last_rpt, slot.book_rpt, slot.snap_seq, slot.unheard) = (0, 0, 0, 0);
                 slot.confirmed = seq.max(self.lost_seq);
                 slot.natural = false;
             }
-            self.settled += usize::from(self.is_settled(at));
         }
+        self.recount();
     }
 
     /// The first packet is the first since the exchange's state was empty: so is every instrument that no snapshot has set.
     pub(crate) fn assume_empty(&mut self) {
         self.whole = true;
+        self.passed_over.clear();
         for at in 0..self.slots.len() {
             if self.slots[at].state == State::Unseen {
                 // Natural refresh would take the levels for unknown.
                 self.direct[at].clear();
                 self.implied[at].clear();
                 self.slots[at].state = State::Valid;
-                self.settled += usize::from(self.is_settled(at));
             }
+            self.slots[at].orders_known |= self.slots[at].state != State::Free;
         }
+        self.recount();
     }
 
     /// Packets up to `last` are lost. Returns how many instruments the cut event had touched.
@@ -211,10 +214,11 @@ impl Store {
         let cut = self.abandon_event();
         self.lost_seq = last;
         self.whole = false;
-        self.settled = 0;
         if self.snap_max >= last {
             // Some snapshots are ahead of the packets: their instruments stay good.
-            self.settled = (0..self.slots.len()).filter(|&at| self.is_settled(at)).count();
+            self.recount();
+        } else {
+            (self.settled, self.orders_good) = (0, 0);
         }
         cut
     }
@@ -228,7 +232,12 @@ impl Store {
         for &at in &touched {
             let slot = &mut self.slots[at as usize];
             slot.touched = false;
-            self.pool.clear(&mut slot.order_chain);
+            slot.orders_wait = false;
+            if let Some(orders) = self.orders.get_mut(at as usize) {
+                // Whatever makes the book good again holds what waited.
+                self.order_pool.clear(&mut orders.chain);
+                orders.held_from = self.seq;
+            }
             if slot.state == State::Valid && !slot.chain.is_empty() {
                 slot.state = State::Doubtful;
             }
@@ -240,7 +249,7 @@ impl Store {
     }
 
     #[inline]
-    fn touch(&mut self, at: usize) {
+    pub(crate) fn touch(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         if !slot.touched {
             slot.touched = true;
@@ -358,83 +367,6 @@ impl Store {
         good
     }
 
-    /// An order entry of the open event.
-    pub(crate) fn order_entry(&mut self, at: usize, kind: Kind, side: BookSide, action: u8, order: Order) {
-        let seq = self.seq;
-        let slot = &mut self.slots[at];
-        if seq < slot.orders_confirmed {
-            // A snapshot is ahead of the packets.
-            return;
-        }
-        slot.orders_touched = seq;
-        let current = slot.orders_seen && slot.orders_confirmed >= self.lost_seq;
-        let usable = match kind {
-            Kind::OrderUpdate => !slot.orders_lost && (current || (self.whole && !slot.orders_seen)),
-            // An overlay whose beginning had no room is not taken in by halves.
-            Kind::Order => !slot.order_chain.is_empty(),
-            Kind::OrdersBegin | Kind::Level => true,
-        };
-        if !usable {
-            return;
-        }
-        let node = Node {
-            order_id: order.id,
-            priority: order.priority,
-            price: order.price,
-            quantity: order.quantity,
-            entry_type: side as u8,
-            action,
-            kind,
-            ..Node::default()
-        };
-        if self.pool.push(&mut slot.order_chain, node).is_none() {
-            let was = self.is_settled(at);
-            self.counters.drop(Reason::PendingFull);
-            let slot = &mut self.slots[at];
-            self.pool.clear(&mut slot.order_chain);
-            (slot.orders_seen, slot.orders_lost) = (true, true);
-            self.orders[at].clear();
-            self.resettle(at, was);
-        }
-        self.touch(at);
-    }
-
-    fn commit_orders(&mut self, at: usize) -> bool {
-        if self.slots[at].order_chain.is_empty() {
-            return false;
-        }
-        let was = self.is_settled(at);
-        let mut overlay = false;
-        while let Some(node) = self.pool.pop(&mut self.slots[at].order_chain) {
-            let side = if node.entry_type == BookSide::Bid as u8 { BookSide::Bid } else { BookSide::Offer };
-            let order = Order {
-                id: node.order_id,
-                priority: node.priority,
-                price: node.price,
-                quantity: node.quantity,
-            };
-            let book = &mut self.orders[at];
-            match node.kind {
-                Kind::OrdersBegin => {
-                    book.clear();
-                    overlay = true;
-                }
-                Kind::Order => book.add(side, order),
-                Kind::OrderUpdate => book.update(side, node.action, order),
-                Kind::Level => {}
-            }
-        }
-        if overlay {
-            self.orders[at].end_overlay();
-        }
-        let slot = &mut self.slots[at];
-        slot.orders_seen = true;
-        slot.orders_lost &= !overlay;
-        slot.orders_confirmed = slot.orders_confirmed.max(self.seq);
-        self.resettle(at, was);
-        true
-    }
-
     /// The event has ended: what waited is applied, and every book it touched is shown.
     #[inline]
     pub(crate) fn end_event<L: Listener>(&mut self, transact_time_ns: u64, listener: &mut L) {
@@ -458,7 +390,7 @@ impl Store {
         let mut changed = std::mem::take(&mut slot.book_changed);
         let mut cause = BookCause::Event;
         let (chain, state) = (!slot.chain.is_empty(), slot.state);
-        let orders = !slot.order_chain.is_empty() && self.commit_orders(at);
+        let orders = std::mem::take(&mut slot.orders_wait) && self.commit_orders(at);
         if chain && state == State::Valid {
             changed = self.apply_chain(at);
             if !changed {
@@ -469,7 +401,9 @@ impl Store {
             cause = BookCause::NaturalRefresh;
         }
         if changed || orders {
-            self.direct[at].set_transact_time(transact_time_ns);
+            if transact_time_ns != 0 {
+                self.direct[at].set_transact_time(transact_time_ns);
+            }
             listener.on_book(&self.view(at, cause));
         }
     }
@@ -496,7 +430,7 @@ impl Store {
         if !known && !complete {
             return false;
         }
-        let was = self.is_settled(at);
+        let was = self.standing(at);
         let slot = &mut self.slots[at];
         self.pool.clear(&mut slot.chain);
         slot.state = State::Valid;
@@ -516,17 +450,14 @@ impl Store {
         if self.open_since.is_some_and(|first| last_seq >= first) && last_seq <= self.seq {
             return SnapshotUse::Ignore;
         }
-        let fresh = last_seq >= self.lost_seq;
+        let fresh = last_seq >= self.lost_seq.max(slot.unheard);
         let went_back = rpt_seq < slot.last_rpt && last_seq >= slot.confirmed;
         let replace = match slot.state {
             State::Free => false,
             State::Valid if slot.confirmed >= self.lost_seq => false,
             // Its levels are taken even so: a reset may be among what was lost, and the numbers be the same by chance.
-            State::Valid => fresh && (rpt_seq >= slot.last_rpt || went_back),
-            State::Doubtful if fresh && rpt_seq == slot.last_rpt => {
-                return SnapshotUse::Confirm;
-            }
-            State::Doubtful => fresh && (rpt_seq > slot.last_rpt || went_back),
+            // What a gap cut off of an event waits in vain: a snapshot that holds it shows it.
+            State::Valid | State::Doubtful => fresh && (rpt_seq >= slot.last_rpt || went_back),
             State::Unseen => fresh,
             State::Lost if rpt_seq > slot.last_rpt => fresh,
             // It reaches up to the chain, and nothing is missing behind the chain.
@@ -538,23 +469,6 @@ impl Store {
         if replace { SnapshotUse::Replace } else { SnapshotUse::Ignore }
     }
 
-    /// A snapshot showed that a book has missed nothing.
-    pub(crate) fn confirm<L: Listener>(&mut self, at: usize, last_seq: u32, listener: &mut L) {
-        let was = self.is_settled(at);
-        let slot = &mut self.slots[at];
-        let doubtful = slot.state == State::Doubtful;
-        slot.state = State::Valid;
-        slot.confirmed = slot.confirmed.max(last_seq);
-        slot.snap_seq = slot.snap_seq.max(last_seq);
-        self.snap_max = self.snap_max.max(last_seq);
-        self.resettle(at, was);
-        if doubtful && !self.apply_chain(at) {
-            self.level_failed(at, listener);
-            return;
-        }
-        listener.on_book(&self.view(at, BookCause::Snapshot));
-    }
-
     /// A snapshot's levels are in the book: the instrument is good, and the chain follows.
     pub(crate) fn replaced<L: Listener>(
         &mut self,
@@ -564,7 +478,7 @@ impl Store {
         transact_time_ns: u64,
         listener: &mut L,
     ) {
-        let was = self.is_settled(at);
+        let was = self.standing(at);
         let slot = &mut self.slots[at];
         let continues = slot.state == State::Lost
             && rpt_seq <= slot.last_rpt
@@ -605,40 +519,16 @@ impl Store {
     pub(crate) fn absent<L: Listener>(&mut self, at: usize, loop_seq: u32, listener: &mut L) {
         let slot = self.slots[at];
         let after = matches!(slot.state, State::Lost | State::Valid) && slot.confirmed >= loop_seq;
-        if slot.state == State::Free || self.is_settled(at) || after {
+        if slot.state == State::Free || self.is_settled(at) || after || loop_seq < slot.unheard {
             return;
         }
         self.drop_chains(at);
         self.direct[at].clear();
         self.implied[at].clear();
         self.statistics[at].clear();
-        if let Some(orders) = self.orders.get_mut(at) {
-            orders.clear();
-        }
         let slot = &mut self.slots[at];
-        (slot.orders_seen, slot.orders_lost, slot.orders_confirmed) = (false, false, 0);
         slot.state = State::Unseen;
         self.replaced(at, loop_seq, 0, 0, listener);
-    }
-
-    /// Whether a snapshot of a book by order that holds the packets up to `last_seq` is of use.
-    pub(crate) fn wants_orders(&self, at: usize, last_seq: u32) -> bool {
-        let slot = &self.slots[at];
-        let open = self.open_since.is_some_and(|first| last_seq >= first) && last_seq <= self.seq;
-        let current = slot.orders_seen && !slot.orders_lost && slot.orders_confirmed >= self.lost_seq;
-        !current && !open && last_seq >= self.lost_seq.max(self.reset_seq).max(slot.orders_touched)
-    }
-
-    /// A snapshot has set the book by order.
-    pub(crate) fn orders_replaced<L: Listener>(&mut self, at: usize, last_seq: u32, listener: &mut L) {
-        let was = self.is_settled(at);
-        self.orders[at].end_overlay();
-        let slot = &mut self.slots[at];
-        (slot.orders_seen, slot.orders_lost) = (true, false);
-        slot.orders_confirmed = slot.orders_confirmed.max(last_seq);
-        self.snap_max = self.snap_max.max(last_seq);
-        self.resettle(at, was);
-        listener.on_book(&self.view(at, BookCause::Snapshot));
     }
 }
 

@@ -65,6 +65,10 @@ reasons! {
     RptSeqGap = "rpt_seq_gap",
     /// No room to remember an entry of an open event or of an instrument in recovery.
     PendingFull = "pending_full",
+    /// No room for an order, or too many on one side: the instrument's book by order goes into recovery. More `orders_max` helps.
+    OrdersFull = "orders_full",
+    /// An update of an order that the book by order does not have: it has missed something and goes into recovery.
+    OrderMissed = "order_missed",
     /// A snapshot that was of no use: too old, or made before a reset.
     OldSnapshot = "old_snapshot",
     /// A snapshot in several chunks of which one is missing.
@@ -103,6 +107,8 @@ pub struct Counters {
     pub held_packets: u64,
     /// Books set from a snapshot.
     pub snapshots_applied: u64,
+    /// Books by order set from a snapshot.
+    pub order_snapshots_applied: u64,
     /// Books that natural refresh completed.
     pub natural_refreshes: u64,
     /// Snapshot loops heard from the first packet to the last.

@@ -11,6 +11,7 @@ use crate::loops::{LoopTracker, Part, Unlisted};
 use crate::read::Nanos;
 use crate::store::State;
 use crate::terms::{Leg, Terms, Underlying};
+use barewire_base::Instant;
 use barewire_sbe::mdp3::*;
 use barewire_sbe::{DecodeError, Message, MessageView};
 
@@ -227,6 +228,18 @@ impl Definitions {
         }
     }
 
+    /// An instrument with this mark is not handled any more.
+    pub(crate) fn give_back(&mut self, id: i32, mark: u16) {
+        if mark == self.mark {
+            self.unlisted.mark(id, mark);
+        }
+    }
+
+    /// The mark of an instrument that was not handled so far.
+    pub(crate) fn mark_of(&self, id: i32) -> u16 {
+        self.unlisted.get(id)
+    }
+
     /// Counts anew.
     fn restart(&mut self) {
         self.mark = self.mark.wrapping_add(1).max(1);
@@ -243,6 +256,7 @@ impl Channel {
         }
         let it = &mut self.definitions;
         (it.complete, it.doubtful) = (false, true);
+        self.store.set_names_known(false);
         it.since_ns = it.since_ns.max(until_ns);
         it.restart();
     }
@@ -294,12 +308,13 @@ impl Channel {
                 }
             }
             None if action == b'D' => {}
-            None if !self.store.white_list.admits(&instrument) => {
+            None if !self.store.admits(&instrument) => {
                 self.store.counters.drop(Reason::DefinitionNotListed);
             }
             None => match self.store.add(instrument) {
                 Some(at) => {
                     self.store.learned[at].sent_ns = sent_ns;
+                    self.adopt_marks(at, id);
                     if live && action == b'A' {
                         self.store.begin(at, true);
                     }
@@ -340,8 +355,13 @@ impl Channel {
     }
 
     /// A packet of the definition loop that has been checked.
-    pub(crate) fn definition_packet<L: Listener>(&mut self, packet: &PacketInfo<'_>, listener: &mut L) {
-        let part = self.definitions.tracker.packet(packet.seq, packet.sending_time_ns);
+    pub(crate) fn definition_packet<L: Listener>(
+        &mut self,
+        now: Instant,
+        packet: &PacketInfo<'_>,
+        listener: &mut L,
+    ) {
+        let part = self.definitions.tracker.packet(now, packet.seq, packet.sending_time_ns);
         match part {
             Part::Old => {
                 self.duplicate(packet, listener);
@@ -405,6 +425,7 @@ impl Channel {
     /// the packet that said so was lost. One that never had a definition stays as long as it is good and has a book.
     fn definitions_heard<L: Listener>(&mut self, listener: &mut L) {
         self.definitions.complete = true;
+        self.store.set_names_known(true);
         if std::mem::take(&mut self.definitions.doubtful) {
             let (mark, started_ns) = (self.definitions.mark, self.definitions.started_ns);
             for at in 0..self.store.slots.len() {

@@ -340,10 +340,18 @@ impl Channel {
         listener: &mut L,
     ) {
         if indicator.end_of_event() {
-            self.store.end_event(transact_time_ns, listener);
-            listener.on_end_of_event(packet, transact_time_ns);
-        } else if self.store.open_since.is_none() {
-            self.store.open_since = Some(packet.seq);
+            let mut time_ns = transact_time_ns;
+            if time_ns == 0 && self.store.open_since.is_some() {
+                // A definition has no TransactTime: the event's is that of the messages before.
+                time_ns = self.store.event_time_ns;
+            }
+            self.store.end_event(time_ns, listener);
+            listener.on_end_of_event(packet, time_ns);
+        } else {
+            if self.store.open_since.is_none() {
+                (self.store.open_since, self.store.event_time_ns) = (Some(packet.seq), 0);
+            }
+            self.store.event_time_ns = self.store.event_time_ns.max(transact_time_ns);
         }
     }
 
@@ -476,6 +484,9 @@ impl Channel {
     fn set_status<L: Listener>(&mut self, at: usize, status: &SecurityStatus, listener: &mut L) {
         if !matches!(status.status, TradingStatus::NO_CHANGE | TradingStatus::NULL) {
             self.store.instruments[at].trading_status = status.status;
+        }
+        if status.event == SecurityStatus::RESET_STATISTICS {
+            self.store.statistics[at].reset(self.store.seq);
         }
         listener.on_status(&self.store.instruments[at], status);
     }

@@ -9,6 +9,7 @@
 //! 3. Messages become entries of instruments (`incremental`, `definition`); instruments not on the [`WhiteList`] end here.
 //! 4. Each instrument's RptSeq says whether it missed anything (`continuity`). One that did keeps its entries until the snapshot
 //!    loop (`snapshot`, `loops`) or natural refresh makes it good again; the others go on.
+//!    Orders have no RptSeq: a gap puts every book by order in doubt, until an overlay or a snapshot brings it whole (`order_store`).
 //! 5. Entries wait for the end of their event, then change the books (`book`, `orders`), and the [`Listener`] sees each book the
 //!    event touched. So a book never shows half an event, whenever it is looked at.
 //!
@@ -26,6 +27,11 @@
 //!   known before stays [`BookState::Undefined`], what a gap put in doubt [`BookState::Suspect`]. An instrument's entry with RptSeq
 //!   1 makes it good; and once anything has happened on the channel the loop speaks, and every instrument that it leaves out has
 //!   an empty book that is good.
+//!
+//! * **What was not taken in.** Entries of an instrument that no definition has named yet are dropped. When it is named it is not taken
+//!   for empty then, and only a snapshot that holds them makes it good.
+//! * **Depth.** Without a definition books have [`Config::depth`] levels. The exchange drops levels below its own depth without a word;
+//!   in a book that is deeper they would stay, and be called good.
 //!
 //! What cannot be seen: a channel reset that is lost in a gap, when an instrument's next RptSeq is by chance the one that was
 //! awaited before. Its book is wrong until another instrument's RptSeq goes back.
@@ -50,6 +56,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod arena;
 mod book;
 mod channel;
 mod config;
@@ -62,6 +69,7 @@ mod instrument;
 mod line;
 mod listener;
 mod loops;
+mod order_store;
 mod orders;
 mod pending;
 mod read;
@@ -69,16 +77,18 @@ mod sequence;
 mod snapshot;
 mod statistics;
 mod store;
+mod subscribe;
 mod table;
 mod terms;
 mod warm;
 mod window;
 
+pub use arena::MAX_SIDE_ORDERS;
 pub use book::{BookSide, Consolidated, Level, MAX_DEPTH, NULL_I32, NULL_PRICE};
 pub use channel::Channel;
 pub use config::{
-    Config, ConfigError, DefinitionLoop, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES, MAX_PACKET_LEN,
-    MAX_PENDING, Recovery,
+    Config, ConfigError, DefinitionLoop, HEARTBEAT_TIMEOUT, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES,
+    MAX_ORDERS, MAX_PACKET_LEN, MAX_PENDING, Recovery,
 };
 pub use counters::{Counters, Reason};
 pub use filter::WhiteList;

@@ -13,6 +13,13 @@ pub enum Feed {
     Snapshot = 1,
     /// The loop of instrument definitions.
     Instrument = 2,
+    /// The loop of whole books by order, on channels that publish every order.
+    OrderSnapshot = 3,
+}
+
+impl Feed {
+    /// How many feeds there are.
+    pub(crate) const COUNT: usize = 4;
 }
 
 /// Which copy of a feed.
@@ -53,6 +60,7 @@ impl fmt::Display for Line {
             Feed::Incremental => "I",
             Feed::Snapshot => "S",
             Feed::Instrument => "N",
+            Feed::OrderSnapshot => "SMBO",
         };
         write!(f, "{feed}{}", self.side)
     }

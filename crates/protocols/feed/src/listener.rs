@@ -5,6 +5,7 @@
 //! and its entries, at the end of an event [`on_book`](Listener::on_book) for every instrument it touched and
 //! [`on_end_of_event`](Listener::on_end_of_event), then [`on_end_of_packet`](Listener::on_end_of_packet).
 
+use crate::arena::Arena;
 use crate::book::{Book, BookSide, Consolidated, Level};
 use crate::config::LinePolicy;
 use crate::counters::Reason;
@@ -97,6 +98,7 @@ pub struct BookView<'a> {
     pub(crate) direct: &'a Book,
     pub(crate) implied: &'a Book,
     pub(crate) orders: Option<&'a OrderBook>,
+    pub(crate) arena: &'a Arena,
 }
 
 impl<'a> BookView<'a> {
@@ -134,9 +136,9 @@ impl<'a> BookView<'a> {
         self.direct.market_best(side)
     }
 
-    /// The best orders, best first: a true beginning of the exchange's list.
+    /// The orders, best first: all of them where the feed publishes every order, else a true beginning of the exchange's list.
     pub fn orders(&self, side: BookSide) -> &'a [Order] {
-        self.orders.map_or(&[], |orders| orders.orders(side))
+        self.orders.map_or(&[], |orders| self.arena.orders(&orders.sides[side as usize]))
     }
 }
 
@@ -200,6 +202,11 @@ pub struct SecurityStatus {
     pub transact_time_ns: u64,
 }
 
+impl SecurityStatus {
+    /// The `event` with which the exchange resets statistics. They are empty when the listener is told.
+    pub const RESET_STATISTICS: u8 = 4;
+}
+
 /// A request for quotes, for one instrument (template 39).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuoteRequest {
@@ -257,8 +264,10 @@ pub struct RecoveryInfo {
     pub last_lost: u32,
     /// Instruments of the channel.
     pub instruments: usize,
-    /// Of those, the ones that are not good: at its beginning all that the gap may have concerned.
+    /// Of those, the ones whose price levels are not good: at its beginning all that the gap may have concerned.
     pub unsettled: usize,
+    /// Books by order that are not good, of those that the loop or overlays will make so.
+    pub unsettled_orders: usize,
 }
 
 /// What started over.

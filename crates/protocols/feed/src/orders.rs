@@ -1,12 +1,15 @@
-//! The book by order, limited (MBOLD): the best orders of each side.
+//! Books by order.
 //!
-//! Templates 59 and 53 bring the best ten whole. Feeds that publish every order (46, 47, 64) say what was added, changed and
-//! deleted; of these the same best ten are kept. What is shown is always the true beginning of the exchange's list: once an
-//! order has fallen off the end, orders behind the last one kept are not taken in, since others may stand between.
+//! Templates 59 and 53 of conflated channels bring the best ten of each side whole (MBOLD): what is shown is the beginning of the
+//! exchange's list. Feeds that publish every order (46, 47, 64, and 53 of the loop `SMBO`) say what was added, changed and deleted: of
+//! these the book is kept to its full depth. It is right as long as nothing was missed; an update of an order that is not there shows
+//! that something was.
 
+use crate::arena::{Arena, NoRoom, Run};
 use crate::book::BookSide;
+use crate::pending::Chain;
 
-/// Orders kept on each side.
+/// Orders of each side that an overlay (MBOLD) has at most. A side that is full may have more orders behind.
 pub const ORDER_DEPTH: usize = 10;
 
 /// The raw value of an absent priority.
@@ -26,100 +29,118 @@ pub struct Order {
     pub quantity: i64,
 }
 
-const ZERO: Order = Order { id: 0, priority: 0, price: 0, quantity: 0 };
+/// OrderUpdateAction, and MDUpdateAction of template 47.
+const NEW: u8 = 0;
+const CHANGE: u8 = 1;
+const DELETE: u8 = 2;
 
-/// One side, sorted by price, then priority.
-#[derive(Clone, Debug)]
-struct Queue {
-    orders: [Order; ORDER_DEPTH],
-    len: u8,
-    /// There may be more orders behind the last.
-    trimmed: bool,
+/// Why an order could not be taken in: the book is not right any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// There is no room for it.
+    NoRoom,
+    /// It is not in the book, or the best orders of a book that has only those are gone.
+    Missed,
 }
 
-/// Both sides.
-#[derive(Clone, Debug)]
+impl From<NoRoom> for Fault {
+    fn from(_: NoRoom) -> Self {
+        Fault::NoRoom
+    }
+}
+
+/// Both sides of one instrument, and what waits for them. What every event needs to know of them is in the instrument's slot.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct OrderBook {
-    sides: [Queue; 2],
+    pub(crate) sides: [Run; 2],
+    /// Entries of the open event. Of a book that is not current, all since packet `held_from`.
+    pub(crate) chain: Chain,
+    /// Updates of this packet and those before it are not in the chain.
+    pub(crate) held_from: u32,
+    /// LastMsgSeqNumProcessed of the snapshot that was applied last.
+    pub(crate) snap_seq: u32,
+    /// Round of its loop that had the book last.
+    pub(crate) mark: u16,
 }
 
-impl Queue {
-    const EMPTY: Queue = Queue { orders: [ZERO; ORDER_DEPTH], len: 0, trimmed: false };
+const _: () = assert!(size_of::<OrderBook>() == 64, "one cache line");
 
-    fn orders(&self) -> &[Order] {
-        &self.orders[..usize::from(self.len).min(ORDER_DEPTH)]
-    }
+/// Where an order goes: behind those of better prices, and of its price behind those of lower priority.
+fn place(orders: &[Order], side: BookSide, order: &Order) -> usize {
+    orders.partition_point(|o| {
+        side.is_better(o.price, order.price) || (o.price == order.price && o.priority <= order.priority)
+    })
+}
 
-    fn insert(&mut self, side: BookSide, order: Order) {
-        let before = |o: &Order| {
-            side.is_better(o.price, order.price) || (o.price == order.price && o.priority <= order.priority)
-        };
-        let at = self.orders().partition_point(before);
-        let len = usize::from(self.len);
-        if at >= ORDER_DEPTH || (at == len && self.trimmed) {
-            self.trimmed = true;
-            return;
-        }
-        self.trimmed |= len == ORDER_DEPTH;
-        let end = (len + 1).min(ORDER_DEPTH);
-        self.orders.copy_within(at..end - 1, at + 1);
-        self.orders[at] = order;
-        self.len = end as u8;
-    }
-
-    fn remove(&mut self, id: u64) -> bool {
-        let Some(at) = self.orders().iter().position(|o| o.id == id) else { return false };
-        self.orders.copy_within(at + 1..usize::from(self.len), at);
-        self.len -= 1;
-        true
-    }
+/// Where the order of this id is. Price and priority say it, unless they are new; then the best orders are looked at first.
+fn find(orders: &[Order], side: BookSide, order: &Order) -> Option<usize> {
+    let end = place(orders, side, order);
+    let near = end.checked_sub(1).filter(|&at| orders.get(at).is_some_and(|o| o.id == order.id));
+    near.or_else(|| orders.iter().position(|o| o.id == order.id))
 }
 
 impl OrderBook {
-    pub(crate) const EMPTY: OrderBook = OrderBook { sides: [Queue::EMPTY; 2] };
+    pub(crate) const EMPTY: OrderBook =
+        OrderBook { sides: [Run::EMPTY; 2], chain: Chain::EMPTY, held_from: 0, snap_seq: 0, mark: 0 };
 
-    pub(crate) fn clear(&mut self) {
-        for side in &mut self.sides {
-            side.len = 0;
-            side.trimmed = false;
-        }
+    /// Gives the room of both sides back: they are empty.
+    pub(crate) fn clear(&mut self, arena: &mut Arena) {
+        self.sides.iter_mut().for_each(|side| arena.release(side));
     }
 
-    pub(crate) fn orders(&self, side: BookSide) -> &[Order] {
-        self.sides[side as usize].orders()
+    /// One order of a snapshot or overlay.
+    pub(crate) fn add(&mut self, arena: &mut Arena, side: BookSide, order: Order) -> Result<(), NoRoom> {
+        let run = &mut self.sides[side as usize];
+        let at = place(arena.orders(run), side, &order);
+        arena.insert(run, at, order)
     }
 
-    /// One order of an overlay.
-    pub(crate) fn add(&mut self, side: BookSide, order: Order) {
-        self.sides[side as usize].insert(side, order);
-    }
-
-    /// An overlay is at its end. A side that it filled may have more orders behind.
+    /// An overlay of the best orders is at its end. A side that it filled may have more orders behind.
     pub(crate) fn end_overlay(&mut self) {
         for side in &mut self.sides {
-            side.trimmed |= usize::from(side.len) == ORDER_DEPTH;
+            side.trimmed = side.len() >= ORDER_DEPTH;
         }
     }
 
-    /// An order was added (0), changed (1) or deleted (2). A changed order may have moved; of one that was not kept, only
-    /// the fact counts.
-    pub(crate) fn update(&mut self, side: BookSide, act: u8, order: Order) {
-        let queue = &mut self.sides[side as usize];
-        match act {
-            0 => {
-                queue.remove(order.id);
-                queue.insert(side, order);
+    /// An order was added (0), changed (1) or deleted (2). A changed order may have moved.
+    pub(crate) fn update(
+        &mut self,
+        arena: &mut Arena,
+        side: BookSide,
+        act: u8,
+        order: Order,
+    ) -> Result<(), Fault> {
+        let run = &mut self.sides[side as usize];
+        let found = find(arena.orders(run), side, &order);
+        match (act, found) {
+            (NEW, None) => {}
+            (CHANGE, Some(at)) if arena.orders(run).get(at).is_some_and(|o| same_place(o, &order)) => {
+                if let Some(old) = arena.order_mut(run, at) {
+                    *old = order;
+                }
+                return Ok(());
             }
-            1 => {
-                queue.remove(order.id);
-                queue.insert(side, order);
-            }
-            2 => {
-                queue.remove(order.id);
-            }
-            _ => {}
+            // It stands behind what is known, or comes up from there.
+            (CHANGE | DELETE, None) if run.trimmed => {}
+            (CHANGE | DELETE, None) => return Err(Fault::Missed),
+            (_, Some(at)) => arena.remove(run, at),
+            _ => return Ok(()),
         }
+        if act != DELETE {
+            let at = place(arena.orders(run), side, &order);
+            // Others may stand between the last order that is known and this one.
+            if at < run.len() || !run.trimmed {
+                arena.insert(run, at, order)?;
+            }
+        }
+        // Nothing is left of the beginning of the list that was known.
+        if run.trimmed && run.len() == 0 { Err(Fault::Missed) } else { Ok(()) }
     }
+}
+
+fn same_place(old: &Order, new: &Order) -> bool {
+    (old.price, old.priority) == (new.price, new.priority)
 }
 
 #[cfg(test)]
@@ -127,21 +148,32 @@ mod tests {
     use super::*;
     use barewire_base::Prng;
 
+    fn ids(arena: &Arena, book: &OrderBook, side: BookSide) -> Vec<u64> {
+        arena.orders(&book.sides[side as usize]).iter().map(|o| o.id).collect()
+    }
+
+    /// Every order is published, or the best ten are said now and then and updates come between: the first book is the true list,
+    /// the second its beginning, for as long as it says so.
     #[test]
-    fn what_is_shown_is_the_beginning_of_the_true_list() {
+    fn what_is_shown_is_the_true_list_or_its_beginning() {
+        let (mut most, mut missed, mut shorter) = (0, 0, 0);
         for seed in 0..200 {
             let mut prng = Prng::new(seed);
             let side = if seed % 2 == 0 { BookSide::Bid } else { BookSide::Offer };
-            let mut book = OrderBook::EMPTY;
+            let mut arena = Arena::new(4_096);
+            let (mut book, mut limited) = (OrderBook::EMPTY, OrderBook::EMPTY);
             let mut truth: Vec<Order> = Vec::new();
-            for step in 0..400u64 {
-                if prng.chance(0.55) || truth.is_empty() {
+            let mut good = true;
+            for step in 0..600u64 {
+                let adds = if step < 300 { 0.65 } else { 0.4 };
+                let (act, order) = if prng.chance(adds) || truth.is_empty() {
                     let order = Order { id: step, priority: step, price: prng.below(6) as i64, quantity: 1 };
                     truth.push(order);
-                    book.update(side, 0, order);
+                    (NEW, order)
                 } else if prng.chance(0.5) {
-                    let gone = truth.swap_remove(prng.below(truth.len() as u64) as usize);
-                    book.update(side, 2, gone);
+                    // Mostly the best go, as they trade.
+                    let most = if prng.chance(0.6) { 1 } else { truth.len() as u64 };
+                    (DELETE, truth.remove(prng.below(most) as usize))
                 } else {
                     let at = prng.below(truth.len() as u64) as usize;
                     truth[at] = Order { quantity: 1 + prng.below(9) as i64, ..truth[at] };
@@ -149,22 +181,68 @@ mod tests {
                         truth[at].price = prng.below(6) as i64;
                         truth[at].priority = 1_000 + step;
                     }
-                    book.update(side, 1, truth[at]);
-                }
+                    (CHANGE, truth[at])
+                };
                 truth.sort_by_key(|o| (if side == BookSide::Bid { -o.price } else { o.price }, o.priority));
-                assert!(truth.starts_with(book.orders(side)), "seed {seed} step {step}");
+                assert_eq!(book.update(&mut arena, side, act, order), Ok(()), "seed {seed} step {step}");
+                assert_eq!(arena.orders(&book.sides[side as usize]), truth, "seed {seed} step {step}");
+                most = most.max(truth.len());
+                match limited.update(&mut arena, side, act, order) {
+                    Ok(()) if good => {
+                        let shown = arena.orders(&limited.sides[side as usize]);
+                        assert!(truth.starts_with(shown), "seed {seed} step {step}");
+                        shorter += usize::from(shown.len() < truth.len());
+                    }
+                    result => {
+                        good = false;
+                        missed += usize::from(result == Err(Fault::Missed));
+                    }
+                }
+                if prng.chance(0.008) {
+                    limited.clear(&mut arena);
+                    for order in truth.iter().take(ORDER_DEPTH).rev() {
+                        limited.add(&mut arena, side, *order).unwrap();
+                    }
+                    limited.end_overlay();
+                    good = true;
+                }
             }
         }
+        assert!(most > 60 && missed > 20 && shorter > 5_000, "{most} {missed} {shorter}");
     }
 
     #[test]
     fn an_overlay_sorts_interleaved_orders() {
+        let mut arena = Arena::new(64);
         let mut book = OrderBook::EMPTY;
         for (id, price, priority) in [(1, 10, 5), (2, 10, 3), (3, 11, 9)] {
-            book.add(BookSide::Bid, Order { id, priority, price, quantity: 1 });
+            let order = Order { id, priority, price, quantity: 1 };
+            book.add(&mut arena, BookSide::Bid, order).unwrap();
         }
         book.end_overlay();
-        assert_eq!(book.orders(BookSide::Bid).iter().map(|o| o.id).collect::<Vec<_>>(), [3, 2, 1]);
-        assert!(book.orders(BookSide::Offer).is_empty());
+        assert_eq!(ids(&arena, &book, BookSide::Bid), [3, 2, 1]);
+        assert!(ids(&arena, &book, BookSide::Offer).is_empty());
+    }
+
+    #[test]
+    fn an_order_that_is_not_there_shows_that_something_was_missed() {
+        let mut arena = Arena::new(16);
+        let mut book = OrderBook::EMPTY;
+        let order = |id| Order { id, priority: id, price: 5, quantity: 1 };
+        assert_eq!(book.update(&mut arena, BookSide::Bid, DELETE, order(1)), Err(Fault::Missed));
+        assert_eq!(book.update(&mut arena, BookSide::Bid, CHANGE, order(1)), Err(Fault::Missed));
+        for id in 0..16 {
+            assert_eq!(book.update(&mut arena, BookSide::Bid, NEW, order(id)), Ok(()));
+        }
+        assert_eq!(book.update(&mut arena, BookSide::Bid, NEW, order(99)), Err(Fault::NoRoom));
+        // Deleted without price and priority, as a feed may do.
+        let bare = Order { id: 3, priority: NULL_PRIORITY, price: crate::NULL_PRICE, quantity: 0 };
+        assert_eq!(book.update(&mut arena, BookSide::Bid, DELETE, bare), Ok(()));
+        assert!(!ids(&arena, &book, BookSide::Bid).contains(&3));
+        // Added twice is once.
+        assert_eq!(book.update(&mut arena, BookSide::Bid, NEW, order(4)), Ok(()));
+        assert_eq!(ids(&arena, &book, BookSide::Bid).iter().filter(|&&id| id == 4).count(), 1);
+        book.clear(&mut arena);
+        assert_eq!(arena.used(), 0);
     }
 }

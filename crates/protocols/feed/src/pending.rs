@@ -82,6 +82,12 @@ impl Pool {
         self.used
     }
 
+    /// Whether no more than a quarter of the nodes is left: what can be done without leaves these to what cannot.
+    #[inline]
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.used >= self.nodes.len() - self.nodes.len() / 4
+    }
+
     /// Appends `node` to `chain` and gives its index; `None` when the pool is empty.
     pub(crate) fn push(&mut self, chain: &mut Chain, node: Node) -> Option<u32> {
         let at = self.free;

@@ -102,13 +102,13 @@ impl Channel {
         let (last_seq, sent_ns) = self.before_join;
         if last_seq >= packet.seq && sent_ns < packet.sending_time_ns {
             // What the snapshots knew of was of the numbering before: a week has begun since.
-            self.store.forget_all(None, listener);
+            self.store.forget_all(None, 0, listener);
             (self.store.snap_max, self.reset_time_ns) = (0, packet.sending_time_ns);
             self.snapshots_restart();
         } else if packet.seq > 1 {
             // Between those that do not reach up to it and the packet lies a hole of any length, resets and all: a RptSeq that
             // goes on over it shows nothing.
-            self.store.forget_all(Some(packet.seq - 1), listener);
+            self.store.forget_all(Some(packet.seq - 1), 0, listener);
         }
         self.start_at(packet.seq);
         if packet.seq > 1 {
@@ -122,10 +122,11 @@ impl Channel {
     fn start_at(&mut self, seq: u32) {
         if seq <= 1 {
             self.store.assume_empty();
-            self.wants_loop = false;
+            (self.books.wanted, self.order_books.wanted) = (false, false);
         } else {
             self.store.gap(seq - 1);
-            self.wants_loop = self.config.recovery.uses_snapshots() && self.store.undefined;
+            self.books.wanted = self.config.recovery.uses_snapshots() && self.store.undefined;
+            self.order_books.wanted = self.store.order_loop && self.store.undefined;
         }
     }
 
@@ -259,6 +260,9 @@ impl Channel {
         self.store.counters.lost_packets += u64::from(last - first) + 1;
         let cut_instruments = self.store.gap(last);
         self.expected = last.wrapping_add(1);
+        // What the loops have said so far is older than the loss, and they may have been left meanwhile.
+        self.books.restart();
+        self.order_books.restart();
         self.doubt_definitions(until_ns);
         listener.on_gap(&Gap { first, last, cause, cut_instruments });
         self.report_recovery(listener);
@@ -323,9 +327,9 @@ impl Channel {
         self.strays = 0;
         self.store.counters.resets += 1;
         self.store.abandon_event();
-        self.store.forget_all(None, listener);
+        self.store.forget_all(None, 0, listener);
         (self.store.seq, self.store.lost_seq, self.store.reset_seq, self.store.snap_max) = (0, 0, 0, 0);
-        self.store.deleted_seq = 0;
+        (self.store.deleted_seq, self.store.swept_seq) = (0, 0);
         self.start_at(first);
         self.snapshots_restart();
         // A week begins with instruments of its own.

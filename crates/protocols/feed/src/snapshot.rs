@@ -6,9 +6,10 @@ use crate::continuity::SnapshotUse;
 use crate::counters::Reason;
 use crate::incremental::side_of;
 use crate::instrument::TradingStatus;
+use crate::line::Feed;
 use crate::listener::{Listener, PacketInfo};
 use crate::loops::Part;
-use crate::orders::Order;
+use crate::orders::{Order, OrderBook};
 use crate::read::{Nanos, Quantity};
 use crate::statistics::{Limits, Statistic, StatisticKind};
 use barewire_base::Instant;
@@ -42,10 +43,20 @@ struct Entry {
     date: u16,
 }
 
+/// What the head of a snapshot of a book by order says.
+#[derive(Clone, Copy)]
+struct OrderHead {
+    security_id: i32,
+    last_seq: u32,
+    total: u32,
+    chunks: u32,
+    chunk: u32,
+}
+
 /// A book by order that comes in chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunks {
-    at: usize,
+    security_id: i32,
     last_seq: u32,
     next: u32,
 }
@@ -103,7 +114,7 @@ macro_rules! entry {
 
 /// Orders of a chunk.
 macro_rules! orders {
-    ($channel:expr, $packet:expr, $view:expr, $listener:expr) => {{
+    ($channel:expr, $from:expr, $view:expr, $listener:expr) => {{
         let view = $view;
         let orders = view.md_entries().iter().map(|e| {
             let order = Order {
@@ -114,9 +125,14 @@ macro_rules! orders {
             };
             (e.md_entry_type().0, order)
         });
-        let chunk = (view.no_chunks(), view.current_chunk());
-        let (id, last_seq) = (view.security_id(), view.last_msg_seq_num_processed());
-        $channel.order_snapshot($packet.sending_time_ns, id, last_seq, chunk, orders, $listener);
+        let head = OrderHead {
+            security_id: view.security_id(),
+            last_seq: view.last_msg_seq_num_processed(),
+            total: view.tot_num_reports(),
+            chunks: view.no_chunks(),
+            chunk: view.current_chunk(),
+        };
+        $channel.order_snapshot($from, head, orders, $listener);
     }};
 }
 
@@ -132,13 +148,20 @@ impl Channel {
             self.drop(packet.line, Reason::OldSnapshot, listener);
             return;
         }
-        let part = self.snapshot_loop.packet(packet.seq, packet.sending_time_ns);
+        let of_orders = packet.line.feed == Feed::OrderSnapshot;
+        let round = if of_orders { &mut self.order_books } else { &mut self.books };
+        let part = round.tracker.packet(now, packet.seq, packet.sending_time_ns);
         match part {
             Part::Old => {
                 self.duplicate(packet, listener);
                 return;
             }
-            Part::NewLoop => self.new_loop(),
+            Part::NewLoop => {
+                round.begin();
+                if of_orders == self.store.order_loop {
+                    self.chunks = None;
+                }
+            }
             Part::New | Part::Stray => {}
         }
         listener.on_packet(packet);
@@ -175,11 +198,13 @@ impl Channel {
                         self.snapshot(when, head!(view), entries, listener)
                     }
                     53 => {
-                        orders!(self, packet, SnapshotFullRefreshOrderBook53::decode(&message)?, listener);
+                        let view = SnapshotFullRefreshOrderBook53::decode(&message)?;
+                        orders!(self, (when, of_orders, part), view, listener);
                         return Ok(());
                     }
                     44 => {
-                        orders!(self, packet, SnapshotFullRefreshOrderBook44::decode(&message)?, listener);
+                        let view = SnapshotFullRefreshOrderBook44::decode(&message)?;
+                        orders!(self, (when, of_orders, part), view, listener);
                         return Ok(());
                     }
                     found => return Err(DecodeError::WrongTemplate { expected: 0, found }),
@@ -191,60 +216,83 @@ impl Channel {
                 self.message_failed(packet, error, listener);
             }
         }
-        if !self.loop_done && self.loop_total != 0 && self.loop_reports == self.loop_total {
+        if self.books.completes() {
             self.loop_completed(listener);
+        }
+        if self.order_books.completes() {
+            self.order_loop_completed(listener);
         }
         listener.on_end_of_packet(packet);
         self.report_recovery(listener);
     }
 
-    /// Counts an instrument of the loop, once. What rounds have in common cannot be told from numbers alone when one's end and
-    /// the next's beginning are lost; so a round counts as heard when it has had as many different instruments as it says.
+    /// Counts an instrument of the loop, once.
     fn loop_report(&mut self, head: Head, part: Part) {
         if part == Part::Stray {
             return;
         }
-        let mark = self.loop_mark;
+        let round = &mut self.books;
         let before = match self.store.table.get(head.security_id) {
-            Some(at) => std::mem::replace(&mut self.store.slots[at].loop_mark, mark),
-            None => self.unlisted.mark(head.security_id, mark),
+            Some(at) => std::mem::replace(&mut self.store.slots[at].loop_mark, round.mark),
+            None => round.unlisted.mark(head.security_id, round.mark),
         };
-        self.loop_reports += u32::from(before != mark);
-        // A late packet of the round before may say less.
-        self.loop_total = self.loop_total.max(head.total);
-        self.loop_seq = self.loop_seq.min(head.last_seq);
+        round.report(before, head.last_seq, head.total);
     }
 
-    /// Another round of the loop begins.
-    fn new_loop(&mut self) {
-        self.loop_mark = self.loop_mark.wrapping_add(1).max(1);
-        self.loop_seq = u32::MAX;
-        (self.loop_reports, self.loop_total) = (0, 0);
-        self.loop_done = false;
-        self.chunks = None;
-    }
-
-    /// What was heard of the running loop does not count any more.
+    /// What was heard of the running loops does not count any more.
     pub(crate) fn snapshots_restart(&mut self) {
-        self.snapshot_loop.restart();
-        self.new_loop();
+        self.books.restart();
+        self.order_books.restart();
+        self.chunks = None;
         self.ahead = None;
     }
 
     /// Every instrument of the loop was heard. One that was not in it has an empty book.
     fn loop_completed<L: Listener>(&mut self, listener: &mut L) {
-        self.loop_done = true;
         self.store.counters.loops_completed += 1;
-        if self.loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
+        let (mark, loop_seq) = (self.books.mark, self.books.seq);
+        if loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
             return;
         }
-        self.wants_loop = false;
-        if self.store.settled == self.store.len {
+        self.books.wanted = false;
+        if self.store.settled < self.store.len {
+            for at in 0..self.store.slots.len() {
+                if self.store.slots[at].loop_mark != mark {
+                    self.store.absent(at, loop_seq, listener);
+                }
+            }
+        }
+        if self.store.keep_orders && !self.store.order_loop && self.store.orders_good < self.store.orders_due
+        {
+            for at in 0..self.store.slots.len() {
+                if self.store.orders[at].mark == mark || self.store.orders_current(at) {
+                    continue;
+                }
+                if self.store.slots[at].loop_mark == mark {
+                    self.store.orders_unbound(at);
+                } else {
+                    self.store.orders_absent(at, loop_seq, listener);
+                }
+            }
+        }
+    }
+
+    /// Every instrument of the loop of books by order was heard. One that was not in it has no orders.
+    fn order_loop_completed<L: Listener>(&mut self, listener: &mut L) {
+        self.store.counters.loops_completed += 1;
+        let (mark, loop_seq) = (self.order_books.mark, self.order_books.seq);
+        if !self.store.order_loop || loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
             return;
         }
-        for at in 0..self.store.slots.len() {
-            if self.store.slots[at].loop_mark != self.loop_mark {
-                self.store.absent(at, self.loop_seq, listener);
+        self.order_books.wanted = false;
+        if self.store.orders_good < self.store.orders_due {
+            for at in 0..self.store.slots.len() {
+                // Where two rounds were taken for one, since the end of the first and the beginning of the second were lost, it may have
+                // been in the part of either that was not heard. Then it has levels.
+                let empty = self.store.is_settled(at) && self.store.has_no_levels(at);
+                if self.store.orders[at].mark != mark && empty {
+                    self.store.orders_absent(at, loop_seq, listener);
+                }
             }
         }
     }
@@ -300,7 +348,6 @@ impl Channel {
                     self.store.counters.drop(Reason::OldSnapshot);
                 }
             }
-            SnapshotUse::Confirm => self.store.confirm(at, head.last_seq, listener),
             SnapshotUse::Replace => self.replace(at, &head, entries, listener),
         }
         head
@@ -326,6 +373,7 @@ impl Channel {
         }
         store.direct[at].clear();
         store.implied[at].clear();
+        let counts = store.statistics[at].begin_snapshot(head.last_seq, head.rpt_seq);
         let mut fits = true;
         for entry in entries {
             let (direct, implied) = (&mut store.direct[at], &mut store.implied[at]);
@@ -349,7 +397,7 @@ impl Channel {
                     if kind.is_none() && entry.kind != b'g' {
                         store.counters.drop(Reason::BadEntry);
                     }
-                    if let Some(kind) = kind {
+                    if let Some(kind) = kind.filter(|_| counts) {
                         store.statistics[at].set_from_snapshot(Statistic {
                             kind,
                             price: new.price,
@@ -382,45 +430,73 @@ impl Channel {
 
     fn order_snapshot<L: Listener>(
         &mut self,
-        sent_ns: u64,
-        id: i32,
-        last_seq: u32,
-        (chunks, chunk): (u32, u32),
+        ((now, sent_ns), of_orders, part): ((Instant, u64), bool, Part),
+        head: OrderHead,
         orders: impl Iterator<Item = (u8, Order)>,
         listener: &mut L,
     ) {
-        if !self.store.keep_orders || (self.synced && last_seq.saturating_sub(self.expected) >= MAX_AHEAD) {
-            return;
-        }
-        if self.is_of_deleted(id, last_seq) || self.is_of_other_numbering(sent_ns, last_seq) {
-            return;
-        }
-        let Some(at) = self.store.find(id) else { return };
-        if !self.store.wants_orders(at, last_seq) {
+        let OrderHead { security_id: id, last_seq, total, chunks, chunk } = head;
+        // Those of one loop count: two would take each other's chunks for their own.
+        if !self.store.keep_orders || of_orders != self.store.order_loop {
             return;
         }
         let first = chunk <= 1;
-        let follows = self.chunks.is_some_and(|c| c.at == at && c.last_seq == last_seq && c.next == chunk);
+        if of_orders && first {
+            if !self.believes(now, sent_ns, last_seq) {
+                return;
+            }
+        } else if (self.synced && last_seq.saturating_sub(self.expected) >= MAX_AHEAD)
+            || self.is_of_other_numbering(sent_ns, last_seq)
+        {
+            return;
+        }
+        let at = if self.is_of_deleted(id, last_seq) { None } else { self.store.find(id) };
+        if part != Part::Stray {
+            let round = if of_orders { &mut self.order_books } else { &mut self.books };
+            let before = match at.or_else(|| self.store.table.get(id)) {
+                Some(at) => std::mem::replace(&mut self.store.orders[at].mark, round.mark),
+                None if of_orders => round.unlisted.mark(id, round.mark),
+                None => 0,
+            };
+            if of_orders {
+                round.report(before, last_seq, total);
+            }
+        }
+        let Some(at) = at else { return };
+        if !self.store.wants_orders(at, last_seq) {
+            return;
+        }
+        let follows =
+            self.chunks.is_some_and(|c| (c.security_id, c.last_seq, c.next) == (id, last_seq, chunk));
         if !first && !follows {
             self.store.counters.drop(Reason::BrokenChunks);
             self.chunks = None;
             return;
         }
         if first {
-            self.staged.clear();
+            self.staged.clear(&mut self.store.arena);
         }
+        self.chunks = None;
         for (kind, order) in orders {
-            match side_of(kind) {
-                Some(side) => self.staged.add(side, order),
-                None => self.store.counters.drop(Reason::BadEntry),
+            let Some(side) = side_of(kind) else {
+                self.store.counters.drop(Reason::BadEntry);
+                continue;
+            };
+            if self.staged.add(&mut self.store.arena, side, order).is_err() {
+                self.store.counters.drop(Reason::OrdersFull);
+                self.staged.clear(&mut self.store.arena);
+                return;
             }
         }
         if chunks > chunk {
-            self.chunks = Some(Chunks { at, last_seq, next: chunk + 1 });
+            self.chunks = Some(Chunks { security_id: id, last_seq, next: chunk + 1 });
             return;
         }
-        self.chunks = None;
-        self.store.orders[at].clone_from(&self.staged);
-        self.store.orders_replaced(at, last_seq, listener);
+        if !of_orders {
+            // The loop of a conflated channel has the best orders only.
+            self.staged.end_overlay();
+        }
+        self.store.orders_replaced(at, last_seq, &mut self.staged, listener);
+        self.staged = OrderBook::EMPTY;
     }
 }

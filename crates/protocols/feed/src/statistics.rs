@@ -96,10 +96,12 @@ pub struct Limits {
 pub struct Statistics {
     values: [Option<Statistic>; COUNT],
     limits: Option<Limits>,
+    /// The packet with which the exchange reset them last.
+    reset_seq: u32,
 }
 
 impl Statistics {
-    pub(crate) const EMPTY: Statistics = Statistics { values: [None; COUNT], limits: None };
+    pub(crate) const EMPTY: Statistics = Statistics { values: [None; COUNT], limits: None, reset_seq: 0 };
 
     /// The last value of a kind.
     pub fn get(&self, kind: StatisticKind) -> Option<&Statistic> {
@@ -126,6 +128,26 @@ impl Statistics {
 
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = Some(limits);
+    }
+
+    /// The exchange resets them with packet `seq`, as it does when the trade date rolls. The limits of the price stay.
+    pub(crate) fn reset(&mut self, seq: u32) {
+        self.values = [None; COUNT];
+        self.reset_seq = seq;
+    }
+
+    /// The values of a snapshot that holds the packets up to `last_seq` and entries up to `rpt_seq` are about to be told. What it does
+    /// not name is gone, unless it is newer. False where the snapshot is from before a reset: its values do not count.
+    pub(crate) fn begin_snapshot(&mut self, last_seq: u32, rpt_seq: u32) -> bool {
+        if last_seq < self.reset_seq {
+            return false;
+        }
+        for value in &mut self.values {
+            if value.is_some_and(|old| old.rpt_seq <= rpt_seq) {
+                *value = None;
+            }
+        }
+        true
     }
 
     /// A snapshot's value, unless an update newer than the snapshot is already there.

@@ -3,15 +3,18 @@
 //! Everything is an array indexed by slot. A [`Slot`] is one cache line and holds what every entry needs; books, orders,
 //! statistics and definitions lie in arrays of their own.
 
-use crate::book::Book;
-use crate::config::{Config, Recovery};
+use crate::arena::Arena;
+use crate::book::{Book, BookSide};
+use crate::config::{Config, DefinitionLoop, Recovery};
 use crate::counters::Counters;
 use crate::filter::WhiteList;
 use crate::instrument::Instrument;
 use crate::listener::{BookCause, BookState, BookView};
+use crate::loops::PassedOver;
 use crate::orders::OrderBook;
 use crate::pending::{Chain, NIL, Pool};
 use crate::statistics::Statistics;
+use crate::subscribe::Chosen;
 use crate::table::IdTable;
 
 /// What is known of an instrument's entries.
@@ -49,12 +52,10 @@ pub(crate) struct Slot {
     pub(crate) chain: Chain,
     /// First node of the chain that no end of event has looked at yet.
     pub(crate) fresh_from: u32,
-    /// Order entries of the open event.
-    pub(crate) order_chain: Chain,
-    /// Packet up to which the book by order is complete.
+    /// Snapshots made before this packet are void: what it and those before it held of the instrument was not taken in.
+    pub(crate) unheard: u32,
+    /// Packet up to which the book by order is complete, if it is known at all.
     pub(crate) orders_confirmed: u32,
-    /// Packet that had the last order entry.
-    pub(crate) orders_touched: u32,
     /// Round of the snapshot loop that had the instrument last.
     pub(crate) loop_mark: u16,
     pub(crate) state: State,
@@ -62,11 +63,16 @@ pub(crate) struct Slot {
     pub(crate) touched: bool,
     /// The book was changed in this message already.
     pub(crate) book_changed: bool,
-    pub(crate) orders_seen: bool,
-    /// An order entry found no room: the book by order is not to be used before the next overlay.
-    pub(crate) orders_lost: bool,
     /// Natural refresh made it valid.
     pub(crate) natural: bool,
+    /// The book by order was right as of `orders_confirmed`; else nothing is known of it.
+    pub(crate) orders_known: bool,
+    /// Orders of the instrument have been seen.
+    pub(crate) orders_seen: bool,
+    /// The snapshot loop, or overlays, will make its book by order good again.
+    pub(crate) orders_bound: bool,
+    /// The open event has order entries.
+    pub(crate) orders_wait: bool,
 }
 
 /// What has been said of an instrument's definition.
@@ -91,21 +97,32 @@ impl Slot {
             snap_seq: 0,
             chain: Chain::EMPTY,
             fresh_from: NIL,
-            order_chain: Chain::EMPTY,
+            unheard: 0,
             orders_confirmed: 0,
-            orders_touched: 0,
             loop_mark: 0,
             state: State::Unseen,
             touched: false,
             book_changed: false,
-            orders_seen: false,
-            orders_lost: false,
             natural: false,
+            orders_known: false,
+            orders_seen: false,
+            orders_bound: false,
+            orders_wait: false,
         }
     }
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a slot is one cache line");
+
+/// What an instrument counts for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Its price-level books are complete and current.
+    book: bool,
+    /// Its book by order is to be complete and current, and is.
+    orders_due: bool,
+    orders_good: bool,
+}
 
 /// The instruments.
 #[derive(Debug)]
@@ -116,6 +133,12 @@ pub(crate) struct Store {
     pub(crate) implied: Vec<Book>,
     /// Empty when books by order are not kept.
     pub(crate) orders: Vec<OrderBook>,
+    /// Where their orders are.
+    pub(crate) arena: Arena,
+    /// Where their updates wait.
+    pub(crate) order_pool: Pool,
+    /// The last loss after which what waits in vain was cleared away.
+    pub(crate) swept_seq: u32,
     pub(crate) statistics: Vec<Statistics>,
     /// What the definition loop and the incremental feed have said of each, and when.
     pub(crate) learned: Vec<Learned>,
@@ -125,9 +148,12 @@ pub(crate) struct Store {
     pub(crate) touched: Vec<u32>,
     free: Vec<u32>,
     capacity: usize,
-    /// Instruments there are, and those of them that are good.
+    /// Instruments there are, and those of them whose price-level books are good.
     pub(crate) len: usize,
     pub(crate) settled: usize,
+    /// Books by order that are to be good, and those of them that are.
+    pub(crate) orders_due: usize,
+    pub(crate) orders_good: usize,
     /// Last incremental packet lost.
     pub(crate) lost_seq: u32,
     /// Snapshots made before this packet are void.
@@ -140,16 +166,24 @@ pub(crate) struct Store {
     pub(crate) seq: u32,
     /// Highest LastMsgSeqNumProcessed that was applied.
     pub(crate) snap_max: u32,
-    /// Everything since an empty state is known, so a new instrument's book is empty.
+    /// Everything since an empty state is known, so a new instrument's book is empty unless entries of it were not taken in.
     pub(crate) whole: bool,
+    /// Security ids of which entries were not taken in since then, while it is not known which ids are wanted.
+    pub(crate) passed_over: PassedOver,
     /// An event has begun and not ended, in this packet.
     pub(crate) open_since: Option<u32>,
+    /// TransactTime of that event so far.
+    pub(crate) event_time_ns: u64,
     pub(crate) recovery: Recovery,
     pub(crate) keep_orders: bool,
+    /// Books by order have a loop of their own.
+    pub(crate) order_loop: bool,
     pub(crate) undefined: bool,
     pub(crate) depth: u8,
     pub(crate) implied_depth: u8,
     pub(crate) white_list: WhiteList,
+    /// What was said of single instruments since.
+    pub(crate) chosen: Chosen,
     pub(crate) counters: Counters,
 }
 
@@ -162,6 +196,9 @@ impl Store {
             direct: Vec::with_capacity(n),
             implied: Vec::with_capacity(n),
             orders: Vec::with_capacity(if config.orders { n } else { 0 }),
+            arena: Arena::new(if config.orders { config.orders_max } else { 0 }),
+            order_pool: Pool::new(if config.orders { config.pending_orders } else { 0 }),
+            swept_seq: 0,
             statistics: Vec::with_capacity(n),
             learned: Vec::with_capacity(n),
             table: IdTable::new(n),
@@ -171,6 +208,8 @@ impl Store {
             capacity: n,
             len: 0,
             settled: 0,
+            orders_due: 0,
+            orders_good: 0,
             lost_seq: 0,
             reset_seq: 0,
             deleted_seq: 0,
@@ -178,13 +217,17 @@ impl Store {
             seq: 0,
             snap_max: 0,
             whole: false,
+            passed_over: PassedOver::new(true),
             open_since: None,
+            event_time_ns: 0,
             recovery: config.recovery,
             keep_orders: config.orders,
+            order_loop: config.orders && config.order_loop && config.recovery.uses_snapshots(),
             undefined: config.undefined_instruments && config.white_list.is_empty(),
             depth: config.depth,
             implied_depth: config.implied_depth,
             white_list: config.white_list.clone(),
+            chosen: Chosen::default(),
             counters: Counters::default(),
         };
         // The pages of the books are touched now and not by the first packets.
@@ -194,6 +237,7 @@ impl Store {
             store.orders.resize(n, OrderBook::EMPTY);
         }
         store.statistics.resize(n, Statistics::EMPTY);
+        store.set_names_known(config.definitions == DefinitionLoop::Unused);
         for &id in config.white_list.ids() {
             store.add(Instrument::undefined(id, config.depth, config.implied_depth));
         }
@@ -205,9 +249,13 @@ impl Store {
         let id = instrument.security_id;
         let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
         let mut slot = Slot::new(id);
-        if self.whole {
+        let missed = self.has_passed_over(id);
+        if self.whole && !missed {
             slot.state = State::Valid;
             slot.confirmed = self.seq.max(self.lost_seq);
+            (slot.orders_known, slot.orders_confirmed) = (true, slot.confirmed);
+        } else if missed {
+            slot.unheard = self.seq;
         }
         let at = if let Some(at) = self.free.pop() {
             let at = at as usize;
@@ -226,13 +274,31 @@ impl Store {
         self.direct[at] = Book::new(depth);
         self.implied[at] = Book::new(implied_depth);
         if let Some(orders) = self.orders.get_mut(at) {
-            orders.clear();
+            orders.held_from = slot.unheard;
         }
         self.statistics[at].clear();
         self.table.insert(id, at);
         self.len += 1;
-        self.settled += usize::from(self.is_settled(at));
+        self.count_in(at);
         Some(at)
+    }
+
+    /// As [`add`](Self::add), of an instrument whose entries were not taken in so far.
+    pub(crate) fn add_unheard(&mut self, instrument: Instrument) -> Option<usize> {
+        let whole = std::mem::replace(&mut self.whole, false);
+        let at = self.add(instrument);
+        self.whole = whole;
+        let at = at?;
+        self.slots[at].unheard = self.seq;
+        if let Some(orders) = self.orders.get_mut(at) {
+            orders.held_from = self.seq;
+        }
+        Some(at)
+    }
+
+    /// Whether an instrument of this definition is handled.
+    pub(crate) fn admits(&self, instrument: &Instrument) -> bool {
+        self.chosen.get(instrument.security_id).unwrap_or_else(|| self.white_list.admits(instrument))
     }
 
     /// The incremental feed has added an instrument: nothing happened to it before this packet. One that was known may be
@@ -240,33 +306,36 @@ impl Store {
     pub(crate) fn begin(&mut self, at: usize, is_new: bool) {
         let slot = &self.slots[at];
         let ahead = slot.state == State::Valid && slot.snap_seq >= self.seq;
-        let was = self.is_settled(at);
-        if ahead || was {
+        if ahead || self.is_settled(at) {
             return;
         }
+        let was = self.standing(at);
         self.drop_chains(at);
         self.direct[at].clear();
         self.implied[at].clear();
         self.statistics[at].clear();
-        if let Some(orders) = self.orders.get_mut(at) {
-            orders.clear();
-        }
+        self.forget_orders(at);
         let seq = self.seq.max(self.lost_seq);
         let slot = &mut self.slots[at];
         slot.state = if is_new { State::Valid } else { State::Unseen };
         (slot.last_rpt, slot.book_rpt, slot.snap_seq) = (0, 0, 0);
         slot.confirmed = if is_new { seq } else { 0 };
+        // What waited is dropped, and may have been this instrument's.
+        slot.unheard = if is_new { 0 } else { self.seq };
+        if let Some(orders) = self.orders.get_mut(at) {
+            orders.held_from = slot.unheard;
+        }
         (slot.natural, slot.book_changed) = (false, false);
-        (slot.orders_seen, slot.orders_lost) = (false, false);
-        (slot.orders_confirmed, slot.orders_touched) = (0, 0);
+        (slot.orders_known, slot.orders_confirmed) = (is_new, if is_new { seq } else { 0 });
         self.resettle(at, was);
     }
 
     /// Takes an instrument out.
     pub(crate) fn remove(&mut self, at: usize) {
-        self.settled -= usize::from(self.is_settled(at));
+        self.count_out(at);
         self.len -= 1;
         self.drop_chains(at);
+        self.forget_orders(at);
         if self.slots[at].touched {
             self.touched.retain(|&t| t as usize != at);
         }
@@ -287,44 +356,106 @@ impl Store {
 
     #[cold]
     fn find_new(&mut self, id: i32) -> Option<usize> {
-        if !self.undefined {
+        if !self.chosen.get(id).unwrap_or(self.undefined) {
             self.counters.drop(crate::Reason::NotListed);
+            self.pass_over(id);
             return None;
         }
-        // Its earlier entries may have come before it was known, so it is not taken for empty.
-        let whole = std::mem::replace(&mut self.whole, false);
         let at = self.add(Instrument::undefined(id, self.depth, self.implied_depth));
-        self.whole = whole;
         match at {
             Some(at) => self.learned[at].seen_ns = self.sent_ns,
-            None => self.counters.drop(crate::Reason::InstrumentTableFull),
+            None => {
+                self.counters.drop(crate::Reason::InstrumentTableFull);
+                self.pass_over(id);
+            }
         }
         at
+    }
+
+    /// An entry of an instrument that is not there was not taken in: when it comes to be named, it is not taken for empty.
+    fn pass_over(&mut self, id: i32) {
+        if self.whole || self.undefined {
+            self.passed_over.note(id);
+        }
+    }
+
+    /// Whether entries of an instrument that is not there may have come, and were not taken in.
+    fn has_passed_over(&self, id: i32) -> bool {
+        !(self.whole || self.undefined) || self.passed_over.has(id)
+    }
+
+    /// Whether it is known which instruments there are: entries of others need no note then. Where any is taken as it is seen only
+    /// those are passed over that there is no room for.
+    pub(crate) fn set_names_known(&mut self, known: bool) {
+        self.passed_over.set_noting(!known || self.undefined);
     }
 
     pub(crate) fn drop_chains(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         self.pool.clear(&mut slot.chain);
-        self.pool.clear(&mut slot.order_chain);
         slot.fresh_from = NIL;
     }
 
-    /// Whether an instrument is complete and current.
+    /// Whether an instrument's price-level books are complete and current.
     #[inline]
     pub(crate) fn is_settled(&self, at: usize) -> bool {
         let slot = &self.slots[at];
-        slot.state == State::Valid
-            && slot.confirmed >= self.lost_seq
-            && (!slot.orders_seen || (slot.orders_confirmed >= self.lost_seq && !slot.orders_lost))
+        slot.state == State::Valid && slot.confirmed >= self.lost_seq
     }
 
-    /// Keeps the count of good instruments after a change to one that was good or not before.
+    /// Whether an instrument's direct book has no level on either side.
+    pub(crate) fn has_no_levels(&self, at: usize) -> bool {
+        [BookSide::Bid, BookSide::Offer].iter().all(|&side| self.direct[at].levels(side).is_empty())
+    }
+
+    /// Whether an instrument's book by order is complete and current.
     #[inline]
-    pub(crate) fn resettle(&mut self, at: usize, was: bool) {
-        match (was, self.is_settled(at)) {
-            (false, true) => self.settled += 1,
-            (true, false) => self.settled -= 1,
-            _ => {}
+    pub(crate) fn orders_current(&self, at: usize) -> bool {
+        let slot = &self.slots[at];
+        slot.orders_known && slot.orders_confirmed >= self.lost_seq
+    }
+
+    /// What an instrument counts for now.
+    #[inline]
+    pub(crate) fn standing(&self, at: usize) -> Standing {
+        let slot = &self.slots[at];
+        // What no snapshot brings cannot be waited for.
+        let bound = self.order_loop || (slot.orders_bound && slot.orders_seen);
+        let orders_due = self.keep_orders && slot.state != State::Free && bound;
+        let orders_good = orders_due && self.orders_current(at);
+        Standing { book: self.is_settled(at), orders_due, orders_good }
+    }
+
+    fn count_in(&mut self, at: usize) {
+        let is = self.standing(at);
+        self.settled += usize::from(is.book);
+        self.orders_due += usize::from(is.orders_due);
+        self.orders_good += usize::from(is.orders_good);
+    }
+
+    fn count_out(&mut self, at: usize) {
+        let was = self.standing(at);
+        self.settled -= usize::from(was.book);
+        self.orders_due -= usize::from(was.orders_due);
+        self.orders_good -= usize::from(was.orders_good);
+    }
+
+    /// Keeps the counts of good instruments after a change to one.
+    #[inline]
+    pub(crate) fn resettle(&mut self, at: usize, was: Standing) {
+        let is = self.standing(at);
+        if is != was {
+            self.settled = self.settled + usize::from(is.book) - usize::from(was.book);
+            self.orders_due = self.orders_due + usize::from(is.orders_due) - usize::from(was.orders_due);
+            self.orders_good = self.orders_good + usize::from(is.orders_good) - usize::from(was.orders_good);
+        }
+    }
+
+    /// Counts all anew.
+    pub(crate) fn recount(&mut self) {
+        (self.settled, self.orders_due, self.orders_good) = (0, 0, 0);
+        for at in 0..self.slots.len() {
+            self.count_in(at);
         }
     }
 
@@ -343,10 +474,12 @@ impl Store {
 
     fn orders_state(&self, at: usize) -> BookState {
         let slot = &self.slots[at];
-        match (slot.orders_seen, slot.orders_confirmed >= self.lost_seq && !slot.orders_lost) {
-            (false, _) => BookState::Undefined,
-            (true, false) => BookState::Suspect,
-            (true, true) => BookState::Latest,
+        if !slot.orders_known || !(slot.orders_seen || self.order_loop) {
+            BookState::Undefined
+        } else if slot.orders_confirmed >= self.lost_seq {
+            BookState::Latest
+        } else {
+            BookState::Suspect
         }
     }
 
@@ -364,6 +497,7 @@ impl Store {
             direct,
             implied: &self.implied[at],
             orders: self.orders.get(at),
+            arena: &self.arena,
         }
     }
 }

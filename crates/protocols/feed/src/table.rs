@@ -19,6 +19,28 @@ impl IdTable {
         IdTable { entries: vec![(0, EMPTY); len].into(), mask: len - 1, shift: 32 - len.trailing_zeros() }
     }
 
+    /// Takes all ids out.
+    pub(crate) fn clear(&mut self) {
+        self.entries.fill((0, EMPTY));
+    }
+
+    /// Takes out the ids whose slot is not to be kept. Costs a walk over the whole table.
+    pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) -> usize {
+        let mut gone = 0;
+        let mut at = 0;
+        while at < self.entries.len() {
+            let (id, slot) = self.entries[at];
+            if slot != EMPTY && !keep(slot as usize) {
+                // Another may have moved up to this place.
+                self.remove(id);
+                gone += 1;
+            } else {
+                at += 1;
+            }
+        }
+        gone
+    }
+
     /// Ids of one product lie close together; the multiplier (2^32 over the golden ratio) spreads them.
     #[inline]
     fn home(&self, id: i32) -> usize {

@@ -8,7 +8,8 @@
 use crate::line::{Feed, Line, LineSide, LineState};
 use crate::listener::*;
 use crate::{
-    BookSide, Channel, Config, ConfigError, Instrument, Limits, LinePolicy, Reason, Recovery, Statistic,
+    BookSide, Channel, Config, ConfigError, Instrument, Limits, LinePolicy, ORDER_DEPTH, Reason, Recovery,
+    Statistic,
 };
 use barewire_base::Instant;
 use barewire_frame::Stamp;
@@ -134,8 +135,16 @@ impl Channel {
                 let levels = store.direct[at].levels(side).iter().step_by(2);
                 black_box(levels.fold(0, |sum: i64, level| sum.wrapping_add(level.price)));
                 black_box(store.implied[at].levels(side).first().map(|level| level.price));
-                let orders = store.orders.get(at).map_or(&[][..], |orders| orders.orders(side));
-                black_box(orders.iter().step_by(2).fold(0, |sum: u64, order| sum.wrapping_add(order.id)));
+                // The best of them: books of every order are long.
+                let orders =
+                    store.orders.get(at).map_or(&[][..], |o| store.arena.orders(&o.sides[side as usize]));
+                black_box(
+                    orders
+                        .iter()
+                        .take(ORDER_DEPTH)
+                        .step_by(2)
+                        .fold(0, |sum: u64, order| sum.wrapping_add(order.id)),
+                );
             }
         }
         if from + count >= len { 0 } else { from + count }
@@ -161,6 +170,8 @@ impl Warmer {
             instruments: 2,
             max_packet_len: PACKET_MAX,
             pending_entries: ENTRIES_MAX,
+            orders_max: ENTRIES_MAX,
+            pending_orders: ENTRIES_MAX,
             recovery: Recovery::Natural,
             definitions: crate::DefinitionLoop::Unused,
             undefined_instruments: true,

@@ -43,6 +43,8 @@ fn no_damaged_packet_panics() {
         let mut exchange = Exchange::new(seed, 6);
         let config = Config {
             instruments: 8,
+            orders_max: 512,
+            pending_orders: 64,
             pending_entries: 64,
             gap_packets: 8,
             max_packet_len: 2_000,
@@ -68,7 +70,7 @@ fn no_damaged_packet_panics() {
                 channel.on_timeout(Instant::from_nanos(now + prng.below(100_000_000)), &mut ());
             }
             let (held, entries) = channel.waiting();
-            assert!(held < 64 && entries <= 64, "seed {seed}");
+            assert!(held < 64 && entries <= 128, "seed {seed}");
             assert!(channel.books().count() <= 8, "seed {seed}");
             let info = channel.recovery_info();
             assert!(info.unsettled <= info.instruments, "seed {seed}");
@@ -93,7 +95,7 @@ fn cut_copies_on_one_line_harm_nothing() {
     for seed in 0..100 {
         let mut prng = Prng::new(seed);
         let mut exchange = Exchange::new(seed, 5);
-        let config = Config { instruments: 8, max_packet_len: 16_384, ..Config::default() };
+        let config = Config { instruments: 8, orders_max: 512, max_packet_len: 16_384, ..Config::default() };
         let mut channel = Channel::new(config, Instant::ZERO).unwrap();
         let mut cuts = 0;
         for i in 0..200 {
@@ -124,7 +126,8 @@ fn damage_in_an_entry_stays_with_its_instrument() {
     for seed in 0..2_000 {
         let mut prng = Prng::new(seed);
         let mut channel =
-            Channel::new(Config { instruments: 4, ..Config::default() }, Instant::ZERO).unwrap();
+            Channel::new(Config { instruments: 4, orders_max: 64, ..Config::default() }, Instant::ZERO)
+                .unwrap();
         let line = Line::new(Feed::Incremental, LineSide::A);
         let send = |channel: &mut Channel, bytes: &[u8]| {
             channel.on_packet(Instant::ZERO, line, Default::default(), bytes, &mut ());

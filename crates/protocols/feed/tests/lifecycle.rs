@@ -330,3 +330,36 @@ fn terms_of_each_kind_are_read() {
     assert_eq!((bond.issue_date, bond.maturity_date, bond.strike_price), (20_000, 23_652, NULL_PRICE));
     assert_eq!((bond.coupon_rate, bond.par_value), (4_250_000_000, 100_000_000_000));
 }
+
+#[test]
+fn instruments_are_taken_in_and_left_out_while_the_channel_runs() {
+    let mut bed = Bed::new(config());
+    bed.send(A, 1, &[bid(7, 1, 100), bid(8, 1, 200)]);
+    assert!(bed.channel.unsubscribe(7) && !bed.channel.unsubscribe(7));
+    assert!(bed.channel.book(7).is_none() && !bed.channel.is_recovering());
+    bed.send(A, 2, &[bid(7, 2, 101), bid(8, 2, 201)]);
+    assert_eq!((bed.bids(8), bed.count(Reason::NotListed)), (vec![201, 200], 1));
+    bed.send_at(SNAP, 1, 21, &[snapshot(7, 2, 2, 2, &[101, 100])]);
+    assert!(bed.channel.book(7).is_none(), "nor by the loop");
+    // It is wanted again, and is not taken for what it was.
+    assert!(bed.channel.subscribe(7));
+    assert_eq!((bed.state(7), bed.bids(7)), (BookState::Undefined, vec![]));
+    assert!(bed.channel.wants(Feed::Snapshot));
+    bed.send_at(SNAP, 2, 22, &[snapshot(8, 2, 2, 2, &[201, 200])]);
+    assert_eq!(bed.state(7), BookState::Undefined, "the round has had it");
+    bed.send_at(SNAP, 1, 23, &[snapshot(7, 1, 1, 2, &[100])]);
+    assert_eq!(bed.state(7), BookState::Undefined, "from before what was not heard");
+    bed.send(A, 3, &[bid(7, 3, 102)]);
+    bed.send_at(SNAP, 1, 31, &[snapshot(7, 2, 2, 2, &[101, 100])]);
+    assert_eq!((bed.state(7), bed.bids(7)), (BookState::Latest, vec![102, 101, 100]));
+    assert!(!bed.channel.is_recovering());
+    // Beside a white-list, too: with a definition or without.
+    let mut bed =
+        Bed::new(Config { white_list: WhiteList::new().group("ES"), ..with_loop(DefinitionLoop::Fast) });
+    bed.send(A, 1, &[bid(7, 1, 100)]);
+    assert!(bed.channel.subscribe(7) && bed.channel.subscribe(7));
+    bed.send_at(DEFS, 1, 11, &[definition(7, "GEZ6", ADD, 2, 3), definition(8, "GEH7", ADD, 2, 3)]);
+    assert_eq!(bed.log.take().last().map(String::as_str), Some("definitions 1"));
+    assert_eq!(bed.channel.instrument(7).map(|i| (i.depth, i.defined)), Some((3, true)));
+    assert!(bed.channel.book(8).is_none());
+}

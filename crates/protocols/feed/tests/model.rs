@@ -49,6 +49,7 @@ fn run(seed: u64, setup: &Run, totals: &mut Totals) {
     let mut net = Net::new(seed.wrapping_mul(3), setup.loss);
     let config = Config {
         instruments: 16,
+        orders_max: 1_024,
         pending_entries: if prng.chance(0.1) { 40 } else { 4_096 },
         gap_wait: Duration::from_micros(50 + prng.below(400)),
         gap_packets: 2 + prng.below(40) as usize,
@@ -173,6 +174,7 @@ fn natural_refresh_alone_never_shows_a_wrong_book() {
         let mut net = Net::new(seed, 0.05);
         let config = Config {
             instruments: 4,
+            orders_max: 512,
             recovery: Recovery::Natural,
             max_packet_len: 16_384,
             ..Config::default()

@@ -51,6 +51,7 @@ fn nothing_is_allocated_after_start() {
         let mut net = Net::new(seed, 0.2);
         let config = Config {
             instruments: 16,
+            orders_max: 1_024,
             pending_entries: 512,
             max_packet_len: 16_384,
             gap_packets: 8,

@@ -162,6 +162,7 @@ impl Calls {
             last_lost: info.last_lost,
             instruments: info.instruments as u32,
             unsettled: info.unsettled as u32,
+            unsettled_orders: info.unsettled_orders as u32,
             phase,
             reserved: [0; 3],
         };

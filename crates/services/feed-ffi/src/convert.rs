@@ -84,6 +84,7 @@ pub(crate) fn feed(feed: Feed) -> u8 {
         Feed::Incremental => BWF_FEED_INCREMENTAL,
         Feed::Snapshot => BWF_FEED_SNAPSHOT,
         Feed::Instrument => BWF_FEED_INSTRUMENT,
+        Feed::OrderSnapshot => BWF_FEED_ORDER_SNAPSHOT,
     }
 }
 

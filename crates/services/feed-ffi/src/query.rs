@@ -80,10 +80,11 @@ pub unsafe extern "C" fn bwf_channel_get(feed: *mut BwfFeed, channel: u32, out: 
                 label,
                 instruments: info.instruments as u32,
                 unsettled: info.unsettled as u32,
+                unsettled_orders: info.unsettled_orders as u32,
                 state: convert::line_state(core.state()),
                 recovering: core.is_recovering().into(),
                 definitions_complete: core.definitions_complete().into(),
-                reserved: [0; 5],
+                reserved: 0,
             })
         })
     };
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn bwf_line_get(
     out: *mut BwfLine,
 ) -> c_int {
     let find = || {
-        const FEEDS: [Feed; 3] = [Feed::Incremental, Feed::Snapshot, Feed::Instrument];
+        const FEEDS: [Feed; 4] = [Feed::Incremental, Feed::Snapshot, Feed::Instrument, Feed::OrderSnapshot];
         let feed = FEEDS.into_iter().find(|feed| u32::from(convert::feed(*feed)) == feed_type);
         let side = [LineSide::A, LineSide::B].get(side as usize).copied();
         let (feed, side) = feed.zip(side).ok_or(BWF_ERR_INVALID)?;
@@ -290,8 +291,10 @@ pub unsafe extern "C" fn bwf_book_get(
                 }
             }
             let found_orders = &mut found.orders[side];
+            // A book of every order may have more than there is room for: the best are given.
+            found_orders.count = found_orders.count.min(crate::types::BWF_ORDERS_MAX as u32);
             if found_orders.count > 0 {
-                // SAFETY: as above, for orders.
+                // SAFETY: as above, for orders; there are no more of them than the array has.
                 unsafe { orders.copy_from_nonoverlapping(found_orders.orders, found_orders.count as usize) };
                 found_orders.orders = orders;
             }

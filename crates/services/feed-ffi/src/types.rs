@@ -15,7 +15,7 @@ pub const BWF_OFFLINE: u32 = 1;
 
 /// Levels of one side of a book, at most.
 pub const BWF_DEPTH_MAX: usize = 10;
-/// Orders of one side that are kept, at most.
+/// Orders of one side that bwf_book_get gives, at most: the best. A book that a callback shows has all of them.
 pub const BWF_ORDERS_MAX: usize = 10;
 /// Bytes of a symbol, its final zero included.
 pub const BWF_SYMBOL_LEN: usize = 24;
@@ -66,6 +66,8 @@ pub const BWF_FEED_INCREMENTAL: u8 = 0;
 pub const BWF_FEED_SNAPSHOT: u8 = 1;
 /// The loop of instrument definitions.
 pub const BWF_FEED_INSTRUMENT: u8 = 2;
+/// The loop of whole books by order, on channels that publish every order.
+pub const BWF_FEED_ORDER_SNAPSHOT: u8 = 3;
 
 /// No packet yet.
 pub const BWF_STATE_SILENT: u8 = 0;
@@ -235,7 +237,7 @@ pub struct BwfBook {
     pub direct: [BwfLevels; 2],
     /// The implied book.
     pub implied: [BwfLevels; 2],
-    /// The best orders (MBOLD).
+    /// The orders: the best ten (MBOLD), or all where the feed publishes every order.
     pub orders: [BwfOrders; 2],
     /// The market's best quote where the feed has one, or null.
     pub market_best: [*const BwfLevel; 2],
@@ -553,12 +555,14 @@ pub struct BwfRecovery {
     pub last_lost: u32,
     /// Instruments of the channel.
     pub instruments: u32,
-    /// Of those, the ones that are not good.
+    /// Of those, the ones whose price levels are not good.
     pub unsettled: u32,
     /// BWF_RECOVERY_...
     pub phase: u8,
     /// Zero.
     pub reserved: [u8; 3],
+    /// Books by order that are not good, of those that the loop or overlays will make so.
+    pub unsettled_orders: u32,
 }
 
 /// A feed channel of the configuration.
@@ -577,7 +581,7 @@ pub struct BwfChannel {
     pub label: [c_char; BWF_LABEL_LEN],
     /// Instruments.
     pub instruments: u32,
-    /// Of those, the ones that are not good.
+    /// Of those, the ones whose price levels are not good.
     pub unsettled: u32,
     /// Whether packets come: BWF_STATE_...
     pub state: u8,
@@ -586,7 +590,9 @@ pub struct BwfChannel {
     /// 1 once the definition loop has been heard in full.
     pub definitions_complete: u8,
     /// Zero.
-    pub reserved: [u8; 5],
+    pub reserved: u8,
+    /// Books by order that are not good, of those that the loop or overlays will make so.
+    pub unsettled_orders: u32,
 }
 
 /// Figures of one line. Those from `first` on are kept for incremental lines only.

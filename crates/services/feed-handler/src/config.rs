@@ -19,6 +19,7 @@
 //! id = 901
 //! lines = "both"                   # both | a | b | a_then_b | b_then_a
 //! recovery = "snapshot"            # snapshot | natural | either
+//! orders = true                    # books by order; where a channel has the feed SMBO, all orders
 //! groups = ["BW"]                  # which instruments; default: all
 //!
 //! [record]
@@ -29,8 +30,8 @@
 
 use crate::place::Place;
 use crate::plan::{
-    BURST_MAX, CHANNELS_MAX, ChannelPlan, INSTRUMENTS_MAX, Input, LineLayout, PACKET_BYTES_MAX, Plan,
-    PortOptions, RecordPlan, Recovery, Selection, SocketOptions, StampBy,
+    BURST_MAX, CHANNELS_MAX, ChannelPlan, INSTRUMENTS_MAX, Input, LineLayout, ORDERS_MAX, PACKET_BYTES_MAX,
+    Plan, PortOptions, RecordPlan, Recovery, Selection, SocketOptions, StampBy,
 };
 use crate::{ChannelFile, ConfigError, Connection, FeedType, Side};
 use barewire_base::Duration;
@@ -94,6 +95,8 @@ struct ChannelTable {
     lines: Option<Spanned<String>>,
     recovery: Option<Spanned<String>>,
     definitions: Option<bool>,
+    orders: Option<bool>,
+    orders_max: Option<Spanned<u64>>,
     instruments_max: Option<Spanned<u64>>,
     out_of_order_packets_max: Option<Spanned<u64>>,
     lost_packet_wait_us: Option<u64>,
@@ -410,6 +413,11 @@ impl Checker<'_> {
                 default.instruments_max,
                 1..=INSTRUMENTS_MAX,
             )?,
+            orders: table.orders.unwrap_or(default.orders),
+            orders_max: match &table.orders_max {
+                None => default.orders_max,
+                given => Some(self.number("channel.orders_max", given.as_ref(), 0, 0..=ORDERS_MAX)?),
+            },
             out_of_order_packets_max: self.number(
                 "channel.out_of_order_packets_max",
                 table.out_of_order_packets_max.as_ref(),

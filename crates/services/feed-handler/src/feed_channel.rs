@@ -2,13 +2,31 @@
 
 use crate::plan::{ChannelPlan, LineLayout, Recovery};
 use crate::source::{Consumer, Packet};
-use crate::{FeedType, Side};
+use crate::{FeedType, LineId, Side, SourceError};
 use barewire_base::{Duration, Instant};
 use barewire_engine::CounterKind;
 use barewire_feed::{
     BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Gate, Line, LinePolicy, LineSide,
     LineState, Listener, Reason, Warmer, WhiteList,
 };
+
+/// A line as the core names it.
+#[inline]
+fn line_of(line: LineId) -> Option<Line> {
+    let side = match line.side {
+        Side::A => LineSide::A,
+        Side::B => LineSide::B,
+    };
+    let feed = match line.feed {
+        FeedType::Incremental => Feed::Incremental,
+        FeedType::Snapshot => Feed::Snapshot,
+        FeedType::Instrument => Feed::Instrument,
+        FeedType::SnapshotMbo => Feed::OrderSnapshot,
+        // Not received: see ChannelPlan::received.
+        FeedType::Historical => return None,
+    };
+    Some(Line::new(feed, side))
+}
 
 /// A feed channel and who listens to it.
 ///
@@ -21,6 +39,9 @@ pub struct FeedChannel<L> {
     /// Rehearses while nothing arrives, and when next.
     warmer: Option<(Warmer, Instant)>,
 }
+
+/// Orders that there is room for where nothing else is said, for each instrument: both sides of an overlay's ten best.
+const ORDERS_OF_AN_INSTRUMENT: u32 = 32;
 
 /// Time between two rehearsals: they take a few percent of an idle core's time, so that a packet rarely meets one.
 const REHEARSE_EVERY: Duration = Duration::from_micros(5);
@@ -71,18 +92,15 @@ impl<L: Listener> FeedChannel<L> {
 impl<L: Listener> Consumer for FeedChannel<L> {
     #[inline]
     fn on_packet(&mut self, now: Instant, packet: &Packet<'_>) {
-        let side = match packet.line.side {
-            Side::A => LineSide::A,
-            Side::B => LineSide::B,
-        };
-        let feed = match packet.line.feed {
-            FeedType::Incremental => Feed::Incremental,
-            FeedType::Snapshot => Feed::Snapshot,
-            FeedType::Instrument => Feed::Instrument,
-            // Not received: see ChannelPlan::received.
-            FeedType::SnapshotMbo | FeedType::Historical => return,
-        };
-        self.core.deliver(now, Line::new(feed, side), packet.stamp, packet.payload, &mut self.gate);
+        let Some(line) = line_of(packet.line) else { return };
+        self.core.deliver(now, line, packet.stamp, packet.payload, &mut self.gate);
+    }
+
+    #[cold]
+    fn on_line_fault(&mut self, _: Instant, line: LineId, _: &SourceError) {
+        if let Some(line) = line_of(line) {
+            self.core.on_line_failed(line, &mut self.gate);
+        }
     }
 
     #[inline]
@@ -122,6 +140,7 @@ impl<L: Listener> Consumer for FeedChannel<L> {
             ("lost_packets", c.lost_packets),
             ("held_packets", c.held_packets),
             ("snapshots_applied", c.snapshots_applied),
+            ("order_snapshots_applied", c.order_snapshots_applied),
             ("natural_refreshes", c.natural_refreshes),
             ("loops_completed", c.loops_completed),
             ("resets", c.resets),
@@ -132,6 +151,7 @@ impl<L: Listener> Consumer for FeedChannel<L> {
         let up = |state: LineState| u64::from(state == LineState::Up);
         tell("", "instruments", CounterKind::Gauge, info.instruments as u64);
         tell("", "unsettled_instruments", CounterKind::Gauge, info.unsettled as u64);
+        tell("", "unsettled_orders", CounterKind::Gauge, info.unsettled_orders as u64);
         tell("", "up", CounterKind::Gauge, up(core.state()));
         for (group, side) in [("line_a.", LineSide::A), ("line_b.", LineSide::B)] {
             let line = core.line_stats(Line::new(Feed::Incremental, side));
@@ -158,7 +178,8 @@ impl<L: Listener> Consumer for FeedChannel<L> {
             FeedType::Incremental => true,
             FeedType::Snapshot => self.core.wants(Feed::Snapshot),
             FeedType::Instrument => self.core.wants(Feed::Instrument),
-            FeedType::SnapshotMbo | FeedType::Historical => false,
+            FeedType::SnapshotMbo => self.core.wants(Feed::OrderSnapshot),
+            FeedType::Historical => false,
         }
     }
 }
@@ -195,6 +216,9 @@ impl ChannelPlan {
             gap_packets: self.out_of_order_packets_max as usize,
             max_packet_len: packet_bytes_max,
             instruments: self.instruments_max as usize,
+            orders: self.orders,
+            order_loop: has(FeedType::SnapshotMbo),
+            orders_max: self.orders_max.unwrap_or(self.instruments_max * ORDERS_OF_AN_INSTRUMENT) as usize,
             recovery: match self.recovery {
                 Recovery::Natural => barewire_feed::Recovery::Natural,
                 // Without a snapshot feed there is but one way.

@@ -24,16 +24,25 @@ pub struct FeedHandler<C> {
     name: String,
     idle: IdleStrategy,
     sources: Vec<Box<dyn Source>>,
+    /// Of each source that has failed, when it is tried again.
+    retries: Vec<Option<Instant>>,
     sinks: Sinks<C>,
     failure: Option<SourceError>,
+    /// What made a source fail last while others went on.
+    last_fault: Option<SourceError>,
     stop: Option<StopFlag>,
     counters: Option<FeedCounters>,
-    /// Of each channel whose loops may be left: its index, and whether the snapshot and the definition loop are joined.
-    loops: Vec<(u16, [bool; 2])>,
+    /// Of each channel whose loops may be left: its index, and which of them are joined.
+    loops: Vec<(u16, [bool; LOOPS.len()])>,
+    /// The channel that rehearses next.
+    warm_next: usize,
 }
 
 /// The loops of a channel.
-const LOOPS: [FeedType; 2] = [FeedType::Snapshot, FeedType::Instrument];
+const LOOPS: [FeedType; 3] = [FeedType::Snapshot, FeedType::SnapshotMbo, FeedType::Instrument];
+
+/// Time between two attempts at a source that has failed.
+const RETRY_EVERY: barewire_base::Duration = barewire_base::Duration::from_secs(1);
 
 /// Who gets a packet: its channel, and before it the recorder.
 struct Sinks<C> {
@@ -49,6 +58,13 @@ impl<C: Consumer> Consumer for Sinks<C> {
         }
         if let Some(channel) = self.channels.get_mut(usize::from(packet.line.channel)) {
             channel.on_packet(now, packet);
+        }
+    }
+
+    #[inline]
+    fn on_line_fault(&mut self, now: Instant, line: LineId, error: &SourceError) {
+        if let Some(channel) = self.channels.get_mut(usize::from(line.channel)) {
+            channel.on_line_fault(now, line, error);
         }
     }
 
@@ -146,16 +162,19 @@ impl FeedHandlerBuilder {
         let recorder =
             plan.record.as_ref().map(|record| Recorder::create(record, &plan.channels)).transpose()?;
         let may_leave = plan.channels.iter().enumerate().filter(|(_, channel)| channel.leave_loops);
-        let loops = may_leave.map(|(index, _)| (index as u16, [true; 2])).collect();
+        let loops = may_leave.map(|(index, _)| (index as u16, [true; LOOPS.len()])).collect();
         Ok(FeedHandler {
             name: plan.name,
             idle: plan.idle,
+            retries: sources.iter().map(|_| None).collect(),
             sources,
+            last_fault: None,
             sinks: Sinks { channels, recorder },
             failure: None,
             stop,
             counters,
             loops,
+            warm_next: 0,
         })
     }
 }
@@ -194,39 +213,64 @@ impl<C: Consumer> FeedHandler<C> {
     /// that drive the handler themselves. Never blocks. The callbacks run in here.
     ///
     /// # Errors
-    /// [`SourceError`] when a source works no longer.
+    /// [`SourceError`] when no source works any longer. One that fails beside others is tried again every second, and its lines are
+    /// told as down ([`last_fault`](Self::last_fault) says why).
     #[inline]
     pub fn process(&mut self, now: Instant) -> Result<usize, SourceError> {
         let mut packets = 0;
-        for source in &mut self.sources {
-            packets += source.poll(now, &mut self.sinks)?;
+        for at in 0..self.sources.len() {
+            if self.retries[at].is_some_and(|due| now < due) {
+                continue;
+            }
+            match self.sources[at].poll(now, &mut self.sinks) {
+                Ok(count) => {
+                    packets += count;
+                    self.retries[at] = None;
+                }
+                Err(error) => self.source_failed(at, now, error)?,
+            }
         }
         if self.sinks.next_deadline().is_some_and(|due| due <= now) {
             self.sinks.on_timeout(now);
         }
         if packets == 0 {
-            self.follow_wants()?;
-            for channel in &mut self.sinks.channels {
+            self.follow_wants();
+            // One channel a round: a packet that arrives meanwhile waits for one rehearsal, however many channels there are.
+            if let Some(channel) = self.sinks.channels.get_mut(self.warm_next) {
                 channel.keep_warm(now);
             }
+            self.warm_next =
+                if self.warm_next + 1 < self.sinks.channels.len() { self.warm_next + 1 } else { 0 };
         }
         Ok(packets)
     }
 
     /// Joins and leaves the loops' groups as the channels want them.
-    fn follow_wants(&mut self) -> Result<(), SourceError> {
+    fn follow_wants(&mut self) {
         for (index, joined) in &mut self.loops {
             let Some(channel) = self.sinks.channels.get(usize::from(*index)) else { continue };
             for (feed, joined) in LOOPS.into_iter().zip(joined) {
                 let wanted = channel.wants(feed);
                 if wanted != *joined {
                     for source in &mut self.sources {
-                        source.set_wanted(*index, feed, wanted)?;
+                        source.set_wanted(*index, feed, wanted);
                     }
                     *joined = wanted;
                 }
             }
         }
+    }
+
+    /// A source has failed. The others go on, if there are any that work.
+    #[cold]
+    fn source_failed(&mut self, at: usize, now: Instant, error: SourceError) -> Result<(), SourceError> {
+        self.retries[at] = Some(now + RETRY_EVERY);
+        if self.retries.iter().all(Option::is_some) {
+            return Err(error);
+        }
+        let sinks = &mut self.sinks;
+        self.sources[at].lines(&mut |line| sinks.on_line_fault(now, line, &error));
+        self.last_fault = Some(error);
         Ok(())
     }
 
@@ -348,12 +392,19 @@ impl<C: Consumer> FeedHandler<C> {
     /// When there is work though no packet arrives.
     pub fn next_deadline(&self) -> Option<Instant> {
         let of_sources = self.sources.iter().filter_map(|source| source.next_deadline()).min();
-        of_sources.into_iter().chain(self.sinks.next_deadline()).min()
+        let retries = self.retries.iter().flatten().copied().min();
+        of_sources.into_iter().chain(retries).chain(self.sinks.next_deadline()).min()
     }
 
     /// Whether every source has come to its end. False of a handler without sources.
     pub fn is_finished(&self) -> bool {
         !self.sources.is_empty() && self.sources.iter().all(|source| source.is_finished())
+    }
+
+    /// What went wrong last with a line or a source, while others went on.
+    pub fn last_fault(&self) -> Option<&SourceError> {
+        let of_lines = self.sources.iter().find_map(|source| source.last_fault());
+        self.last_fault.as_ref().or(of_lines)
     }
 
     /// What made a source stop working while the handler ran in an engine.

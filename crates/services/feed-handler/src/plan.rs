@@ -3,12 +3,15 @@
 use crate::{Connection, FeedType, Side};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
+use barewire_feed::HEARTBEAT_TIMEOUT;
 use std::path::PathBuf;
 
 /// Feed channels of one handler, at most: a line names its channel in 16 bits.
 pub const CHANNELS_MAX: usize = 1024;
 /// Instruments of one feed channel, at most.
 pub const INSTRUMENTS_MAX: u32 = 1 << 20;
+/// Orders of one feed channel, at most.
+pub const ORDERS_MAX: u32 = 1 << 26;
 /// Largest UDP payload that a source takes, in bytes.
 pub const PACKET_BYTES_MAX: u32 = 65_507;
 /// Packets that one system call receives, at most.
@@ -211,13 +214,18 @@ pub struct ChannelPlan {
     pub recovery: Recovery,
     /// Learn the instruments from the definition loop first.
     pub definitions: bool,
+    /// Keep books by order: the best ten where the feed has these, all of them where it publishes every order. Then the feed `SMBO`
+    /// is received where the channel has one, and recovery waits for it.
+    pub orders: bool,
     /// Instruments that memory is set aside for.
     pub instruments_max: u32,
+    /// Orders that memory is set aside for. `None`: 32 for each instrument.
+    pub orders_max: Option<u32>,
     /// Packets that are held back while an earlier one is missing; one more declares the gap.
     pub out_of_order_packets_max: u32,
     /// How long an earlier packet is waited for.
     pub lost_packet_wait: Duration,
-    /// How long a line may be silent before it counts as down.
+    /// How long a line may be silent before it counts as down. The exchange sends a heartbeat after 30 s of silence.
     pub heartbeat_timeout: Duration,
     /// Leave the groups of the loops while nothing is to be learned from them, and join them again when there is. Sockets
     /// only.
@@ -239,10 +247,12 @@ impl ChannelPlan {
             lines: LineLayout::Both,
             recovery: Recovery::Snapshot,
             definitions: true,
+            orders: true,
             instruments_max: 10_000,
+            orders_max: None,
             out_of_order_packets_max: 64,
             lost_packet_wait: Duration::from_millis(2),
-            heartbeat_timeout: Duration::from_secs(30),
+            heartbeat_timeout: HEARTBEAT_TIMEOUT,
             leave_loops: true,
             keep_warm: true,
             selection: Selection::default(),
@@ -256,7 +266,8 @@ impl ChannelPlan {
                 FeedType::Incremental => true,
                 FeedType::Snapshot => self.recovery != Recovery::Natural,
                 FeedType::Instrument => self.definitions,
-                FeedType::SnapshotMbo | FeedType::Historical => false,
+                FeedType::SnapshotMbo => self.orders && self.recovery != Recovery::Natural,
+                FeedType::Historical => false,
             };
             needed && self.lines.listens_to(connection.side)
         })
@@ -291,9 +302,15 @@ mod tests {
             line(FeedType::Snapshot, Side::A),
             line(FeedType::Instrument, Side::B),
             line(FeedType::Historical, Side::A),
+            line(FeedType::SnapshotMbo, Side::B),
         ];
         let mut plan = ChannelPlan::new(1, all.to_vec());
+        assert_eq!(plan.received().count(), 5);
+        assert!(plan.core_config(1_500).order_loop);
+        plan.orders = false;
         assert_eq!(plan.received().count(), 4);
+        assert!(!plan.core_config(1_500).orders);
+        plan.orders = true;
         plan.recovery = Recovery::Natural;
         assert_eq!(plan.received().count(), 3);
         plan.lines = LineLayout::A;

@@ -85,6 +85,8 @@ pub fn config() -> Config {
     Config {
         instruments: 64,
         pending_entries: 256,
+        orders_max: 4_096,
+        pending_orders: 256,
         gap_wait: Duration::from_nanos(100),
         gap_packets: 4,
         heartbeat_timeout: Duration::from_nanos(1_000_000),

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use barewire_base::Prng;
-use barewire_feed::{BookSide, BookView, Feed, Line, LineSide, Listener};
+use barewire_feed::{BookSide, BookState, BookView, Feed, Line, LineSide, Listener};
 use barewire_sbe::mdp3::*;
 use barewire_sbe::{PacketEncoder, Price9};
 use std::cell::RefCell;
@@ -130,11 +130,32 @@ struct Entry {
 
 /// What a message of an event holds.
 enum Part {
-    Book { long: bool, entries: Vec<Entry> },
-    Trade { id: i32, rpt: u32 },
-    Volume { id: i32, rpt: u32 },
-    Statistic { id: i32, rpt: u32, price: i64 },
-    Orders { id: i32, sides: [Vec<(u64, u64, i64, i32)>; 2] },
+    Book {
+        long: bool,
+        entries: Vec<Entry>,
+    },
+    Trade {
+        id: i32,
+        rpt: u32,
+    },
+    Volume {
+        id: i32,
+        rpt: u32,
+    },
+    Statistic {
+        id: i32,
+        rpt: u32,
+        price: i64,
+    },
+    Orders {
+        id: i32,
+        sides: [Vec<(u64, u64, i64, i32)>; 2],
+    },
+    /// Single orders: action, side, order.
+    Updates {
+        id: i32,
+        updates: Vec<(u8, usize, (u64, u64, i64, i32))>,
+    },
 }
 
 pub struct Exchange {
@@ -146,8 +167,21 @@ pub struct Exchange {
     snap_seq: u32,
     snap_total: u32,
     next_order: u64,
-    /// Chance of entries that a book cannot be rebuilt from by updates alone are left out.
+    /// Books by order are published.
     pub orders: bool,
+    /// Every order is published by itself, and whole books by order have a loop of their own.
+    pub every_order: bool,
+    /// Chance of an event that moves two hundred orders at once.
+    pub sweeps: f64,
+    order_queue: Vec<usize>,
+    order_seq: u32,
+    order_total: u32,
+    /// Chunks of the book that the loop of orders is in the middle of.
+    order_chunks: Vec<Vec<u8>>,
+    /// Rounds of the two loops that have begun.
+    pub rounds: (u32, u32),
+    def_queue: Vec<usize>,
+    def_seq: u32,
 }
 
 /// A packet to be sent: what it is for and its bytes.
@@ -182,6 +216,15 @@ impl Exchange {
             snap_total: 0,
             next_order: 1,
             orders: true,
+            every_order: false,
+            sweeps: 0.03,
+            order_queue: vec![],
+            order_seq: 0,
+            order_total: 0,
+            order_chunks: vec![],
+            rounds: (0, 0),
+            def_queue: vec![],
+            def_seq: 0,
         }
     }
 
@@ -264,6 +307,45 @@ impl Exchange {
         Part::Orders { id: inst.id, sides }
     }
 
+    /// Some orders are added, changed and deleted.
+    fn order_updates(&mut self, at: usize) -> Part {
+        let (inst, p) = (&mut self.insts[at], &mut self.prng);
+        (inst.has_orders, inst.active) = (true, true);
+        let mut updates = Vec::new();
+        // Books grow to some forty orders a side, and are swept now and then.
+        let sweep = p.chance(self.sweeps);
+        for _ in 0..if sweep { 200 } else { 1 + p.below(6) } {
+            let side = p.below(2) as usize;
+            let list = &mut inst.orders[side];
+            let adds = if list.len() < 40 { 0.5 } else { 0.3 };
+            let (action, order) = if !sweep && (list.is_empty() || p.chance(adds)) {
+                let id = self.next_order;
+                self.next_order += 1;
+                (0, (id, id, p.below(8) as i64 * 1_000_000_000, 1 + p.below(100) as i32))
+            } else if list.is_empty() {
+                continue;
+            } else if !sweep && p.chance(0.4) {
+                let mut order = list.remove(p.below(list.len() as u64) as usize);
+                order.3 = 1 + p.below(100) as i32;
+                if p.chance(0.4) {
+                    order.2 = p.below(8) as i64 * 1_000_000_000;
+                    order.1 = 1_000_000 + self.next_order;
+                    self.next_order += 1;
+                }
+                (1, order)
+            } else {
+                let best = if p.chance(0.5) { 1 } else { list.len() as u64 };
+                (2, list.remove(p.below(best) as usize))
+            };
+            if action != 2 {
+                list.push(order);
+                list.sort_by_key(|o| (if side == 0 { -o.2 } else { o.2 }, o.1));
+            }
+            updates.push((action, side, order));
+        }
+        Part::Updates { id: inst.id, updates }
+    }
+
     /// One event on up to three instruments: its packets, in order.
     pub fn event(&mut self, time_ns: u64) -> Vec<Sent> {
         let mut parts = Vec::new();
@@ -273,6 +355,9 @@ impl Exchange {
             changed.push(at);
             if self.orders && self.prng.chance(0.2) {
                 parts.push(self.top_orders(at));
+            }
+            if self.every_order && self.prng.chance(0.5) {
+                parts.push(self.order_updates(at));
             }
             if self.prng.chance(0.2) {
                 self.insts[at].rpt += 1;
@@ -329,6 +414,9 @@ impl Exchange {
         }
         self.snap_queue.clear();
         self.snap_seq = 0;
+        self.order_queue.clear();
+        self.order_chunks.clear();
+        self.order_seq = 0;
     }
 
     /// The exchange empties the channel.
@@ -356,6 +444,7 @@ impl Exchange {
             self.snap_queue = (0..self.insts.len()).filter(|&i| self.insts[i].active).collect();
             self.snap_total = self.snap_queue.len() as u32;
             self.snap_seq = 0;
+            self.rounds.0 += u32::from(self.snap_total > 0);
             if self.snap_queue.is_empty() {
                 return None;
             }
@@ -364,12 +453,66 @@ impl Exchange {
         for _ in 0..1 + self.prng.below(3) {
             let Some(at) = self.snap_queue.pop() else { break };
             messages.push(self.encode_snapshot(at, time_ns));
-            if self.insts[at].has_orders {
-                messages.push(self.encode_orders(at, time_ns));
+            if self.insts[at].has_orders && !self.every_order {
+                messages.extend(self.encode_orders(at, time_ns, self.snap_total, 20));
             }
         }
         self.snap_seq += 1;
         Some((Feed::Snapshot, packet(self.snap_seq, time_ns, &messages)))
+    }
+
+    /// The next packet of the loop of books by order; `None` when there is nothing to tell. A book goes over several packets.
+    pub fn order_snapshot(&mut self, time_ns: u64) -> Option<Sent> {
+        if self.order_chunks.is_empty() {
+            if self.order_queue.is_empty() {
+                self.order_queue = (0..self.insts.len())
+                    .filter(|&i| {
+                        let inst = &self.insts[i];
+                        // Whoever has levels has orders; here the two are drawn apart, so one may have none.
+                        let levels = inst.ladders[..2].iter().any(|ladder| !ladder.is_empty());
+                        levels || inst.orders.iter().any(|side| !side.is_empty())
+                    })
+                    .collect();
+                self.order_total = self.order_queue.len() as u32;
+                self.order_seq = 0;
+                // A loop with nothing to tell is no round: from silence nothing is concluded.
+                self.rounds.1 += u32::from(self.order_total > 0);
+            }
+            let at = self.order_queue.pop()?;
+            let entries = 1 + self.prng.below(30) as usize;
+            self.order_chunks = self.encode_orders(at, time_ns, self.order_total, entries);
+        }
+        let most = self.order_chunks.len();
+        let count = (1 + self.prng.below(3) as usize).min(most);
+        let messages: Vec<Vec<u8>> = self.order_chunks.drain(..count).collect();
+        self.order_seq += 1;
+        Some((Feed::OrderSnapshot, packet(self.order_seq, time_ns, &messages)))
+    }
+
+    /// The next packet of the definition loop.
+    pub fn definition(&mut self, time_ns: u64) -> Sent {
+        if self.def_queue.is_empty() {
+            self.def_queue = (0..self.insts.len()).collect();
+            self.def_seq = 0;
+        }
+        let mut messages = Vec::new();
+        for _ in 0..1 + self.prng.below(2) {
+            let Some(at) = self.def_queue.pop() else { break };
+            let mut buf = [0; 1024];
+            let mut m = MdInstrumentDefinitionFuture54Encoder::new(&mut buf).unwrap();
+            // Every third is of a group that nobody wants.
+            let group = if at % 3 == 2 { "NO" } else { "GE" };
+            m.security_id(self.insts[at].id).symbol("X").security_group(group).asset("GE");
+            m.tot_num_reports(self.insts.len() as u32).security_update_action(SecurityUpdateAction::ADD);
+            m.match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+            let mut feeds = m.md_feed_types().unwrap();
+            feeds.push().unwrap().md_feed_type("GBX").market_depth(self.insts[at].depth as i8);
+            feeds.push().unwrap().md_feed_type("GBI").market_depth(2);
+            let len = m.finish().unwrap();
+            messages.push(buf[..len].to_vec());
+        }
+        self.def_seq += 1;
+        (Feed::Instrument, packet(self.def_seq, time_ns, &messages))
     }
 
     fn encode_snapshot(&self, at: usize, time_ns: u64) -> Vec<u8> {
@@ -405,32 +548,63 @@ impl Exchange {
         buf[..len].to_vec()
     }
 
-    fn encode_orders(&self, at: usize, time_ns: u64) -> Vec<u8> {
+    /// Template 53, in chunks of so many orders.
+    fn encode_orders(&self, at: usize, time_ns: u64, total: u32, entries: usize) -> Vec<Vec<u8>> {
         let inst = &self.insts[at];
-        let mut buf = [0; 4096];
-        let mut m = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf).unwrap();
-        m.last_msg_seq_num_processed(self.seq).tot_num_reports(self.snap_total).security_id(inst.id);
-        m.no_chunks(1).current_chunk(1).transact_time(time_ns);
-        let mut group = m.md_entries().unwrap();
-        for (side, kind) in inst.orders.iter().zip(TYPES) {
-            for &(id, priority, price, quantity) in side {
-                group
-                    .push()
-                    .unwrap()
-                    .order_id(id)
-                    .md_order_priority(priority)
-                    .md_entry_px(Price9(price))
-                    .md_display_qty(quantity)
-                    .md_entry_type(kind);
+        let sides = inst.orders.iter().zip(TYPES);
+        let all: Vec<_> =
+            sides.flat_map(|(side, kind)| side.iter().map(move |order| (kind, *order))).collect();
+        let chunks: Vec<_> = if all.is_empty() { vec![&all[..]] } else { all.chunks(entries).collect() };
+        let encode = |(n, chunk): (usize, &&[(MdEntryTypeBook, (u64, u64, i64, i32))])| {
+            let mut buf = [0; 4096];
+            let mut m = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf).unwrap();
+            m.last_msg_seq_num_processed(self.seq).tot_num_reports(total).security_id(inst.id);
+            m.no_chunks(chunks.len() as u32).current_chunk(n as u32 + 1).transact_time(time_ns);
+            let mut group = m.md_entries().unwrap();
+            for &(kind, (id, priority, price, quantity)) in chunk.iter() {
+                let e = &mut group.push().unwrap();
+                e.order_id(id).md_order_priority(priority).md_entry_px(Price9(price));
+                e.md_display_qty(quantity).md_entry_type(kind);
+            }
+            let len = m.finish().unwrap();
+            buf[..len].to_vec()
+        };
+        chunks.iter().enumerate().map(encode).collect()
+    }
+
+    /// What is called good is the truth now: for use when everything that was sent has been processed. Instruments that the channel
+    /// does not handle are left out.
+    pub fn judge(&self, channel: &barewire_feed::Channel) -> Result<(), String> {
+        for inst in &self.insts {
+            let Some(book) = channel.book(inst.id) else { continue };
+            let (ours, truth) = (content_of(&book), inst.content());
+            if book.state == BookState::Latest && ours != truth {
+                return Err(format!("instrument {} is called good: {ours:?} is not {truth:?}", inst.id));
+            }
+            if book.orders_state == BookState::Latest && orders_of(&book) != inst.orders_content() {
+                let (ours, truth) = (orders_of(&book), inst.orders_content());
+                return Err(format!("orders of {} are called good: {ours:?} is not {truth:?}", inst.id));
             }
         }
-        let len = m.finish().unwrap();
-        buf[..len].to_vec()
+        Ok(())
+    }
+
+    /// As [`compare`](Self::compare), of the instruments that a channel which listens to the group GE has to have.
+    pub fn compare_listed(&self, channel: &barewire_feed::Channel, by_group: bool) -> Result<(), String> {
+        self.compare_some(channel, |at| !by_group || at % 3 != 2)
     }
 
     /// Differences between the truth and our books.
     pub fn compare(&self, channel: &barewire_feed::Channel) -> Result<(), String> {
-        for inst in &self.insts {
+        self.compare_some(channel, |_| true)
+    }
+
+    fn compare_some(
+        &self,
+        channel: &barewire_feed::Channel,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
+        for (_, inst) in self.insts.iter().enumerate().filter(|(at, _)| wanted(*at)) {
             let Some(book) = channel.book(inst.id) else {
                 if inst.active {
                     return Err(format!("instrument {} is not there", inst.id));
@@ -454,7 +628,7 @@ impl Exchange {
 }
 
 fn encode(part: &Part, time_ns: u64, ends: bool) -> Vec<u8> {
-    let mut buf = [0; 4096];
+    let mut buf = [0; 10_000];
     let indicator = if ends { MatchEventIndicator::END_OF_EVENT } else { MatchEventIndicator(0) };
     macro_rules! book {
         ($encoder:ident, $entries:expr, $size:ty) => {{
@@ -505,6 +679,19 @@ fn encode(part: &Part, time_ns: u64, ends: bool) -> Vec<u8> {
                 .md_entry_type(MdEntryTypeStatistics::HIGH_TRADE);
             m.finish().unwrap()
         }
+        Part::Updates { id, updates } => {
+            let mut m = MdIncrementalRefreshOrderBook47Encoder::new(&mut buf).unwrap();
+            m.transact_time(time_ns).match_event_indicator(indicator);
+            let mut group = m.md_entries().unwrap();
+            for &(action, side, (order, priority, price, quantity)) in updates {
+                let e = &mut group.push().unwrap();
+                e.security_id(*id).order_id(order).md_order_priority(priority).md_entry_px(Price9(price));
+                e.md_display_qty(quantity)
+                    .md_update_action(MdUpdateAction(action))
+                    .md_entry_type(TYPES[side]);
+            }
+            m.finish().unwrap()
+        }
         Part::Orders { id, sides } => {
             let mut m = SnapshotRefreshTopOrders59Encoder::new(&mut buf).unwrap();
             m.transact_time(time_ns).match_event_indicator(indicator).security_id(*id);
@@ -545,13 +732,23 @@ pub struct Net {
     pub sides: usize,
     /// Chance of a packet that is late by far.
     pub late: f64,
+    /// How far packets overtake one another, in nanoseconds.
+    pub jitter: u64,
     queue: BTreeMap<(u64, u64), (Line, Vec<u8>)>,
     order: u64,
 }
 
 impl Net {
     pub fn new(seed: u64, loss: f64) -> Self {
-        Net { prng: Prng::new(seed), loss, sides: 2, late: 0.05, queue: BTreeMap::new(), order: 0 }
+        Net {
+            prng: Prng::new(seed),
+            loss,
+            sides: 2,
+            late: 0.05,
+            jitter: 8_000,
+            queue: BTreeMap::new(),
+            order: 0,
+        }
     }
 
     pub fn send(&mut self, now_ns: u64, (feed, bytes): Sent) {
@@ -562,7 +759,7 @@ impl Net {
                     continue;
                 }
                 let late = if self.prng.chance(self.late) { self.prng.below(400_000) } else { 0 };
-                let at = now_ns + 10_000 + self.prng.below(8_000) + late;
+                let at = now_ns + 10_000 + self.prng.below(self.jitter) + late;
                 self.order += 1;
                 self.queue.insert((at, self.order), (Line::new(feed, *side), bytes.clone()));
             }

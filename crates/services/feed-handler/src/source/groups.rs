@@ -61,6 +61,11 @@ impl Groups {
         Err(DropReason::NoListener)
     }
 
+    /// Every line.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = LineId> + '_ {
+        self.entries.iter().map(|entry| entry.line)
+    }
+
     /// Each group once, with its senders.
     pub(crate) fn to_join(&self) -> Vec<(IpAddr, Vec<IpAddr>)> {
         let mut groups: Vec<(IpAddr, Vec<IpAddr>)> = Vec::new();

@@ -39,6 +39,11 @@ pub trait Consumer {
     /// One packet arrived. `now` is the engine's time (of a replay, the capture's).
     fn on_packet(&mut self, now: Instant, packet: &Packet<'_>);
 
+    /// A line cannot be received from: its interface is gone, say. The source tries it again; others go on.
+    fn on_line_fault(&mut self, now: Instant, line: LineId, error: &SourceError) {
+        let _ = (now, line, error);
+    }
+
     /// Does whatever is due at `now`.
     fn on_timeout(&mut self, now: Instant) {
         let _ = now;
@@ -76,10 +81,11 @@ pub trait Source {
     /// What messages call it.
     fn name(&self) -> &str;
 
-    /// Hands over a bounded number of packets that have arrived, and says how many. Never blocks.
+    /// Hands over a bounded number of packets that have arrived, and says how many. Never blocks. Of several lines that fail each
+    /// by itself those that do are told to the consumer ([`Consumer::on_line_fault`]) and tried again.
     ///
     /// # Errors
-    /// [`SourceError`] when the source works no longer. What was wrong with single packets is counted instead.
+    /// [`SourceError`] when the source as a whole does not work now. What was wrong with single packets is counted instead.
     fn poll(&mut self, now: Instant, consumer: &mut dyn Consumer) -> Result<usize, SourceError>;
 
     /// Names each descriptor that becomes readable when packets have arrived.
@@ -100,13 +106,20 @@ pub trait Source {
         None
     }
 
-    /// Tells that a channel's feed is needed from now on, or not needed for now. A source may ignore it.
-    ///
-    /// # Errors
-    /// [`SourceError`] when joining or leaving fails.
-    fn set_wanted(&mut self, channel: u16, feed: FeedType, wanted: bool) -> Result<(), SourceError> {
+    /// Tells that a channel's feed is needed from now on, or not needed for now. A source may ignore it. Where a line cannot be
+    /// joined, that is a fault of the line, and it is tried again.
+    fn set_wanted(&mut self, channel: u16, feed: FeedType, wanted: bool) {
         let _ = (channel, feed, wanted);
-        Ok(())
+    }
+
+    /// Names each line that the source carries.
+    fn lines(&self, tell: &mut dyn FnMut(LineId)) {
+        let _ = tell;
+    }
+
+    /// What went wrong with a line last; `None`: nothing has.
+    fn last_fault(&self) -> Option<&SourceError> {
+        None
     }
 
     /// Whether no packet will ever come again.

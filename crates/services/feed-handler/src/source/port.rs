@@ -180,6 +180,10 @@ impl Source for PortSource {
         self.port.is_finished()
     }
 
+    fn lines(&self, tell: &mut dyn FnMut(crate::LineId)) {
+        self.groups.lines().for_each(tell);
+    }
+
     fn counts(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         tell("packets", self.counts.packets.get());
         tell("bytes", self.counts.bytes.get());

@@ -8,7 +8,7 @@ use super::interface::{Interface, join, leave};
 use super::{Consumer, Packet, Source};
 use crate::plan::{BURST_MAX, ChannelPlan, SocketOptions, StampBy};
 use crate::{Connection, FeedType, LineId, Side, SourceError};
-use barewire_base::{Counter, Instant};
+use barewire_base::{Counter, Duration, Instant};
 use barewire_frame::{ClockDomain, Stamp, StampSource};
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -39,6 +39,8 @@ pub struct SocketCounts {
     pub truncated: Counter,
     /// Packets that have the engine's stamp because the kernel delivered none.
     pub unstamped: Counter,
+    /// Times that a line could not be received from or joined.
+    pub line_faults: Counter,
     /// Times that memory for control messages was made anew, because the kernel had more to say than before.
     pub headers_renewed: Counter,
 }
@@ -62,7 +64,17 @@ struct Line {
     /// What to join again: the group, its senders, the interface.
     membership: (IpAddr, Vec<IpAddr>, Option<Interface>),
     joined: bool,
+    wanted: bool,
+    /// When a packet came last, or the line was joined.
+    heard: Instant,
+    /// Silent for so long, the line is joined anew: an interface that was made anew has forgotten its groups.
+    silence: Duration,
+    /// It has failed: when it is tried again, and whether the consumer has been told.
+    fault: Option<(Instant, bool)>,
 }
+
+/// Time between two attempts at a line that has failed.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 /// UDP sockets of the kernel, one for each line.
 pub struct SocketSource {
@@ -74,6 +86,11 @@ pub struct SocketSource {
     all: bool,
     granted_bytes: usize,
     counts: SocketCounts,
+    /// Time of the last round.
+    now: Instant,
+    /// When the lines are looked at for silence and faults.
+    look_at: Instant,
+    last_fault: Option<SourceError>,
 }
 
 impl SocketSource {
@@ -102,6 +119,10 @@ impl SocketSource {
                     more: false,
                     membership: (connection.to.ip(), sources(connection, options).to_vec(), on.clone()),
                     joined: true,
+                    wanted: true,
+                    heard: Instant::ZERO,
+                    silence: channel.heartbeat_timeout,
+                    fault: None,
                 });
             }
         }
@@ -114,6 +135,9 @@ impl SocketSource {
             all: true,
             granted_bytes,
             counts: SocketCounts::default(),
+            now: Instant::ZERO,
+            look_at: Instant::ZERO,
+            last_fault: None,
         })
     }
 
@@ -125,6 +149,68 @@ impl SocketSource {
     /// The smallest receive buffer that the kernel granted, in its own accounting (twice what was asked for, when all was).
     pub fn granted_receive_buffer_bytes(&self) -> usize {
         self.granted_bytes
+    }
+
+    /// A line has failed, and will be tried again.
+    #[cold]
+    fn failed(&mut self, at: usize, error: SourceError) {
+        self.counts.line_faults.add(1);
+        let line = &mut self.lines[at];
+        let told = line.fault.is_some_and(|(_, told)| told);
+        line.fault = Some((self.now + RETRY_EVERY, told));
+        self.look_at = self.look_at.min(self.now + RETRY_EVERY);
+        self.last_fault = Some(error);
+    }
+
+    /// Joins or leaves a line's group as it is wanted. `anew`: the interface is looked up again, since it may be another by now, and
+    /// what is left of the membership is given up first.
+    fn follow(&mut self, at: usize, anew: bool) {
+        let line = &mut self.lines[at];
+        let (group, sources, on) = &mut line.membership;
+        let result = (|| {
+            if anew {
+                // Of an interface that is gone there is nothing to leave.
+                let _ = leave(&line.socket, *group, sources, on.as_ref());
+                line.joined = false;
+                if let Some(interface) = on {
+                    *interface = Interface::find(&interface.name)?;
+                }
+            }
+            match (line.wanted, line.joined) {
+                (true, false) => join(&line.socket, *group, sources, on.as_ref()),
+                (false, true) => leave(&line.socket, *group, sources, on.as_ref()),
+                _ => Ok(()),
+            }
+        })();
+        match result {
+            Ok(()) => {
+                (line.joined, line.heard, line.fault) = (line.wanted, self.now, None);
+            }
+            Err(error) => self.failed(at, error),
+        }
+    }
+
+    /// Tries lines again that have failed, or have been silent for too long, and tells of those that fail.
+    #[cold]
+    fn look_after_lines(&mut self, consumer: &mut dyn Consumer) {
+        let now = self.now;
+        self.look_at = now + RETRY_EVERY;
+        for at in 0..self.lines.len() {
+            let line = &mut self.lines[at];
+            if line.heard == Instant::ZERO {
+                line.heard = now;
+            }
+            let silent = line.wanted && now >= line.heard + line.silence;
+            if line.fault.is_some_and(|(retry_at, _)| now >= retry_at) || silent {
+                line.heard = now;
+                self.follow(at, true);
+            }
+            let line = &mut self.lines[at];
+            if let (Some((_, told @ false)), Some(error)) = (&mut line.fault, &self.last_fault) {
+                *told = true;
+                consumer.on_line_fault(now, line.id, error);
+            }
+        }
     }
 
     /// How many sockets there are.
@@ -282,6 +368,7 @@ fn receive(
         consumer.on_packet(now, &Packet { line: line.id, stamp, payload, frame: None });
     }
     counts.bytes.add(bytes);
+    line.heard = now;
     if cut {
         // A header keeps the length of the last control message it held, so one that grows is cut once.
         line.headers = line.spares.pop().unwrap_or_else(|| headers(options.burst));
@@ -298,14 +385,37 @@ impl Source for SocketSource {
 
     fn poll(&mut self, now: Instant, consumer: &mut dyn Consumer) -> Result<usize, SourceError> {
         self.round = self.round.wrapping_add(1);
+        self.now = now;
+        if now >= self.look_at {
+            self.look_after_lines(consumer);
+        }
         let all = std::mem::take(&mut self.all) || self.round.is_multiple_of(COLD_EVERY);
         let mut taken = 0;
-        for line in &mut self.lines {
-            if line.hot || all || line.more {
-                taken += receive(line, &self.options, &mut self.buffer, &self.counts, now, consumer)?;
+        for at in 0..self.lines.len() {
+            let line = &mut self.lines[at];
+            if line.fault.is_none() && (line.hot || all || line.more) {
+                match receive(line, &self.options, &mut self.buffer, &self.counts, now, consumer) {
+                    Ok(count) => taken += count,
+                    Err(error) => {
+                        self.failed(at, error);
+                        self.look_after_lines(consumer);
+                    }
+                }
             }
         }
         Ok(taken)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Some(self.look_at)
+    }
+
+    fn lines(&self, tell: &mut dyn FnMut(LineId)) {
+        self.lines.iter().for_each(|line| tell(line.id));
+    }
+
+    fn last_fault(&self) -> Option<&SourceError> {
+        self.last_fault.as_ref()
     }
 
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
@@ -318,21 +428,31 @@ impl Source for SocketSource {
         self.all = true;
     }
 
-    fn set_wanted(&mut self, channel: u16, feed: FeedType, wanted: bool) -> Result<(), SourceError> {
-        for line in self.lines.iter_mut().filter(|line| (line.id.channel, line.id.feed) == (channel, feed)) {
-            if line.joined != wanted {
-                let (group, sources, on) = &line.membership;
-                let change = if wanted { join } else { leave };
-                change(&line.socket, *group, sources, on.as_ref())?;
-                line.joined = wanted;
+    fn set_wanted(&mut self, channel: u16, feed: FeedType, wanted: bool) {
+        for at in 0..self.lines.len() {
+            let line = &mut self.lines[at];
+            if (line.id.channel, line.id.feed) == (channel, feed) && line.wanted != wanted {
+                line.wanted = wanted;
+                self.follow(at, false);
+                if self.lines[at].fault.is_some() {
+                    // To be told at once, and tried again soon.
+                    self.look_at = self.now;
+                }
             }
         }
-        Ok(())
     }
 
     fn counts(&self, tell: &mut dyn FnMut(&'static str, u64)) {
-        let SocketCounts { packets, bytes, syscalls, kernel_drops, truncated, unstamped, headers_renewed } =
-            &self.counts;
+        let SocketCounts {
+            packets,
+            bytes,
+            syscalls,
+            kernel_drops,
+            truncated,
+            unstamped,
+            line_faults,
+            headers_renewed,
+        } = &self.counts;
         tell("packets", packets.get());
         tell("bytes", bytes.get());
         tell("syscalls", syscalls.get());
@@ -340,5 +460,7 @@ impl Source for SocketSource {
         tell("truncated", truncated.get());
         tell("unstamped", unstamped.get());
         tell("headers_renewed", headers_renewed.get());
+        tell("line_faults", line_faults.get());
+        tell("lines_failed", self.lines.iter().filter(|line| line.fault.is_some()).count() as u64);
     }
 }
