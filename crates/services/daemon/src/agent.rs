@@ -258,12 +258,15 @@ impl DaemonAgent {
             Request::Listen { token, udp_port, local: _ } => {
                 let is_rdmas = self.rdma.is_some() && udp_port == RDMA_UDP_PORT;
                 let endpoint = self.stack.endpoint_mut();
-                if !endpoint.memory_mut().get(number).is_none_or(|a| a.promise(1)) {
+                let a = endpoint.memory_mut().get(number);
+                let is_allowed = a.as_ref().is_some_and(|a| a.share.may_listen());
+                if !a.is_none_or(|a| a.promise(1)) {
                     return false;
                 }
                 // The engines share the ports: a handshake goes to whichever listens.
-                let claimed =
-                    !is_rdmas && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
+                let claimed = is_allowed
+                    && !is_rdmas
+                    && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
                 let listened = if claimed {
                     endpoint.listen(udp_port, number, token)
                 } else {
@@ -277,12 +280,20 @@ impl DaemonAgent {
                     }
                 };
                 if let Some(a) = endpoint.memory_mut().get(number) {
+                    if listened.is_ok() {
+                        a.share.listen();
+                    }
                     a.keep_promise(&completion);
                 }
                 true
             }
             Request::Unlisten { udp_port } => {
-                self.stack.endpoint_mut().unlisten(udp_port, number);
+                let endpoint = self.stack.endpoint_mut();
+                if endpoint.unlisten(udp_port, number)
+                    && let Some(a) = endpoint.memory_mut().get(number)
+                {
+                    a.share.unlisten();
+                }
                 self.release_ports();
                 true
             }
@@ -416,7 +427,7 @@ impl DaemonAgent {
         if let Some(a) = endpoint.memory_mut().get(number) {
             match result {
                 Ok(flow) => {
-                    a.flows += 1;
+                    a.share.open();
                     a.keep_promise(&Completion::Connecting { token, flow: flow.to_raw() });
                 }
                 Err(reason) => {
@@ -466,7 +477,7 @@ impl DaemonAgent {
                 }
                 Event::ConnectFailed { flow, owner, token, reason } => {
                     if let Some(a) = memory.get(owner) {
-                        a.flows = a.flows.saturating_sub(1);
+                        a.share.close();
                         let (flow, reason) = (flow.to_raw(), reason as u16);
                         a.keep_promise(&Completion::ConnectFailed { token, flow, reason });
                         a.forget_promises(1);
@@ -474,7 +485,7 @@ impl DaemonAgent {
                 }
                 Event::Closed { flow, owner, reason } => {
                     if let Some(a) = memory.get(owner) {
-                        a.flows = a.flows.saturating_sub(1);
+                        a.share.close();
                         let (flow, reason) = (flow.to_raw(), reason as u16);
                         a.keep_promise(&Completion::Closed { flow, reason });
                     }

@@ -1,5 +1,6 @@
 //! Each application's channel, quota and books.
 
+use crate::users::UserShare;
 use barewire_channel::{Completion, DaemonChannel, Request};
 use barewire_transport::buddy::{BLOCK_MIN, Buddy};
 use barewire_transport::{FlowId, Memory, RecvBuf, SendBuf};
@@ -25,7 +26,8 @@ pub(crate) struct Application {
     held: Vec<[u64; 2]>,
     /// Completions that are sure to come and must find room.
     promised: usize,
-    pub flows: u32,
+    /// Its flows and listeners, which count for its user.
+    pub share: UserShare,
     flows_max: u32,
     /// Messages in its receive memory, whole or not.
     received: u32,
@@ -42,7 +44,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    pub(crate) fn new(name: String, channel: DaemonChannel) -> Application {
+    pub(crate) fn new(name: String, channel: DaemonChannel, share: UserShare) -> Application {
         let geometry = channel.geometry();
         let waiting = geometry.cq_entries as usize / 2;
         Application {
@@ -51,7 +53,7 @@ impl Application {
             held: vec![[0; 2]; (geometry.recv_bytes / BLOCK_MIN) as usize],
             channel,
             promised: 0,
-            flows: 0,
+            share,
             flows_max: geometry.cq_entries / 2,
             received: 0,
             sending: 0,
@@ -93,9 +95,9 @@ impl Application {
         self.promised
     }
 
-    /// Whether it has as many flows as its ring of completions can serve.
+    /// Whether it has as many flows as its ring of completions can serve, or its user as many as one may have.
     pub(crate) fn has_all_flows(&self) -> bool {
-        self.flows >= self.flows_max
+        self.share.flows() >= self.flows_max || !self.share.may_open()
     }
 
     /// Puts a request among the waiting. False when too many wait.
@@ -290,13 +292,15 @@ impl Memory for Applications {
             return false;
         };
         let admitted = !a.condemned && !a.has_all_flows() && a.promise(COMPLETIONS_PER_FLOW);
-        a.flows += u32::from(admitted);
+        if admitted {
+            a.share.open();
+        }
         admitted
     }
 
     fn forget_flow(&mut self, owner: u32) {
         if let Some(a) = self.get(owner) {
-            a.flows = a.flows.saturating_sub(1);
+            a.share.close();
             a.forget_promises(COMPLETIONS_PER_FLOW);
         }
     }

@@ -63,7 +63,7 @@ fn a_peer_that_does_not_read_holds_up_its_own_flow_only() {
     let (held_up, _) = flow(&mut client, &mut sleeper, 2, 888);
     let (read, back) = flow(&mut client, &mut reader, 2, 889);
     for len in [100usize, 100_000] {
-        let (mut sent, mut seen) = (0, 0);
+        let (mut sent, mut seen, mut idle) = (0, 0, 0);
         while seen < 3000 {
             while client.send(held_up, &pattern(0, len)) == Ok(()) {}
             while sent < 3000 && client.send(read, &pattern(sent, len)) == Ok(()) {
@@ -72,15 +72,19 @@ fn a_peer_that_does_not_read_holds_up_its_own_flow_only() {
             while let Some(event) = client.next_event() {
                 assert!(!matches!(event, Event::Closed { .. }), "{event:?}");
             }
-            match reader.wait_event(Some(Duration::from_secs(5))).unwrap() {
+            client.flush();
+            match reader.wait_event(Some(Duration::from_millis(5))).unwrap() {
                 Some(Event::Message(m)) => {
                     assert_eq!(m.flow(), back);
                     assert!(reader.to_vec(&m) == pattern(seen, len), "message {seen}");
                     reader.release(m);
-                    seen += 1;
+                    (seen, idle) = (seen + 1, 0);
                 }
-                other => panic!("{other:?} after {seen} messages of {len} bytes"),
+                Some(other) => panic!("{other:?}"),
+                // Ten seconds in which nothing came.
+                None => idle += 1,
             }
+            assert!(idle < 2000, "{seen} messages of {len} bytes came and {sent} were sent, then no more");
         }
     }
     drop((client, sleeper, reader));

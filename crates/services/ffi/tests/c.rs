@@ -19,7 +19,7 @@ fn exactly_the_headers_functions_are_exported() {
     let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
     names.retain(|n| n != "_init" && n != "_fini");
     assert_eq!(names, declared(&header));
-    assert_eq!(names.len(), 33);
+    assert_eq!(names.len(), 36);
 }
 
 #[test]
@@ -39,10 +39,26 @@ fn requests_and_answers_through_two_daemons() {
 fn two_threads_with_a_client_each_and_one_client_with_two_threads() {
     let rig = Rig::start("threads");
     let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
-    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "2"]);
+    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "3"]);
     assert_eq!(server.line(), "ready");
     Program::start(&program, &rig.socket(1), &["threads", "10.9.0.2:888"]).succeed();
     server.succeed();
+}
+
+#[test]
+fn a_sender_that_is_refused_hears_when_it_may_go_on() {
+    let rig = Rig::start("again");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let mut sleeper = Program::start(&program, &rig.socket(2), &["sleep", "888"]);
+    assert_eq!(sleeper.line(), "ready");
+    Program::start(&program, &rig.socket(1), &["again", "10.9.0.2:888"]).succeed();
+}
+
+#[test]
+fn an_attempt_to_connect_can_be_given_up() {
+    let rig = Rig::start("cancel");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    Program::start(&program, &rig.socket(1), &["cancel"]).succeed();
 }
 
 #[test]
