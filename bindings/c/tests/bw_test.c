@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -270,6 +272,64 @@ static void cancel(void) {
   CHECK(bw_close_wait(client, 5000) == BW_OK && bw_client_free(client) == BW_OK);
 }
 
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int signal) {
+  (void)signal;
+  alarms++;
+}
+
+/* Signals end a wait for events, and nothing else. */
+static void signals(void) {
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow;
+  bw_event event;
+  struct sigaction action = {.sa_handler = on_alarm};
+  struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+  for (int i = 0; i < 20; i++) {
+    CHECK(bw_client_attach("signals", NULL, &client) == BW_OK);
+    if (i < 19) CHECK(bw_client_free(client) == BW_OK);
+  }
+  CHECK(bw_addr_parse("10.9.0.77:5", 0, &addr) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 200, &flow) == BW_ERR_TIMED_OUT && alarms > 0);
+  CHECK(bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  CHECK(bw_wait_event(client, -1, &event) == BW_ERR_INTERRUPTED);
+  CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+  /* It was no wait of somebody else's that is still going on. */
+  CHECK(bw_wait_event(client, 10, &event) == 0 && bw_client_free(client) == BW_OK);
+}
+
+/* A child has none of its parent's clients, and does not keep them alive. */
+static void forks(void) {
+  bw_client *client, *own;
+  bw_event event;
+  int pipe_of[2];
+  char byte = 0;
+  CHECK(bw_client_attach("fork", NULL, &client) == BW_OK && bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  CHECK(pipe(pipe_of) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(bw_listen(client, 889, 0) == BW_ERR_DAEMON_GONE && bw_send(client, 1, "x", 1) == BW_ERR_DAEMON_GONE);
+    CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE && bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE);
+    CHECK(bw_client_attach("child", NULL, &own) == BW_OK && bw_listen_wait(own, 889, 0, 5000) == BW_OK);
+    CHECK(bw_client_free(own) == BW_OK);
+    CHECK(write(pipe_of[1], "k", 1) == 1);
+    close(1);
+    close(2);
+    /* Ends by itself if nobody ends it. */
+    sleep(60);
+    _exit(0);
+  }
+  CHECK(read(pipe_of[0], &byte, 1) == 1 && byte == 'k');
+  CHECK(bw_listen_wait(client, 890, 0, 5000) == BW_OK);
+  printf("%d\n", (int)child);
+  fflush(stdout);
+  _exit(0);
+}
+
 struct waiter {
   bw_client *client;
   int messages;
@@ -512,6 +572,10 @@ int main(int argc, char **argv) {
     sleep_on((uint16_t)atoi(argv[2]));
   else if (argc == 2 && strcmp(argv[1], "cancel") == 0)
     cancel();
+  else if (argc == 2 && strcmp(argv[1], "signals") == 0)
+    signals();
+  else if (argc == 2 && strcmp(argv[1], "forks") == 0)
+    forks();
   else if (argc == 3 && strcmp(argv[1], "misuse") == 0)
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)

@@ -278,7 +278,8 @@ impl Control {
         self.connections[i].process = process.and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
         self.connections[i].number = Some(number as u32);
         self.taken[number] = true;
-        self.order(Command::Add(number as u32, Box::new(Application::new(name, channel, self.users.share(uid)))));
+        let application = Application::new(name, channel, self.users.share(uid));
+        self.order(Command::Add(number as u32, Box::new(application)));
         Ok(())
     }
 

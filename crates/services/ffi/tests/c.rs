@@ -2,8 +2,9 @@
 
 mod rig;
 
-use rig::{Dir, Program, Rig, bindings, compile, declared, exported, library};
+use rig::{Dir, Program, Rig, bindings, compile, compile_with, declared, exported, library, sanitizers};
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn build(dir: &Dir, source: &str) -> Option<PathBuf> {
     let link = dir.path().join("libbarewire.so");
@@ -59,6 +60,47 @@ fn an_attempt_to_connect_can_be_given_up() {
     let rig = Rig::start("cancel");
     let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
     Program::start(&program, &rig.socket(1), &["cancel"]).succeed();
+}
+
+#[test]
+fn signals_end_a_wait_for_events_and_nothing_else() {
+    let rig = Rig::start("signals");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    Program::start(&program, &rig.socket(1), &["signals"]).succeed();
+}
+
+#[test]
+fn a_child_has_none_of_its_parents_clients_and_keeps_none_alive() {
+    let rig = Rig::start("forks");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let child = Program::start(&program, &rig.socket(1), &["forks"]).succeed();
+    // The child is there still, with its copies of the parent's descriptors; the parent's port is free all the same.
+    let mut config = barewire_client::ClientConfig::new("next");
+    config.socket = rig.socket(1);
+    let mut next = barewire_client::Client::attach_with(&config).unwrap();
+    let free = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        next.listen_wait(888, 0, Duration::from_secs(60)).is_ok()
+    });
+    let alive = std::process::Command::new("kill").args(["-9", child.trim()]).status().unwrap().success();
+    assert!(free && alive, "free: {free}, the child is alive: {alive}");
+}
+
+#[test]
+fn random_calls_against_a_model() {
+    let rig = Rig::start_small("walk");
+    // For the library's name.
+    if build(&rig.dir, "examples/echo.c").is_none() {
+        return;
+    }
+    let flags = sanitizers(&rig.dir);
+    let source = bindings().join("tests/bw_walk.c");
+    let program = compile_with(&rig.dir, &source, "barewire", flags).unwrap();
+    let (a, b) = (rig.socket(1), rig.socket(2));
+    for seed in 1..=12 {
+        let args = [a.to_str().unwrap(), b.to_str().unwrap(), &seed.to_string(), "3000"];
+        print!("{}", Program::start(&program, &a, &args).succeed());
+    }
 }
 
 #[test]
