@@ -84,14 +84,8 @@ impl Calls {
     /// Gives an attempt up. False when it was answered already, or never made.
     pub(crate) fn give_up(&mut self, id: ConnectId, tell: bool, owed: &mut VecDeque<Request>) -> bool {
         let Some(attempt) = self.attempts.get_mut(&id.0) else { return false };
-        if let Some(answer) = attempt.answer {
-            // Answered, and nobody took it.
-            self.attempts.remove(&id.0);
-            if let Ok(flow) = answer {
-                self.unwanted.insert(flow);
-                owed.push_back(Request::Reset { flow: flow.to_raw() });
-            }
-            return true;
+        if attempt.answer.is_some() {
+            return false;
         }
         attempt.fate = match attempt.fate {
             Fate::Told(token) if tell => Fate::GivenUp(Some(token)),

@@ -183,6 +183,7 @@ fn what_is_dropped_is_given_back() {
         counter(&pair.b, "applications.recv_bytes_used") == 0
     });
     // Reservations, too.
+    eventually("no message is under way", || is_quiet(&mut client) && client.sends_under_way() == 0);
     for _ in 0..100 {
         drop(client.reserve(1 << 20).unwrap());
         client.flush();
@@ -393,5 +394,8 @@ fn an_embedded_sender_hears_when_its_flow_may_go_on() {
     println!("{sent} sent, {seen} read, {refused} refused, {writable} writable");
     assert!(seen >= 500 && writable > 10 && refused > 0);
     a.reset(held_up);
+    assert_eq!(a.send(held_up, b"x"), Err(SendError::Closing));
+    a.poll().unwrap();
+    while a.next_event().is_some() {}
     assert_eq!(a.send(held_up, b"x"), Err(SendError::NoSuchFlow));
 }

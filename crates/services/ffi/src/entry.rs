@@ -2,7 +2,8 @@
 
 use crate::boundary::{Failure, get, guard, last_text, put, text};
 use crate::error::{
-    self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_PORT_TAKEN, BW_ERR_TOO_MANY,
+    self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_NO_DAEMON, BW_ERR_PORT_TAKEN,
+    BW_ERR_TOO_MANY,
 };
 use crate::session::{OURS, Session, Step};
 use crate::table::Table;
@@ -77,7 +78,8 @@ pub extern "C" fn bw_last_error() -> *const c_char {
 /// Attaches to a daemon.
 ///
 /// @param name    What to call the application in statistics; null: "application".
-/// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the default.
+/// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
+///                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
 /// @param client  Receives the client.
 /// @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
 ///
@@ -96,6 +98,9 @@ pub unsafe extern "C" fn bw_client_attach(
         unsafe { put(client, std::ptr::null_mut()) }?;
         let mut config = ClientConfig::new(name.as_deref().unwrap_or("application"));
         if let Some(socket) = socket {
+            if socket.is_empty() {
+                return Err(Failure::new(BW_ERR_NO_DAEMON, "a socket's path has 1 to 107 bytes"));
+            }
             config.socket = PathBuf::from(socket.as_ref());
         }
         let session = Session::new(Client::attach_with(&config)?);

@@ -6,11 +6,14 @@ use crate::error::{BW_ERR_INVALID, BW_ERR_TOO_LARGE};
 use crate::types::{BwBuf, BwClient, BwFlow, BwIovec, BwMessage, NONE};
 use barewire_client::FlowId;
 use std::ffi::{c_int, c_void};
+use std::io::IoSlice;
 
 /// Longest message in bytes.
 pub const BW_MESSAGE_MAX: usize = 64 << 20;
 /// Most pieces of one message.
 pub const BW_IOV_MAX: usize = 1024;
+/// Pieces for which no memory is allocated.
+const FEW_PIECES: usize = 16;
 
 /// Bytes that C points to.
 ///
@@ -73,35 +76,27 @@ pub unsafe extern "C" fn bw_sendv(
         if count > BW_IOV_MAX || (iov.is_null() && count > 0) {
             return Err(BW_ERR_INVALID.into());
         }
-        // Each piece is read once: what another thread of the program changes meanwhile cannot come between check and use
-        // with a length of its own, because `write` checks again.
+        // Each piece is read once: what another thread of the program changes meanwhile cannot come between check and use.
         let piece = |i: usize| -> Result<&[u8], Failure> {
             // SAFETY: `i` is below `count`, for which `iov` is valid by this entry's contract.
             let piece = unsafe { get(iov.add(i)) }?;
             // SAFETY: this entry's contract.
             unsafe { bytes(piece.base, piece.len) }
         };
-        let mut len = 0;
-        for i in 0..count {
-            len += piece(i)?.len();
+        // Most messages have few pieces: no memory is asked for then.
+        let (mut few, mut many) = ([IoSlice::new(&[]); FEW_PIECES], Vec::new());
+        if count > FEW_PIECES {
+            many.resize(count, IoSlice::new(&[]));
         }
+        let pieces = if count > FEW_PIECES { &mut many[..] } else { &mut few[..count] };
+        for (i, to) in pieces.iter_mut().enumerate() {
+            *to = IoSlice::new(piece(i)?);
+        }
+        let pieces = &*pieces;
         with(client, |s| {
-            let buf = s.client.reserve(len).map_err(|e| s.full_or_gone(e))?;
-            let mut at = 0;
-            for i in 0..count {
-                let written = piece(i).map(|p| {
-                    at += p.len();
-                    s.client.write(&buf, at - p.len(), p)
-                });
-                if !matches!(written, Ok(true)) {
-                    s.client.abandon(buf);
-                    return Err(BW_ERR_INVALID.into());
-                }
-            }
-            s.client.commit(FlowId::from_raw(flow), buf, None).map_err(|e| s.full_or_gone(e))?;
-            s.client.flush();
-            Ok(0)
-        })
+            s.client.send_vectored(FlowId::from_raw(flow), pieces).map_err(|e| s.full_or_gone(e))
+        })?;
+        Ok(0)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::{CloseWaitError, ConnectWaitError};
+use barewire_base::Instant;
 
 impl Client {
     /// Asks for connections and waits for the answer; other events stay queued. A time-out takes the wish back.
@@ -14,8 +15,9 @@ impl Client {
         token: u64,
         timeout: Duration,
     ) -> Result<(), ConnectWaitError> {
-        self.ask_to_listen(udp_port, token, Fate::Waited)?;
-        let answer = self.wait_for(timeout, |client| client.calls.listen_answer(udp_port));
+        let end = barewire_engine::now() + timeout.into();
+        self.wait_for(end, |client| client.asks(|c| c.ask_to_listen(udp_port, token, Fate::Waited)))??;
+        let answer = self.wait_for(end, |client| client.calls.listen_answer(udp_port));
         match answer {
             Ok(true) => Ok(()),
             Ok(false) => Err(ConnectWaitError::Failed(ConnectFailure::Refused)),
@@ -37,8 +39,10 @@ impl Client {
         options: &ConnectOptions,
         timeout: Duration,
     ) -> Result<FlowId, ConnectWaitError> {
-        let id = self.ask_to_connect(remote, options, Fate::Waited)?;
-        let answer = self.wait_for(timeout, |client| client.calls.answer(id));
+        let end = barewire_engine::now() + timeout.into();
+        let id = self
+            .wait_for(end, |client| client.asks(|c| c.ask_to_connect(remote, options, Fate::Waited)))??;
+        let answer = self.wait_for(end, |client| client.calls.answer(id));
         if answer.is_err() {
             self.calls.give_up(id, false, &mut self.owed);
             self.flush();
@@ -46,13 +50,21 @@ impl Client {
         answer?.map_err(ConnectWaitError::Failed)
     }
 
+    /// Asks when the ring has room, or is no more.
+    fn asks<T>(&mut self, ask: impl FnOnce(&mut Client) -> T) -> Option<T> {
+        if !self.channel.has_room() {
+            // What was submitted before has to be seen first.
+            self.flush();
+        }
+        (self.channel.has_room() || self.channel.is_closed()).then(|| ask(self))
+    }
+
     /// Waits until `answer` has one. Events that come meanwhile are queued.
     fn wait_for<T>(
         &mut self,
-        timeout: Duration,
+        end: Instant,
         mut answer: impl FnMut(&mut Client) -> Option<T>,
     ) -> Result<T, ConnectWaitError> {
-        let end = barewire_engine::now() + timeout.into();
         loop {
             loop {
                 let event = self.take_completion();
@@ -69,8 +81,10 @@ impl Client {
             if now >= end {
                 return Err(ConnectWaitError::TimedOut);
             }
-            let left = Some(end.since(now).into());
-            match self.channel.wait(if self.owed.is_empty() { left } else { self.nap(left) }) {
+            // Of room in the ring the daemon does not tell.
+            let has_room = self.owed.is_empty() && self.channel.has_room();
+            let left = Duration::from(end.since(now));
+            match self.channel.wait(Some(if has_room { left } else { left.min(RING_CHECK) })) {
                 Ok(Wake::Gone) => return Err(WaitError::DaemonGone.into()),
                 Ok(Wake::Woken) => self.queued.push_back(Event::Woken),
                 Ok(_) => {}
