@@ -458,11 +458,14 @@ const char *bw_last_error(void);
  * Attaches to a daemon.
  *
  * @param name    What to call the application in statistics; null: "application".
- * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the default.
+ * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
+ *                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
  * @param client  Receives the client.
  * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
  */
-int bw_client_attach(const char *name, const char *socket, struct bw_client **client);
+int bw_client_attach(const char *name,
+                     const char *socket,
+                     struct bw_client **client);
 
 /**
  * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait

@@ -361,7 +361,7 @@ static void threads(char *where) {
   bw_addr addr;
   bw_flow flow;
   bw_event event;
-  const int count = 2000;
+  const int count = 500;
   CHECK(bw_client_attach("both", NULL, &client) == BW_OK && bw_addr_parse(where, 0, &addr) == BW_OK);
   CHECK(bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
   waiter.client = client;

@@ -70,7 +70,9 @@ pub(crate) fn system_sockets(system: &Path) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .flatten()
-        .filter(|e| e.file_type().is_ok_and(|t| t.is_socket()) && e.path().extension() == Some("sock".as_ref()))
+        .filter(|e| {
+            e.file_type().is_ok_and(|t| t.is_socket()) && e.path().extension() == Some("sock".as_ref())
+        })
         .map(|e| e.path())
         .collect();
     sockets.sort();
@@ -80,9 +82,8 @@ pub(crate) fn system_sockets(system: &Path) -> Vec<PathBuf> {
 /// Whether the user `uid` may serve the socket at `path`: root, this user, whom `trusted` names (as [`TRUST_VARIABLE`] does), or
 /// the owner of its directory, when nobody else could have put a socket or that directory there.
 fn may_serve(path: &Path, uid: u32, own: u32, trusted: Option<&str>) -> bool {
-    let named = trusted.is_some_and(|list| {
-        list.split(',').any(|one| one.trim() == "any" || one.trim().parse() == Ok(uid))
-    });
+    let named = trusted
+        .is_some_and(|list| list.split(',').any(|one| one.trim() == "any" || one.trim().parse() == Ok(uid)));
     uid == 0 || uid == own || named || owns_directory(path, uid)
 }
 
@@ -222,7 +223,9 @@ impl Lock {
             match file.try_lock() {
                 // Who had it before us may have removed it: then it is not the one that others find.
                 Ok(()) => {
-                    if fs::symlink_metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == (meta.dev(), meta.ino())) {
+                    if fs::symlink_metadata(&path)
+                        .is_ok_and(|m| (m.dev(), m.ino()) == (meta.dev(), meta.ino()))
+                    {
                         return Ok(Lock { path, _file: file });
                     }
                 }

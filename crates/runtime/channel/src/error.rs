@@ -92,7 +92,9 @@ pub enum ControlError {
         source: io::Error,
     },
     /// Somebody serves the socket whom this user has no reason to trust with its messages.
-    #[error("{path} is served by user {uid}, who is neither root, nor you, nor the only one who could put it there")]
+    #[error(
+        "{path} is served by user {uid}, who is neither root, nor you, nor the only one who could put it there"
+    )]
     Stranger {
         /// The socket's path.
         path: PathBuf,

@@ -227,17 +227,12 @@ pub(crate) fn poll(fd: BorrowedFd<'_>, left: &mut TimeLeft) -> io::Result<Option
 ///
 /// # Errors
 /// As [`poll`].
-pub(crate) fn poll_two(
-    fds: [BorrowedFd<'_>; 2],
-    left: &mut TimeLeft,
-) -> io::Result<Option<[Polled; 2]>> {
+pub(crate) fn poll_two(fds: [BorrowedFd<'_>; 2], left: &mut TimeLeft) -> io::Result<Option<[Polled; 2]>> {
     let mut polls = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let left = left.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
     let no_mask = ptr::null::<libc::sigset_t>();
     // SAFETY: two live pollfds with the count 2; `left` and the mask as in `poll`.
-    let n = unsafe {
-        libc::syscall(libc::SYS_ppoll, polls.as_mut_ptr(), polls.len(), left, no_mask, 8usize)
-    };
+    let n = unsafe { libc::syscall(libc::SYS_ppoll, polls.as_mut_ptr(), polls.len(), left, no_mask, 8usize) };
     if check_len(n as libc::ssize_t)? == 0 {
         return Ok(None);
     }

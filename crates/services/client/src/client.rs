@@ -43,12 +43,7 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// The default daemon, under this name.
     pub fn new(name: &str) -> ClientConfig {
-        ClientConfig {
-            name: name.to_owned(),
-            socket: PathBuf::new(),
-            geometry: None,
-            spin: Duration::ZERO,
-        }
+        ClientConfig { name: name.to_owned(), socket: PathBuf::new(), geometry: None, spin: Duration::ZERO }
     }
 }
 
@@ -258,9 +253,9 @@ impl Client {
         Room { free: self.send_books.available(), capacity: self.send_books.capacity() }
     }
 
-    /// Whether something that was refused may go now; says so once.
+    /// Whether something that was refused may go now; says so once, if `take`.
     #[cold]
-    fn take_writable(&mut self) -> Option<Event> {
+    fn writable(&mut self, take: bool) -> Option<Event> {
         if self.ring_was_full {
             if !self.channel.has_room() {
                 return None;
@@ -270,7 +265,7 @@ impl Client {
         }
         let room = self.room();
         let books = &mut self.send_books;
-        let flow = self.shares.next_writable(room, |len| {
+        let flow = self.shares.next_writable(room, take, |len| {
             let offset = books.alloc(len)?;
             let block = books.block_len(offset);
             books.free(offset);
@@ -446,7 +441,7 @@ impl Client {
         }
         let event = self.take_completion();
         if event.is_none() && self.shares.has_refusals() {
-            return self.take_writable();
+            return self.writable(true);
         }
         event
     }
@@ -489,8 +484,7 @@ impl Client {
                     continue;
                 }
                 Completion::Connected { token, flow, local, remote } => {
-                    let verdict =
-                        self.calls.connected(token, flow_of(flow), local, remote, &mut self.owed);
+                    let verdict = self.calls.connected(token, flow_of(flow), local, remote, &mut self.owed);
                     match self.obey(verdict) {
                         Some(event) => event,
                         None => continue,
@@ -561,11 +555,9 @@ impl Client {
     /// (`None`: for ever). `None`: there is an event already, or the daemon is gone; do not sleep.
     pub fn prepare_sleep(&mut self, left: Option<Duration>) -> Option<Option<Duration>> {
         self.flush();
-        if self.queued.is_empty() && self.shares.has_refusals() {
-            let writable = self.take_writable();
-            self.queued.extend(writable);
-        }
-        (self.queued.is_empty() && self.channel.arm()).then(|| self.nap(left))
+        let has_event =
+            !self.queued.is_empty() || (self.shares.has_refusals() && self.writable(false).is_some());
+        (!has_event && self.channel.arm()).then(|| self.nap(left))
     }
 
     /// Whether a sleep that others began should end: something is here for it, or what it waits for was taken away.

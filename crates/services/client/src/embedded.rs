@@ -226,7 +226,11 @@ impl Embedded {
         let Some(got) = self.memory().reserve(len) else {
             let all = self.room().capacity.max(1);
             let none = Room { free: 0, capacity: all };
-            return Err(self.shares.begin(flow, len, all, none, false).err().unwrap_or(SendError::WouldBlock));
+            return Err(self
+                .shares
+                .begin(flow, len, all, none, false)
+                .err()
+                .unwrap_or(SendError::WouldBlock));
         };
         if let Err(e) = self.share(flow, got.offset, len) {
             self.memory().release_send(got);
@@ -417,7 +421,7 @@ impl Embedded {
     fn take_writable(&mut self) -> Option<Event> {
         let room = self.room();
         let memory = self.stack.endpoint_mut().memory_mut();
-        let flow = self.shares.next_writable(room, |len| {
+        let flow = self.shares.next_writable(room, true, |len| {
             let got = memory.reserve(len)?;
             let block = memory.send_block_len(got.offset);
             memory.release_send(got);

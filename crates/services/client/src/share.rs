@@ -133,7 +133,7 @@ impl Shares {
     }
 
     fn end_as(&mut self, flow: FlowId, state: State) {
-        let Some(share) = self.flows.get_mut(&flow) else { return };
+        let Some(share) = self.flows.get_mut(&flow).filter(|s| s.state != State::Ended) else { return };
         if share.state == State::Open && share.messages == 0 {
             self.idle -= 1;
             self.freed = true;
@@ -167,7 +167,9 @@ impl Shares {
         let aside = (u64::from(idle) * ASIDE_BYTES).min(room.capacity / ASIDE_BYTES_PART);
         let may = if share.messages == 0 {
             // Its own place is among those set aside. A large message leaves the others' bytes alone while any are in use.
-            places > 0 && block <= free && (block <= ASIDE_BYTES || self.messages == 0 || block + aside <= free)
+            places > 0
+                && block <= free
+                && (block <= ASIDE_BYTES || self.messages == 0 || block + aside <= free)
         } else {
             let places = places.saturating_sub(idle.min(self.messages_max / ASIDE_MESSAGES_PART));
             let free = free.saturating_sub(aside);
@@ -240,17 +242,20 @@ impl Shares {
     }
 
     /// The next refusal that there is room for now, if anything became free: the flow, or that it named none. `fits` says
-    /// whether the memory has a block for so many bytes, and how long that is.
+    /// whether the memory has a block for so many bytes, and how long that is. It is forgotten if `take`.
     pub(crate) fn next_writable(
         &mut self,
         room: Room,
+        take: bool,
         mut fits: impl FnMut(u32) -> Option<u64>,
     ) -> Option<Option<FlowId>> {
         if !self.freed {
             return None;
         }
         if self.refused_nameless != NONE && self.has_place() && fits(self.refused_nameless).is_some() {
-            self.refused_nameless = NONE;
+            if take {
+                self.refused_nameless = NONE;
+            }
             return Some(None);
         }
         for i in 0..self.refused.len() {
@@ -258,9 +263,11 @@ impl Shares {
             let Some(share) = self.flows.get(&flow) else { continue };
             let Some(block) = fits(share.refused) else { continue };
             if self.check(share, block, room, false).is_ok() {
-                self.refused.remove(i);
-                if let Some(share) = self.flows.get_mut(&flow) {
-                    share.refused = NONE;
+                if take {
+                    self.refused.remove(i);
+                    if let Some(share) = self.flows.get_mut(&flow) {
+                        share.refused = NONE;
+                    }
                 }
                 return Some(Some(flow));
             }
@@ -301,7 +308,10 @@ mod tests {
                 shares.open(flow(n));
             }
             for n in 1..=399 {
-                assert!(take_all(&mut shares, &mut free, flow(n), block) >= u32::from(block <= ASIDE_BYTES), "{n}");
+                assert!(
+                    take_all(&mut shares, &mut free, flow(n), block) >= u32::from(block <= ASIDE_BYTES),
+                    "{n}"
+                );
             }
             assert!(shares.messages() < 2048);
             let got = take_all(&mut shares, &mut free, flow(400), ASIDE_BYTES);
@@ -341,18 +351,21 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(shares.begin(flow(1), 64, 64, room, false), Err(SendError::WouldBlock));
         }
-        assert_eq!(shares.next_writable(room, fits), None);
+        assert_eq!(shares.next_writable(room, true, fits), None);
         shares.begin(flow(2), 64, 64, room, false).unwrap();
-        assert_eq!(shares.next_writable(room, fits), None);
+        assert_eq!(shares.next_writable(room, true, fits), None);
         shares.end(flow(1), 64);
-        assert_eq!(shares.next_writable(room, fits), Some(Some(flow(1))));
-        assert_eq!(shares.next_writable(room, fits), None);
+        assert_eq!(shares.next_writable(room, false, fits), Some(Some(flow(1))));
+        assert_eq!(shares.next_writable(room, true, fits), Some(Some(flow(1))));
+        assert_eq!(shares.next_writable(room, true, fits), None);
         // A flow that has ended is not writable again, and its messages come back all the same.
         assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::WouldBlock));
         shares.ended(flow(2));
+        // Who closes it only now is late.
+        shares.close(flow(2));
         assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::NoSuchFlow));
         shares.end(flow(2), 64);
-        assert_eq!(shares.next_writable(room, fits), None);
+        assert_eq!(shares.next_writable(room, true, fits), None);
         assert_eq!((shares.messages(), shares.idle, shares.flows.len()), (0, 2, 2));
         shares.close(flow(1));
         assert_eq!(shares.begin(flow(1), 64, 64, room, false), Err(SendError::Closing));

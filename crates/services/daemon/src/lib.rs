@@ -31,5 +31,5 @@ mod users;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
-pub use users::UserQuotas;
 pub use rdma::Quotas as RdmaQuotas;
+pub use users::UserQuotas;

@@ -3,8 +3,8 @@
 mod common;
 
 use barewire_client::{
-    CloseReason, CloseWaitError, ConnectFailure, ConnectOptions, ConnectWaitError, Embedded,
-    EmbeddedConfig, Event, FlowId, Geometry, SendError,
+    CloseReason, CloseWaitError, ConnectFailure, ConnectOptions, ConnectWaitError, Embedded, EmbeddedConfig,
+    Event, FlowId, Geometry, SendError,
 };
 use barewire_daemon::Daemon;
 use common::*;
@@ -227,7 +227,10 @@ fn releases_reach_the_daemon_while_something_else_is_waited_for() {
         let waiting = scope.spawn(|| {
             held.into_iter().for_each(|m| server.release(m));
             let answer = server.connect_wait(to(99, 1), &ConnectOptions::default(), PATIENCE);
-            assert!(matches!(answer, Err(ConnectWaitError::Failed(ConnectFailure::Unreachable))), "{answer:?}");
+            assert!(
+                matches!(answer, Err(ConnectWaitError::Failed(ConnectFailure::Unreachable))),
+                "{answer:?}"
+            );
         });
         let mut freed = false;
         while !waiting.is_finished() {

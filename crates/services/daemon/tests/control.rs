@@ -36,7 +36,10 @@ fn one_user_has_its_part() {
     let mut apps: Vec<_> = (0..3).map(|_| attach_with(&pair.a, "one of three", SMALL)).collect();
     match attach_to(pair.a.socket(), "the fourth", SMALL) {
         Err(AttachError::Refused { code: 4, message, hint }) => {
-            assert!(message.contains("3 applications") && hint.contains("user_applications_max"), "{message}; {hint}");
+            assert!(
+                message.contains("3 applications") && hint.contains("user_applications_max"),
+                "{message}; {hint}"
+            );
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("a fourth was let in"),
@@ -49,12 +52,14 @@ fn one_user_has_its_part() {
         assert!(matches!(more, Err(ConnectWaitError::Failed(ConnectFailure::Refused))), "{more:?}");
     }
     apps[0].unlisten(1000).unwrap();
-    apps[2].listen_wait(2000, 0, PATIENCE).or_else(|_| {
-        // Requests of two applications are served in no order.
-        eventually("a listener is free", || apps[2].listen_wait(2000, 0, PATIENCE).is_ok());
-        Ok::<(), ()>(())
-    })
-    .unwrap();
+    apps[2]
+        .listen_wait(2000, 0, PATIENCE)
+        .or_else(|_| {
+            // Requests of two applications are served in no order.
+            eventually("a listener is free", || apps[2].listen_wait(2000, 0, PATIENCE).is_ok());
+            Ok::<(), ()>(())
+        })
+        .unwrap();
 
     let mut server = attach(&pair.b, "server");
     server.listen_wait(888, 0, PATIENCE).unwrap();

@@ -5,8 +5,8 @@ mod common;
 
 use barewire_base::Prng;
 use barewire_client::{
-    Client, CloseReason, ConnectFailure, ConnectId, ConnectOptions, ConnectWaitError, Event, FlowId, Geometry,
-    Inbound, SendBuf, SendError,
+    Client, CloseReason, ConnectFailure, ConnectId, ConnectOptions, ConnectWaitError, Event, FlowId,
+    Geometry, Inbound, SendBuf, SendError,
 };
 use common::*;
 use std::collections::{HashMap, HashSet};
@@ -162,7 +162,9 @@ impl Walk {
                 // Now and then to a port where nobody listens.
                 let remote = if self.prng.chance(0.1) { (remote.ip(), 9).into() } else { remote };
                 let ordered = true;
-                match self.clients[c].connect(remote, &ConnectOptions { token, ordered, ..Default::default() }) {
+                match self.clients[c]
+                    .connect(remote, &ConnectOptions { token, ordered, ..Default::default() })
+                {
                     Ok(id) => drop(self.models[c].attempts.insert(token, (id, false))),
                     Err(e) => {
                         assert_eq!(e, SendError::WouldBlock);
@@ -280,7 +282,10 @@ impl Walk {
             Event::Connected { flow, token, remote, .. } => {
                 let (_, cancelled) = self.models[c].attempts.remove(&token).expect("an attempt that is open");
                 assert!(!cancelled, "it was cancelled, and connected to {remote}");
-                assert!(self.models[c].flows.insert(flow, FlowModel::default()).is_none(), "{flow:?} opens twice");
+                assert!(
+                    self.models[c].flows.insert(flow, FlowModel::default()).is_none(),
+                    "{flow:?} opens twice"
+                );
                 self.count("connected");
             }
             Event::ConnectFailed { token, reason, .. } => {
@@ -288,7 +293,10 @@ impl Walk {
                 assert_eq!(cancelled, reason == ConnectFailure::Cancelled, "{reason:?}");
             }
             Event::Accepted { flow, .. } => {
-                assert!(self.models[c].flows.insert(flow, FlowModel::default()).is_none(), "{flow:?} opens twice");
+                assert!(
+                    self.models[c].flows.insert(flow, FlowModel::default()).is_none(),
+                    "{flow:?} opens twice"
+                );
             }
             Event::Message(message) => {
                 let bytes = self.clients[c].to_vec(&message);
@@ -389,7 +397,8 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
     });
     // Then all flows are closed by both ends or one, and all end.
     for c in 0..w.clients.len() {
-        let open: Vec<_> = w.models[c].flows.iter().filter(|(_, f)| f.ended.is_none()).map(|(f, _)| *f).collect();
+        let open: Vec<_> =
+            w.models[c].flows.iter().filter(|(_, f)| f.ended.is_none()).map(|(f, _)| *f).collect();
         for flow in open {
             while w.clients[c].close(flow).is_err() {
                 w.models[c].refused.insert(None);
@@ -424,6 +433,7 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
         client.flush();
         assert!(is_quiet(client));
         drop(client.reserve(64 << 10).expect("all of it"));
+        client.close_and_wait(PATIENCE).unwrap();
     }
     for daemon in [&pair.a, &pair.b] {
         for gauge in ["transport.flows", "applications.recv_bytes_used", "applications.promised"] {
@@ -459,8 +469,18 @@ fn random_calls_against_a_model() {
     println!("{all:?}");
     // The walk goes everywhere.
     for what in [
-        "sent", "received", "refused: full", "refused: no flow", "writable", "delivered", "undelivered", "connected",
-        "connected at once", "given up", "cancelled", "ended",
+        "sent",
+        "received",
+        "refused: full",
+        "refused: no flow",
+        "writable",
+        "delivered",
+        "undelivered",
+        "connected",
+        "connected at once",
+        "given up",
+        "cancelled",
+        "ended",
     ] {
         assert!(all.get(what).is_some_and(|n| *n > 0), "never: {what}");
     }

@@ -329,8 +329,7 @@ pub unsafe extern "C" fn bw_connect_wait(
             return Err(BW_ERR_INVALID.into());
         }
         let timeout = timeout(timeout_ms).unwrap_or(FOR_EVER);
-        let id =
-            with(client, |s| s.client.connect_wait(remote, &options, timeout).map_err(Failure::from))?;
+        let id = with(client, |s| s.client.connect_wait(remote, &options, timeout).map_err(Failure::from))?;
         // SAFETY: this entry's contract.
         unsafe { put(flow, id.to_raw()) }?;
         Ok(0)

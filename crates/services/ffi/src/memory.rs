@@ -136,10 +136,7 @@ pub unsafe extern "C" fn bw_write(
     guard(|| {
         // SAFETY: this entry's contract.
         let (buf, data) = unsafe { (held(buf)?, bytes(data, len)?) };
-        with(
-            client,
-            |s| if s.write(buf, at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) },
-        )
+        with(client, |s| if s.write(buf, at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) })
     })
 }
 
@@ -274,9 +271,7 @@ pub unsafe extern "C" fn bw_message_read_at(
         // SAFETY: not null, so there is room for `len` bytes by this entry's contract, and `n` is no more. C sees the bytes
         // only after this call.
         let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), n) };
-        let got = with(client, |s| {
-            Ok(s.client.read_raw(message.offset, message.len, at, out))
-        })?;
+        let got = with(client, |s| Ok(s.client.read_raw(message.offset, message.len, at, out)))?;
         // Fewer only for a message that this client never got.
         if got == n { Ok(n as c_int) } else { Err(BW_ERR_INVALID.into()) }
     })

@@ -97,11 +97,7 @@ impl Session {
         self.reserved.remove(&buf.offset)
     }
 
-    pub(crate) fn connect(
-        &mut self,
-        remote: SocketAddr,
-        options: &ConnectOptions,
-    ) -> Result<(), SendError> {
+    pub(crate) fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<(), SendError> {
         let id = self.client.connect(remote, options)?;
         self.connecting.push((options.token, id));
         Ok(())
@@ -228,10 +224,9 @@ impl Session {
                 let message = BwMessage { flow: flow.to_raw(), offset, len };
                 BwEvent { flow: flow.to_raw(), message, ..BwEvent::new(types::BW_EVENT_MESSAGE) }
             }
-            Event::Writable { flow } => BwEvent {
-                flow: flow.map_or(0, FlowId::to_raw),
-                ..BwEvent::new(types::BW_EVENT_WRITABLE)
-            },
+            Event::Writable { flow } => {
+                BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
+            }
             Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
             Event::Connected { flow, token, local, remote } => BwEvent {
                 flow: flow.to_raw(),

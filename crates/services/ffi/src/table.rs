@@ -88,11 +88,7 @@ impl<T> Table<T> {
     /// waited for.
     #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
     #[inline]
-    pub(crate) fn with_patience<R>(
-        &self,
-        ticket: usize,
-        work: impl FnOnce(&mut T) -> R,
-    ) -> Result<R, Miss> {
+    pub(crate) fn with_patience<R>(&self, ticket: usize, work: impl FnOnce(&mut T) -> R) -> Result<R, Miss> {
         let (mutex, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
         let mut tries = 0;
         let mut slot = loop {

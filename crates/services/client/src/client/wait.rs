@@ -40,8 +40,8 @@ impl Client {
         timeout: Duration,
     ) -> Result<FlowId, ConnectWaitError> {
         let end = barewire_engine::now() + timeout.into();
-        let id = self
-            .wait_for(end, |client| client.asks(|c| c.ask_to_connect(remote, options, Fate::Waited)))??;
+        let id =
+            self.wait_for(end, |client| client.asks(|c| c.ask_to_connect(remote, options, Fate::Waited)))??;
         let answer = self.wait_for(end, |client| client.calls.answer(id));
         if answer.is_err() {
             self.calls.give_up(id, false, &mut self.owed);

@@ -31,8 +31,7 @@ impl Rig {
     /// With channels so small that everything is full now and then.
     pub fn start_small(label: &str) -> Rig {
         let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
-        let small =
-            Geometry { sq_entries: 16, cq_entries: 64, send_bytes: 128 << 10, recv_bytes: 128 << 10 };
+        let small = Geometry { sq_entries: 16, cq_entries: 64, send_bytes: 128 << 10, recv_bytes: 128 << 10 };
         rig.a = Some(rig.daemon_with(1, "first", small));
         rig.b = Some(rig.daemon_with(2, "first", small));
         rig

@@ -81,16 +81,7 @@ pub fn compile_with(dir: &Dir, source: &Path, library: &str, flags: &[&str]) -> 
     }
     let program = dir.path().join(source.file_stem().unwrap());
     let out = Command::new("cc")
-        .args([
-            "-std=c11",
-            "-D_GNU_SOURCE",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-O1",
-            "-pthread",
-        ])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread"])
         .args(flags)
         .arg("-I")
         .arg(bindings())
