@@ -62,12 +62,16 @@ impl AttachError {
     }
 }
 
-/// Attaches to the daemon that listens on `socket`, as the application `name`, with a channel of `geometry` or of the daemon's
+/// Attaches to the daemon that listens on `socket` (empty: on the first of
+/// [`socket_paths`](crate::control::socket_paths) where one answers), as the application `name`, with a channel of `geometry` or of the daemon's
 /// default.
 ///
 /// # Errors
 /// [`AttachError`].
 pub fn attach(socket: &Path, name: &str, geometry: Option<Geometry>) -> Result<Attached, AttachError> {
+    if socket.as_os_str().is_empty() {
+        return attach_any(&crate::control::socket_paths(), name, geometry);
+    }
     let control = ControlConn::connect_within(socket, HELLO_TIMEOUT)?;
     control.check_server(socket)?;
     let hello = Hello { version: VERSION, name: name.to_owned(), geometry };

@@ -7,7 +7,7 @@ use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_channel::control::ControlConn;
 use barewire_channel::{
-    AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach_any,
+    AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach,
 };
 use barewire_transport::buddy::Buddy;
 use barewire_transport::{CloseReason, ConnectFailure, FlowId};
@@ -93,11 +93,7 @@ impl Client {
     /// # Errors
     /// [`AttachError`].
     pub fn attach_with(config: &ClientConfig) -> Result<Client, AttachError> {
-        let paths = match config.socket.as_os_str().is_empty() {
-            true => barewire_channel::control::socket_paths(),
-            false => vec![config.socket.clone()],
-        };
-        let Attached { channel, control, welcome } = attach_any(&paths, &config.name, config.geometry)?;
+        let Attached { channel, control, welcome } = attach(&config.socket, &config.name, config.geometry)?;
         Ok(Client {
             send_books: Buddy::new(channel.geometry().send_bytes as usize),
             shares: Shares::new(channel.geometry().sends_max()),

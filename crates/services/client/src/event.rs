@@ -159,7 +159,7 @@ pub enum Event {
         /// Its UDP port.
         udp_port: u16,
     },
-    /// A listener asked for is not: the port is zero or taken.
+    /// A listener asked for is not: the port is zero or taken, or the user listens on as many as the daemon allows one.
     ListenFailed {
         /// What the request was given.
         token: u64,

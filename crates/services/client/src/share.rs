@@ -71,12 +71,45 @@ pub(crate) struct Room {
     pub capacity: u64,
 }
 
-pub(crate) struct Shares {
-    flows: ByFlow<Share>,
+/// What all flows have together.
+#[derive(Clone, Copy)]
+struct Totals {
     messages_max: u32,
     messages: u32,
     /// Open flows with nothing under way.
     idle: u32,
+}
+
+impl Totals {
+    /// Whether a message with a block of `block` bytes may go on a flow; `taken`: the block is out of `room` already.
+    #[inline]
+    fn check(self, share: &Share, block: u64, room: Room, taken: bool) -> Result<(), SendError> {
+        match share.state {
+            State::Open => {}
+            State::Closing => return Err(SendError::Closing),
+            State::Ended => return Err(SendError::NoSuchFlow),
+        }
+        let free = room.free + if taken { block } else { 0 };
+        let places = self.messages_max.saturating_sub(self.messages);
+        let idle = self.idle.saturating_sub(u32::from(share.messages == 0));
+        let aside = (u64::from(idle) * ASIDE_BYTES).min(room.capacity / ASIDE_BYTES_PART);
+        let may = if share.messages == 0 {
+            // Its own place is among those set aside. A large message leaves the others' bytes alone while any are in use.
+            places > 0
+                && block <= free
+                && (block <= ASIDE_BYTES || self.messages == 0 || block + aside <= free)
+        } else {
+            let places = places.saturating_sub(idle.min(self.messages_max / ASIDE_MESSAGES_PART));
+            let free = free.saturating_sub(aside);
+            share.messages < places && share.bytes < free && block <= free
+        };
+        if may { Ok(()) } else { Err(SendError::WouldBlock) }
+    }
+}
+
+pub(crate) struct Shares {
+    flows: ByFlow<Share>,
+    all: Totals,
     /// Flows with a refusal, in the order of refusals.
     refused: VecDeque<FlowId>,
     /// A refusal of what names no flow: its bytes, or [`NONE`].
@@ -89,9 +122,7 @@ impl Shares {
     pub(crate) fn new(messages_max: u32) -> Shares {
         Shares {
             flows: HashMap::default(),
-            messages_max,
-            messages: 0,
-            idle: 0,
+            all: Totals { messages_max, messages: 0, idle: 0 },
             refused: VecDeque::new(),
             refused_nameless: NONE,
             freed: false,
@@ -101,13 +132,13 @@ impl Shares {
     /// Messages whose fate is not told.
     #[inline]
     pub(crate) fn messages(&self) -> u32 {
-        self.messages
+        self.all.messages
     }
 
     /// Whether one more message may be under way at all.
     #[inline]
     pub(crate) fn has_place(&self) -> bool {
-        self.messages < self.messages_max
+        self.all.messages < self.all.messages_max
     }
 
     /// A flow is there.
@@ -115,7 +146,7 @@ impl Shares {
         let share = Share { state: State::Open, messages: 0, bytes: 0, refused: NONE };
         // A daemon gone mad may open it twice.
         if self.flows.insert(flow, share).is_none_or(|old| old.state != State::Open || old.messages > 0) {
-            self.idle += 1;
+            self.all.idle += 1;
         }
     }
 
@@ -135,7 +166,7 @@ impl Shares {
     fn end_as(&mut self, flow: FlowId, state: State) {
         let Some(share) = self.flows.get_mut(&flow).filter(|s| s.state != State::Ended) else { return };
         if share.state == State::Open && share.messages == 0 {
-            self.idle -= 1;
+            self.all.idle = self.all.idle.saturating_sub(1);
             self.freed = true;
         }
         share.state = state;
@@ -154,30 +185,6 @@ impl Shares {
         self.flows.iter().filter(|(_, s)| s.state == State::Open).map(|(flow, _)| *flow).collect()
     }
 
-    /// Whether a message with a block of `block` bytes may go on a flow; `taken`: the block is out of `room` already.
-    fn check(&self, share: &Share, block: u64, room: Room, taken: bool) -> Result<(), SendError> {
-        match share.state {
-            State::Open => {}
-            State::Closing => return Err(SendError::Closing),
-            State::Ended => return Err(SendError::NoSuchFlow),
-        }
-        let free = room.free + if taken { block } else { 0 };
-        let places = self.messages_max.saturating_sub(self.messages);
-        let idle = self.idle - u32::from(share.messages == 0);
-        let aside = (u64::from(idle) * ASIDE_BYTES).min(room.capacity / ASIDE_BYTES_PART);
-        let may = if share.messages == 0 {
-            // Its own place is among those set aside. A large message leaves the others' bytes alone while any are in use.
-            places > 0
-                && block <= free
-                && (block <= ASIDE_BYTES || self.messages == 0 || block + aside <= free)
-        } else {
-            let places = places.saturating_sub(idle.min(self.messages_max / ASIDE_MESSAGES_PART));
-            let free = free.saturating_sub(aside);
-            share.messages < places && share.bytes < free && block <= free
-        };
-        if may { Ok(()) } else { Err(SendError::WouldBlock) }
-    }
-
     /// Takes a share for a message of `len` bytes in a block of `block`; a refusal for want of room is remembered.
     #[inline]
     pub(crate) fn begin(
@@ -188,19 +195,17 @@ impl Shares {
         room: Room,
         taken: bool,
     ) -> Result<(), SendError> {
-        let share = self.flows.get(&flow).ok_or(SendError::NoSuchFlow)?;
-        if let Err(e) = self.check(share, block, room, taken) {
+        let share = self.flows.get_mut(&flow).ok_or(SendError::NoSuchFlow)?;
+        if let Err(e) = self.all.check(share, block, room, taken) {
             if e == SendError::WouldBlock {
                 self.refuse(Some(flow), len);
             }
             return Err(e);
         }
-        if let Some(share) = self.flows.get_mut(&flow) {
-            self.idle -= u32::from(share.messages == 0);
-            share.messages += 1;
-            share.bytes += block;
-            self.messages += 1;
-        }
+        self.all.idle = self.all.idle.saturating_sub(u32::from(share.messages == 0));
+        share.messages += 1;
+        share.bytes += block;
+        self.all.messages += 1;
         Ok(())
     }
 
@@ -208,13 +213,13 @@ impl Shares {
     #[inline]
     pub(crate) fn end(&mut self, flow: FlowId, block: u64) {
         self.freed = true;
-        self.messages = self.messages.saturating_sub(1);
+        self.all.messages = self.all.messages.saturating_sub(1);
         let Some(share) = self.flows.get_mut(&flow) else { return };
         share.messages = share.messages.saturating_sub(1);
         share.bytes = share.bytes.saturating_sub(block);
         if share.messages == 0 {
             match share.state {
-                State::Open => self.idle += 1,
+                State::Open => self.all.idle += 1,
                 State::Closing => {}
                 State::Ended => drop(self.flows.remove(&flow)),
             }
@@ -262,7 +267,7 @@ impl Shares {
             let flow = self.refused[i];
             let Some(share) = self.flows.get(&flow) else { continue };
             let Some(block) = fits(share.refused) else { continue };
-            if self.check(share, block, room, false).is_ok() {
+            if self.all.check(share, block, room, false).is_ok() {
                 if take {
                     self.refused.remove(i);
                     if let Some(share) = self.flows.get_mut(&flow) {
@@ -366,11 +371,11 @@ mod tests {
         assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::NoSuchFlow));
         shares.end(flow(2), 64);
         assert_eq!(shares.next_writable(room, true, fits), None);
-        assert_eq!((shares.messages(), shares.idle, shares.flows.len()), (0, 2, 2));
+        assert_eq!((shares.messages(), shares.all.idle, shares.flows.len()), (0, 2, 2));
         shares.close(flow(1));
         assert_eq!(shares.begin(flow(1), 64, 64, room, false), Err(SendError::Closing));
         shares.ended(flow(1));
         shares.ended(flow(3));
-        assert_eq!((shares.idle, shares.flows.len(), shares.has_refusals()), (0, 0, false));
+        assert_eq!((shares.all.idle, shares.flows.len(), shares.has_refusals()), (0, 0, false));
     }
 }

@@ -212,7 +212,9 @@ impl Walk {
             53 => {
                 let flow = self.flow(c);
                 if self.clients[c].reset(flow).is_ok() {
-                    self.models[c].flows.get_mut(&flow).map(|f| (f.closed, f.reset) = (true, true));
+                    if let Some(f) = self.models[c].flows.get_mut(&flow) {
+                        (f.closed, f.reset) = (true, true);
+                    }
                 } else {
                     self.models[c].refused.insert(None);
                 }

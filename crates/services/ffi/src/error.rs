@@ -33,7 +33,7 @@ pub const BW_ERR_NO_DAEMON: c_int = -11;
 pub const BW_ERR_NOT_ADMITTED: c_int = -12;
 /// Library and daemon are of different releases.
 pub const BW_ERR_PROTOCOL: c_int = -13;
-/// The UDP port is taken by another listener.
+/// The UDP port is taken by another listener, or the user listens on as many as the daemon allows one.
 pub const BW_ERR_PORT_TAKEN: c_int = -14;
 /// Nobody listens on that UDP port there.
 pub const BW_ERR_REFUSED: c_int = -15;

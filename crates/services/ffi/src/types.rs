@@ -129,7 +129,8 @@ pub const BW_EVENT_DELIVERED: u32 = 5;
 pub const BW_EVENT_UNDELIVERED: u32 = 6;
 /// A listener is there: `token`, `local.port`.
 pub const BW_EVENT_LISTENING: u32 = 7;
-/// A listener is not there, because the port is taken: `token`, `local.port`.
+/// A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+/// `local.port`.
 pub const BW_EVENT_LISTEN_FAILED: u32 = 8;
 /// A flow has ended: `flow`, `reason` (BW_CLOSED_...).
 pub const BW_EVENT_CLOSED: u32 = 9;
