@@ -106,7 +106,7 @@
 #define BW_ERR_PROTOCOL -13
 
 /**
- * The UDP port is taken by another listener.
+ * The UDP port is taken by another listener, or the user listens on as many as the daemon allows one.
  */
 #define BW_ERR_PORT_TAKEN -14
 
@@ -191,7 +191,8 @@
 #define BW_EVENT_LISTENING 7
 
 /**
- * A listener is not there, because the port is taken: `token`, `local.port`.
+ * A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+ * `local.port`.
  */
 #define BW_EVENT_LISTEN_FAILED 8
 
