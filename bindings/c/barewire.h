@@ -16,9 +16,12 @@
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BW_ERR_... code when not.
  * Codes, kinds and reasons are never given another meaning.
  *
- * Threads: one thread at a time is inside a call on a client; a second one gets BW_ERR_BUSY. A client may move between
- * threads. Several threads attach one client each. bw_last_error speaks of the calling thread. A child made by fork() uses
- * none of its parent's clients: it attaches its own.
+ * Threads: calls of several threads on one client pass one another. A thread in bw_wait_event keeps nobody out while it
+ * sleeps; bw_connect_wait, bw_listen_wait and bw_close_wait do, and then others get BW_ERR_BUSY. Threads that send a lot attach
+ * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
+ * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
+ *
+ * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
  *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
@@ -47,12 +50,13 @@
 #define BW_ERR_HANDLE -2
 
 /**
- * Another thread is inside a call on this client.
+ * Another thread is inside a call on this client and takes its time: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
+ * waits in bw_wait_event and the call cannot be made beside it.
  */
 #define BW_ERR_BUSY -3
 
 /**
- * Memory or ring is full for now: take events, and try again.
+ * Memory or ring is full for now, or the flow has its share of them: take events, and try again after BW_EVENT_WRITABLE.
  */
 #define BW_ERR_AGAIN -4
 
@@ -72,7 +76,7 @@
 #define BW_ERR_CLOSING -7
 
 /**
- * The daemon is gone: free the client, and attach again when the daemon is back.
+ * The daemon is gone, or the client is that of a parent process: free the client, and attach again when the daemon is back.
  */
 #define BW_ERR_DAEMON_GONE -8
 
@@ -82,7 +86,7 @@
 #define BW_ERR_TIMED_OUT -9
 
 /**
- * A signal came.
+ * A signal came, and its handler has run.
  */
 #define BW_ERR_INTERRUPTED -10
 
@@ -102,7 +106,7 @@
 #define BW_ERR_PROTOCOL -13
 
 /**
- * The UDP port is taken by another listener.
+ * The UDP port is taken by another listener, or the user listens on as many as the daemon allows one.
  */
 #define BW_ERR_PORT_TAKEN -14
 
@@ -147,6 +151,11 @@
 #define BW_ERR_PANIC -22
 
 /**
+ * Flows ended before all messages had arrived.
+ */
+#define BW_ERR_LOST -23
+
+/**
  * A flow asked for is open: `flow`, `token`, `local`, `remote`.
  */
 #define BW_EVENT_CONNECTED 1
@@ -182,7 +191,8 @@
 #define BW_EVENT_LISTENING 7
 
 /**
- * A listener is not there, because the port is taken: `token`, `local.port`.
+ * A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+ * `local.port`.
  */
 #define BW_EVENT_LISTEN_FAILED 8
 
@@ -190,6 +200,17 @@
  * A flow has ended: `flow`, `reason` (BW_CLOSED_...).
  */
 #define BW_EVENT_CLOSED 9
+
+/**
+ * There is room for what was refused with BW_ERR_AGAIN: `flow`, or 0 when what was refused named none (bw_reserve, bw_listen,
+ * bw_connect, bw_close). Once after a refusal, or several in a row, of a flow.
+ */
+#define BW_EVENT_WRITABLE 10
+
+/**
+ * bw_wake was called.
+ */
+#define BW_EVENT_WOKEN 11
 
 /**
  * This side closed it, and everything sent was acknowledged.
@@ -397,7 +418,7 @@ typedef struct bw_iovec {
 } bw_iovec;
 
 /**
- * Room for a message in the shared memory. Only for the client that reserved it.
+ * Room for a message in the shared memory: a name for it, good for the client that reserved it and until it is used up.
  */
 typedef struct bw_buf {
   /**
@@ -438,17 +459,20 @@ const char *bw_last_error(void);
  * Attaches to a daemon.
  *
  * @param name    What to call the application in statistics; null: "application".
- * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the default.
+ * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
+ *                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
  * @param client  Receives the client.
  * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
  */
-int bw_client_attach(const char *name, const char *socket, struct bw_client **client);
+int bw_client_attach(const char *name,
+                     const char *socket,
+                     struct bw_client **client);
 
 /**
- * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, close the flows
- * and wait for BW_EVENT_CLOSED before. Null does nothing.
+ * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
+ * before. Null does nothing.
  *
- * @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY.
+ * @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY (also while a thread waits in bw_wait_event: bw_wake ends that).
  */
 int bw_client_free(struct bw_client *client);
 
@@ -532,6 +556,25 @@ int bw_connect_wait(struct bw_client *client,
                     bw_flow *flow);
 
 /**
+ * Gives up the attempts of bw_connect with this token. BW_EVENT_CONNECT_FAILED follows for each, with BW_CONNECT_CANCELLED; a
+ * flow that opens meanwhile is ended unseen.
+ *
+ * @return How many there were; those whose answer is an event already do not count. BW_ERR_HANDLE, BW_ERR_BUSY.
+ */
+int bw_cancel(struct bw_client *client,
+              uint64_t token);
+
+/**
+ * Ends everything in good order, before bw_client_free: listens no more, closes every flow, and waits until the peers have
+ * acknowledged all that was sent and have closed their halves. Events and messages that come meanwhile are thrown away. Negative
+ * time-outs wait for ever, which a peer that does not read can make of it.
+ *
+ * @return BW_OK, BW_ERR_TIMED_OUT, BW_ERR_LOST (flows ended before all messages had arrived), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
+ */
+int bw_close_wait(struct bw_client *client,
+                  int32_t timeout_ms);
+
+/**
  * Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
  *
  * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
@@ -557,11 +600,23 @@ int bw_next_event(struct bw_client *client,
  * The next thing that happened; waits for it for up to `timeout_ms` (negative: for ever). Lets the daemon see all that was
  * queued before.
  *
- * @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED for a signal, BW_ERR_DAEMON_GONE.
+ * Other threads may call on the client meanwhile, all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
+ * bw_client_free, which get BW_ERR_BUSY.
+ *
+ * @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED when a signal's handler ran (call again, or
+ *         not), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
  */
 int bw_wait_event(struct bw_client *client,
                   int32_t timeout_ms,
                   struct bw_event *event);
+
+/**
+ * Ends the wait of a thread that is in bw_wait_event, or the next such wait: it gets BW_EVENT_WOKEN. For another thread, not for
+ * a signal's handler (which ends a wait by itself: BW_ERR_INTERRUPTED).
+ *
+ * @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY.
+ */
+int bw_wake(struct bw_client *client);
 
 /**
  * A descriptor for an epoll or poll of your own: readable when there may be an event. Between bw_arm and bw_disarm only;
@@ -584,7 +639,11 @@ int bw_disarm(struct bw_client *client);
 /**
  * Sends a copy of a message. BW_OK says that it was queued; whether it arrives, the flow's end tells (or a token, see bw_commit).
  *
- * @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE, BW_ERR_DAEMON_GONE.
+ * A flow whose peer does not read gets no more memory and messages under way than are free for all others: then its sends get
+ * BW_ERR_AGAIN, and those of other flows go on.
+ *
+ * @return BW_OK, BW_ERR_AGAIN (take events, and try again after BW_EVENT_WRITABLE of the flow), BW_ERR_NO_FLOW, BW_ERR_CLOSING,
+ *         BW_ERR_TOO_LARGE, BW_ERR_DAEMON_GONE.
  */
 int bw_send(struct bw_client *client,
             bw_flow flow,
@@ -601,14 +660,16 @@ int bw_sendv(struct bw_client *client, bw_flow flow, const struct bw_iovec *iov,
 /**
  * Room for a message of `len` bytes, to build it in place with bw_write and send it with bw_commit.
  *
- * @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE.
+ * @return BW_OK, BW_ERR_AGAIN (take events, and try again after BW_EVENT_WRITABLE of flow 0), BW_ERR_TOO_LARGE.
  */
-int bw_reserve(struct bw_client *client, size_t len, struct bw_buf *buf);
+int bw_reserve(struct bw_client *client,
+               size_t len,
+               struct bw_buf *buf);
 
 /**
  * Writes bytes of a reserved message, from `at` within it.
  *
- * @return BW_OK; BW_ERR_INVALID, and nothing written, when they reach beyond its end.
+ * @return BW_OK; BW_ERR_INVALID, and nothing written, when they reach beyond its end or it was used up.
  */
 int bw_write(struct bw_client *client, const struct bw_buf *buf, size_t at, const void *data, size_t len);
 
@@ -616,7 +677,7 @@ int bw_write(struct bw_client *client, const struct bw_buf *buf, size_t at, cons
  * Queues a reserved message; bw_flush (or a send, or a wait) lets the daemon see it. `buf` is used up, whatever is returned.
  *
  * @param token  Below 2^63. Not 0: BW_EVENT_DELIVERED or BW_EVENT_UNDELIVERED reports the message's fate.
- * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+ * @return As bw_send; BW_ERR_INVALID for a buffer that was used up, by whatever copy of it.
  */
 int bw_commit(struct bw_client *client,
               bw_flow flow,

@@ -3,10 +3,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Layouts are part of the ABI. */
 _Static_assert(sizeof(bw_flow) == 8, "bw_flow");
@@ -189,11 +193,10 @@ static void ask(const char *where, uint64_t window, uint64_t count, size_t most)
     }
   }
   CHECK(answers == count && delivered == tokens);
-  /* On a flow that has ended: queued, and then not delivered. */
+  /* A flow that has ended takes nothing. */
   bw_buf buf;
   CHECK(bw_reserve(client, 3, &buf) == BW_OK && bw_write(client, &buf, 0, "abc", 3) == BW_OK);
-  CHECK(bw_commit(client, flow, &buf, 9) == BW_OK);
-  CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_UNDELIVERED && event.token == 9);
+  CHECK(bw_commit(client, flow, &buf, 9) == BW_ERR_NO_FLOW && bw_send(client, flow, "abc", 3) == BW_ERR_NO_FLOW);
   CHECK(bw_wait_event(client, 0, &event) == 0);
   CHECK(bw_client_free(client) == BW_OK);
 }
@@ -203,11 +206,148 @@ static void *ask_in_thread(void *where) {
   return NULL;
 }
 
-static void *wait_in_thread(void *client) {
+/* Sends until there is no room, then waits as the header says, and goes on; nobody reads. */
+static void again(const char *where) {
+  static unsigned char bytes[65536];
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow, other;
   bw_event event;
-  /* Nothing comes: the wait ends by its time-out. */
-  CHECK(bw_wait_event(client, 500, &event) == 0);
-  return NULL;
+  bw_buf buf;
+  int rounds = 0, code;
+  CHECK(bw_client_attach("again", NULL, &client) == BW_OK);
+  CHECK(bw_addr_parse(where, 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 5000, &other) == BW_OK);
+  while (rounds < 20) {
+    while ((code = bw_send(client, flow, bytes, sizeof bytes)) == BW_OK) {
+    }
+    CHECK(code == BW_ERR_AGAIN);
+    /* The peer's transport takes them for a while; afterwards its application would have to read. */
+    if (++rounds % 2) {
+      code = bw_wait_event(client, 3000, &event);
+    } else {
+      for (int i = 0; (code = bw_next_event(client, &event)) == 0 && i < 3000; i++) {
+        struct timespec ms = {0, 1000000};
+        CHECK(bw_flush(client) == BW_OK && nanosleep(&ms, NULL) == 0);
+      }
+    }
+    if (code == 0) break;
+    CHECK(code == 1 && event.kind == BW_EVENT_WRITABLE && event.flow == flow);
+  }
+  CHECK(rounds > 1);
+  /* The other flow goes on, whatever becomes of this one. */
+  CHECK(bw_reserve(client, 5, &buf) == BW_OK && bw_write(client, &buf, 0, "hello", 5) == BW_OK);
+  CHECK(bw_commit(client, other, &buf, 5) == BW_OK && bw_flush(client) == BW_OK);
+  while ((code = bw_wait_event(client, 5000, &event)) == 1 && event.kind == BW_EVENT_WRITABLE) {
+  }
+  CHECK(code == 1 && event.flow == other);
+  CHECK(event.kind == BW_EVENT_DELIVERED && event.token == 5);
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
+/* Takes connections and no messages until it is killed. */
+static void sleep_on(uint16_t udp_port) {
+  bw_client *client;
+  CHECK(bw_client_attach("sleep", NULL, &client) == BW_OK && bw_listen_wait(client, udp_port, 0, 5000) == BW_OK);
+  ready();
+  for (;;) pause();
+}
+
+static void cancel(void) {
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow;
+  bw_event event;
+  CHECK(bw_client_attach("cancel", NULL, &client) == BW_OK);
+  /* Nobody has this address. */
+  CHECK(bw_addr_parse("10.9.0.77:5", 0, &addr) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 1, &flow) == BW_ERR_TIMED_OUT);
+  CHECK(bw_connect(client, &addr, NULL, 7) == BW_OK && bw_connect(client, &addr, NULL, 7) == BW_OK);
+  CHECK(bw_connect(client, &addr, NULL, 8) == BW_OK);
+  CHECK(bw_cancel(client, 7) == 2 && bw_cancel(client, 7) == 0);
+  for (int i = 0; i < 2; i++) {
+    CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_CONNECT_FAILED);
+    CHECK(event.token == 7 && event.reason == BW_CONNECT_CANCELLED);
+  }
+  CHECK(bw_close_wait(client, 5000) == BW_OK && bw_client_free(client) == BW_OK);
+}
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int signal) {
+  (void)signal;
+  alarms++;
+}
+
+/* Signals end a wait for events, and nothing else. */
+static void signals(void) {
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow;
+  bw_event event;
+  struct sigaction action = {.sa_handler = on_alarm};
+  struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+  for (int i = 0; i < 20; i++) {
+    CHECK(bw_client_attach("signals", NULL, &client) == BW_OK);
+    if (i < 19) CHECK(bw_client_free(client) == BW_OK);
+  }
+  CHECK(bw_addr_parse("10.9.0.77:5", 0, &addr) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 200, &flow) == BW_ERR_TIMED_OUT && alarms > 0);
+  CHECK(bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  CHECK(bw_wait_event(client, -1, &event) == BW_ERR_INTERRUPTED);
+  CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+  /* It was no wait of somebody else's that is still going on. */
+  CHECK(bw_wait_event(client, 10, &event) == 0 && bw_client_free(client) == BW_OK);
+}
+
+/* A child has none of its parent's clients, and does not keep them alive. */
+static void forks(void) {
+  bw_client *client, *own;
+  bw_event event;
+  int pipe_of[2];
+  char byte = 0;
+  CHECK(bw_client_attach("fork", NULL, &client) == BW_OK && bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  CHECK(pipe(pipe_of) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(bw_listen(client, 889, 0) == BW_ERR_DAEMON_GONE && bw_send(client, 1, "x", 1) == BW_ERR_DAEMON_GONE);
+    CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE && bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE);
+    CHECK(bw_client_attach("child", NULL, &own) == BW_OK && bw_listen_wait(own, 889, 0, 5000) == BW_OK);
+    CHECK(bw_client_free(own) == BW_OK);
+    CHECK(write(pipe_of[1], "k", 1) == 1);
+    close(1);
+    close(2);
+    /* Ends by itself if nobody ends it. */
+    sleep(60);
+    _exit(0);
+  }
+  CHECK(read(pipe_of[0], &byte, 1) == 1 && byte == 'k');
+  CHECK(bw_listen_wait(client, 890, 0, 5000) == BW_OK);
+  printf("%d\n", (int)child);
+  fflush(stdout);
+  _exit(0);
+}
+
+struct waiter {
+  bw_client *client;
+  int messages;
+};
+
+/* Answers every message until it is woken. */
+static void *wait_in_thread(void *of) {
+  struct waiter *waiter = of;
+  bw_event event;
+  for (;;) {
+    int code = bw_wait_event(waiter->client, -1, &event);
+    CHECK(code == 1);
+    if (event.kind == BW_EVENT_WOKEN) return NULL;
+    if (event.kind == BW_EVENT_MESSAGE) {
+      waiter->messages++;
+      CHECK(bw_message_release(waiter->client, &event.message) == BW_OK);
+    }
+  }
 }
 
 static void threads(char *where) {
@@ -215,17 +355,53 @@ static void threads(char *where) {
   CHECK(pthread_create(&one, NULL, ask_in_thread, where) == 0 && pthread_create(&two, NULL, ask_in_thread, where) == 0);
   CHECK(pthread_join(one, NULL) == 0 && pthread_join(two, NULL) == 0);
 
-  /* A client that another thread waits on is busy: it can be neither used nor freed, and nothing blocks. */
+  /* One thread waits for events while another sends on the same client. */
+  struct waiter waiter = {0};
   bw_client *client, *other;
-  CHECK(bw_client_attach("busy", NULL, &client) == BW_OK);
-  CHECK(pthread_create(&one, NULL, wait_in_thread, client) == 0);
+  bw_addr addr;
+  bw_flow flow;
+  bw_event event;
+  const int count = 500;
+  CHECK(bw_client_attach("both", NULL, &client) == BW_OK && bw_addr_parse(where, 0, &addr) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  waiter.client = client;
+  CHECK(pthread_create(&one, NULL, wait_in_thread, &waiter) == 0);
+  for (int i = 0; i < count; i++) {
+    int code;
+    while ((code = bw_send(client, flow, "0123456789", 10)) == BW_ERR_AGAIN || code == BW_ERR_BUSY) sched_yield();
+    CHECK(code == BW_OK);
+  }
+  CHECK(bw_wake(client) == BW_OK);
+  CHECK(pthread_join(one, NULL) == 0);
+  /* A wake-up before the wait is not lost, and there is one. */
+  CHECK(bw_wake(client) == BW_OK);
+  for (int woken = 0; woken == 0;) {
+    CHECK(bw_wait_event(client, 30000, &event) == 1);
+    woken = event.kind == BW_EVENT_WOKEN;
+    if (event.kind == BW_EVENT_MESSAGE) {
+      waiter.messages++;
+      CHECK(bw_message_release(client, &event.message) == BW_OK);
+    }
+  }
+  while (waiter.messages < count) {
+    CHECK(bw_wait_event(client, 30000, &event) == 1 && event.kind == BW_EVENT_MESSAGE);
+    waiter.messages++;
+    CHECK(bw_message_release(client, &event.message) == BW_OK);
+  }
+  CHECK(bw_close_wait(client, 30000) == BW_OK);
+
+  /* What would take the wake-ups of a thread that waits is refused, the rest is not, and nothing blocks. */
+  waiter = (struct waiter){.client = client};
+  CHECK(pthread_create(&one, NULL, wait_in_thread, &waiter) == 0);
   int code;
-  while ((code = bw_flush(client)) == BW_OK) sched_yield();
+  while ((code = bw_wait_event(client, 0, &event)) == 0) sched_yield();
   CHECK(code == BW_ERR_BUSY && strcmp(bw_last_error(), bw_strerror(BW_ERR_BUSY)) == 0);
-  CHECK(bw_client_free(client) == BW_ERR_BUSY);
+  CHECK(bw_client_free(client) == BW_ERR_BUSY && bw_arm(client) == BW_ERR_BUSY && bw_disarm(client) == BW_ERR_BUSY);
+  CHECK(bw_close_wait(client, 0) == BW_ERR_BUSY && bw_next_event(client, &event) == 0 && bw_flush(client) == BW_OK);
   /* Another client goes on meanwhile. */
   CHECK(bw_client_attach("other", NULL, &other) == BW_OK && bw_flush(other) == BW_OK);
   CHECK(bw_client_free(other) == BW_OK);
+  CHECK(bw_wake(client) == BW_OK);
   CHECK(pthread_join(one, NULL) == 0);
   /* Clients may move between threads. */
   CHECK(bw_flush(client) == BW_OK && bw_client_free(client) == BW_OK);
@@ -266,6 +442,7 @@ static void misuse(const char *missing) {
     CHECK(bw_addresses(w, &addr, 0) == BW_ERR_HANDLE && bw_mtu(w) == BW_ERR_HANDLE);
     CHECK(bw_listen(w, 1, 0) == BW_ERR_HANDLE && bw_listen_wait(w, 1, 0, 0) == BW_ERR_HANDLE);
     CHECK(bw_unlisten(w, 1) == BW_ERR_HANDLE);
+    CHECK(bw_cancel(w, 1) == BW_ERR_HANDLE && bw_wake(w) == BW_ERR_HANDLE && bw_close_wait(w, 0) == BW_ERR_HANDLE);
     CHECK(bw_connect(w, &addr, NULL, 0) == BW_ERR_HANDLE);
     CHECK(bw_connect_wait(w, &addr, NULL, 0, &flow) == BW_ERR_HANDLE);
     CHECK(bw_close(w, 1) == BW_ERR_HANDLE && bw_reset(w, 1) == BW_ERR_HANDLE);
@@ -323,13 +500,19 @@ static void misuse(const char *missing) {
   CHECK(bw_addr_format(NULL, text, 9) == BW_ERR_INVALID && bw_addr_format(&addr, NULL, 9) == BW_ERR_INVALID);
 
   /* Claims that are not ours: the daemon passes them over, and the client still works. */
-  CHECK(bw_send(client, 12345, "x", 1) == BW_OK && bw_close(client, 12345) == BW_OK && bw_reset(client, 0) == BW_OK);
+  CHECK(bw_send(client, 12345, "x", 1) == BW_ERR_NO_FLOW && bw_close(client, 12345) == BW_OK && bw_reset(client, 0) == BW_OK);
   message = (bw_message){.flow = 7, .offset = 64, .len = 64};
   CHECK(bw_message_release(client, &message) == BW_OK);
   buf = (bw_buf){.offset = 0xffffff00, .len = 0xffffffff};
   CHECK(bw_write(client, &buf, 0xf000, "x", 1) == BW_ERR_INVALID);
-  CHECK(bw_commit(client, 3, &buf, 4) == BW_OK && bw_flush(client) == BW_OK);
-  CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_UNDELIVERED && event.token == 4);
+  CHECK(bw_commit(client, 3, &buf, 4) == BW_ERR_INVALID && bw_flush(client) == BW_OK);
+  /* Copies of a buffer are names for the same one, which is used up once. */
+  CHECK(bw_reserve(client, 8, &buf) == BW_OK);
+  bw_buf copy = buf, longer = {.offset = buf.offset, .len = 9};
+  CHECK(bw_write(client, &longer, 0, "x", 1) == BW_ERR_INVALID && bw_abandon(client, &longer) == BW_ERR_INVALID);
+  CHECK(bw_abandon(client, &buf) == BW_OK && bw_write(client, &copy, 0, "x", 1) == BW_ERR_INVALID);
+  CHECK(bw_commit(client, 3, &copy, 4) == BW_ERR_INVALID);
+  CHECK(bw_cancel(client, 77) == 0);
   CHECK(bw_listen_wait(client, 4000, 0, 5000) == BW_OK);
 
   /* As many clients as the daemon has room for, and one code for the next. */
@@ -383,6 +566,16 @@ int main(int argc, char **argv) {
     printf("%s answers\n", argv[4]);
   } else if (argc == 3 && strcmp(argv[1], "threads") == 0)
     threads(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "again") == 0)
+    again(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "sleep") == 0)
+    sleep_on((uint16_t)atoi(argv[2]));
+  else if (argc == 2 && strcmp(argv[1], "cancel") == 0)
+    cancel();
+  else if (argc == 2 && strcmp(argv[1], "signals") == 0)
+    signals();
+  else if (argc == 2 && strcmp(argv[1], "forks") == 0)
+    forks();
   else if (argc == 3 && strcmp(argv[1], "misuse") == 0)
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)

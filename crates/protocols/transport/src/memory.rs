@@ -100,6 +100,22 @@ impl HeapMemory {
         self.send_books.free(buf.offset)
     }
 
+    /// Longest message that can ever be sent, in bytes, however empty the memory is.
+    pub fn send_max(&self) -> u32 {
+        self.send_books.largest()
+    }
+
+    /// Bytes to send from, free or not.
+    pub fn send_capacity(&self) -> u64 {
+        self.send_books.capacity()
+    }
+
+    /// Bytes of the block that a reserved message occupies; 0 when there is none.
+    #[inline]
+    pub fn send_block_len(&self, offset: u32) -> u64 {
+        self.send_books.block_len(offset).map_or(0, u64::from)
+    }
+
     /// The bytes of a received message.
     #[inline]
     pub fn recv_bytes(&self, buf: RecvBuf) -> &[u8] {

@@ -11,6 +11,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
@@ -27,6 +28,37 @@ pub enum Wake {
     /// The daemon died, closed the channel or destroyed it, and every completion before that was taken: nothing more
     /// will come.
     Gone,
+    /// A [`Waker`] was rung.
+    Woken,
+}
+
+/// Ends a wait from another thread. Copies ring the same channel; a ring is not lost when nobody waits yet.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// Ends the wait that goes on, or the next one. One system call, and safe in a signal's handler.
+    pub fn wake(&self) {
+        sys::eventfd_ring(self.0.as_fd());
+    }
+}
+
+/// What to sleep on while others use the channel: between a true [`AppChannel::arm`] and [`AppChannel::disarm`].
+#[derive(Debug)]
+pub struct Sleeper {
+    doorbell: OwnedFd,
+    waker: Waker,
+}
+
+impl Sleeper {
+    /// Sleeps until the daemon rings or is gone, a [`Waker`] is rung, or the time is over (false).
+    ///
+    /// # Errors
+    /// A signal came (`Interrupted`).
+    pub fn sleep(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        let fds = [self.doorbell.as_fd(), self.waker.0.as_fd()];
+        Ok(sys::poll_two(fds, &mut TimeLeft::new(timeout))?.is_some())
+    }
 }
 
 /// The application's side of one channel. It may move between threads, but one thread uses it at a time.
@@ -53,6 +85,10 @@ pub struct AppChannel {
     hung_up: bool,
     wake_app: OwnedFd,
     wake_daemon: OwnedFd,
+    /// Made when somebody first asked for it.
+    waker: Option<Waker>,
+    /// Which process attached: a child of fork(2) that used the channel too would be a second writer of its rings.
+    process: u32,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -63,6 +99,7 @@ impl AppChannel {
     /// # Errors
     /// [`ChannelError`] says which check failed, or which call.
     pub fn attach(fds: ChannelFds) -> Result<AppChannel, ChannelError> {
+        sys::watch_forks();
         let ChannelFds { memory, wake_app, wake_daemon } = fds;
         let file = Memory::adopt(memory)?;
         let reader = File::from(file.fd().try_clone_to_owned().map_err(ChannelError::sys("dup"))?);
@@ -97,6 +134,8 @@ impl AppChannel {
             hung_up: false,
             wake_app,
             wake_daemon,
+            waker: None,
+            process: sys::process(),
             not_sync: PhantomData,
         })
     }
@@ -134,19 +173,19 @@ impl AppChannel {
     /// Whether [`submit`](AppChannel::submit) has room for one request.
     #[inline]
     pub fn has_room(&mut self) -> bool {
-        self.sq.free_at_least(self.pending + 1) > self.pending
+        !self.is_inherited() && self.sq.free_at_least(self.pending + 1) > self.pending
     }
 
     /// Whether [`submit`](AppChannel::submit) has room for `n` requests.
     #[inline]
     pub fn has_room_for(&mut self, n: usize) -> bool {
-        self.sq.free_at_least(self.pending + n) >= self.pending + n
+        !self.is_inherited() && self.sq.free_at_least(self.pending + n) >= self.pending + n
     }
 
     /// Publishes what was submitted, and wakes the daemon if it sleeps. One system call at most.
     #[inline]
     pub fn flush(&mut self) {
-        if self.pending != 0 {
+        if self.pending != 0 && !self.is_inherited() {
             self.sq.commit(self.pending);
             self.pending = 0;
             if self.daemon_parked.should_wake() {
@@ -184,6 +223,9 @@ impl AppChannel {
 
     /// Gives back what was taken and looks for more.
     fn look(&mut self) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         self.give_back();
         if self.ready == 0 {
             self.ready = self.cq.available();
@@ -194,6 +236,45 @@ impl AppChannel {
             self.tell_of_room();
         }
         self.ready != 0
+    }
+
+    /// Whether another process attached, whose child this one is. The channel is that one's; here it counts as closed.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        self.process != sys::process()
+    }
+
+    /// What ends a wait from other threads. Waits look at it from now on, which costs them a second descriptor.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        if let Some(waker) = &self.waker {
+            return Ok(waker.clone());
+        }
+        let waker = Waker(Arc::new(sys::eventfd()?));
+        self.waker = Some(waker.clone());
+        Ok(waker)
+    }
+
+    /// What to sleep on without the channel at hand.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn sleeper(&mut self) -> io::Result<Sleeper> {
+        Ok(Sleeper { waker: self.waker()?, doorbell: self.wake_app.try_clone()? })
+    }
+
+    /// Whether a [`Waker`] was rung since the last call.
+    ///
+    /// Not seen between its ring and the end of the sleep that it ends, so it comes after that sleep.
+    pub fn take_woken(&mut self) -> bool {
+        self.waker.as_ref().is_some_and(|w| sys::eventfd_drain(w.0.as_fd()).unwrap_or(false))
+    }
+
+    /// Whether the daemon was asked to ring, and nobody has stopped that since.
+    pub fn is_armed(&self) -> bool {
+        self.memory.atomic_u32(APP_PARKED).is_some_and(|flag| flag.load(Relaxed) != 0)
     }
 
     #[cold]
@@ -213,7 +294,19 @@ impl AppChannel {
             if !self.arm() {
                 return Ok(if self.has_completion() { Wake::Ready } else { Wake::Gone });
             }
-            let polled = sys::poll(self.wake_app.as_fd(), &mut left);
+            let polled = match &self.waker {
+                None => sys::poll(self.wake_app.as_fd(), &mut left),
+                Some(waker) => match sys::poll_two([self.wake_app.as_fd(), waker.0.as_fd()], &mut left) {
+                    Ok(Some([bell, woken])) if woken.readable && !bell.readable && !bell.hung_up => {
+                        self.app_parked.cancel();
+                        if sys::eventfd_drain(waker.0.as_fd()).unwrap_or(true) {
+                            return Ok(Wake::Woken);
+                        }
+                        continue;
+                    }
+                    polled => polled.map(|p| p.map(|[bell, _]| bell)),
+                },
+            };
             self.app_parked.cancel();
             let polled = polled?;
             if let Some(polled) = polled {
@@ -272,6 +365,7 @@ impl AppChannel {
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.hung_up
+            || self.is_inherited()
             || self.sq.is_corrupt()
             || self.cq.is_corrupt()
             || self.memory.atomic_u32(CLOSED).is_none_or(|closed| closed.load(Acquire) != 0)

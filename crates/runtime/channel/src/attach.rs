@@ -3,10 +3,10 @@
 use crate::message::{FromApp, FromDaemon, Hello, Welcome};
 use crate::{AppChannel, ChannelError, ChannelFds, ControlConn, ControlError, Geometry, VERSION};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the daemon may take to answer.
+/// How long the daemon may take to answer, or to come to our connection.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a daemon gave.
@@ -62,13 +62,18 @@ impl AttachError {
     }
 }
 
-/// Attaches to the daemon that listens on `socket`, as the application `name`, with a channel of `geometry` or of the daemon's
+/// Attaches to the daemon that listens on `socket` (empty: on the first of
+/// [`socket_paths`](crate::control::socket_paths) where one answers), as the application `name`, with a channel of `geometry` or of the daemon's
 /// default.
 ///
 /// # Errors
 /// [`AttachError`].
 pub fn attach(socket: &Path, name: &str, geometry: Option<Geometry>) -> Result<Attached, AttachError> {
-    let control = ControlConn::connect(socket)?;
+    if socket.as_os_str().is_empty() {
+        return attach_any(&crate::control::socket_paths(), name, geometry);
+    }
+    let control = ControlConn::connect_within(socket, HELLO_TIMEOUT)?;
+    control.check_server(socket)?;
     let hello = Hello { version: VERSION, name: name.to_owned(), geometry };
     control.send(&FromApp::Hello(hello), &[])?;
     let (answer, fds) = loop {
@@ -90,4 +95,27 @@ pub fn attach(socket: &Path, name: &str, geometry: Option<Geometry>) -> Result<A
         #[allow(unreachable_patterns)] // what a later daemon may say
         _ => Err(AttachError::Protocol),
     }
+}
+
+/// Attaches to the first of several sockets on which a daemon answers; a dead one's socket is passed over.
+///
+/// # Errors
+/// [`AttachError`]: of the only socket, or of the first that somebody serves, or that there is none.
+pub fn attach_any(
+    sockets: &[PathBuf],
+    name: &str,
+    geometry: Option<Geometry>,
+) -> Result<Attached, AttachError> {
+    if let [only] = sockets {
+        return attach(only, name, geometry);
+    }
+    for socket in sockets {
+        match attach(socket, name, geometry) {
+            Err(AttachError::Control(ControlError::Connect { source, .. }))
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {}
+            done => return done,
+        }
+    }
+    let others = crate::control::system_sockets(Path::new(crate::control::SYSTEM_DIR));
+    Err(ControlError::Nowhere { tried: sockets.to_vec(), others }.into())
 }

@@ -8,10 +8,10 @@ use crate::sys::{self, PeerCred, TimeLeft, UnixAddr};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,13 +24,76 @@ pub const MODE_DEFAULT: u32 = 0o660;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
+/// How often a connection that finds the queue full is tried again.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
 /// Patience with another daemon that is starting in the same directory: so many milliseconds.
 const LOCK_TRIES: u32 = 1000;
+
+/// Where the system's daemons have their sockets.
+pub(crate) const SYSTEM_DIR: &str = "/run/barewire";
+/// Names whom a client trusts to serve its socket, besides those it always does: user ids with commas between, or `any`.
+pub const TRUST_VARIABLE: &str = "BAREWIRE_DAEMON_UID";
 
 /// Where the daemon listens: `$BAREWIRE_SOCKET`; else `/run/barewire/barewire.sock` for root,
 /// `$XDG_RUNTIME_DIR/barewire/barewire.sock` for others (and `/run/user/UID` where that is not set).
 pub fn socket_path_default() -> PathBuf {
     socket_path(sys::effective_uid(), |name| std::env::var_os(name))
+}
+
+/// Where an application looks for a daemon, in this order: `$BAREWIRE_SOCKET` and nowhere else, if it is set; else the daemon of
+/// this user ([`socket_path_default`]); else the system's, `/run/barewire/barewire.sock`; else the only other socket in
+/// `/run/barewire`, if there is just one.
+pub fn socket_paths() -> Vec<PathBuf> {
+    socket_paths_in(sys::effective_uid(), |name| std::env::var_os(name), Path::new(SYSTEM_DIR))
+}
+
+fn socket_paths_in(uid: u32, var: impl Fn(&str) -> Option<OsString>, system: &Path) -> Vec<PathBuf> {
+    let named = var("BAREWIRE_SOCKET").is_some_and(|value| !value.is_empty());
+    let mut paths = vec![socket_path(uid, var)];
+    if !named {
+        let default = system.join("barewire.sock");
+        if paths[0] != default {
+            paths.push(default);
+        }
+        if let [only] = system_sockets(system).as_slice()
+            && !paths.contains(only)
+        {
+            paths.push(only.clone());
+        }
+    }
+    paths
+}
+
+/// The sockets of the system's daemons, by name.
+pub(crate) fn system_sockets(system: &Path) -> Vec<PathBuf> {
+    let mut sockets: Vec<_> = fs::read_dir(system)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| {
+            e.file_type().is_ok_and(|t| t.is_socket()) && e.path().extension() == Some("sock".as_ref())
+        })
+        .map(|e| e.path())
+        .collect();
+    sockets.sort();
+    sockets
+}
+
+/// Whether the user `uid` may serve the socket at `path`: root, this user, whom `trusted` names (as [`TRUST_VARIABLE`] does), or
+/// the owner of its directory, when nobody else could have put a socket or that directory there.
+fn may_serve(path: &Path, uid: u32, own: u32, trusted: Option<&str>) -> bool {
+    let named = trusted
+        .is_some_and(|list| list.split(',').any(|one| one.trim() == "any" || one.trim().parse() == Ok(uid)));
+    uid == 0 || uid == own || named || owns_directory(path, uid)
+}
+
+fn owns_directory(path: &Path, uid: u32) -> bool {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(dir) = dir.canonicalize() else { return false };
+    let mut all = dir.ancestors().map(fs::metadata);
+    let owned = fs::metadata(&dir).is_ok_and(|meta| meta.uid() == uid);
+    // Writable by others, as /tmp is: whoever comes first makes the directory.
+    owned && all.all(|meta| meta.is_ok_and(|m| (m.uid() == 0 || m.uid() == uid) && m.mode() & 0o002 == 0))
 }
 
 fn socket_path(uid: u32, var: impl Fn(&str) -> Option<OsString>) -> PathBuf {
@@ -77,7 +140,7 @@ impl ControlListener {
         DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(io("mkdir"))?;
         // Held until we listen: of two daemons that start at once, the second must not take the first's new socket, on
         // which nobody answers yet, for a dead one.
-        let _lock = lock(dir).map_err(io("lock its directory"))?;
+        let _lock = Lock::take(path).map_err(io("lock"))?;
         clear(path, &addr)?;
 
         let socket = sys::seqpacket().map_err(io("socket"))?;
@@ -131,17 +194,54 @@ impl Drop for ControlListener {
     }
 }
 
-/// Locks a directory until the file is dropped.
-fn lock(dir: &Path) -> io::Result<File> {
-    let file = File::open(dir)?;
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-            Err(TryLockError::Error(error)) => return Err(error),
+/// The right to put a socket at a path. A file of its own, which nobody else can open: a lock on the directory could be held by
+/// whoever can read that.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    fn take(socket: &Path) -> io::Result<Lock> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        for _ in 0..LOCK_TRIES {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&path)?;
+            let meta = file.metadata()?;
+            if meta.uid() != sys::effective_uid() {
+                let why = format!("{} belongs to another user", path.display());
+                return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+            }
+            match file.try_lock() {
+                // Who had it before us may have removed it: then it is not the one that others find.
+                Ok(()) => {
+                    if fs::symlink_metadata(&path)
+                        .is_ok_and(|m| (m.dev(), m.ino()) == (meta.dev(), meta.ino()))
+                    {
+                        return Ok(Lock { path, _file: file });
+                    }
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
+        Err(ErrorKind::TimedOut.into())
     }
-    Err(ErrorKind::TimedOut.into())
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before it is unlocked, so that nobody locks a file that is about to go.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Sees to it that nothing stands at `path`: removes the socket of a daemon that is dead, and refuses anything else.
@@ -187,6 +287,41 @@ impl ControlConn {
         sys::connect(socket.as_fd(), &addr)
             .map_err(|source| ControlError::Connect { path: path.to_owned(), source })?;
         Ok(ControlConn { socket })
+    }
+
+    /// As [`connect`](ControlConn::connect), and waits for up to `patience` while the daemon has more connections waiting than
+    /// its queue holds.
+    ///
+    /// # Errors
+    /// As for [`connect`](ControlConn::connect).
+    pub fn connect_within(path: impl AsRef<Path>, patience: Duration) -> Result<ControlConn, ControlError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match ControlConn::connect(path.as_ref()) {
+                Err(ControlError::Connect { source, .. })
+                    if matches!(source.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+                        && waited < patience =>
+                {
+                    std::thread::sleep(BACKLOG_PAUSE);
+                    waited += BACKLOG_PAUSE;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Checks who serves the socket at `path`, to which this is the connection: root, this user, the owner of the socket's
+    /// directory where nobody else can write, or whom [`TRUST_VARIABLE`] names.
+    ///
+    /// # Errors
+    /// [`ControlError::Stranger`] when it is somebody else; [`ControlError::Sys`].
+    pub fn check_server(&self, path: &Path) -> Result<(), ControlError> {
+        let uid = self.peer()?.uid;
+        let trusted = std::env::var(TRUST_VARIABLE).ok();
+        match may_serve(path, uid, sys::effective_uid(), trusted.as_deref()) {
+            true => Ok(()),
+            false => Err(ControlError::Stranger { path: path.to_owned(), uid }),
+        }
     }
 
     /// Two connected ends, for a daemon and an application in one process.
@@ -237,12 +372,19 @@ impl ControlConn {
     /// which no side sends, counts as closing); [`ControlError::Malformed`] when the message is no `T` or too long,
     /// which uses it up and closes its descriptors; [`ControlError::Sys`].
     pub fn recv<T: DeserializeOwned>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, ControlError> {
+        self.recv_with(|bytes| sys::recv(self.socket.as_fd(), bytes))
+    }
+
+    fn recv_with<T: DeserializeOwned, F>(
+        &self,
+        recv: impl FnOnce(&mut [u8]) -> io::Result<(usize, F)>,
+    ) -> Result<Option<(T, F)>, ControlError> {
         let Some(len) = self.peek()? else { return Ok(None) };
         if len == 0 {
             return Err(ControlError::Closed);
         }
         let mut bytes = vec![0; len.min(MESSAGE_MAX)];
-        let (got, fds) = sys::recv(self.socket.as_fd(), &mut bytes).map_err(ControlError::sys("recvmsg"))?;
+        let (got, fds) = recv(&mut bytes).map_err(ControlError::sys("recvmsg"))?;
         if len > MESSAGE_MAX {
             return Err(ControlError::Malformed {
                 why: format!("{len} bytes, and {MESSAGE_MAX} are allowed"),
@@ -251,6 +393,16 @@ impl ControlConn {
         let message = serde_json::from_slice(&bytes[..got])
             .map_err(|error| ControlError::Malformed { why: error.to_string() })?;
         Ok(Some((message, fds)))
+    }
+
+    /// As [`recv`](ControlConn::recv), from a side that has no descriptors to send: what it sends all the same is thrown away
+    /// by the kernel.
+    ///
+    /// # Errors
+    /// As for [`recv`](ControlConn::recv).
+    pub fn recv_message<T: DeserializeOwned>(&self) -> Result<Option<T>, ControlError> {
+        self.recv_with(|bytes| sys::recv_bytes(self.socket.as_fd(), bytes).map(|got| (got, ())))
+            .map(|got| got.map(|(message, ())| message))
     }
 
     /// Length of the message that waits.
@@ -274,10 +426,18 @@ impl ControlConn {
     /// Waits until [`recv`](ControlConn::recv) has something to say; `timeout` `None`: for ever. False when the time
     /// was over first.
     ///
+    /// Signals do not end the wait.
+    ///
     /// # Errors
-    /// A signal came (`Interrupted`).
+    /// The descriptor is bad.
     pub fn wait_readable(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        Ok(sys::poll(self.socket.as_fd(), &mut TimeLeft::new(timeout))?.is_some())
+        let mut left = TimeLeft::new(timeout);
+        loop {
+            match sys::poll(self.socket.as_fd(), &mut left) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                polled => return Ok(polled?.is_some()),
+            }
+        }
     }
 }
 

@@ -237,3 +237,148 @@ proptest! {
         prop_assert!(b.recv::<FromApp>().unwrap().is_none());
     }
 }
+
+#[test]
+fn where_applications_look_for_a_daemon() {
+    let dir = Dir::new("places");
+    let paths = |uid, vars: &[(&str, &str)]| {
+        let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+        socket_paths_in(uid, var, &dir.0)
+    };
+    let own = PathBuf::from("/x/barewire/barewire.sock");
+    let system = dir.file("barewire.sock");
+    let here = [("XDG_RUNTIME_DIR", "/x")];
+    assert_eq!(paths(7, &here), [own.clone(), system.clone()]);
+    // An instance of the system's daemon is found when there is one only.
+    let one = UnixListener::bind(dir.file("one.sock")).unwrap();
+    fs::write(dir.file("notes.sock"), "no socket").unwrap();
+    assert_eq!(paths(7, &here), [own.clone(), system.clone(), dir.file("one.sock")]);
+    assert_eq!(paths(0, &[])[1..], [system.clone(), dir.file("one.sock")]);
+    let two = UnixListener::bind(dir.file("two.sock")).unwrap();
+    assert_eq!(paths(7, &here), [own, system]);
+    assert_eq!(system_sockets(&dir.0), [dir.file("one.sock"), dir.file("two.sock")]);
+    // What is named is meant.
+    assert_eq!(
+        paths(7, &[("BAREWIRE_SOCKET", "a.sock"), ("XDG_RUNTIME_DIR", "/x")]),
+        [PathBuf::from("a.sock")]
+    );
+    drop((one, two));
+}
+
+#[test]
+fn the_first_daemon_that_answers_is_attached_to() {
+    let dir = Dir::new("first");
+    // One that is not there, one that is dead, one that lives.
+    drop(UnixListener::bind(dir.file("dead.sock")).unwrap());
+    let listener = ControlListener::bind(dir.file("alive.sock")).unwrap();
+    let paths = [dir.file("none.sock"), dir.file("dead.sock"), dir.file("alive.sock")];
+    let answering = std::thread::spawn(move || {
+        let conn = loop {
+            if let Some(conn) = listener.accept().unwrap() {
+                break conn;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let refused = Refused { code: Refused::FULL, message: "it lives".into(), hint: String::new() };
+        conn.send(&FromDaemon::Refused(refused), &[]).unwrap();
+        conn.wait_readable(None).unwrap();
+    });
+    let answer = crate::attach_any(&paths, "app", None).unwrap_err();
+    assert!(answer.to_string().contains("it lives"), "{answer}");
+    answering.join().unwrap();
+    let nowhere = crate::attach_any(&paths[..2], "app", None).unwrap_err();
+    let (text, hint) = (nowhere.to_string(), nowhere.hint().unwrap());
+    assert!(text.contains("none.sock or ") && text.contains("dead.sock"), "{text}");
+    assert!(hint.contains("is the daemon running?") || hint.contains("several daemons"), "{hint}");
+}
+
+#[test]
+fn a_lock_on_the_directory_keeps_no_daemon_from_starting() {
+    let dir = Dir::new("flock");
+    let held = File::open(&dir.0).unwrap();
+    held.try_lock().unwrap();
+    let listener = ControlListener::bind(dir.file("a.sock")).unwrap();
+    // Two at once still take turns, and no file is left.
+    let others: Vec<_> = (0..8)
+        .map(|_| {
+            let path = dir.file("b.sock");
+            std::thread::spawn(move || ControlListener::bind(path))
+        })
+        .collect();
+    let bound: Vec<_> = others.into_iter().map(|o| o.join().unwrap()).collect();
+    assert_eq!(bound.iter().filter(|b| b.is_ok()).count(), 1, "{bound:?}");
+    assert!(bound.iter().all(|b| matches!(b, Ok(_) | Err(ControlError::InUse { .. }))), "{bound:?}");
+    drop((listener, bound));
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
+}
+
+#[test]
+fn who_serves_a_socket_is_looked_at() {
+    let dir = Dir::new("server");
+    let path = dir.file("a.sock");
+    let own = sys::effective_uid();
+    let stranger = own + 1;
+    // Root, oneself, and whom the user names.
+    assert!(may_serve(&path, 0, own, None) && may_serve(&path, own, own, None));
+    assert!(may_serve(&path, stranger, own, Some(&format!("5, {stranger}"))));
+    assert!(may_serve(&path, stranger, own, Some("any")) && !may_serve(&path, stranger, own, Some("")));
+    // In a place that anybody can write to, the directory's owner is whoever came first.
+    assert!(!may_serve(&path, stranger, own, None));
+    assert!(!may_serve(Path::new("/nowhere/a.sock"), stranger, own, None));
+    let listener = ControlListener::bind(&path).unwrap();
+    ControlConn::connect(&path).unwrap().check_server(&path).unwrap();
+    drop(listener);
+    let shown = ControlError::Stranger { path, uid: 7 };
+    assert!(
+        shown.to_string().contains("served by user 7")
+            && shown.hint().unwrap().contains("BAREWIRE_DAEMON_UID")
+    );
+
+    // A directory of its own below one of root's: nobody else can put a socket there.
+    let theirs = PathBuf::from(format!("/run/barewire-control-server-{}", std::process::id()));
+    if own != 0 || fs::create_dir(&theirs).is_err() {
+        println!("SKIPPED: only root can make a directory for somebody else");
+        return;
+    }
+    let theirs = Dir(theirs);
+    let path = theirs.file("a.sock");
+    std::os::unix::fs::chown(&theirs.0, Some(stranger), None).unwrap();
+    assert!(may_serve(&path, stranger, own, None) && !may_serve(&path, stranger + 1, own, None));
+    fs::set_permissions(&theirs.0, Permissions::from_mode(0o777)).unwrap();
+    assert!(!may_serve(&path, stranger, own, None));
+}
+
+#[test]
+fn a_full_queue_is_waited_for() {
+    let dir = Dir::new("queue");
+    let path = dir.file("a.sock");
+    let listener = ControlListener::bind(&path).unwrap();
+    let mut waiting = Vec::new();
+    let full = loop {
+        match ControlConn::connect(&path) {
+            Ok(conn) => waiting.push(conn),
+            Err(ControlError::Connect { source, .. }) => break source,
+            Err(e) => panic!("{e}"),
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::WouldBlock, "after {}", waiting.len());
+    assert!(ControlConn::connect_within(&path, Duration::from_millis(20)).is_err());
+    let late = std::thread::spawn(move || ControlConn::connect_within(path, Duration::from_secs(60)).is_ok());
+    std::thread::sleep(Duration::from_millis(20));
+    while listener.accept().unwrap().is_some() {}
+    assert!(late.join().unwrap());
+}
+
+#[test]
+fn descriptors_that_nobody_asked_for_are_not_received() {
+    let (a, b) = ControlConn::pair().unwrap();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let bytes = serde_json::to_vec(&hello()).unwrap();
+    sys::send_many(a.as_fd(), &bytes, &vec![theirs.as_fd(); 200]).unwrap();
+    drop(theirs);
+    assert_eq!(b.recv_message::<FromApp>().unwrap(), Some(hello()));
+    // The kernel has thrown them away: the other end is closed.
+    ours.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!((&ours).read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(b.recv_message::<FromApp>().unwrap(), None);
+}

@@ -91,6 +91,24 @@ pub enum ControlError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody serves the socket whom this user has no reason to trust with its messages.
+    #[error(
+        "{path} is served by user {uid}, who is neither root, nor you, nor the only one who could put it there"
+    )]
+    Stranger {
+        /// The socket's path.
+        path: PathBuf,
+        /// Whom the process belongs to that listens.
+        uid: u32,
+    },
+    /// No daemon answers at any of the places where one listens by default.
+    #[error("no daemon answers at {}", list(.tried))]
+    Nowhere {
+        /// The sockets' paths.
+        tried: Vec<PathBuf>,
+        /// Sockets of the system's daemons, of which none is the default.
+        others: Vec<PathBuf>,
+    },
     /// Another daemon answers on that socket.
     #[error("another daemon listens on {path}")]
     InUse {
@@ -151,6 +169,10 @@ pub enum ControlError {
     },
 }
 
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or ")
+}
+
 impl ControlError {
     /// What the user could do about it.
     pub fn hint(&self) -> Option<&'static str> {
@@ -166,6 +188,15 @@ impl ControlError {
                 WouldBlock => Some("the daemon is busy: try again"),
                 _ => None,
             },
+            ControlError::Stranger { .. } => {
+                Some("if that is your daemon, name its user: BAREWIRE_DAEMON_UID=<uid>, or any")
+            }
+            ControlError::Nowhere { others, .. } if !others.is_empty() => {
+                Some("several daemons listen in /run/barewire: name the socket of one in BAREWIRE_SOCKET")
+            }
+            ControlError::Nowhere { .. } => Some(
+                "is the daemon running? start it with `barewire up`, or name its socket in BAREWIRE_SOCKET",
+            ),
             ControlError::InUse { .. } => {
                 Some("stop that daemon first, or name another socket in BAREWIRE_SOCKET")
             }

@@ -54,8 +54,8 @@ mod hostile_tests;
 #[cfg(test)]
 mod wake_tests;
 
-pub use app_side::{AppChannel, Wake};
-pub use attach::{AttachError, Attached, attach};
+pub use app_side::{AppChannel, Sleeper, Wake, Waker};
+pub use attach::{AttachError, Attached, attach, attach_any};
 pub use barewire_ring::Region;
 pub use control::{ControlConn, ControlListener};
 pub use daemon_side::DaemonChannel;

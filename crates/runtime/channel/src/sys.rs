@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// The answer of a call that returns -1 for an error.
@@ -221,6 +222,53 @@ pub(crate) fn poll(fd: BorrowedFd<'_>, left: &mut TimeLeft) -> io::Result<Option
     }
 }
 
+/// Waits until one of two descriptors is readable or hung up; `None` when the time is over first. What is not looked at says
+/// nothing.
+///
+/// # Errors
+/// As [`poll`].
+pub(crate) fn poll_two(fds: [BorrowedFd<'_>; 2], left: &mut TimeLeft) -> io::Result<Option<[Polled; 2]>> {
+    let mut polls = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let left = left.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    let no_mask = ptr::null::<libc::sigset_t>();
+    // SAFETY: two live pollfds with the count 2; `left` and the mask as in `poll`.
+    let n = unsafe { libc::syscall(libc::SYS_ppoll, polls.as_mut_ptr(), polls.len(), left, no_mask, 8usize) };
+    if check_len(n as libc::ssize_t)? == 0 {
+        return Ok(None);
+    }
+    if polls.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(Some(polls.map(|p| Polled {
+        readable: p.revents & libc::POLLIN != 0,
+        hung_up: p.revents & (libc::POLLHUP | libc::POLLERR) != 0,
+    })))
+}
+
+/// How often this process has become another by fork(2) since the first look; a child differs from its parent.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn forked() {
+    // The only thing that a child does here: nothing else is safe in it.
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// The number of this process among its parents and children: what a channel remembers of who attached it. A look is one load.
+#[inline]
+pub(crate) fn process() -> u32 {
+    FORKS.load(Relaxed)
+}
+
+/// Sees to it that a child of fork(2) has another [`process`] number.
+pub(crate) fn watch_forks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function that lives for ever and does one atomic store. Without memory for the registration
+        // (the only error) children are not told apart.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+}
+
 /// The user that file access is checked against.
 pub(crate) fn effective_uid() -> u32 {
     // SAFETY: takes nothing, cannot fail.
@@ -412,6 +460,18 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usiz
         message = unsafe { libc::CMSG_NXTHDR(&header, message) };
     }
     Ok((got, fds))
+}
+
+/// As [`recv`], from who may send no descriptors: without a buffer for them the kernel throws them away itself. To receive and
+/// close them would be to wait for whatever file system they are of.
+pub(crate) fn recv_bytes(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: msghdr is plain integers and pointers: all zeroes is a value.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    // SAFETY: the header names the live iovec, which names `bytes`, and no control buffer.
+    check_len(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) })
 }
 
 /// Makes an open file description blocking, as an application can do with those that it shares with the daemon.

@@ -1,19 +1,24 @@
 //! Through the daemon: the application's side of a channel.
 
-use crate::error::{ConnectWaitError, SendError, WaitError};
-use crate::event::{ConnectOptions, Event, Inbound};
-use barewire_channel::control::socket_path_default;
+use crate::calls::{Calls, Fate, Verdict};
+use crate::error::{SendError, WaitError};
+use crate::event::{ConnectId, ConnectOptions, Event, Inbound, SendBuf};
+use crate::returns::{Home, Lost};
+use crate::share::{Room, Shares};
+use barewire_channel::control::ControlConn;
 use barewire_channel::{
-    AppChannel, AttachError, Attached, Completion, ControlConn, Geometry, Request, Wake, attach,
+    AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach,
 };
 use barewire_transport::buddy::Buddy;
-use barewire_transport::{CloseReason, ConnectFailure, FlowId, RecvBuf, SendBuf};
+use barewire_transport::{CloseReason, ConnectFailure, FlowId};
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
+
+mod wait;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
 const RING_CHECK: Duration = Duration::from_millis(1);
@@ -25,7 +30,8 @@ const WANTED: u64 = 1 << 63;
 pub struct ClientConfig {
     /// What to call this application in statistics.
     pub name: String,
-    /// The daemon's control socket.
+    /// The daemon's control socket. Empty, as from [`new`](ClientConfig::new): the first of
+    /// [`socket_paths`](crate::socket_paths) where a daemon answers.
     pub socket: PathBuf,
     /// The channel to ask for; `None`: the daemon's default.
     pub geometry: Option<Geometry>,
@@ -37,48 +43,40 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// The default daemon, under this name.
     pub fn new(name: &str) -> ClientConfig {
-        ClientConfig {
-            name: name.to_owned(),
-            socket: socket_path_default(),
-            geometry: None,
-            spin: Duration::ZERO,
-        }
+        ClientConfig { name: name.to_owned(), socket: PathBuf::new(), geometry: None, spin: Duration::ZERO }
     }
 }
 
 /// A channel to the daemon.
 ///
 /// `Send`, so that it can move to the thread that uses it, and not `Sync`: one thread at a time. A program with several threads
-/// attaches once for each, or keeps its clients behind its own lock.
+/// attaches once for each, or keeps its clients behind its own lock; a [`Waker`] ends a wait from another thread.
+///
+/// Dropping it ends it at once: its flows are reset, what the peers have not acknowledged is lost, its listeners are gone.
+/// [`close_and_wait`](Client::close_and_wait) before lets everything arrive.
+///
+/// A child made by fork(2) has no use for its parent's clients: there they count as closed
+/// ([`SendError::DaemonGone`], [`WaitError::DaemonGone`]). It attaches its own.
 pub struct Client {
     channel: AppChannel,
     /// Open for as long as the application lives: its closing is how the daemon knows.
     _control: ControlConn,
+    home: Home,
     send_books: Buddy,
+    shares: Shares,
+    calls: Calls,
     addresses: Vec<IpAddr>,
     mtu: u32,
     number: u32,
     spin: Duration,
     /// Events that came while something else was waited for.
     queued: VecDeque<Event>,
-    /// Submitted and not yet completed.
-    sends_under_way: u32,
-    sends_max: u32,
-    /// Releases that found the ring full.
-    releases: VecDeque<Request>,
-    blocked: Blocked,
-}
-
-/// What a refused send waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Blocked {
-    No,
-    /// Memory, or the number of messages under way: a completion makes room.
-    Sends,
-    /// Room in the ring.
-    Ring,
-    /// There may be room now, and the application has not been told.
-    Over,
+    /// Requests that must not fail and found the ring full: releases, and the ends of what was given up.
+    owed: VecDeque<Request>,
+    /// Something was refused because the ring was full.
+    ring_was_full: bool,
+    /// Messages whose flow ended before they had arrived.
+    undelivered: u64,
 }
 
 impl Client {
@@ -98,7 +96,9 @@ impl Client {
         let Attached { channel, control, welcome } = attach(&config.socket, &config.name, config.geometry)?;
         Ok(Client {
             send_books: Buddy::new(channel.geometry().send_bytes as usize),
-            sends_max: channel.geometry().sends_max(),
+            shares: Shares::new(channel.geometry().sends_max()),
+            home: Home::new(),
+            calls: Calls::default(),
             channel,
             _control: control,
             addresses: welcome.addresses,
@@ -106,9 +106,9 @@ impl Client {
             number: welcome.application,
             spin: config.spin,
             queued: VecDeque::with_capacity(64),
-            sends_under_way: 0,
-            releases: VecDeque::new(),
-            blocked: Blocked::No,
+            owed: VecDeque::new(),
+            ring_was_full: false,
+            undelivered: 0,
         })
     }
 
@@ -129,7 +129,7 @@ impl Client {
 
     /// Messages whose fate the daemon has not told yet.
     pub fn sends_under_way(&self) -> u32 {
-        self.sends_under_way
+        self.shares.messages()
     }
 
     /// Asks for connections on `udp_port`. [`Event::Listening`] or [`Event::ListenFailed`] follows.
@@ -137,29 +137,14 @@ impl Client {
     /// # Errors
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn listen(&mut self, udp_port: u16, token: u64) -> Result<(), SendError> {
-        self.submit(&Request::Listen { token, udp_port, local: None })?;
-        self.flush();
-        Ok(())
+        self.ask_to_listen(udp_port, token, Fate::Told(token))
     }
 
-    /// Asks for connections and waits for the answer.
-    ///
-    /// # Errors
-    /// [`ConnectWaitError`]: a port that is taken is `Failed(Refused)`.
-    pub fn listen_wait(
-        &mut self,
-        udp_port: u16,
-        token: u64,
-        timeout: Duration,
-    ) -> Result<(), ConnectWaitError> {
-        self.listen(udp_port, token).map_err(|_| ConnectWaitError::WouldBlock)?;
-        self.wait_for(timeout, |event| match event {
-            Event::Listening { udp_port: p, .. } if *p == udp_port => Some(Ok(())),
-            Event::ListenFailed { udp_port: p, .. } if *p == udp_port => {
-                Some(Err(ConnectWaitError::Failed(ConnectFailure::Refused)))
-            }
-            _ => None,
-        })
+    fn ask_to_listen(&mut self, udp_port: u16, token: u64, fate: Fate) -> Result<(), SendError> {
+        self.submit(&Request::Listen { token, udp_port, local: None })?;
+        self.calls.listens(udp_port, token, fate);
+        self.flush();
+        Ok(())
     }
 
     /// Takes no more connections on `udp_port`.
@@ -168,75 +153,55 @@ impl Client {
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
         self.submit(&Request::Unlisten { udp_port })?;
+        self.calls.listening.retain(|p| *p != udp_port);
         self.flush();
         Ok(())
     }
 
-    /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows, with the token of `options`.
+    /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows, with the token of `options`. What it
+    /// gives is for [`cancel`](Self::cancel).
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] when the ring is full.
-    pub fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<(), SendError> {
+    pub fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<ConnectId, SendError> {
+        self.ask_to_connect(remote, options, Fate::Told(options.token))
+    }
+
+    fn ask_to_connect(
+        &mut self,
+        remote: SocketAddr,
+        options: &ConnectOptions,
+        fate: Fate,
+    ) -> Result<ConnectId, SendError> {
+        let number = self.calls.next();
         self.submit(&Request::Connect {
-            token: options.token,
+            token: number,
             local: options.local,
             local_udp_port: options.local_udp_port,
             remote,
             ordered: options.ordered,
         })?;
+        let id = self.calls.connects(number, fate);
         self.flush();
-        Ok(())
+        Ok(id)
     }
 
-    /// Connects and waits for it; other events stay queued. The token of `options` should be unlike that of other attempts under
-    /// way.
-    ///
-    /// # Errors
-    /// [`ConnectWaitError`].
-    pub fn connect_wait(
-        &mut self,
-        remote: SocketAddr,
-        options: &ConnectOptions,
-        timeout: Duration,
-    ) -> Result<FlowId, ConnectWaitError> {
-        self.connect(remote, options).map_err(|_| ConnectWaitError::WouldBlock)?;
-        let token = options.token;
-        self.wait_for(timeout, |event| match event {
-            Event::Connected { flow, token: t, .. } if *t == token => Some(Ok(*flow)),
-            Event::ConnectFailed { reason, token: t, .. } if *t == token => {
-                Some(Err(ConnectWaitError::Failed(*reason)))
-            }
-            _ => None,
-        })
-    }
-
-    fn wait_for<T>(
-        &mut self,
-        timeout: Duration,
-        pick: impl Fn(&Event) -> Option<Result<T, ConnectWaitError>>,
-    ) -> Result<T, ConnectWaitError> {
-        let end = barewire_engine::now() + timeout.into();
-        loop {
-            while let Some(event) = self.take_completion() {
-                if let Some(result) = pick(&event) {
-                    return result;
-                }
-                self.queued.push_back(event);
-            }
-            let now = barewire_engine::now();
-            if now >= end {
-                return Err(ConnectWaitError::TimedOut);
-            }
-            match self.channel.wait(self.nap(Some(end.since(now).into()))) {
-                Ok(Wake::Gone) => return Err(WaitError::DaemonGone.into()),
-                Ok(_) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(WaitError::Io(e).into()),
-            }
-        }
+    /// Gives an attempt to connect up. [`Event::ConnectFailed`] follows, with
+    /// [`ConnectFailure::Cancelled`](crate::ConnectFailure::Cancelled); a flow that opens meanwhile is ended unseen. False, and
+    /// nothing done, when the attempt was answered already.
+    pub fn cancel(&mut self, attempt: ConnectId) -> bool {
+        let done = self.calls.give_up(attempt, true, &mut self.owed);
+        self.flush();
+        done
     }
 
     fn submit(&mut self, request: &Request) -> Result<(), SendError> {
+        self.submit_for(request, None, 0)
+    }
+
+    /// Writes a request; a refusal is remembered as that of `len` bytes on `flow`.
+    #[inline]
+    fn submit_for(&mut self, request: &Request, flow: Option<FlowId>, len: u32) -> Result<(), SendError> {
         if self.channel.submit(request) {
             return Ok(());
         }
@@ -248,61 +213,135 @@ impl Client {
         if self.channel.is_closed() {
             return Err(SendError::DaemonGone);
         }
-        self.blocked = Blocked::Ring;
+        self.ring_was_full = true;
+        self.shares.refuse(flow, len);
         Err(SendError::WouldBlock)
     }
 
-    /// Submits the releases that found the ring full, as far as that goes.
-    fn submit_releases(&mut self) {
-        while let Some(release) = self.releases.front() {
-            if !self.channel.submit(release) {
+    /// Submits what must not fail, as far as the ring has room.
+    fn submit_owed(&mut self) {
+        while let Some(request) = self.owed.front() {
+            if !self.channel.submit(request) {
                 return;
             }
-            self.releases.pop_front();
+            self.owed.pop_front();
         }
     }
 
-    /// How long to sleep at most when the application allows `left`.
-    fn nap(&self, left: Option<Duration>) -> Option<Duration> {
-        if self.releases.is_empty() && self.blocked != Blocked::Ring {
-            return left;
+    /// What was dropped instead of being given back.
+    #[cold]
+    fn take_back(&mut self, lost: Vec<Lost>) {
+        for lost in lost {
+            match lost {
+                Lost::Message { flow, offset, len } => self.release_raw(flow, offset, len),
+                Lost::Reservation { offset, .. } => self.give_back(offset),
+            }
         }
-        Some(left.map_or(RING_CHECK, |left| left.min(RING_CHECK)))
     }
 
-    /// Whether a send that was refused may go now; says so once.
-    fn take_writable(&mut self) -> bool {
-        let writable = match self.blocked {
-            Blocked::No | Blocked::Sends => false,
-            Blocked::Ring => self.channel.has_room(),
-            Blocked::Over => true,
-        };
-        if writable {
-            self.blocked = Blocked::No;
+    /// A reservation is free again.
+    fn give_back(&mut self, offset: u32) {
+        self.send_books.free(offset);
+        self.shares.freed = true;
+    }
+
+    fn room(&self) -> Room {
+        Room { free: self.send_books.available(), capacity: self.send_books.capacity() }
+    }
+
+    /// Whether something that was refused may go now; says so once, if `take`.
+    #[cold]
+    fn writable(&mut self, take: bool) -> Option<Event> {
+        if self.ring_was_full {
+            if !self.channel.has_room() {
+                return None;
+            }
+            self.ring_was_full = false;
+            self.shares.freed = true;
         }
-        writable
+        let room = self.room();
+        let books = &mut self.send_books;
+        let flow = self.shares.next_writable(room, take, |len| {
+            let offset = books.alloc(len)?;
+            let block = books.block_len(offset);
+            books.free(offset);
+            block.map(u64::from)
+        })?;
+        Some(Event::Writable { flow })
     }
 
     /// A message is the application's no longer, nor the daemon's.
     #[inline]
-    fn end_send(&mut self, offset: u32) {
-        self.send_books.free(offset);
-        self.sends_under_way = self.sends_under_way.saturating_sub(1);
-        if self.blocked == Blocked::Sends {
-            self.blocked = Blocked::Over;
+    fn end_send(&mut self, flow: FlowId, offset: u32, delivered: bool) {
+        if let Some(block) = self.send_books.block_len(offset) {
+            self.send_books.free(offset);
+            self.shares.end(flow, u64::from(block));
+            self.undelivered += u64::from(!delivered);
         }
     }
 
-    /// Sends a copy of `message`.
+    fn is_too_large(&self, len: usize) -> bool {
+        len > self.send_books.largest().min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+    }
+
+    /// Room for a message on `flow`, with its share taken.
+    #[inline]
+    fn reserve_on(&mut self, flow: FlowId, len: usize) -> Result<SendBuf, SendError> {
+        if self.is_too_large(len) {
+            return Err(SendError::TooLarge);
+        }
+        let len = len as u32;
+        let Some(offset) = self.send_books.alloc(len) else {
+            // A block as long as the memory says the same as none, and tells what kind of flow it is.
+            let all = self.send_books.capacity().max(1);
+            let none = Room { free: 0, capacity: all };
+            let refused = self.shares.begin(flow, len, all, none, false);
+            return Err(self.gone_or(refused.err().unwrap_or(SendError::WouldBlock)));
+        };
+        self.share(flow, offset, len).inspect_err(|_| {
+            self.send_books.free(offset);
+        })?;
+        Ok(SendBuf { home: self.home.number(), offset, len })
+    }
+
+    /// Why a message is refused: with the daemon all flows are gone.
+    #[cold]
+    fn gone_or(&self, e: SendError) -> SendError {
+        if self.channel.is_closed() { SendError::DaemonGone } else { e }
+    }
+
+    /// Takes a flow's share for a block that is taken from the memory already.
+    #[inline]
+    fn share(&mut self, flow: FlowId, offset: u32, len: u32) -> Result<(), SendError> {
+        let block = self.send_books.block_len(offset).map_or(0, u64::from);
+        let room = self.room();
+        self.shares.begin(flow, len, block, room, true).map_err(|e| self.gone_or(e))
+    }
+
+    /// Queues a message whose share is taken.
+    #[inline]
+    fn queue(&mut self, flow: FlowId, buf: SendBuf, token: u64) -> Result<(), SendError> {
+        let (offset, len) = buf.into_parts();
+        let request = Request::Send { flow: flow.to_raw(), offset, len, token };
+        self.submit_for(&request, Some(flow), len).inspect_err(|_| {
+            self.end_send(flow, offset, true);
+        })
+    }
+
+    /// Sends a copy of `message`. That it was queued says nothing of its arrival: [`Event::Closed`] says how its flow ended,
+    /// and a token (see [`commit`](Self::commit)) what became of one message.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] when memory or ring is full, or as many messages are under way as the daemon takes
-    /// ([`Geometry::sends_max`]): take events, and try again when one of them is [`Event::Writable`].
+    /// ([`Geometry::sends_max`]), or the flow has its share of these: take events, and try again when one of them is
+    /// [`Event::Writable`] for the flow. A flow with nothing under way is refused only when there is no room at all; one that
+    /// has something under way gets no more than is free, in messages and in bytes, so that peers that do not read leave room for
+    /// the others. [`SendError::NoSuchFlow`] and [`SendError::Closing`] when it has ended or was closed here.
     #[inline]
     pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
-        let buf = self.reserve(message.len())?;
-        self.write(buf, 0, message);
-        self.commit(flow, buf, None)?;
+        let buf = self.reserve_on(flow, message.len())?;
+        self.write(&buf, 0, message);
+        self.queue(flow, buf, 0)?;
         self.flush();
         Ok(())
     }
@@ -312,13 +351,13 @@ impl Client {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_vectored(&mut self, flow: FlowId, pieces: &[IoSlice<'_>]) -> Result<(), SendError> {
-        let buf = self.reserve(pieces.iter().map(|p| p.len()).sum())?;
+        let buf = self.reserve_on(flow, pieces.iter().map(|p| p.len()).sum())?;
         let mut at = 0;
         for piece in pieces {
-            self.write(buf, at, piece);
+            self.write(&buf, at, piece);
             at += piece.len();
         }
-        self.commit(flow, buf, None)?;
+        self.queue(flow, buf, 0)?;
         self.flush();
         Ok(())
     }
@@ -329,60 +368,63 @@ impl Client {
     /// [`SendError::WouldBlock`] while memory is short, [`SendError::TooLarge`] when it never suffices.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<SendBuf, SendError> {
-        if len > self.send_books.largest().min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize {
+        if self.is_too_large(len) {
             return Err(SendError::TooLarge);
         }
-        let free = self.sends_under_way < self.sends_max;
-        match if free { self.send_books.alloc(len as u32) } else { None } {
-            Some(offset) => Ok(SendBuf { owner: 0, offset, len: len as u32 }),
+        let len = len as u32;
+        match if self.shares.has_place() { self.send_books.alloc(len) } else { None } {
+            Some(offset) => Ok(SendBuf { home: self.home.number(), offset, len }),
             None => {
-                self.blocked = Blocked::Sends;
+                self.shares.refuse(None, len);
                 Err(SendError::WouldBlock)
             }
         }
     }
 
-    /// Writes bytes of a reserved message, from `at` within it. What lies beyond its end is not written; false then.
+    /// Writes bytes of a reserved message, from `at` within it. What lies beyond its end is not written; false then, and for
+    /// another client's reservation.
     #[inline]
-    pub fn write(&mut self, buf: SendBuf, at: usize, bytes: &[u8]) -> bool {
-        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= buf.len as usize);
-        fits && self.channel.send_memory().write(buf.offset as usize + at, bytes)
+    pub fn write(&mut self, buf: &SendBuf, at: usize, bytes: &[u8]) -> bool {
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= buf.len());
+        buf.home == self.home.number()
+            && fits
+            && self.channel.send_memory().write(buf.offset as usize + at, bytes)
     }
 
     /// Queues a reserved message; [`flush`](Self::flush) lets the daemon see it. With a token (of up to 63 bits)
     /// [`Event::Delivered`] reports its fate.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] when the ring is full, or too many messages are under way; the reservation is given back.
+    /// As [`send`](Self::send), and [`SendError::NotOurs`] for another client's reservation; the reservation is given back.
     #[inline]
     pub fn commit(&mut self, flow: FlowId, buf: SendBuf, token: Option<u64>) -> Result<(), SendError> {
-        if self.sends_under_way >= self.sends_max {
-            self.send_books.free(buf.offset);
-            self.blocked = Blocked::Sends;
-            return Err(SendError::WouldBlock);
+        if buf.home != self.home.number() {
+            return Err(SendError::NotOurs);
         }
-        let token = token.map_or(0, |t| t | WANTED);
-        let request = Request::Send { flow: flow.to_raw(), offset: buf.offset, len: buf.len, token };
-        self.submit(&request).inspect_err(|_| {
-            self.send_books.free(buf.offset);
-        })?;
-        self.sends_under_way += 1;
-        Ok(())
+        if let Err(e) = self.share(flow, buf.offset, buf.len) {
+            self.abandon(buf);
+            return Err(e);
+        }
+        self.queue(flow, buf, token.map_or(0, |t| t | WANTED))
     }
 
-    /// Gives a reservation back unsent.
+    /// Gives a reservation back unsent. (Dropping it does so, too, a little later.)
     pub fn abandon(&mut self, buf: SendBuf) {
-        self.send_books.free(buf.offset);
-        if self.blocked == Blocked::Sends {
-            self.blocked = Blocked::Over;
+        if buf.home == self.home.number() {
+            let (offset, _) = buf.into_parts();
+            self.give_back(offset);
         }
     }
 
     /// Lets the daemon see what was queued, and wakes it if it sleeps. One system call at most.
     #[inline]
     pub fn flush(&mut self) {
-        if !self.releases.is_empty() {
-            self.submit_releases();
+        let lost = self.home.take();
+        if !lost.is_empty() {
+            self.take_back(lost);
+        }
+        if !self.owed.is_empty() {
+            self.submit_owed();
         }
         self.channel.flush();
     }
@@ -394,8 +436,8 @@ impl Client {
             return Some(event);
         }
         let event = self.take_completion();
-        if event.is_none() && self.blocked != Blocked::No && self.take_writable() {
-            return Some(Event::Writable);
+        if event.is_none() && self.shares.has_refusals() {
+            return self.writable(true);
         }
         event
     }
@@ -409,82 +451,86 @@ impl Client {
             let flow_of = FlowId::from_raw;
             return Some(match completion {
                 Completion::Received { flow, offset, len } => {
-                    Event::Message(Inbound { flow: flow_of(flow), buf: RecvBuf { owner: 0, offset, len } })
+                    let flow = flow_of(flow);
+                    if self.calls.is_unwanted(flow) {
+                        self.release_raw(flow, offset, len);
+                        continue;
+                    }
+                    Event::Message(Inbound { home: self.home.number(), flow, offset, len })
                 }
                 Completion::Sent { flow, token, offset, delivered } => {
-                    self.end_send(offset);
+                    let flow = flow_of(flow);
+                    self.end_send(flow, offset, delivered);
                     if token & WANTED == 0 {
                         continue;
                     }
-                    Event::Delivered { flow: flow_of(flow), token: token & !WANTED, delivered }
+                    Event::Delivered { flow, token: token & !WANTED, delivered }
                 }
                 Completion::SendRefused { flow, token, offset, .. } => {
-                    // The flow had ended when the daemon looked: its `Closed` is here or on its way.
-                    self.end_send(offset);
+                    // The flow had ended when the daemon looked, and its `Closed` was said before: later sends are refused.
+                    let flow = flow_of(flow);
+                    self.end_send(flow, offset, false);
                     if token & WANTED == 0 {
                         continue;
                     }
-                    Event::Delivered { flow: flow_of(flow), token: token & !WANTED, delivered: false }
+                    Event::Delivered { flow, token: token & !WANTED, delivered: false }
+                }
+                Completion::Connecting { token, flow } => {
+                    self.calls.connecting(token, flow_of(flow), &mut self.owed);
+                    continue;
                 }
                 Completion::Connected { token, flow, local, remote } => {
-                    Event::Connected { flow: flow_of(flow), token, local, remote }
+                    let verdict = self.calls.connected(token, flow_of(flow), local, remote, &mut self.owed);
+                    match self.obey(verdict) {
+                        Some(event) => event,
+                        None => continue,
+                    }
                 }
                 Completion::ConnectFailed { token, flow, reason } => {
                     let reason = ConnectFailure::from_code(reason).unwrap_or(ConnectFailure::Refused);
-                    Event::ConnectFailed { flow: flow_of(flow), token, reason }
+                    let verdict = self.calls.connect_failed(token, flow_of(flow), reason);
+                    match self.obey(verdict) {
+                        Some(event) => event,
+                        None => continue,
+                    }
                 }
                 Completion::Accepted { token, flow, local, remote } => {
-                    Event::Accepted { flow: flow_of(flow), token, local, remote }
+                    let flow = flow_of(flow);
+                    self.shares.open(flow);
+                    Event::Accepted { flow, token, local, remote }
                 }
                 Completion::Closed { flow, reason } => {
+                    let flow = flow_of(flow);
+                    if self.calls.ended(flow) {
+                        continue;
+                    }
+                    self.shares.ended(flow);
                     let reason = CloseReason::from_code(reason).unwrap_or(CloseReason::Reset);
-                    Event::Closed { flow: flow_of(flow), reason }
+                    Event::Closed { flow, reason }
                 }
-                Completion::Listening { token, udp_port } => Event::Listening { token, udp_port },
-                Completion::ListenFailed { token, udp_port, .. } => Event::ListenFailed { token, udp_port },
+                Completion::Listening { udp_port, .. } | Completion::ListenFailed { udp_port, .. } => {
+                    let done = matches!(completion, Completion::Listening { .. });
+                    let verdict = self.calls.listened(udp_port, done, &mut self.owed);
+                    match self.obey(verdict) {
+                        Some(event) => event,
+                        None => continue,
+                    }
+                }
                 // Nobody asked for RDMA here.
-                Completion::Connecting { .. } | Completion::Rdma(_) => continue,
+                Completion::Rdma(_) => continue,
             });
         }
     }
 
-    /// The next thing that happened, waiting for it for up to `timeout` (`None`: for ever). `None` when the time was over.
-    ///
-    /// # Errors
-    /// [`WaitError::DaemonGone`] once everything said before was handed out; a signal.
-    pub fn wait_event(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, WaitError> {
-        self.flush();
-        if let Some(event) = self.next_event() {
-            return Ok(Some(event));
-        }
-        let start = barewire_engine::now();
-        if self.spin > Duration::ZERO {
-            let spin = self.spin.min(timeout.unwrap_or(Duration::MAX));
-            loop {
-                if let Some(event) = self.next_event() {
-                    return Ok(Some(event));
-                }
-                if Duration::from(barewire_engine::now().since(start)) >= spin {
-                    break;
-                }
-                std::thread::yield_now();
-            }
-        }
-        loop {
-            let left = timeout.map(|t| t.saturating_sub(barewire_engine::now().since(start).into()));
-            let nap = self.nap(left);
-            match self.channel.wait(nap)? {
-                Wake::Gone => return Err(WaitError::DaemonGone),
-                Wake::TimedOut if nap == left => return Ok(None),
-                _ => {}
-            }
-            self.flush();
-            // What woke us may be of no interest to the application (an acknowledgement).
-            if let Some(event) = self.next_event() {
-                return Ok(Some(event));
-            }
-            if left == Some(Duration::ZERO) {
-                return Ok(None);
+    /// What the application is told of an answer.
+    #[cold]
+    fn obey(&mut self, verdict: Verdict) -> Option<Event> {
+        match verdict {
+            Verdict::Nothing => None,
+            Verdict::Tell(event) => Some(event),
+            Verdict::Open(flow, event) => {
+                self.shares.open(flow);
+                event
             }
         }
     }
@@ -498,9 +544,24 @@ impl Client {
     /// Call before sleeping on [`event_fd`](Self::event_fd). False when an event is here already, or when the ring of
     /// requests was found full, whose emptying does not ring: do not sleep.
     pub fn arm(&mut self) -> bool {
+        self.prepare_sleep(None) == Some(None)
+    }
+
+    /// As [`arm`](Self::arm), before a sleep on a [`Sleeper`]: how long it may be at most when the application allows `left`
+    /// (`None`: for ever). `None`: there is an event already, or the daemon is gone; do not sleep.
+    pub fn prepare_sleep(&mut self, left: Option<Duration>) -> Option<Option<Duration>> {
         self.flush();
-        let ring_is_full = !self.releases.is_empty() || self.blocked == Blocked::Ring;
-        self.queued.is_empty() && !ring_is_full && self.blocked != Blocked::Over && self.channel.arm()
+        let has_event =
+            !self.queued.is_empty() || (self.shares.has_refusals() && self.writable(false).is_some());
+        (!has_event && self.channel.arm()).then(|| self.nap(left))
+    }
+
+    /// Whether a sleep that others began should end: something is here for it, or what it waits for was taken away.
+    pub fn ends_sleep(&self) -> bool {
+        !self.queued.is_empty()
+            || self.waits_for_ring()
+            || (self.shares.has_refusals() && self.shares.freed)
+            || !self.channel.is_armed()
     }
 
     /// Call after the sleep, then take events.
@@ -519,12 +580,21 @@ impl Client {
         self.read_at(message, 0, out)
     }
 
-    /// Copies bytes of a received message from `at` within it; says how many.
+    /// Copies bytes of a received message from `at` within it; says how many. None of another client's.
     #[inline]
     pub fn read_at(&self, message: &Inbound, at: usize, out: &mut [u8]) -> usize {
-        let n = message.len().saturating_sub(at).min(out.len());
-        let from = message.buf.offset as usize + at;
-        if self.channel.recv_memory().read(from, &mut out[..n]) { n } else { 0 }
+        if message.home != self.home.number() {
+            return 0;
+        }
+        self.read_raw(message.offset, message.len, at, out)
+    }
+
+    /// As [`read_at`](Self::read_at), of the message that [`Inbound::into_raw`] took apart. Other numbers are safe: what is
+    /// read stays within the channel's memory.
+    #[inline]
+    pub fn read_raw(&self, offset: u32, len: u32, at: usize, out: &mut [u8]) -> usize {
+        let n = (len as usize).saturating_sub(at).min(out.len());
+        if self.channel.recv_memory().read(offset as usize + at, &mut out[..n]) { n } else { 0 }
     }
 
     /// A received message as a vector.
@@ -536,33 +606,41 @@ impl Client {
     }
 
     /// Gives a received message back: its memory is free, its sender gets the credit. Seen by the daemon with the next
-    /// [`flush`](Self::flush), send or wait.
+    /// [`flush`](Self::flush), send or wait. Another client's goes back there.
     #[inline]
     pub fn release(&mut self, message: Inbound) {
-        let request = Request::Release {
-            flow: message.flow.to_raw(),
-            offset: message.buf.offset,
-            len: message.buf.len,
-        };
-        if !self.releases.is_empty() {
-            self.submit_releases();
-        }
-        // Not `submit`: it is no refusal, so nobody has to hear of it.
-        if !self.releases.is_empty() || !self.channel.submit(&request) {
-            // To wait here could be for ever: the daemon may wait for completions to be taken. The room for these is
-            // bounded by what the application was handed and has not released.
-            self.channel.flush();
-            self.releases.push_back(request);
-            self.submit_releases();
+        if message.home == self.home.number() {
+            let (flow, offset, len) = message.into_raw();
+            self.release_raw(flow, offset, len);
         }
     }
 
-    /// Closes a flow after everything sent on it was acknowledged; [`Event::Closed`] follows.
+    /// As [`release`](Self::release), of the message that [`Inbound::into_raw`] took apart. Other numbers are safe: the daemon
+    /// checks what is released.
+    #[inline]
+    pub fn release_raw(&mut self, flow: FlowId, offset: u32, len: u32) {
+        let request = Request::Release { flow: flow.to_raw(), offset, len };
+        if !self.owed.is_empty() {
+            self.submit_owed();
+        }
+        // Not `submit`: it is no refusal, so nobody has to hear of it.
+        if !self.owed.is_empty() || !self.channel.submit(&request) {
+            // To wait here could be for ever: the daemon may wait for completions to be taken. The room for these is
+            // bounded by what the application was handed and has not released.
+            self.channel.flush();
+            self.owed.push_back(request);
+            self.submit_owed();
+        }
+    }
+
+    /// Closes a flow after everything sent on it was acknowledged; [`Event::Closed`] follows. One that is not there is passed
+    /// over.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn close(&mut self, flow: FlowId) -> Result<(), SendError> {
         self.submit(&Request::Close { flow: flow.to_raw() })?;
+        self.shares.close(flow);
         self.flush();
         Ok(())
     }
@@ -573,6 +651,7 @@ impl Client {
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn reset(&mut self, flow: FlowId) -> Result<(), SendError> {
         self.submit(&Request::Reset { flow: flow.to_raw() })?;
+        self.shares.close(flow);
         self.flush();
         Ok(())
     }

@@ -3,14 +3,16 @@
 //! The fastest way on few cores. The application calls [`Embedded::poll`] in its loop; everything else only queues.
 
 use crate::error::{OpenError, SendError};
-use crate::event::{ConnectOptions, Event, Inbound};
+use crate::event::{ConnectOptions, Event, Inbound, SendBuf};
+use crate::returns::{Home, Lost};
+use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Stack, open_port};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{Port, PortUri};
 use barewire_transport as transport;
-use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, SendBuf};
+use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, RecvBuf};
 use barewire_wire::MacAddr;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -63,7 +65,14 @@ impl EmbeddedConfig {
 /// Neither `Send` nor `Sync`: frames and memory belong to the thread that made it.
 pub struct Embedded {
     stack: Stack<HeapMemory>,
+    home: Home,
+    shares: Shares,
     now: Instant,
+}
+
+/// The transport's name for a reservation.
+fn raw(offset: u32, len: u32) -> transport::SendBuf {
+    transport::SendBuf { owner: 0, offset, len }
 }
 
 /// 32 bytes from the operating system, for what must not be guessed.
@@ -114,8 +123,14 @@ impl Embedded {
         host.gateway6 = config.gateway6;
         let transport = transport::Config { mtu, ..config.transport.clone() };
         let memory = HeapMemory::new(config.send_bytes as usize, config.recv_bytes as usize);
+        let shares = Shares::new(transport.send_messages_max);
         let endpoint = Endpoint::new(transport, memory, secret()?)?;
-        Ok(Embedded { stack: Stack::new(port, pool, Host::new(host), endpoint), now: barewire_engine::now() })
+        Ok(Embedded {
+            stack: Stack::new(port, pool, Host::new(host), endpoint),
+            home: Home::new(),
+            shares,
+            now: barewire_engine::now(),
+        })
     }
 
     /// The stack below, to look at counters, flows and the port.
@@ -147,18 +162,22 @@ impl Embedded {
             None => self.stack.host().source_for(remote.ip()).unwrap_or(unspecified(remote.ip())),
         };
         let local = SocketAddr::new(source, options.local_udp_port);
-        self.stack.endpoint_mut().connect(self.now, 0, local, remote, options.ordered, options.token)
+        let endpoint = self.stack.endpoint_mut();
+        let flow = endpoint.connect(self.now, 0, local, remote, options.ordered, options.token)?;
+        self.shares.open(flow);
+        Ok(flow)
     }
 
     /// Queues a copy of `message`.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] when memory or table is full: poll, and try again.
+    /// [`SendError::WouldBlock`] when memory or table is full, or the flow has its share of them: poll, and try again when
+    /// [`Event::Writable`] names the flow. The shares are those of [`Client::send`](crate::Client::send).
     #[inline]
     pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
-        let buf = self.reserve(message.len())?;
-        self.bytes_mut(buf).copy_from_slice(message);
-        self.commit(flow, buf, 0)
+        let mut buf = self.reserve_on(flow, message.len())?;
+        self.bytes_mut(&mut buf).copy_from_slice(message);
+        self.queue(flow, buf, 0)
     }
 
     /// Queues one message made of `pieces`.
@@ -166,14 +185,81 @@ impl Embedded {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_vectored(&mut self, flow: FlowId, pieces: &[IoSlice<'_>]) -> Result<(), SendError> {
-        let buf = self.reserve(pieces.iter().map(|p| p.len()).sum())?;
-        let mut rest = self.bytes_mut(buf);
+        let mut buf = self.reserve_on(flow, pieces.iter().map(|p| p.len()).sum())?;
+        let mut rest = self.bytes_mut(&mut buf);
         for piece in pieces {
             let (head, tail) = rest.split_at_mut(piece.len());
             head.copy_from_slice(piece);
             rest = tail;
         }
-        self.commit(flow, buf, 0)
+        self.queue(flow, buf, 0)
+    }
+
+    fn memory(&mut self) -> &mut HeapMemory {
+        self.stack.endpoint_mut().memory_mut()
+    }
+
+    fn room(&self) -> Room {
+        let memory = self.stack.endpoint().memory();
+        Room { free: memory.available().0, capacity: memory.send_capacity() }
+    }
+
+    fn is_too_large(&self, len: usize) -> bool {
+        let most = self.stack.endpoint().memory().send_max();
+        len > most.min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+    }
+
+    /// Takes a flow's share for a block that is taken from the memory already.
+    #[inline]
+    fn share(&mut self, flow: FlowId, offset: u32, len: u32) -> Result<(), SendError> {
+        let block = self.memory().send_block_len(offset);
+        let room = self.room();
+        self.shares.begin(flow, len, block, room, true)
+    }
+
+    #[inline]
+    fn reserve_on(&mut self, flow: FlowId, len: usize) -> Result<SendBuf, SendError> {
+        if self.is_too_large(len) {
+            return Err(SendError::TooLarge);
+        }
+        let len = len as u32;
+        let Some(got) = self.memory().reserve(len) else {
+            let all = self.room().capacity.max(1);
+            let none = Room { free: 0, capacity: all };
+            return Err(self
+                .shares
+                .begin(flow, len, all, none, false)
+                .err()
+                .unwrap_or(SendError::WouldBlock));
+        };
+        if let Err(e) = self.share(flow, got.offset, len) {
+            self.memory().release_send(got);
+            return Err(e);
+        }
+        Ok(SendBuf { home: self.home.number(), offset: got.offset, len })
+    }
+
+    /// Queues a message whose share is taken.
+    #[inline]
+    fn queue(&mut self, flow: FlowId, buf: SendBuf, token: u64) -> Result<(), SendError> {
+        let (offset, len) = buf.into_parts();
+        let now = self.now;
+        self.stack.endpoint_mut().send(now, flow, raw(offset, len), token).map_err(|e| {
+            self.end_send(flow, offset, len);
+            let e = e.into();
+            if e == SendError::WouldBlock {
+                self.shares.refuse(Some(flow), len);
+            }
+            e
+        })
+    }
+
+    /// A message is the application's no longer, nor the transport's.
+    #[inline]
+    fn end_send(&mut self, flow: FlowId, offset: u32, len: u32) {
+        let block = self.memory().send_block_len(offset);
+        self.memory().release_send(raw(offset, len));
+        self.shares.end(flow, block);
     }
 
     /// Room for a message of `len` bytes, to build it in place. [`commit`](Self::commit) sends it,
@@ -183,29 +269,41 @@ impl Embedded {
     /// [`SendError::WouldBlock`] while the memory is full, [`SendError::TooLarge`] when it never can.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<SendBuf, SendError> {
-        if len > barewire_wire::msg::MESSAGE_LEN_MAX as usize {
+        if self.is_too_large(len) {
             return Err(SendError::TooLarge);
         }
-        self.stack.endpoint_mut().memory_mut().reserve(len as u32).ok_or(SendError::WouldBlock)
+        match self.memory().reserve(len as u32) {
+            Some(got) => Ok(SendBuf { home: self.home.number(), offset: got.offset, len: got.len }),
+            None => {
+                self.shares.refuse(None, len as u32);
+                Err(SendError::WouldBlock)
+            }
+        }
     }
 
-    /// The bytes of a reserved message.
+    /// The bytes of a reserved message; none of another endpoint's.
     #[inline]
-    pub fn bytes_mut(&mut self, buf: SendBuf) -> &mut [u8] {
-        self.stack.endpoint_mut().memory_mut().send_bytes(buf)
+    pub fn bytes_mut(&mut self, buf: &mut SendBuf) -> &mut [u8] {
+        if buf.home != self.home.number() {
+            return &mut [];
+        }
+        self.stack.endpoint_mut().memory_mut().send_bytes(raw(buf.offset, buf.len))
     }
 
     /// Queues a reserved message. With a `token` other than zero, [`Event::Delivered`] reports its fate.
     ///
     /// # Errors
-    /// As [`send`](Self::send); the reservation is given back.
+    /// As [`send`](Self::send), and [`SendError::NotOurs`] for another endpoint's reservation; the reservation is given back.
     #[inline]
     pub fn commit(&mut self, flow: FlowId, buf: SendBuf, token: u64) -> Result<(), SendError> {
-        let endpoint = self.stack.endpoint_mut();
-        endpoint.send(self.now, flow, buf, token).map_err(|e| {
-            endpoint.memory_mut().release_send(buf);
-            e.into()
-        })
+        if buf.home != self.home.number() {
+            return Err(SendError::NotOurs);
+        }
+        if let Err(e) = self.share(flow, buf.offset, buf.len) {
+            self.abandon(buf);
+            return Err(e);
+        }
+        self.queue(flow, buf, token)
     }
 
     /// Sends a received message back on its flow and releases it: what an echo server does.
@@ -214,12 +312,16 @@ impl Embedded {
     /// As [`send`](Self::send), with the message still the caller's.
     #[inline]
     pub fn echo(&mut self, inbound: Inbound) -> Result<(), (SendError, Inbound)> {
-        let buf = match self.reserve(inbound.len()) {
+        if inbound.home != self.home.number() {
+            return Err((SendError::NotOurs, inbound));
+        }
+        let buf = match self.reserve_on(inbound.flow, inbound.len()) {
             Ok(buf) => buf,
             Err(e) => return Err((e, inbound)),
         };
-        self.stack.endpoint_mut().memory_mut().copy_to_send(inbound.buf, buf);
-        match self.commit(inbound.flow, buf, 0) {
+        let from = RecvBuf { owner: 0, offset: inbound.offset, len: inbound.len };
+        self.memory().copy_to_send(from, raw(buf.offset, buf.len));
+        match self.queue(inbound.flow, buf, 0) {
             Ok(()) => {
                 self.release(inbound);
                 Ok(())
@@ -228,9 +330,28 @@ impl Embedded {
         }
     }
 
-    /// Gives a reservation back unsent.
+    /// Gives a reservation back unsent. (Dropping it does so, too, with the next poll.)
     pub fn abandon(&mut self, buf: SendBuf) {
-        self.stack.endpoint_mut().memory_mut().release_send(buf);
+        if buf.home == self.home.number() {
+            let (offset, len) = buf.into_parts();
+            self.give_back(offset, len);
+        }
+    }
+
+    fn give_back(&mut self, offset: u32, len: u32) {
+        self.memory().release_send(raw(offset, len));
+        self.shares.freed = true;
+    }
+
+    /// What was dropped instead of being given back.
+    #[inline]
+    fn take_back(&mut self) {
+        for lost in self.home.take() {
+            match lost {
+                Lost::Message { flow, offset, len } => self.release_raw(flow, offset, len),
+                Lost::Reservation { offset, len } => self.give_back(offset, len),
+            }
+        }
     }
 
     /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
@@ -240,6 +361,7 @@ impl Embedded {
     #[inline]
     pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
         self.now = barewire_engine::now();
+        self.take_back();
         self.stack.poll(self.now)
     }
 
@@ -250,6 +372,7 @@ impl Embedded {
     #[inline]
     pub fn flush(&mut self) -> Result<usize, barewire_port::PortError> {
         self.now = barewire_engine::now();
+        self.take_back();
         self.stack.transmit(self.now)
     }
 
@@ -258,10 +381,16 @@ impl Embedded {
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
-            return Some(match self.stack.poll_event()? {
-                transport::Event::Received { flow, buf, .. } => Event::Message(Inbound { flow, buf }),
+            let Some(event) = self.stack.poll_event() else {
+                return if self.shares.has_refusals() { self.take_writable() } else { None };
+            };
+            return Some(match event {
+                transport::Event::Received { flow, buf, .. } => {
+                    let RecvBuf { offset, len, .. } = buf;
+                    Event::Message(Inbound { home: self.home.number(), flow, offset, len })
+                }
                 transport::Event::Sent { flow, buf, token, delivered, .. } => {
-                    self.stack.endpoint_mut().memory_mut().release_send(buf);
+                    self.end_send(flow, buf.offset, buf.len);
                     if token == 0 {
                         continue;
                     }
@@ -271,36 +400,69 @@ impl Embedded {
                     Event::Connected { flow, token, local, remote }
                 }
                 transport::Event::ConnectFailed { flow, token, reason, .. } => {
+                    self.shares.ended(flow);
                     Event::ConnectFailed { flow, token, reason }
                 }
                 transport::Event::Accepted { flow, token, local, remote, .. } => {
+                    self.shares.open(flow);
                     Event::Accepted { flow, token, local, remote }
                 }
-                transport::Event::Closed { flow, reason, .. } => Event::Closed { flow, reason },
+                transport::Event::Closed { flow, reason, .. } => {
+                    self.shares.ended(flow);
+                    Event::Closed { flow, reason }
+                }
                 _ => continue,
             });
         }
     }
 
-    /// The bytes of a received message.
-    #[inline]
-    pub fn message(&self, inbound: &Inbound) -> &[u8] {
-        self.stack.endpoint().memory().recv_bytes(inbound.buf)
+    /// Whether something that was refused may go now; says so once.
+    #[cold]
+    fn take_writable(&mut self) -> Option<Event> {
+        let room = self.room();
+        let memory = self.stack.endpoint_mut().memory_mut();
+        let flow = self.shares.next_writable(room, true, |len| {
+            let got = memory.reserve(len)?;
+            let block = memory.send_block_len(got.offset);
+            memory.release_send(got);
+            Some(block)
+        })?;
+        Some(Event::Writable { flow })
     }
 
-    /// Gives a received message back: its memory is free, its sender gets the credit.
+    /// The bytes of a received message; none of another endpoint's.
+    #[inline]
+    pub fn message(&self, inbound: &Inbound) -> &[u8] {
+        if inbound.home != self.home.number() {
+            return &[];
+        }
+        let buf = RecvBuf { owner: 0, offset: inbound.offset, len: inbound.len };
+        self.stack.endpoint().memory().recv_bytes(buf)
+    }
+
+    /// Gives a received message back: its memory is free, its sender gets the credit. Another endpoint's goes back there.
     #[inline]
     pub fn release(&mut self, inbound: Inbound) {
-        self.stack.endpoint_mut().release(self.now, inbound.flow, inbound.buf);
+        if inbound.home == self.home.number() {
+            let (flow, offset, len) = inbound.into_raw();
+            self.release_raw(flow, offset, len);
+        }
+    }
+
+    #[inline]
+    fn release_raw(&mut self, flow: FlowId, offset: u32, len: u32) {
+        self.stack.endpoint_mut().release(self.now, flow, RecvBuf { owner: 0, offset, len });
     }
 
     /// Closes a flow after everything queued was acknowledged; [`Event::Closed`] follows. False: no such flow.
     pub fn close(&mut self, flow: FlowId) -> bool {
+        self.shares.close(flow);
         self.stack.endpoint_mut().close(self.now, flow)
     }
 
     /// Ends a flow at once. False: no such flow.
     pub fn reset(&mut self, flow: FlowId) -> bool {
+        self.shares.close(flow);
         self.stack.endpoint_mut().reset(self.now, flow)
     }
 

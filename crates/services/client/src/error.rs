@@ -24,8 +24,9 @@ pub enum OpenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Memory, table or ring is full for now: poll, and try again.
-    #[error("full for now: poll and try again")]
+    /// Memory, table or ring is full for now, or the flow has its share of them: take events, and try again after
+    /// [`Event::Writable`](crate::Event::Writable).
+    #[error("full for now: take events, and try again when one says writable")]
     WouldBlock,
     /// Above 64 MiB, or above the send memory.
     #[error("the message is too large")]
@@ -36,7 +37,10 @@ pub enum SendError {
     /// The flow is closing.
     #[error("the flow is closing")]
     Closing,
-    /// The daemon is gone.
+    /// The reservation is another client's; it is given back there.
+    #[error("the reservation is another client's")]
+    NotOurs,
+    /// The daemon is gone, or the client is that of a parent process.
     #[error("the daemon is gone")]
     DaemonGone,
 }
@@ -56,12 +60,33 @@ impl From<transport::SendError> for SendError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The daemon is gone; everything it said before was handed out.
+    /// The daemon is gone, and everything it said before was handed out; or the client is that of a parent process.
     #[error("the daemon is gone")]
     DaemonGone,
-    /// A signal came, or a system call failed.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+/// Why [`close_and_wait`](crate::Client::close_and_wait) ended before everything had arrived.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseWaitError {
+    /// The time-out came first: peers of so many flows have not acknowledged everything, or have not closed their half.
+    #[error("{open} flows were still open when the time was over")]
+    TimedOut {
+        /// How many.
+        open: usize,
+    },
+    /// Flows ended before so many messages had arrived.
+    #[error("{lost} messages did not arrive: their flows ended first")]
+    Lost {
+        /// How many.
+        lost: u64,
+    },
+    /// Waiting failed.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
 }
 
 /// Why `connect_wait` gave no flow.
@@ -80,4 +105,13 @@ pub enum ConnectWaitError {
     /// Waiting failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
+}
+
+impl From<SendError> for ConnectWaitError {
+    fn from(e: SendError) -> Self {
+        match e {
+            SendError::DaemonGone => WaitError::DaemonGone.into(),
+            _ => ConnectWaitError::WouldBlock,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What an application is told, through the daemon or embedded alike.
 
-use barewire_transport::{CloseReason, ConnectFailure, FlowId, RecvBuf};
+use barewire_transport::{CloseReason, ConnectFailure, FlowId};
 use std::net::{IpAddr, SocketAddr};
 
 /// How to connect.
@@ -22,12 +22,16 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A received message: where it is, and on which flow it came. Not `Copy`: it is given back once.
+/// A received message: where it is, and on which flow it came. Given back once: by `release`, or when it is dropped, which its
+/// client or endpoint notices with its next flush, wait or poll.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a message that is not released keeps its memory, and its sender without credit"]
+#[must_use = "a message that is dropped is gone"]
 pub struct Inbound {
+    /// Whose it is.
+    pub(crate) home: u32,
     pub(crate) flow: FlowId,
-    pub(crate) buf: RecvBuf,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
 }
 
 impl Inbound {
@@ -38,26 +42,61 @@ impl Inbound {
 
     /// Bytes of the message.
     pub fn len(&self) -> usize {
-        self.buf.len as usize
+        self.len as usize
     }
 
     /// Whether the message has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.buf.len == 0
+        self.len == 0
     }
 
-    /// The message as numbers (flow, offset and length in bytes), for foreign interfaces.
+    /// The message as numbers (flow, offset and length in bytes), for foreign interfaces: it is theirs to give back now.
     pub fn into_raw(self) -> (FlowId, u32, u32) {
-        (self.flow, self.buf.offset, self.buf.len)
-    }
-
-    /// The message of a [`Client`](crate::Client) that [`into_raw`](Self::into_raw) took apart. Other numbers are safe there:
-    /// what is read stays within the channel's memory, and the daemon checks what is released. No use with
-    /// [`Embedded`](crate::Embedded).
-    pub fn from_raw(flow: FlowId, offset: u32, len: u32) -> Inbound {
-        Inbound { flow, buf: RecvBuf { owner: 0, offset, len } }
+        let raw = (self.flow, self.offset, self.len);
+        std::mem::forget(self);
+        raw
     }
 }
+
+/// Room for a message that is being built. Used up by `commit` or `abandon`; one that is dropped is given back, which its client
+/// or endpoint notices with its next flush, wait or poll.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a reservation that is dropped is given back unsent"]
+pub struct SendBuf {
+    /// Whose it is.
+    pub(crate) home: u32,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+impl SendBuf {
+    /// Bytes of the message.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the message has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it starts in the memory to send from, in bytes: a name for it in foreign interfaces, unlike that of any other
+    /// reservation of its client at the time.
+    pub fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// It is used up: where it was, and its length.
+    pub(crate) fn into_parts(self) -> (u32, u32) {
+        let parts = (self.offset, self.len);
+        std::mem::forget(self);
+        parts
+    }
+}
+
+/// Names an attempt to connect, so that it can be cancelled. Never used for another attempt of the same client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectId(pub(crate) u64);
 
 /// Something that happened.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,9 +144,14 @@ pub enum Event {
         /// The peer's transport has all of it. False: the flow ended first.
         delivered: bool,
     },
-    /// There may be room for a send that was refused with
-    /// [`SendError::WouldBlock`](crate::SendError::WouldBlock). Once after each refusal.
-    Writable,
+    /// There is room for what was refused with [`SendError::WouldBlock`](crate::SendError::WouldBlock). Once after a refusal,
+    /// or several in a row, of a flow; none for a flow that has ended.
+    Writable {
+        /// The flow whose message was refused; `None`: what was refused named none (a reservation, a listener, a connection).
+        flow: Option<FlowId>,
+    },
+    /// A [`Waker`](crate::Waker) was rung.
+    Woken,
     /// A listener asked for is there.
     Listening {
         /// What the request was given.
@@ -115,7 +159,7 @@ pub enum Event {
         /// Its UDP port.
         udp_port: u16,
     },
-    /// A listener asked for is not: the port is zero or taken.
+    /// A listener asked for is not: the port is zero or taken, or the user listens on as many as the daemon allows one.
     ListenFailed {
         /// What the request was given.
         token: u64,

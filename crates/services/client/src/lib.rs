@@ -26,16 +26,21 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod calls;
 mod client;
 mod embedded;
 mod error;
 mod event;
+mod returns;
+mod share;
 
 pub use barewire_channel::AttachError;
 pub use barewire_channel::Geometry;
-pub use barewire_channel::control::socket_path_default;
-pub use barewire_transport::{CloseReason, ConnectError, ConnectFailure, FlowId, ListenError, SendBuf};
+pub use barewire_channel::control::{socket_path_default, socket_paths};
+pub use barewire_channel::{Sleeper, Waker};
+pub use barewire_transport::{CloseReason, ConnectError, ConnectFailure, FlowId, ListenError};
 pub use client::{Client, ClientConfig};
 pub use embedded::{Embedded, EmbeddedConfig};
-pub use error::{ConnectWaitError, OpenError, SendError, WaitError};
-pub use event::{ConnectOptions, Event, Inbound};
+pub use error::{CloseWaitError, ConnectWaitError, OpenError, SendError, WaitError};
+pub use event::{ConnectId, ConnectOptions, Event, Inbound, SendBuf};
+pub use share::ASIDE_BYTES;

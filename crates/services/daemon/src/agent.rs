@@ -1,6 +1,6 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
-use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW, LISTENERS_MAX};
+use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::aside::Aside;
 use crate::counters::Published;
 use crate::rdma::Rdma;
@@ -283,13 +283,14 @@ impl DaemonAgent {
             Request::Listen { token, udp_port, local: _ } => {
                 let is_rdmas = self.rdma.is_some() && udp_port == RDMA_UDP_PORT;
                 let endpoint = self.stack.endpoint_mut();
-                if !endpoint.memory_mut().get(number).is_none_or(|a| a.promise(1)) {
+                let a = endpoint.memory_mut().get(number);
+                let is_allowed = a.as_ref().is_some_and(|a| a.share.may_listen());
+                if !a.is_none_or(|a| a.promise(1)) {
                     return false;
                 }
-                let has_all = endpoint.memory_mut().get(number).is_some_and(|a| a.listeners >= LISTENERS_MAX);
                 // The engines share the ports: a handshake goes to whichever listens.
-                let claimed = !is_rdmas
-                    && !has_all
+                let claimed = is_allowed
+                    && !is_rdmas
                     && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
                 let listened = if claimed {
                     endpoint.listen(udp_port, number, token)
@@ -300,7 +301,7 @@ impl DaemonAgent {
                     Ok(()) => Completion::Listening { token, udp_port },
                     Err(e) => {
                         let code = match e {
-                            _ if has_all => 3,
+                            _ if !is_allowed => 3,
                             ListenError::PortTaken => 2,
                             _ => 1,
                         };
@@ -308,7 +309,9 @@ impl DaemonAgent {
                     }
                 };
                 if let Some(a) = endpoint.memory_mut().get(number) {
-                    a.listeners += u32::from(listened.is_ok());
+                    if listened.is_ok() {
+                        a.share.listen();
+                    }
                     a.keep_promise(&completion);
                 }
                 true
@@ -317,7 +320,7 @@ impl DaemonAgent {
                 let endpoint = self.stack.endpoint_mut();
                 if endpoint.unlisten(udp_port, number) {
                     if let Some(a) = endpoint.memory_mut().get(number) {
-                        a.listeners -= 1;
+                        a.share.unlisten();
                     }
                     if let Some(links) = &self.links {
                         links.table().release(udp_port, links.own());
@@ -458,7 +461,7 @@ impl DaemonAgent {
         if let Some(a) = endpoint.memory_mut().get(number) {
             match result {
                 Ok(flow) => {
-                    a.flows += 1;
+                    a.share.open();
                     a.keep_promise(&Completion::Connecting { token, flow: flow.to_raw() });
                 }
                 Err(reason) => {
@@ -508,7 +511,7 @@ impl DaemonAgent {
                 }
                 Event::ConnectFailed { flow, owner, token, reason } => {
                     if let Some(a) = memory.get(owner) {
-                        a.flows = a.flows.saturating_sub(1);
+                        a.share.close();
                         let (flow, reason) = (flow.to_raw(), reason as u16);
                         a.keep_promise(&Completion::ConnectFailed { token, flow, reason });
                         a.forget_promises(1);
@@ -516,7 +519,7 @@ impl DaemonAgent {
                 }
                 Event::Closed { flow, owner, reason } => {
                     if let Some(a) = memory.get(owner) {
-                        a.flows = a.flows.saturating_sub(1);
+                        a.share.close();
                         let (flow, reason) = (flow.to_raw(), reason as u16);
                         a.keep_promise(&Completion::Closed { flow, reason });
                     }

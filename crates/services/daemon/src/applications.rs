@@ -1,5 +1,6 @@
 //! Each application's channel, quota and books.
 
+use crate::users::UserShare;
 use barewire_channel::{Completion, DaemonChannel, Request};
 use barewire_transport::buddy::{BLOCK_MIN, Buddy};
 use barewire_transport::{FlowId, Memory, RecvBuf, SendBuf};
@@ -7,8 +8,6 @@ use std::collections::VecDeque;
 
 /// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed.
 pub(crate) const COMPLETIONS_PER_FLOW: usize = 3;
-/// Ports that one application may listen on: with all of them, nobody else could listen or connect.
-pub(crate) const LISTENERS_MAX: u32 = 1024;
 /// Fewest entries of a ring of completions that can be shared out as below.
 pub(crate) const COMPLETIONS_MIN: u32 = 16;
 
@@ -27,10 +26,9 @@ pub(crate) struct Application {
     held: Vec<[u64; 2]>,
     /// Completions that are sure to come and must find room.
     promised: usize,
-    pub flows: u32,
+    /// Its flows and listeners, which count for its user.
+    pub share: UserShare,
     flows_max: u32,
-    /// Ports that it listens on.
-    pub listeners: u32,
     /// Messages in its receive memory, whole or not.
     received: u32,
     /// Messages being sent.
@@ -47,7 +45,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    pub(crate) fn new(name: String, channel: DaemonChannel) -> Application {
+    pub(crate) fn new(name: String, channel: DaemonChannel, share: UserShare) -> Application {
         let geometry = channel.geometry();
         let waiting = geometry.cq_entries as usize / 2;
         Application {
@@ -56,8 +54,7 @@ impl Application {
             held: vec![[0; 2]; (geometry.recv_bytes / BLOCK_MIN) as usize],
             channel,
             promised: 0,
-            flows: 0,
-            listeners: 0,
+            share,
             flows_max: geometry.cq_entries / 2,
             received: 0,
             sending: 0,
@@ -109,9 +106,9 @@ impl Application {
         self.promised
     }
 
-    /// Whether it has as many flows as its ring of completions can serve.
+    /// Whether it has as many flows as its ring of completions can serve, or its user as many as one may have.
     pub(crate) fn has_all_flows(&self) -> bool {
-        self.flows >= self.flows_max
+        self.share.flows() >= self.flows_max || !self.share.may_open()
     }
 
     /// Puts a request among the waiting. False when too many wait.
@@ -318,7 +315,7 @@ impl Memory for Applications {
     fn flow_room(&self, owner: u32) -> u32 {
         let a = self.slots.get(owner as usize).and_then(Option::as_deref);
         // An eighth is for flows that the application opens itself.
-        a.map_or(0, |a| (a.flows_max - a.flows_max / 8).saturating_sub(a.flows))
+        a.map_or(0, |a| (a.flows_max - a.flows_max / 8).saturating_sub(a.share.flows()))
     }
 
     fn admit_flow(&mut self, owner: u32) -> bool {
@@ -326,13 +323,15 @@ impl Memory for Applications {
             return false;
         };
         let admitted = !a.condemned && !a.has_all_flows() && a.promise(COMPLETIONS_PER_FLOW);
-        a.flows += u32::from(admitted);
+        if admitted {
+            a.share.open();
+        }
         admitted
     }
 
     fn forget_flow(&mut self, owner: u32) {
         if let Some(a) = self.get(owner) {
-            a.flows = a.flows.saturating_sub(1);
+            a.share.close();
             a.forget_promises(COMPLETIONS_PER_FLOW);
         }
     }

@@ -5,6 +5,7 @@
 //! idle = "park"                # spin | yield | park | park:50us
 //! core = 1                     # pin the engine; default: not pinned
 //! applications_max = 64
+//! user_applications_max = 48   # of these, those of one user; likewise user_flows_max, user_listeners_max
 //!
 //! [interface]
 //! port = "xdp:eth0"            # any port URI
@@ -17,6 +18,7 @@
 
 use crate::applications::COMPLETIONS_MIN;
 use crate::rdma::{OBJECTS_MAX, Quotas};
+use crate::users::UserQuotas;
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
@@ -90,6 +92,8 @@ pub struct Config {
     pub cores: Vec<usize>,
     /// Applications at once.
     pub applications_max: u32,
+    /// What the applications of one user may have together.
+    pub user: UserQuotas,
     /// The channel an application gets, and the most it may ask for.
     pub channel: Geometry,
     /// The port's URI.
@@ -184,6 +188,9 @@ struct DaemonTable {
     engines: Option<u8>,
     cores: Vec<usize>,
     applications_max: Option<u32>,
+    user_applications_max: Option<u32>,
+    user_flows_max: Option<u32>,
+    user_listeners_max: Option<u32>,
 }
 
 #[derive(Deserialize, Default)]
@@ -279,6 +286,7 @@ impl Config {
             core: None,
             cores: vec![],
             applications_max: 64,
+            user: UserQuotas::default(),
             channel: Geometry::DEFAULT,
             port: port.to_owned(),
             ipv4: vec![(ipv4, prefix)],
@@ -394,6 +402,21 @@ impl Config {
         if config.applications_max == 0 || config.applications_max > APPLICATIONS_MAX {
             let why = format!("from 1 to {APPLICATIONS_MAX}");
             return Err(bad("daemon.applications_max", config.applications_max, why));
+        }
+
+        config.user = UserQuotas {
+            applications: daemon.user_applications_max,
+            flows: daemon.user_flows_max,
+            listeners: daemon.user_listeners_max,
+        };
+        for (key, value) in [
+            ("daemon.user_applications_max", config.user.applications),
+            ("daemon.user_flows_max", config.user.flows),
+            ("daemon.user_listeners_max", config.user.listeners),
+        ] {
+            if value == Some(0) {
+                return Err(bad(key, 0, "at least 1; leave it out for the default"));
+            }
         }
 
         set(&mut config.channel.send_bytes, channel.send_mib.map(|m| m.saturating_mul(1 << 20)));

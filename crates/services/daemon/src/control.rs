@@ -4,25 +4,36 @@ use crate::agent::Command;
 use crate::applications::{Application, COMPLETIONS_MIN};
 use crate::config::Config;
 use crate::notify::Watchdog;
+use crate::users::{Users, most_of};
+use barewire_base::{Duration as Span, Instant};
 use barewire_channel::message::{FromApp, FromDaemon, Hello, Refused, Welcome};
 use barewire_channel::{ControlConn, ControlError, ControlListener, DaemonChannel, Geometry, VERSION};
 use barewire_engine::{StopFlag, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Connections that have not said hello yet, at most: they hold a descriptor each.
+/// Connections that have not said hello yet, at most: they hold a descriptor each. One more costs the user who has most of them
+/// the oldest of these.
 const STRANGERS_MAX: usize = 64;
+/// How long a connection may take to say hello.
+const HELLO_PATIENCE: Span = Span::from_secs(5);
 /// How long accepting pauses when the process has no descriptor left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 struct Connection {
     socket: ControlConn,
+    /// Whose it is.
+    uid: u32,
+    since: Instant,
     /// Its number, once it is in.
     number: Option<u32>,
+    /// Its process. A child of it may keep the socket open when it dies.
+    process: Option<OwnedFd>,
 }
 
 /// The control thread's end of its line to an engine.
@@ -41,6 +52,7 @@ pub(crate) struct Control {
     connections: Vec<Connection>,
     /// Numbers in use.
     taken: Vec<bool>,
+    users: Users,
     watchdog: Option<Watchdog>,
 }
 
@@ -53,13 +65,15 @@ impl Control {
         watchdog: Option<Watchdog>,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken, watchdog }
+        let users = Users::new(&config.user, config.transport.flows_max);
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog }
     }
 
     /// Runs until `stop`.
     pub(crate) fn run(mut self, stop: &StopFlag) {
         while !stop.is_stopped() {
-            let wait = self.watch().map(|wait| Timespec {
+            self.drop_silent();
+            let wait = [self.watch(), self.next_silent()].into_iter().flatten().min().map(|wait| Timespec {
                 tv_sec: (wait.as_nanos() / 1_000_000_000) as i64,
                 tv_nsec: (wait.as_nanos() % 1_000_000_000) as i64,
             });
@@ -70,31 +84,70 @@ impl Control {
                     vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
                 for c in &self.connections {
                     fds.push(PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN));
+                    // The socket once more where there is no process to watch: two entries for each.
+                    let process = c.process.as_ref().map_or(c.socket.as_fd(), AsFd::as_fd);
+                    fds.push(PollFd::from_borrowed_fd(process, PollFlags::IN));
                 }
                 if poll(&mut fds, wait.as_ref()).is_err() {
                     // Interrupted by a signal: look at the stop flag.
                     continue;
                 }
                 accept |= !fds[1].revents().is_empty();
-                for (i, fd) in fds[2..].iter().enumerate() {
-                    if !fd.revents().is_empty() {
-                        ready.push(i);
+                for (i, pair) in fds[2..].chunks(2).enumerate() {
+                    let is_dead = self.connections[i].process.is_some() && !pair[1].revents().is_empty();
+                    if is_dead || !pair[0].revents().is_empty() {
+                        ready.push((i, is_dead));
                     }
                 }
             }
             // From the last to the first, so that removing one does not move those still to come.
-            for i in ready.into_iter().rev() {
-                if !self.hear(i) {
-                    let gone = self.connections.swap_remove(i);
-                    if let Some(number) = gone.number {
-                        self.order(Command::Drop(number));
-                        self.taken[number as usize] = false;
-                    }
+            for (i, is_dead) in ready.into_iter().rev() {
+                if is_dead || !self.hear(i) {
+                    self.remove(i);
                 }
             }
             if accept {
                 self.accept();
             }
+        }
+    }
+
+    fn remove(&mut self, i: usize) {
+        let gone = self.connections.swap_remove(i);
+        if let Some(number) = gone.number {
+            self.order(Command::Drop(number));
+            self.taken[number as usize] = false;
+        }
+    }
+
+    /// Ends connections that say nothing.
+    fn drop_silent(&mut self) {
+        let now = barewire_engine::now();
+        self.connections.retain(|c| c.number.is_some() || now < c.since + HELLO_PATIENCE);
+    }
+
+    /// How long until the next of them is to be ended.
+    fn next_silent(&self) -> Option<Span> {
+        let now = barewire_engine::now();
+        let strangers = self.connections.iter().filter(|c| c.number.is_none());
+        strangers.map(|c| (c.since + HELLO_PATIENCE).since(now)).min()
+    }
+
+    /// Makes room for one more that has said nothing yet.
+    fn make_room(&mut self) {
+        let strangers = || self.connections.iter().filter(|c| c.number.is_none());
+        if strangers().count() < STRANGERS_MAX {
+            return;
+        }
+        let of = |uid| strangers().filter(|c| c.uid == uid).count();
+        let victim = self
+            .connections
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.number.is_none())
+            .max_by_key(|(_, c)| (of(c.uid), std::cmp::Reverse(c.since)));
+        if let Some((i, _)) = victim {
+            self.connections.swap_remove(i);
         }
     }
 
@@ -121,9 +174,15 @@ impl Control {
         loop {
             match self.listener.accept() {
                 Ok(Some(socket)) => {
-                    let strangers = self.connections.iter().filter(|c| c.number.is_none()).count();
-                    if strangers < STRANGERS_MAX {
-                        self.connections.push(Connection { socket, number: None });
+                    // Without credentials it is nobody's, and shares its fate with others of the kind.
+                    let uid = socket.peer().map_or(u32::MAX, |p| p.uid);
+                    let since = barewire_engine::now();
+                    self.make_room();
+                    self.connections.push(Connection { socket, uid, since, number: None, process: None });
+                    // Most have spoken already, and are no strangers to anybody who comes behind.
+                    let last = self.connections.len() - 1;
+                    if !self.hear(last) {
+                        self.remove(last);
                     }
                 }
                 Ok(None) => return,
@@ -140,9 +199,9 @@ impl Control {
     fn hear(&mut self, i: usize) -> bool {
         loop {
             let socket = &self.connections[i].socket;
-            match socket.recv::<FromApp>() {
+            match socket.recv_message::<FromApp>() {
                 Ok(None) => return true,
-                Ok(Some((FromApp::Hello(hello), _))) if self.connections[i].number.is_none() => {
+                Ok(Some(FromApp::Hello(hello))) if self.connections[i].number.is_none() => {
                     match self.admit(i, &hello) {
                         Ok(()) => {}
                         Err(refused) => {
@@ -181,13 +240,17 @@ impl Control {
                 format!("the daemon speaks version {VERSION} of the channel, not {}", hello.version);
             return Err(refuse(Refused::VERSION, message, "use a library and a daemon of one release"));
         }
-        let socket = &self.connections[i].socket;
-        if !self.config.allow_uids.is_empty() {
-            let uid = socket.peer().map(|p| p.uid).ok();
-            if !uid.is_some_and(|u| u == 0 || self.config.allow_uids.contains(&u)) {
-                let message = "this user may not use the daemon".to_owned();
-                return Err(refuse(Refused::NOT_PERMITTED, message, "daemon.allow_uids lists who may"));
-            }
+        let Connection { socket, uid, .. } = &self.connections[i];
+        let uid = *uid;
+        if !self.config.allow_uids.is_empty() && uid != 0 && !self.config.allow_uids.contains(&uid) {
+            let message = "this user may not use the daemon".to_owned();
+            return Err(refuse(Refused::NOT_PERMITTED, message, "daemon.allow_uids lists who may"));
+        }
+        let most = self.config.user.applications.unwrap_or(most_of(self.config.applications_max));
+        let has = self.connections.iter().filter(|c| c.number.is_some() && c.uid == uid).count();
+        if has >= most as usize {
+            let message = format!("user {uid} has {has} applications here already");
+            return Err(refuse(Refused::FULL, message, "daemon.user_applications_max sets how many"));
         }
         let geometry = self.geometry(hello.geometry).map_err(|why| {
             refuse(Refused::GEOMETRY, why, "ask for less, or raise [channel] in the daemon's configuration")
@@ -210,9 +273,13 @@ impl Control {
             return Ok(());
         }
         let name: String = hello.name.chars().filter(|c| !c.is_control()).take(64).collect();
+        // What cannot be watched (a process of another namespace) is gone when its socket is.
+        let process = socket.peer().ok().and_then(|p| Pid::from_raw(p.pid));
+        self.connections[i].process = process.and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
         self.connections[i].number = Some(number as u32);
         self.taken[number] = true;
-        self.order(Command::Add(number as u32, Box::new(Application::new(name, channel))));
+        let application = Application::new(name, channel, self.users.share(uid));
+        self.order(Command::Add(number as u32, Box::new(application)));
         Ok(())
     }
 

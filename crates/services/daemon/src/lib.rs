@@ -6,6 +6,7 @@
 //! ```
 //! - `config` reads barewire.toml (or Machnet's JSON) and makes a validated plan of it.
 //! - `control` is a thread that lets applications in by the control socket and notices when they die.
+//! - `users` counts what the applications of one user have together, and no user gets all of it.
 //! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
 //! - `rdma` does the same for RDMA: verbs in, completions and events out, and who owns which object.
 //! - `applications` keeps each application's channel, quota and books, which no application can reach. It is the transport's
@@ -27,7 +28,9 @@ mod machnet;
 mod notify;
 mod rdma;
 mod steering;
+mod users;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
 pub use rdma::Quotas as RdmaQuotas;
+pub use users::UserQuotas;

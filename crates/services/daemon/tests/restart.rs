@@ -84,11 +84,11 @@ fn killed_restarted_stopped() {
     // Killed and away: silence tells.
     let mut other = Other::start(&path, &name);
     let mut client = attach_there(&path);
-    connect(&mut client, to(2, 888));
+    let ours = connect(&mut client, to(2, 888));
     let flow = accept(&mut server);
     // Messages half-way, in both directions.
     for i in 0..20 {
-        client.send(barewire_client::FlowId::from_raw(0), &pattern(i, 10)).unwrap();
+        client.send(ours, &pattern(i, 1_000_000)).unwrap();
         let _ = server.send(flow, &pattern(i, 1_000_000));
     }
     let start = now();

@@ -1,8 +1,11 @@
 //! Entries: attaching, listening, connecting, events.
 
 use crate::boundary::{Failure, get, guard, last_text, put, text};
-use crate::error::{self, BW_ERR_INVALID, BW_ERR_PORT_TAKEN, BW_ERR_TOO_MANY};
-use crate::session::{OURS, Session};
+use crate::error::{
+    self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_NO_DAEMON, BW_ERR_PORT_TAKEN,
+    BW_ERR_TOO_MANY,
+};
+use crate::session::{OURS, Session, Step};
 use crate::table::Table;
 use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
@@ -26,7 +29,16 @@ pub(crate) fn with<R>(
     work: impl FnOnce(&mut Session) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     // The pointer's bits are the ticket; it is never followed.
-    CLIENTS.with(client.addr(), false, work)?
+    CLIENTS.with_patience(client.addr(), |session| {
+        let done = work(session);
+        session.after_call();
+        done
+    })?
+}
+
+/// A thread that waits is no longer waiting beside calls that would take its wake-ups.
+fn not_waited_on(session: &Session) -> Result<(), Failure> {
+    if session.waiting { Err(BW_ERR_BUSY.into()) } else { Ok(()) }
 }
 
 /// Negative: for ever.
@@ -66,7 +78,8 @@ pub extern "C" fn bw_last_error() -> *const c_char {
 /// Attaches to a daemon.
 ///
 /// @param name    What to call the application in statistics; null: "application".
-/// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the default.
+/// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
+///                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
 /// @param client  Receives the client.
 /// @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
 ///
@@ -85,6 +98,9 @@ pub unsafe extern "C" fn bw_client_attach(
         unsafe { put(client, std::ptr::null_mut()) }?;
         let mut config = ClientConfig::new(name.as_deref().unwrap_or("application"));
         if let Some(socket) = socket {
+            if socket.is_empty() {
+                return Err(Failure::new(BW_ERR_NO_DAEMON, "a socket's path has 1 to 107 bytes"));
+            }
             config.socket = PathBuf::from(socket.as_ref());
         }
         let session = Session::new(Client::attach_with(&config)?);
@@ -95,15 +111,16 @@ pub unsafe extern "C" fn bw_client_attach(
     })
 }
 
-/// Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, close the flows
-/// and wait for BW_EVENT_CLOSED before. Null does nothing.
+/// Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
+/// before. Null does nothing.
 ///
-/// @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY.
+/// @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY (also while a thread waits in bw_wait_event: bw_wake ends that).
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_client_free(client: *mut BwClient) -> c_int {
     guard(|| {
         if !client.is_null() {
-            drop(CLIENTS.remove(client.addr())?);
+            // A thread that waits sleeps on what the client owns.
+            drop(CLIENTS.remove_unless(client.addr(), |s| s.waiting)?);
         }
         Ok(0)
     })
@@ -282,7 +299,7 @@ pub unsafe extern "C" fn bw_connect(
             return Err(BW_ERR_INVALID.into());
         }
         let options = ConnectOptions { token, ..options };
-        with(client, |s| s.client.connect(remote, &options).map_err(|e| s.full_or_gone(e)))?;
+        with(client, |s| s.connect(remote, &options).map_err(|e| s.full_or_gone(e)))?;
         Ok(0)
     })
 }
@@ -312,9 +329,34 @@ pub unsafe extern "C" fn bw_connect_wait(
             return Err(BW_ERR_INVALID.into());
         }
         let timeout = timeout(timeout_ms).unwrap_or(FOR_EVER);
-        let id = with(client, |s| s.connect_wait(remote, options, timeout).map_err(Failure::from))?;
+        let id = with(client, |s| s.client.connect_wait(remote, &options, timeout).map_err(Failure::from))?;
         // SAFETY: this entry's contract.
         unsafe { put(flow, id.to_raw()) }?;
+        Ok(0)
+    })
+}
+
+/// Gives up the attempts of bw_connect with this token. BW_EVENT_CONNECT_FAILED follows for each, with BW_CONNECT_CANCELLED; a
+/// flow that opens meanwhile is ended unseen.
+///
+/// @return How many there were; those whose answer is an event already do not count. BW_ERR_HANDLE, BW_ERR_BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_cancel(client: *mut BwClient, token: u64) -> c_int {
+    guard(|| with(client, |s| Ok(c_int::try_from(s.cancel(token)).unwrap_or(c_int::MAX))))
+}
+
+/// Ends everything in good order, before bw_client_free: listens no more, closes every flow, and waits until the peers have
+/// acknowledged all that was sent and have closed their halves. Events and messages that come meanwhile are thrown away. Negative
+/// time-outs wait for ever, which a peer that does not read can make of it.
+///
+/// @return BW_OK, BW_ERR_TIMED_OUT, BW_ERR_LOST (flows ended before all messages had arrived), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_close_wait(client: *mut BwClient, timeout_ms: i32) -> c_int {
+    guard(|| {
+        with(client, |s| {
+            not_waited_on(s)?;
+            s.client.close_and_wait(timeout(timeout_ms).unwrap_or(FOR_EVER)).map_err(Failure::from)
+        })?;
         Ok(0)
     })
 }
@@ -364,7 +406,11 @@ pub unsafe extern "C" fn bw_next_event(client: *mut BwClient, event: *mut BwEven
 /// The next thing that happened; waits for it for up to `timeout_ms` (negative: for ever). Lets the daemon see all that was
 /// queued before.
 ///
-/// @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED for a signal, BW_ERR_DAEMON_GONE.
+/// Other threads may call on the client meanwhile, all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
+/// bw_client_free, which get BW_ERR_BUSY.
+///
+/// @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED when a signal's handler ran (call again, or
+///         not), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
 ///
 /// # Safety
 /// `event` is valid for a write.
@@ -374,10 +420,51 @@ pub unsafe extern "C" fn bw_wait_event(client: *mut BwClient, timeout_ms: i32, e
         if event.is_null() {
             return Err(BW_ERR_INVALID.into());
         }
-        with(client, |s| match s.wait(timeout(timeout_ms))? {
+        match wait(client, timeout(timeout_ms))? {
             // SAFETY: this entry's contract.
             Some(e) => unsafe { put(event, e) }.map(|()| 1),
             None => Ok(0),
+        }
+    })
+}
+
+/// Waits for an event, and lets the client go while it sleeps.
+fn wait(client: *mut BwClient, timeout: Option<Duration>) -> Result<Option<BwEvent>, Failure> {
+    let start = barewire_engine::now();
+    let (mut slept, mut interrupted) = (false, false);
+    loop {
+        let left = timeout.map(|t| t.saturating_sub(barewire_engine::now().since(start).into()));
+        let left = if interrupted { Some(Duration::ZERO) } else { left };
+        let step = match slept {
+            false => with(client, |s| s.step(false, left)),
+            // Whoever is inside will leave; to give up here would leave a sleeper behind that is none.
+            true => CLIENTS.with(client.addr(), true, |s| s.step(true, left))?,
+        };
+        match step? {
+            Step::Done(None) if interrupted => return Err(BW_ERR_INTERRUPTED.into()),
+            Step::Done(event) => return Ok(event),
+            Step::Sleep(sleeper, nap) => {
+                slept = true;
+                match sleeper.sleep(nap) {
+                    Ok(_) => {}
+                    // Once more for what has come meanwhile, and to say that nobody sleeps.
+                    Err(_) => interrupted = true,
+                }
+            }
+        }
+    }
+}
+
+/// Ends the wait of a thread that is in bw_wait_event, or the next such wait: it gets BW_EVENT_WOKEN. For another thread, not for
+/// a signal's handler (which ends a wait by itself: BW_ERR_INTERRUPTED).
+///
+/// @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_wake(client: *mut BwClient) -> c_int {
+    guard(|| {
+        with(client, |s| {
+            s.wake();
+            Ok(0)
         })
     })
 }
@@ -396,6 +483,7 @@ pub extern "C" fn bw_event_fd(client: *mut BwClient) -> c_int {
 pub extern "C" fn bw_arm(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
+            not_waited_on(s)?;
             s.armed = s.client.arm();
             Ok(c_int::from(s.armed))
         })
@@ -407,6 +495,7 @@ pub extern "C" fn bw_arm(client: *mut BwClient) -> c_int {
 pub extern "C" fn bw_disarm(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
+            not_waited_on(s)?;
             s.armed = false;
             s.client.disarm();
             Ok(0)

@@ -1,7 +1,7 @@
 //! Codes, their texts, and which failure has which.
 
 use crate::boundary::Failure;
-use barewire_client::{AttachError, ConnectFailure, ConnectWaitError, SendError, WaitError};
+use barewire_client::{AttachError, CloseWaitError, ConnectFailure, ConnectWaitError, SendError, WaitError};
 use std::ffi::{CStr, c_int};
 
 /// It worked.
@@ -10,9 +10,10 @@ pub const BW_OK: c_int = 0;
 pub const BW_ERR_INVALID: c_int = -1;
 /// That is no client, or no longer.
 pub const BW_ERR_HANDLE: c_int = -2;
-/// Another thread is inside a call on this client.
+/// Another thread is inside a call on this client and takes its time: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
+/// waits in bw_wait_event and the call cannot be made beside it.
 pub const BW_ERR_BUSY: c_int = -3;
-/// Memory or ring is full for now: take events, and try again.
+/// Memory or ring is full for now, or the flow has its share of them: take events, and try again after BW_EVENT_WRITABLE.
 pub const BW_ERR_AGAIN: c_int = -4;
 /// The message is above 64 MiB, or larger than the channel's memory.
 pub const BW_ERR_TOO_LARGE: c_int = -5;
@@ -20,11 +21,11 @@ pub const BW_ERR_TOO_LARGE: c_int = -5;
 pub const BW_ERR_NO_FLOW: c_int = -6;
 /// The flow is closing.
 pub const BW_ERR_CLOSING: c_int = -7;
-/// The daemon is gone: free the client, and attach again when the daemon is back.
+/// The daemon is gone, or the client is that of a parent process: free the client, and attach again when the daemon is back.
 pub const BW_ERR_DAEMON_GONE: c_int = -8;
 /// The time-out came first.
 pub const BW_ERR_TIMED_OUT: c_int = -9;
-/// A signal came.
+/// A signal came, and its handler has run.
 pub const BW_ERR_INTERRUPTED: c_int = -10;
 /// The daemon cannot be reached, or does not answer.
 pub const BW_ERR_NO_DAEMON: c_int = -11;
@@ -32,7 +33,7 @@ pub const BW_ERR_NO_DAEMON: c_int = -11;
 pub const BW_ERR_NOT_ADMITTED: c_int = -12;
 /// Library and daemon are of different releases.
 pub const BW_ERR_PROTOCOL: c_int = -13;
-/// The UDP port is taken by another listener.
+/// The UDP port is taken by another listener, or the user listens on as many as the daemon allows one.
 pub const BW_ERR_PORT_TAKEN: c_int = -14;
 /// Nobody listens on that UDP port there.
 pub const BW_ERR_REFUSED: c_int = -15;
@@ -50,6 +51,8 @@ pub const BW_ERR_TOO_MANY: c_int = -20;
 pub const BW_ERR_SYSTEM: c_int = -21;
 /// A bug in the library: the call was cut short. Free the client.
 pub const BW_ERR_PANIC: c_int = -22;
+/// Flows ended before all messages had arrived.
+pub const BW_ERR_LOST: c_int = -23;
 
 // What the boundary calls them.
 pub(crate) use self::{BW_ERR_INVALID as INVALID, BW_ERR_PANIC as PANIC};
@@ -61,7 +64,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_INVALID => c"an argument is null or out of its range",
         BW_ERR_HANDLE => c"that is no client, or no longer",
         BW_ERR_BUSY => c"another thread is inside a call on this client",
-        BW_ERR_AGAIN => c"full for now: take events, and try again",
+        BW_ERR_AGAIN => c"full for now: take events, and try again when one says writable",
         BW_ERR_TOO_LARGE => c"the message is too large",
         BW_ERR_NO_FLOW => c"no such flow",
         BW_ERR_CLOSING => c"the flow is closing",
@@ -80,6 +83,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_TOO_MANY => c"the process has too many clients",
         BW_ERR_SYSTEM => c"a system call failed",
         BW_ERR_PANIC => c"a bug in the library",
+        BW_ERR_LOST => c"flows ended before all messages had arrived",
         _ => c"unknown code",
     }
 }
@@ -103,6 +107,7 @@ impl From<SendError> for Failure {
             SendError::NoSuchFlow => BW_ERR_NO_FLOW,
             SendError::Closing => BW_ERR_CLOSING,
             SendError::DaemonGone => BW_ERR_DAEMON_GONE,
+            SendError::NotOurs => BW_ERR_INVALID,
             _ => BW_ERR_SYSTEM,
         }
         .into()
@@ -138,6 +143,18 @@ impl From<ConnectWaitError> for Failure {
     }
 }
 
+impl From<CloseWaitError> for Failure {
+    fn from(e: CloseWaitError) -> Failure {
+        let code = match e {
+            CloseWaitError::TimedOut { .. } => BW_ERR_TIMED_OUT,
+            CloseWaitError::Lost { .. } => BW_ERR_LOST,
+            CloseWaitError::Wait(e) => return e.into(),
+            _ => BW_ERR_SYSTEM,
+        };
+        Failure::new(code, e.to_string())
+    }
+}
+
 impl From<AttachError> for Failure {
     fn from(e: AttachError) -> Failure {
         let code = match &e {
@@ -159,12 +176,12 @@ mod tests {
 
     #[test]
     fn every_code_has_its_own_text() {
-        let mut texts: Vec<_> = (BW_ERR_PANIC..=BW_OK).map(text_of).collect();
+        let mut texts: Vec<_> = (BW_ERR_LOST..=BW_OK).map(text_of).collect();
         texts.sort();
         texts.dedup();
-        assert_eq!(texts.len(), 23);
+        assert_eq!(texts.len(), 24);
         assert!(!texts.contains(&c"unknown code"));
-        for code in [1, BW_ERR_PANIC - 1, c_int::MIN, c_int::MAX] {
+        for code in [1, BW_ERR_LOST - 1, c_int::MIN, c_int::MAX] {
             assert_eq!(text_of(code), c"unknown code");
         }
     }

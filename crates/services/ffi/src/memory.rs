@@ -3,15 +3,17 @@
 use crate::boundary::{Failure, get, guard, put};
 use crate::entry::with;
 use crate::error::{BW_ERR_INVALID, BW_ERR_TOO_LARGE};
-use crate::session::Session;
 use crate::types::{BwBuf, BwClient, BwFlow, BwIovec, BwMessage, NONE};
-use barewire_client::{FlowId, SendBuf};
+use barewire_client::FlowId;
 use std::ffi::{c_int, c_void};
+use std::io::IoSlice;
 
 /// Longest message in bytes.
 pub const BW_MESSAGE_MAX: usize = 64 << 20;
 /// Most pieces of one message.
 pub const BW_IOV_MAX: usize = 1024;
+/// Pieces for which no memory is allocated.
+const FEW_PIECES: usize = 16;
 
 /// Bytes that C points to.
 ///
@@ -32,15 +34,13 @@ unsafe fn bytes<'a>(base: *const c_void, len: usize) -> Result<&'a [u8], Failure
     Ok(unsafe { std::slice::from_raw_parts(base.cast(), len) })
 }
 
-impl From<BwBuf> for SendBuf {
-    fn from(buf: BwBuf) -> SendBuf {
-        SendBuf { owner: 0, offset: buf.offset, len: buf.len }
-    }
-}
-
 /// Sends a copy of a message. BW_OK says that it was queued; whether it arrives, the flow's end tells (or a token, see bw_commit).
 ///
-/// @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE, BW_ERR_DAEMON_GONE.
+/// A flow whose peer does not read gets no more memory and messages under way than are free for all others: then its sends get
+/// BW_ERR_AGAIN, and those of other flows go on.
+///
+/// @return BW_OK, BW_ERR_AGAIN (take events, and try again after BW_EVENT_WRITABLE of the flow), BW_ERR_NO_FLOW, BW_ERR_CLOSING,
+///         BW_ERR_TOO_LARGE, BW_ERR_DAEMON_GONE.
 ///
 /// # Safety
 /// `data` is valid for `len` bytes; may be null when `len` is 0.
@@ -76,41 +76,33 @@ pub unsafe extern "C" fn bw_sendv(
         if count > BW_IOV_MAX || (iov.is_null() && count > 0) {
             return Err(BW_ERR_INVALID.into());
         }
-        // Each piece is read once: what another thread of the program changes meanwhile cannot come between check and use
-        // with a length of its own, because `write` checks again.
+        // Each piece is read once: what another thread of the program changes meanwhile cannot come between check and use.
         let piece = |i: usize| -> Result<&[u8], Failure> {
             // SAFETY: `i` is below `count`, for which `iov` is valid by this entry's contract.
             let piece = unsafe { get(iov.add(i)) }?;
             // SAFETY: this entry's contract.
             unsafe { bytes(piece.base, piece.len) }
         };
-        let mut len = 0;
-        for i in 0..count {
-            len += piece(i)?.len();
+        // Most messages have few pieces: no memory is asked for then.
+        let (mut few, mut many) = ([IoSlice::new(&[]); FEW_PIECES], Vec::new());
+        if count > FEW_PIECES {
+            many.resize(count, IoSlice::new(&[]));
         }
+        let pieces = if count > FEW_PIECES { &mut many[..] } else { &mut few[..count] };
+        for (i, to) in pieces.iter_mut().enumerate() {
+            *to = IoSlice::new(piece(i)?);
+        }
+        let pieces = &*pieces;
         with(client, |s| {
-            let buf = s.client.reserve(len).map_err(|e| s.full_or_gone(e))?;
-            let mut at = 0;
-            for i in 0..count {
-                let written = piece(i).map(|p| {
-                    at += p.len();
-                    s.client.write(buf, at - p.len(), p)
-                });
-                if !matches!(written, Ok(true)) {
-                    s.client.abandon(buf);
-                    return Err(BW_ERR_INVALID.into());
-                }
-            }
-            s.client.commit(FlowId::from_raw(flow), buf, None).map_err(|e| s.full_or_gone(e))?;
-            s.client.flush();
-            Ok(0)
-        })
+            s.client.send_vectored(FlowId::from_raw(flow), pieces).map_err(|e| s.full_or_gone(e))
+        })?;
+        Ok(0)
     })
 }
 
 /// Room for a message of `len` bytes, to build it in place with bw_write and send it with bw_commit.
 ///
-/// @return BW_OK, BW_ERR_AGAIN (take events and try again), BW_ERR_TOO_LARGE.
+/// @return BW_OK, BW_ERR_AGAIN (take events, and try again after BW_EVENT_WRITABLE of flow 0), BW_ERR_TOO_LARGE.
 ///
 /// # Safety
 /// `buf` is valid for a write.
@@ -120,16 +112,16 @@ pub unsafe extern "C" fn bw_reserve(client: *mut BwClient, len: usize, buf: *mut
         if buf.is_null() {
             return Err(BW_ERR_INVALID.into());
         }
-        let got = with(client, |s| s.client.reserve(len).map_err(|e| s.full_or_gone(e)))?;
+        let got = with(client, |s| s.reserve(len).map_err(|e| s.full_or_gone(e)))?;
         // SAFETY: this entry's contract.
-        unsafe { put(buf, BwBuf { offset: got.offset, len: got.len }) }?;
+        unsafe { put(buf, got) }?;
         Ok(0)
     })
 }
 
 /// Writes bytes of a reserved message, from `at` within it.
 ///
-/// @return BW_OK; BW_ERR_INVALID, and nothing written, when they reach beyond its end.
+/// @return BW_OK; BW_ERR_INVALID, and nothing written, when they reach beyond its end or it was used up.
 ///
 /// # Safety
 /// Pointers are valid; `data` for `len` bytes.
@@ -144,10 +136,7 @@ pub unsafe extern "C" fn bw_write(
     guard(|| {
         // SAFETY: this entry's contract.
         let (buf, data) = unsafe { (held(buf)?, bytes(data, len)?) };
-        with(
-            client,
-            |s| if s.client.write(buf.into(), at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) },
-        )
+        with(client, |s| if s.write(buf, at, data) { Ok(0) } else { Err(BW_ERR_INVALID.into()) })
     })
 }
 
@@ -164,7 +153,7 @@ unsafe fn held(buf: *const BwBuf) -> Result<BwBuf, Failure> {
 /// Queues a reserved message; bw_flush (or a send, or a wait) lets the daemon see it. `buf` is used up, whatever is returned.
 ///
 /// @param token  Below 2^63. Not 0: BW_EVENT_DELIVERED or BW_EVENT_UNDELIVERED reports the message's fate.
-/// @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+/// @return As bw_send; BW_ERR_INVALID for a buffer that was used up, by whatever copy of it.
 ///
 /// # Safety
 /// `buf` is valid.
@@ -185,7 +174,8 @@ pub unsafe extern "C" fn bw_commit(
         with(client, |s| {
             // SAFETY: this entry's contract.
             unsafe { put(buf, BwBuf { offset: NONE, len: 0 }) }?;
-            s.client.commit(FlowId::from_raw(flow), got.into(), token).map_err(|e| s.full_or_gone(e))
+            let got = s.take_reserved(got).ok_or(BW_ERR_INVALID)?;
+            s.client.commit(FlowId::from_raw(flow), got, token).map_err(|e| s.full_or_gone(e))
         })?;
         Ok(0)
     })
@@ -203,7 +193,8 @@ pub unsafe extern "C" fn bw_abandon(client: *mut BwClient, buf: *mut BwBuf) -> c
         // SAFETY: this entry's contract.
         let got = unsafe { held(buf) }?;
         with(client, |s| {
-            s.client.abandon(got.into());
+            let got = s.take_reserved(got).ok_or(BW_ERR_INVALID)?;
+            s.client.abandon(got);
             Ok(())
         })?;
         // SAFETY: this entry's contract.
@@ -280,10 +271,7 @@ pub unsafe extern "C" fn bw_message_read_at(
         // SAFETY: not null, so there is room for `len` bytes by this entry's contract, and `n` is no more. C sees the bytes
         // only after this call.
         let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), n) };
-        let got = with(client, |s| {
-            // An `Inbound` that is dropped does nothing: the message stays C's.
-            Ok(s.client.read_at(&Session::inbound(&message), at, out))
-        })?;
+        let got = with(client, |s| Ok(s.client.read_raw(message.offset, message.len, at, out)))?;
         // Fewer only for a message that this client never got.
         if got == n { Ok(n as c_int) } else { Err(BW_ERR_INVALID.into()) }
     })
@@ -305,7 +293,7 @@ pub unsafe extern "C" fn bw_message_release(client: *mut BwClient, message: *mut
             return Err(BW_ERR_INVALID.into());
         }
         with(client, |s| {
-            s.client.release(Session::inbound(&got));
+            s.client.release_raw(FlowId::from_raw(got.flow), got.offset, got.len);
             Ok(())
         })?;
         // SAFETY: this entry's contract.

@@ -1,41 +1,114 @@
 //! A client and what C needs beside it.
 
 use crate::boundary::Failure;
-use crate::error::BW_ERR_DAEMON_GONE;
-use crate::types::{self, BwEvent, BwMessage};
-use barewire_client::{Client, ConnectOptions, ConnectWaitError, Event, FlowId, Inbound, SendError};
+use crate::error::{BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_SYSTEM};
+use crate::types::{self, BwBuf, BwEvent, BwMessage};
+use barewire_client::{Client, ConnectId, ConnectOptions, Event, FlowId, SendBuf, SendError, Sleeper, Waker};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Tokens with this bit are of attempts that `bw_connect_wait` made; C's own have it clear.
+/// Tokens of C have this bit clear.
 pub(crate) const OURS: u64 = 1 << 63;
 /// Looks in vain after which the doorbell is looked at: a daemon that was killed says nothing in the shared memory.
 const LOOKS: u32 = 256;
 
 pub(crate) struct Session {
     pub client: Client,
-    attempts: u64,
     looks: u32,
     /// Between `bw_arm` and `bw_disarm`.
     pub armed: bool,
-    /// Flows that opened after their `bw_connect_wait` had given up; true: the daemon was told to end them.
-    unwanted: Vec<(FlowId, bool)>,
+    /// What a thread in `bw_wait_event` sleeps on; made for the first one.
+    sleeper: Option<Arc<Sleeper>>,
+    waker: Option<Waker>,
+    /// A thread sleeps on it.
+    pub waiting: bool,
+    /// The program wants a wait to end.
+    woken: bool,
+    /// Reservations that C holds, by their offset. A `bw_buf` is a name for one, and good for nothing once that is used up.
+    reserved: HashMap<u32, SendBuf, BuildHasherDefault<OffsetHasher>>,
+    /// The attempts of `bw_connect`, by token, so that one can be cancelled.
+    connecting: Vec<(u64, ConnectId)>,
+}
+
+/// Offsets are multiples of 64: spread by one multiplication.
+#[derive(Default)]
+pub(crate) struct OffsetHasher(u64);
+
+impl Hasher for OffsetHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+    #[inline]
+    fn write_u32(&mut self, n: u32) {
+        let n = (self.0 ^ u64::from(n)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = n ^ n >> 32;
+    }
+}
+
+/// What a wait comes to.
+pub(crate) enum Step {
+    /// An event, or the time is over.
+    Done(Option<BwEvent>),
+    /// Sleep, with the client let go, for so long at most.
+    Sleep(Arc<Sleeper>, Option<Duration>),
 }
 
 impl Session {
     pub(crate) fn new(client: Client) -> Session {
-        Session { client, attempts: 0, looks: 0, armed: false, unwanted: Vec::new() }
+        Session {
+            client,
+            looks: 0,
+            armed: false,
+            sleeper: None,
+            waker: None,
+            waiting: false,
+            woken: false,
+            reserved: HashMap::default(),
+            connecting: Vec::new(),
+        }
     }
 
-    pub(crate) fn connect_wait(
-        &mut self,
-        remote: SocketAddr,
-        options: ConnectOptions,
-        timeout: Duration,
-    ) -> Result<FlowId, ConnectWaitError> {
-        // Unlike every other token, so that an answer to an earlier attempt that was given up is told apart.
-        self.attempts += 1;
-        self.client.connect_wait(remote, &ConnectOptions { token: OURS | self.attempts, ..options }, timeout)
+    pub(crate) fn reserve(&mut self, len: usize) -> Result<BwBuf, SendError> {
+        let buf = self.client.reserve(len)?;
+        let named = BwBuf { offset: buf.offset(), len: buf.len() as u32 };
+        self.reserved.insert(named.offset, buf);
+        Ok(named)
+    }
+
+    /// Writes bytes of a reservation. False when there is none, or they reach beyond its end.
+    #[inline]
+    pub(crate) fn write(&mut self, buf: BwBuf, at: usize, bytes: &[u8]) -> bool {
+        let Session { client, reserved, .. } = self;
+        let named = reserved.get(&buf.offset).filter(|b| b.len() == buf.len as usize);
+        named.is_some_and(|b| client.write(b, at, bytes))
+    }
+
+    /// The reservation that C means; it is used up.
+    pub(crate) fn take_reserved(&mut self, buf: BwBuf) -> Option<SendBuf> {
+        self.reserved.get(&buf.offset).filter(|b| b.len() == buf.len as usize)?;
+        self.reserved.remove(&buf.offset)
+    }
+
+    pub(crate) fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<(), SendError> {
+        let id = self.client.connect(remote, options)?;
+        self.connecting.push((options.token, id));
+        Ok(())
+    }
+
+    /// Gives up the attempts with a token; says how many there were.
+    pub(crate) fn cancel(&mut self, token: u64) -> usize {
+        let (with, without) = self.connecting.drain(..).partition(|(t, _)| *t == token);
+        let with: Vec<_> = with;
+        self.connecting = without;
+        with.into_iter().filter(|(_, id)| self.client.cancel(*id)).count()
     }
 
     /// The next event; never waits.
@@ -44,7 +117,7 @@ impl Session {
         loop {
             let Some(event) = self.client.next_event() else {
                 self.looks += 1;
-                if self.looks >= LOOKS && !self.armed {
+                if self.looks >= LOOKS && !self.armed && !self.waiting {
                     self.looks = 0;
                     self.client.disarm();
                 }
@@ -67,24 +140,69 @@ impl Session {
         }
     }
 
-    /// The next event; waits for it for up to `timeout`.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<BwEvent>, Failure> {
-        let start = barewire_engine::now();
+    /// One look for an event, before or after a sleep; `left`: how long the wait may still take.
+    pub(crate) fn step(&mut self, slept: bool, left: Option<Duration>) -> Result<Step, Failure> {
+        if slept {
+            self.waiting = false;
+            self.client.disarm();
+            // Whoever rang is heard now.
+            self.client.take_woken();
+        } else if self.waiting {
+            // Of two that sleep, one would take what wakes the other.
+            return Err(BW_ERR_BUSY.into());
+        }
         loop {
-            let left = timeout.map(|t| t.saturating_sub(barewire_engine::now().since(start).into()));
-            let Some(event) = self.client.wait_event(left)? else {
-                return Ok(None);
-            };
-            if let Some(event) = self.translate(event) {
-                return Ok(Some(event));
+            self.client.flush();
+            if let Some(event) = self.next()? {
+                return Ok(Step::Done(Some(event)));
             }
+            if std::mem::take(&mut self.woken) {
+                return Ok(Step::Done(Some(BwEvent::new(types::BW_EVENT_WOKEN))));
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(Step::Done(None));
+            }
+            let Some(sleeper) = &self.sleeper else {
+                let failed = |e: std::io::Error| Failure::new(BW_ERR_SYSTEM, e.to_string());
+                self.sleeper = Some(Arc::new(self.client.sleeper().map_err(failed)?));
+                self.waker = Some(self.client.waker().map_err(failed)?);
+                continue;
+            };
+            let sleeper = sleeper.clone();
+            if let Some(nap) = self.client.prepare_sleep(left) {
+                self.waiting = true;
+                return Ok(Step::Sleep(sleeper, nap));
+            }
+        }
+    }
+
+    /// After each call on the client: a thread that sleeps must look again when the call took away what would have woken it.
+    #[inline]
+    pub(crate) fn after_call(&self) {
+        if self.waiting && self.client.ends_sleep() {
+            self.wake_sleeper();
+        }
+    }
+
+    /// The program wakes whoever waits, or the next one that does.
+    pub(crate) fn wake(&mut self) {
+        self.woken = true;
+        if self.waiting {
+            self.wake_sleeper();
+        }
+    }
+
+    #[cold]
+    fn wake_sleeper(&self) {
+        if let Some(nudge) = &self.waker {
+            nudge.wake();
         }
     }
 
     /// A full ring, looked at again: nothing empties the ring of a daemon that was killed.
     #[cold]
     pub(crate) fn full_or_gone(&mut self, e: SendError) -> Failure {
-        if e == SendError::WouldBlock && !self.armed {
+        if e == SendError::WouldBlock && !self.armed && !self.waiting {
             self.client.disarm();
             if self.client.is_closed() {
                 return BW_ERR_DAEMON_GONE.into();
@@ -93,43 +211,23 @@ impl Session {
         e.into()
     }
 
-    fn is_unwanted(&self, flow: FlowId) -> bool {
-        !self.unwanted.is_empty() && self.unwanted.iter().any(|(f, _)| *f == flow)
-    }
-
-    /// Ends the flows that nobody waits for any more.
-    #[cold]
-    fn end_unwanted(&mut self) {
-        for (flow, told) in &mut self.unwanted {
-            *told = *told || self.client.reset(*flow).is_ok();
-        }
-    }
-
     #[inline]
     fn translate(&mut self, event: Event) -> Option<BwEvent> {
-        if !self.unwanted.is_empty() {
-            self.end_unwanted();
+        if let Event::Connected { token, .. } | Event::ConnectFailed { token, .. } = &event
+            && let Some(at) = self.connecting.iter().position(|(t, _)| t == token)
+        {
+            self.connecting.swap_remove(at);
         }
         Some(match event {
             Event::Message(message) => {
-                if self.is_unwanted(message.flow()) {
-                    self.client.release(message);
-                    return None;
-                }
                 let (flow, offset, len) = message.into_raw();
                 let message = BwMessage { flow: flow.to_raw(), offset, len };
                 BwEvent { flow: flow.to_raw(), message, ..BwEvent::new(types::BW_EVENT_MESSAGE) }
             }
-            Event::Connected { flow, token, .. } if token & OURS != 0 => {
-                self.unwanted.push((flow, false));
-                self.end_unwanted();
-                return None;
+            Event::Writable { flow } => {
+                BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
             }
-            Event::ConnectFailed { token, .. } if token & OURS != 0 => return None,
-            Event::Closed { flow, .. } if self.is_unwanted(flow) => {
-                self.unwanted.retain(|(f, _)| *f != flow);
-                return None;
-            }
+            Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
             Event::Connected { flow, token, local, remote } => BwEvent {
                 flow: flow.to_raw(),
                 token,
@@ -165,11 +263,6 @@ impl Session {
             // What this release has no number for.
             _ => return None,
         })
-    }
-
-    /// The message that C means.
-    pub(crate) fn inbound(message: &BwMessage) -> Inbound {
-        Inbound::from_raw(FlowId::from_raw(message.flow), message.offset, message.len)
     }
 }
 

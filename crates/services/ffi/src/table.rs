@@ -8,6 +8,9 @@ use std::sync::{Mutex, TryLockError};
 /// Slots of a table, and so tenants at once.
 pub(crate) const SLOTS: usize = 1024;
 
+/// How often a patient call lets others go first before it gives up.
+const PATIENCE: u32 = 1000;
+
 /// Why a ticket led nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Miss {
@@ -81,8 +84,42 @@ impl<T> Table<T> {
         slot.value.as_deref_mut().map(work).ok_or(Miss::Nobody)
     }
 
+    /// As [`with`](Self::with), and patient: calls of several threads pass one another, but one that takes its time is not
+    /// waited for.
+    #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
+    #[inline]
+    pub(crate) fn with_patience<R>(&self, ticket: usize, work: impl FnOnce(&mut T) -> R) -> Result<R, Miss> {
+        let (mutex, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
+        let mut tries = 0;
+        let mut slot = loop {
+            match mutex.try_lock() {
+                Ok(slot) => break slot,
+                Err(TryLockError::Poisoned(_)) => return Err(Miss::Broken),
+                Err(TryLockError::WouldBlock) if tries < PATIENCE => {
+                    tries += 1;
+                    std::thread::yield_now();
+                }
+                Err(TryLockError::WouldBlock) => return Err(Miss::Busy),
+            }
+        };
+        if slot.tenants != tenants {
+            return Err(Miss::Nobody);
+        }
+        slot.value.as_deref_mut().map(work).ok_or(Miss::Nobody)
+    }
+
     /// Takes a value out, even a broken one.
+    #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
     pub(crate) fn remove(&self, ticket: usize) -> Result<Box<T>, Miss> {
+        self.remove_unless(ticket, |_| false)
+    }
+
+    /// As [`remove`](Self::remove), unless somebody still needs the value: then it is busy.
+    pub(crate) fn remove_unless(
+        &self,
+        ticket: usize,
+        is_needed: impl FnOnce(&T) -> bool,
+    ) -> Result<Box<T>, Miss> {
         let (mutex, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
         let mut slot = match mutex.try_lock() {
             Ok(slot) => slot,
@@ -91,6 +128,9 @@ impl<T> Table<T> {
         };
         if slot.tenants != tenants {
             return Err(Miss::Nobody);
+        }
+        if slot.value.as_deref().is_some_and(is_needed) {
+            return Err(Miss::Busy);
         }
         let value = slot.value.take().ok_or(Miss::Nobody)?;
         drop(slot);
@@ -131,6 +171,27 @@ mod tests {
                 assert_eq!(table.with(invented, true, |v| *v), Err(Miss::Nobody), "{invented:#x}");
             }
         }
+    }
+
+    #[test]
+    fn patient_calls_pass_one_another_and_what_is_needed_stays() {
+        let table = Box::new(Table::new());
+        let a = table.insert(0u64).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        while table.with_patience(a, |v| *v += 1) == Err(Miss::Busy) {}
+                    }
+                });
+            }
+        });
+        assert_eq!(table.with(a, false, |v| *v), Ok(2000));
+        let inside = table.with(a, false, |_| table.with_patience(a, |_| ()));
+        assert_eq!(inside, Ok(Err(Miss::Busy)));
+        assert_eq!(table.remove_unless(a, |v| *v == 2000), Err(Miss::Busy));
+        assert_eq!(table.remove_unless(a, |v| *v == 0), Ok(Box::new(2000)));
+        assert_eq!(table.with_patience(a, |v| *v), Err(Miss::Nobody));
     }
 
     #[test]

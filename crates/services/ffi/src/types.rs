@@ -93,7 +93,7 @@ pub struct BwIovec {
 /// Offset of a message or buffer that was given back.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Room for a message in the shared memory. Only for the client that reserved it.
+/// Room for a message in the shared memory: a name for it, good for the client that reserved it and until it is used up.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BwBuf {
@@ -129,10 +129,16 @@ pub const BW_EVENT_DELIVERED: u32 = 5;
 pub const BW_EVENT_UNDELIVERED: u32 = 6;
 /// A listener is there: `token`, `local.port`.
 pub const BW_EVENT_LISTENING: u32 = 7;
-/// A listener is not there, because the port is taken: `token`, `local.port`.
+/// A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+/// `local.port`.
 pub const BW_EVENT_LISTEN_FAILED: u32 = 8;
 /// A flow has ended: `flow`, `reason` (BW_CLOSED_...).
 pub const BW_EVENT_CLOSED: u32 = 9;
+/// There is room for what was refused with BW_ERR_AGAIN: `flow`, or 0 when what was refused named none (bw_reserve, bw_listen,
+/// bw_connect, bw_close). Once after a refusal, or several in a row, of a flow.
+pub const BW_EVENT_WRITABLE: u32 = 10;
+/// bw_wake was called.
+pub const BW_EVENT_WOKEN: u32 = 11;
 
 /// This side closed it, and everything sent was acknowledged.
 pub const BW_CLOSED_LOCAL: u32 = 0;

@@ -2,8 +2,9 @@
 
 mod rig;
 
-use rig::{Dir, Program, Rig, bindings, compile, declared, exported, library};
+use rig::{Dir, Program, Rig, bindings, compile, compile_with, declared, exported, library, sanitizers};
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn build(dir: &Dir, source: &str) -> Option<PathBuf> {
     let link = dir.path().join("libbarewire.so");
@@ -19,7 +20,7 @@ fn exactly_the_headers_functions_are_exported() {
     let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
     names.retain(|n| n != "_init" && n != "_fini");
     assert_eq!(names, declared(&header));
-    assert_eq!(names.len(), 33);
+    assert_eq!(names.len(), 36);
 }
 
 #[test]
@@ -39,10 +40,67 @@ fn requests_and_answers_through_two_daemons() {
 fn two_threads_with_a_client_each_and_one_client_with_two_threads() {
     let rig = Rig::start("threads");
     let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
-    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "2"]);
+    let mut server = Program::start(&program, &rig.socket(2), &["serve", "888", "3"]);
     assert_eq!(server.line(), "ready");
     Program::start(&program, &rig.socket(1), &["threads", "10.9.0.2:888"]).succeed();
     server.succeed();
+}
+
+#[test]
+fn a_sender_that_is_refused_hears_when_it_may_go_on() {
+    let rig = Rig::start("again");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let mut sleeper = Program::start(&program, &rig.socket(2), &["sleep", "888"]);
+    assert_eq!(sleeper.line(), "ready");
+    Program::start(&program, &rig.socket(1), &["again", "10.9.0.2:888"]).succeed();
+}
+
+#[test]
+fn an_attempt_to_connect_can_be_given_up() {
+    let rig = Rig::start("cancel");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    Program::start(&program, &rig.socket(1), &["cancel"]).succeed();
+}
+
+#[test]
+fn signals_end_a_wait_for_events_and_nothing_else() {
+    let rig = Rig::start("signals");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    Program::start(&program, &rig.socket(1), &["signals"]).succeed();
+}
+
+#[test]
+fn a_child_has_none_of_its_parents_clients_and_keeps_none_alive() {
+    let rig = Rig::start("forks");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let child = Program::start(&program, &rig.socket(1), &["forks"]).succeed();
+    // The child is there still, with its copies of the parent's descriptors; the parent's port is free all the same.
+    let mut config = barewire_client::ClientConfig::new("next");
+    config.socket = rig.socket(1);
+    let mut next = barewire_client::Client::attach_with(&config).unwrap();
+    let free = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        next.listen_wait(888, 0, Duration::from_secs(60)).is_ok()
+    });
+    let alive = std::process::Command::new("kill").args(["-9", child.trim()]).status().unwrap().success();
+    assert!(free && alive, "free: {free}, the child is alive: {alive}");
+}
+
+#[test]
+fn random_calls_against_a_model() {
+    let rig = Rig::start_small("walk");
+    // For the library's name.
+    if build(&rig.dir, "examples/echo.c").is_none() {
+        return;
+    }
+    let flags = sanitizers(&rig.dir);
+    let source = bindings().join("tests/bw_walk.c");
+    let program = compile_with(&rig.dir, &source, "barewire", flags).unwrap();
+    let (a, b) = (rig.socket(1), rig.socket(2));
+    for seed in 1..=12 {
+        let args = [a.to_str().unwrap(), b.to_str().unwrap(), &seed.to_string(), "3000"];
+        print!("{}", Program::start(&program, &a, &args).succeed());
+    }
 }
 
 #[test]

@@ -24,9 +24,12 @@ const HEAD: &str = "\
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BW_ERR_... code when not.
  * Codes, kinds and reasons are never given another meaning.
  *
- * Threads: one thread at a time is inside a call on a client; a second one gets BW_ERR_BUSY. A client may move between
- * threads. Several threads attach one client each. bw_last_error speaks of the calling thread. A child made by fork() uses
- * none of its parent's clients: it attaches its own.
+ * Threads: calls of several threads on one client pass one another. A thread in bw_wait_event keeps nobody out while it
+ * sleeps; bw_connect_wait, bw_listen_wait and bw_close_wait do, and then others get BW_ERR_BUSY. Threads that send a lot attach
+ * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
+ * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
+ *
+ * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
  *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.

@@ -236,7 +236,7 @@ impl Channel {
         &mut self,
         flow: Flow,
         len: usize,
-        mut fill: impl FnMut(&mut Client, SendBuf) -> bool,
+        mut fill: impl FnMut(&mut Client, &SendBuf) -> bool,
     ) -> Result<(), Errno> {
         if len == 0 || len > MESSAGE_MAX {
             return Err(libc::EMSGSIZE);
@@ -257,7 +257,7 @@ impl Channel {
         let mut tries = 0;
         loop {
             let queued = match self.client.reserve(len) {
-                Ok(buf) if fill(&mut self.client, buf) => self.client.commit(id, buf, None),
+                Ok(buf) if fill(&mut self.client, &buf) => self.client.commit(id, buf, None),
                 Ok(buf) => {
                     self.client.abandon(buf);
                     return Err(libc::EINVAL);

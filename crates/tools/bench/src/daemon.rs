@@ -292,7 +292,7 @@ fn echo(client: &mut Client, idle: IdleStrategy, stop: &AtomicBool, size: usize)
 /// Queues a message; what found no room comes back.
 fn put(client: &mut Client, flow: FlowId, bytes: &[u8]) -> Result<Option<(FlowId, usize)>, AnyError> {
     let sent = client.reserve(bytes.len()).and_then(|buf| {
-        client.write(buf, 0, bytes);
+        client.write(&buf, 0, bytes);
         client.commit(flow, buf, None)
     });
     match sent {

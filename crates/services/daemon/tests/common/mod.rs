@@ -135,7 +135,7 @@ pub fn next(client: &mut Client) -> Event {
 pub fn next_real(client: &mut Client) -> Event {
     loop {
         let event = next(client);
-        if event != Event::Writable {
+        if !matches!(event, Event::Writable { .. }) {
             return event;
         }
     }
@@ -145,7 +145,7 @@ pub fn next_real(client: &mut Client) -> Event {
 pub fn is_quiet(client: &mut Client) -> bool {
     loop {
         match client.wait_event(Some(Duration::from_millis(50))).unwrap() {
-            Some(Event::Writable) => {}
+            Some(Event::Writable { .. }) => {}
             event => return event.is_none(),
         }
     }
@@ -158,7 +158,7 @@ pub fn send(client: &mut Client, flow: FlowId, bytes: &[u8], other: &mut dyn FnM
             Ok(()) => return,
             Err(SendError::WouldBlock) => {
                 let event = next(client);
-                if event != Event::Writable {
+                if !matches!(event, Event::Writable { .. }) {
                     other(client, event);
                 }
             }

@@ -3,8 +3,11 @@
 
 pub mod programs;
 
-pub use programs::{Dir, Program, bindings, compile, declared, exported, have, library};
+pub use programs::{
+    Dir, Program, bindings, compile, compile_with, declared, exported, have, library, sanitizers,
+};
 
+use barewire_client::Geometry;
 use barewire_daemon::{Config, Daemon};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -25,11 +28,25 @@ impl Rig {
         rig
     }
 
+    /// With channels so small that everything is full now and then.
+    pub fn start_small(label: &str) -> Rig {
+        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        let small = Geometry { sq_entries: 16, cq_entries: 64, send_bytes: 128 << 10, recv_bytes: 128 << 10 };
+        rig.a = Some(rig.daemon_with(1, "first", small));
+        rig.b = Some(rig.daemon_with(2, "first", small));
+        rig
+    }
+
     fn daemon(&self, host: u8, link: &str) -> Daemon {
+        self.daemon_with(host, link, Geometry::DEFAULT)
+    }
+
+    fn daemon_with(&self, host: u8, link: &str, channel: Geometry) -> Daemon {
         let name = self.dir.path().file_name().unwrap().to_str().unwrap();
         let mut config = Config::new(&format!("mem:{name}-{link}"), Ipv4Addr::new(10, 9, 0, host), 24);
         config.name = format!("{name}-{host}-{link}");
         config.socket = self.socket(host);
+        config.channel = channel;
         Daemon::start(&config).unwrap()
     }
 

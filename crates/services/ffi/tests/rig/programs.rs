@@ -55,22 +55,35 @@ pub fn have(tool: &str) -> bool {
 
 /// Compiles a C program against a library in `dir` under the name that the linker wants. `None`: no compiler.
 pub fn compile(dir: &Dir, source: &Path, library: &str) -> Option<PathBuf> {
+    compile_with(dir, source, library, &[])
+}
+
+/// The flags that make a program watch its own memory and arithmetic; none, and said so, where the compiler lacks them.
+pub fn sanitizers(dir: &Dir) -> &'static [&'static str] {
+    const FLAGS: &[&str] = &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let source = dir.path().join("sanitized.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let program = dir.path().join("sanitized");
+    let built = Command::new("cc").args(FLAGS).arg(&source).arg("-o").arg(&program).output();
+    let runs = built.is_ok_and(|b| b.status.success())
+        && Command::new(&program).output().is_ok_and(|ran| ran.status.success());
+    if !runs {
+        eprintln!("SKIPPED: cc has no sanitizers that work here; the program runs without");
+        return &[];
+    }
+    FLAGS
+}
+
+/// As [`compile`], with more flags.
+pub fn compile_with(dir: &Dir, source: &Path, library: &str, flags: &[&str]) -> Option<PathBuf> {
     if !have("cc") {
         return None;
     }
     let program = dir.path().join(source.file_stem().unwrap());
     let out = Command::new("cc")
-        .args([
-            "-std=c11",
-            "-D_GNU_SOURCE",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-O1",
-            "-pthread",
-            "-I",
-        ])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread"])
+        .args(flags)
+        .arg("-I")
         .arg(bindings())
         .arg(source)
         .arg("-o")

@@ -41,7 +41,6 @@ pub use self::words::{
 use self::arena::Arena;
 use self::words::Handle;
 use barewire_base::Instant;
-use barewire_channel::control::socket_path_default;
 use barewire_channel::rdma::{self as entry, Stage, event};
 use barewire_channel::{AppChannel, Attached, Completion, ControlConn, Geometry, Request, Wake, attach};
 use barewire_roce::{ConnectFailure, Ended, Mtu, QpFault, QpState as State, RejReason, WcOpcode, WcStatus};
@@ -66,7 +65,8 @@ static NEXT_CONTEXT: AtomicU32 = AtomicU32::new(1);
 pub struct ContextConfig {
     /// What to call this application in statistics.
     pub name: String,
-    /// The daemon's control socket.
+    /// The daemon's control socket. Empty, as from [`new`](ContextConfig::new): the first of the default places where a daemon
+    /// answers.
     pub socket: PathBuf,
     /// The channel to ask for; `None`: the daemon's default. Both of its memories are for registered regions.
     pub geometry: Option<Geometry>,
@@ -81,7 +81,7 @@ impl ContextConfig {
     pub fn new(name: &str) -> ContextConfig {
         ContextConfig {
             name: name.to_owned(),
-            socket: socket_path_default(),
+            socket: PathBuf::new(),
             geometry: None,
             timeout: Duration::from_secs(5),
             spin: Duration::ZERO,

@@ -2,8 +2,11 @@
 
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
-use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, Event, FlowId, WaitError};
+use barewire_client::{
+    Client, ClientConfig, ConnectOptions, ConnectWaitError, Event, FlowId, Inbound, SendError, WaitError,
+};
 use barewire_measure::{Histogram, stamp};
+use std::collections::{HashMap, VecDeque};
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -118,7 +121,8 @@ fn listen(
     })?;
     console.note(&format!("listening on udp_port {udp_port}"));
     let mut seen = 0;
-    while !barewire_bench::interrupted() && count.is_none_or(|n| seen < n) {
+    let mut echoes = Echoes::default();
+    while !barewire_bench::interrupted() && (count.is_none_or(|n| seen < n) || !echoes.is_empty()) {
         let event = match client.wait_event(Some(SIGNAL_CHECK)) {
             Ok(Some(event)) => event,
             Ok(None) => continue,
@@ -127,29 +131,64 @@ fn listen(
         };
         match event {
             Event::Accepted { remote, .. } => console.note(&format!("{remote} connected")),
-            Event::Closed { reason, .. } => console.note(&format!("a flow ended: {reason}")),
+            Event::Closed { flow, reason } => {
+                echoes.forget(flow);
+                console.note(&format!("a flow ended: {reason}"));
+            }
             Event::Message(message) => {
                 seen += 1;
-                let bytes = client.to_vec(&message);
-                let flow = message.flow();
-                client.release(message);
                 if echo {
-                    // Full for now: the acknowledgements that make room come as events, which wait for us meanwhile.
-                    while client.send(flow, &bytes) == Err(barewire_client::SendError::WouldBlock) {
-                        std::thread::yield_now();
-                        if let Some(Event::Closed { .. }) = client.next_event() {
-                            break;
-                        }
-                    }
+                    echoes.add(client, message);
                 } else {
+                    let bytes = client.to_vec(&message);
+                    client.release(message);
                     print(&format!("{}\n", String::from_utf8_lossy(&bytes)))?;
                 }
             }
+            Event::Writable { flow: Some(flow) } => echoes.send(client, flow),
             _ => {}
         }
     }
     client.flush();
     Ok(Code::Done)
+}
+
+/// Messages that are to go back, by flow. Those that find no room stay where they were received, so a peer that does not read
+/// runs out of credit, and no other flow waits for it.
+#[derive(Default)]
+struct Echoes {
+    waiting: HashMap<FlowId, VecDeque<Inbound>>,
+}
+
+impl Echoes {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn add(&mut self, client: &mut Client, message: Inbound) {
+        let flow = message.flow();
+        let waiting = self.waiting.entry(flow).or_default();
+        waiting.push_back(message);
+        if waiting.len() == 1 {
+            self.send(client, flow);
+        }
+    }
+
+    fn send(&mut self, client: &mut Client, flow: FlowId) {
+        let Some(waiting) = self.waiting.get_mut(&flow) else { return };
+        while let Some(message) = waiting.front() {
+            match client.send(flow, &client.to_vec(message)) {
+                Err(SendError::WouldBlock) => return,
+                // Gone back, or nobody is there to hear it.
+                _ => waiting.pop_front().map_or((), |message| client.release(message)),
+            }
+        }
+        self.waiting.remove(&flow);
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        self.waiting.remove(&flow);
+    }
 }
 
 fn send(client: &mut Client, to: SocketAddr, text: &str, console: &Console) -> anyhow::Result<Code> {
@@ -161,7 +200,7 @@ fn send(client: &mut Client, to: SocketAddr, text: &str, console: &Console) -> a
     }
     let flow = connect(client, to)?;
     let buf = client.reserve(bytes.len())?;
-    client.write(buf, 0, &bytes);
+    client.write(&buf, 0, &bytes);
     client.commit(flow, buf, Some(1))?;
     loop {
         match client.wait_event(Some(SIGNAL_CHECK))? {

@@ -1,0 +1,230 @@
+//! Connections and listeners that were asked for and not answered yet.
+//!
+//! Every attempt goes to the daemon under a number of its own, so that an answer is never taken for another's. What was given up
+//! is ended when its flow is known: at once, or when the answer comes.
+
+use crate::event::{ConnectId, Event};
+use crate::share::FlowHasher;
+use barewire_channel::Request;
+use barewire_transport::{ConnectFailure, FlowId};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::net::SocketAddr;
+
+/// What the answer is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// An event with this token.
+    Told(u64),
+    /// Somebody waits for it.
+    Waited,
+    /// Nobody, or an event with this token that says that it was cancelled.
+    GivenUp(Option<u64>),
+}
+
+struct Attempt {
+    fate: Fate,
+    /// Once the daemon has said which it will be.
+    flow: Option<FlowId>,
+    answer: Option<Result<FlowId, ConnectFailure>>,
+}
+
+struct Listen {
+    udp_port: u16,
+    token: u64,
+    fate: Fate,
+    /// An earlier one on the same port was given up and may be in the way: a refusal is no answer yet.
+    again: bool,
+    answer: Option<bool>,
+}
+
+/// What to do with an answer.
+pub(crate) enum Verdict {
+    /// Nobody hears of it.
+    Nothing,
+    Tell(Event),
+    /// A flow is there, and this is said of it, if anything.
+    Open(FlowId, Option<Event>),
+}
+
+#[derive(Default)]
+pub(crate) struct Calls {
+    last: u64,
+    attempts: HashMap<u64, Attempt, BuildHasherDefault<FlowHasher>>,
+    /// In the order in which they were asked for, which is that of the answers of one port.
+    listens: VecDeque<Listen>,
+    /// Flows that opened after they had been given up.
+    unwanted: HashSet<FlowId, BuildHasherDefault<FlowHasher>>,
+    pub listening: Vec<u16>,
+}
+
+impl Calls {
+    /// A number for the next attempt.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(crate) fn connects(&mut self, number: u64, fate: Fate) -> ConnectId {
+        self.attempts.insert(number, Attempt { fate, flow: None, answer: None });
+        ConnectId(number)
+    }
+
+    pub(crate) fn attempts(&self) -> Vec<ConnectId> {
+        self.attempts.keys().map(|n| ConnectId(*n)).collect()
+    }
+
+    /// The answer to an attempt that is waited for, once.
+    pub(crate) fn answer(&mut self, id: ConnectId) -> Option<Result<FlowId, ConnectFailure>> {
+        let answer = self.attempts.get(&id.0)?.answer?;
+        self.attempts.remove(&id.0);
+        Some(answer)
+    }
+
+    /// Gives an attempt up. False when it was answered already, or never made.
+    pub(crate) fn give_up(&mut self, id: ConnectId, tell: bool, owed: &mut VecDeque<Request>) -> bool {
+        let Some(attempt) = self.attempts.get_mut(&id.0) else { return false };
+        if attempt.answer.is_some() {
+            return false;
+        }
+        attempt.fate = match attempt.fate {
+            Fate::Told(token) if tell => Fate::GivenUp(Some(token)),
+            Fate::GivenUp(_) => return false,
+            _ => Fate::GivenUp(None),
+        };
+        if let Some(flow) = attempt.flow {
+            owed.push_back(Request::Reset { flow: flow.to_raw() });
+        }
+        true
+    }
+
+    /// The daemon tells which flow an attempt will be.
+    pub(crate) fn connecting(&mut self, number: u64, flow: FlowId, owed: &mut VecDeque<Request>) {
+        if let Some(attempt) = self.attempts.get_mut(&number) {
+            attempt.flow = Some(flow);
+            if matches!(attempt.fate, Fate::GivenUp(_)) {
+                owed.push_back(Request::Reset { flow: flow.to_raw() });
+            }
+        }
+    }
+
+    pub(crate) fn connected(
+        &mut self,
+        number: u64,
+        flow: FlowId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        owed: &mut VecDeque<Request>,
+    ) -> Verdict {
+        let Some(attempt) = self.attempts.get_mut(&number) else { return Verdict::Nothing };
+        match attempt.fate {
+            Fate::Told(token) => {
+                self.attempts.remove(&number);
+                Verdict::Open(flow, Some(Event::Connected { flow, token, local, remote }))
+            }
+            Fate::Waited => {
+                attempt.answer = Some(Ok(flow));
+                Verdict::Open(flow, None)
+            }
+            Fate::GivenUp(token) => {
+                // Its reset is on the way when the daemon had named it before, and crossed this answer.
+                if attempt.flow.is_none() {
+                    owed.push_back(Request::Reset { flow: flow.to_raw() });
+                }
+                self.attempts.remove(&number);
+                self.unwanted.insert(flow);
+                cancelled(token, flow)
+            }
+        }
+    }
+
+    pub(crate) fn connect_failed(&mut self, number: u64, flow: FlowId, reason: ConnectFailure) -> Verdict {
+        let Some(attempt) = self.attempts.get_mut(&number) else { return Verdict::Nothing };
+        match attempt.fate {
+            Fate::Told(token) => {
+                self.attempts.remove(&number);
+                Verdict::Tell(Event::ConnectFailed { flow, token, reason })
+            }
+            Fate::Waited => {
+                attempt.answer = Some(Err(reason));
+                Verdict::Nothing
+            }
+            Fate::GivenUp(token) => {
+                self.attempts.remove(&number);
+                cancelled(token, flow)
+            }
+        }
+    }
+
+    /// Whether nobody is to hear of a flow.
+    #[inline]
+    pub(crate) fn is_unwanted(&self, flow: FlowId) -> bool {
+        !self.unwanted.is_empty() && self.unwanted.contains(&flow)
+    }
+
+    /// A flow has ended; true when nobody is to hear of it.
+    pub(crate) fn ended(&mut self, flow: FlowId) -> bool {
+        !self.unwanted.is_empty() && self.unwanted.remove(&flow)
+    }
+
+    pub(crate) fn listens(&mut self, udp_port: u16, token: u64, fate: Fate) {
+        let again = self.listens.iter().any(|l| l.udp_port == udp_port && matches!(l.fate, Fate::GivenUp(_)));
+        self.listens.push_back(Listen { udp_port, token, fate, again, answer: None });
+    }
+
+    /// The answer to a listener that is waited for, once.
+    pub(crate) fn listen_answer(&mut self, udp_port: u16) -> Option<bool> {
+        let of = |l: &Listen| l.udp_port == udp_port && l.fate == Fate::Waited && l.answer.is_some();
+        let at = self.listens.iter().position(of)?;
+        self.listens.remove(at)?.answer
+    }
+
+    /// Gives up the listener that is waited for.
+    pub(crate) fn give_up_listen(&mut self, udp_port: u16) {
+        if let Some(l) = self.listens.iter_mut().find(|l| l.udp_port == udp_port && l.fate == Fate::Waited) {
+            l.fate = Fate::GivenUp(None);
+        }
+    }
+
+    pub(crate) fn listened(&mut self, udp_port: u16, done: bool, owed: &mut VecDeque<Request>) -> Verdict {
+        let of = |l: &Listen| l.udp_port == udp_port && l.answer.is_none();
+        let Some(at) = self.listens.iter().position(of) else { return Verdict::Nothing };
+        let listen = &mut self.listens[at];
+        if !done && std::mem::replace(&mut listen.again, false) {
+            // What was given up is out of the way by the time that this is looked at.
+            owed.push_back(Request::Listen { token: listen.token, udp_port, local: None });
+            return Verdict::Nothing;
+        }
+        let token = listen.token;
+        if done && !matches!(listen.fate, Fate::GivenUp(_)) {
+            self.listening.push(udp_port);
+        }
+        match listen.fate {
+            Fate::Waited => {
+                listen.answer = Some(done);
+                Verdict::Nothing
+            }
+            Fate::GivenUp(_) => {
+                self.listens.remove(at);
+                if done {
+                    owed.push_back(Request::Unlisten { udp_port });
+                }
+                Verdict::Nothing
+            }
+            Fate::Told(_) => {
+                self.listens.remove(at);
+                Verdict::Tell(match done {
+                    true => Event::Listening { token, udp_port },
+                    false => Event::ListenFailed { token, udp_port },
+                })
+            }
+        }
+    }
+}
+
+fn cancelled(token: Option<u64>, flow: FlowId) -> Verdict {
+    match token {
+        Some(token) => Verdict::Tell(Event::ConnectFailed { flow, token, reason: ConnectFailure::Cancelled }),
+        None => Verdict::Nothing,
+    }
+}

@@ -1,0 +1,381 @@
+//! Who may send how much: the memory to send from and the messages under way, shared out among flows.
+//!
+//! A flow whose peer does not read keeps what it has for as long as it lives. So no flow gets the last of it:
+//! - One that has nothing under way may send whenever there is room.
+//! - One that has may send while it has less under way than is free (in messages, and in bytes), less what is set aside. One
+//!   alone that takes all it can get leaves half; a second one half of that.
+//! - Set aside is one message and [`ASIDE_BYTES`] for each open flow with nothing under way, in all at most half of the messages
+//!   and an eighth of the bytes.
+//!
+//! Refusals are remembered by flow, and each is taken back once there is room for it.
+
+use crate::error::SendError;
+use barewire_transport::FlowId;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Bytes set aside for each open flow that has nothing under way.
+pub const ASIDE_BYTES: u64 = 16 << 10;
+/// The part of all messages under way that may be set aside: one in so many.
+const ASIDE_MESSAGES_PART: u32 = 2;
+/// The part of the memory that may be set aside: one in so many bytes.
+const ASIDE_BYTES_PART: u64 = 8;
+/// No refusal waits.
+const NONE: u32 = u32::MAX;
+
+/// Flow ids are counted numbers: spread by one multiplication.
+#[derive(Default)]
+pub(crate) struct FlowHasher(u64);
+
+impl Hasher for FlowHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    #[inline]
+    fn write_u64(&mut self, n: u64) {
+        let n = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The table takes its bits from both ends.
+        self.0 = n ^ n >> 32;
+    }
+}
+
+pub(crate) type ByFlow<T> = HashMap<FlowId, T, BuildHasherDefault<FlowHasher>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Open,
+    /// No more messages from here.
+    Closing,
+    /// It has ended; the fate of some messages is not told yet.
+    Ended,
+}
+
+struct Share {
+    state: State,
+    messages: u32,
+    bytes: u64,
+    /// Bytes of the message that was refused, or [`NONE`].
+    refused: u32,
+}
+
+/// What is free at the moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    /// Bytes of memory that are free, and all.
+    pub free: u64,
+    pub capacity: u64,
+}
+
+/// What all flows have together.
+#[derive(Clone, Copy)]
+struct Totals {
+    messages_max: u32,
+    messages: u32,
+    /// Open flows with nothing under way.
+    idle: u32,
+}
+
+impl Totals {
+    /// Whether a message with a block of `block` bytes may go on a flow; `taken`: the block is out of `room` already.
+    #[inline]
+    fn check(self, share: &Share, block: u64, room: Room, taken: bool) -> Result<(), SendError> {
+        match share.state {
+            State::Open => {}
+            State::Closing => return Err(SendError::Closing),
+            State::Ended => return Err(SendError::NoSuchFlow),
+        }
+        let free = room.free + if taken { block } else { 0 };
+        let places = self.messages_max.saturating_sub(self.messages);
+        let idle = self.idle.saturating_sub(u32::from(share.messages == 0));
+        let aside = (u64::from(idle) * ASIDE_BYTES).min(room.capacity / ASIDE_BYTES_PART);
+        let may = if share.messages == 0 {
+            // Its own place is among those set aside. A large message leaves the others' bytes alone while any are in use.
+            places > 0
+                && block <= free
+                && (block <= ASIDE_BYTES || self.messages == 0 || block + aside <= free)
+        } else {
+            let places = places.saturating_sub(idle.min(self.messages_max / ASIDE_MESSAGES_PART));
+            let free = free.saturating_sub(aside);
+            share.messages < places && share.bytes < free && block <= free
+        };
+        if may { Ok(()) } else { Err(SendError::WouldBlock) }
+    }
+}
+
+pub(crate) struct Shares {
+    flows: ByFlow<Share>,
+    all: Totals,
+    /// Flows with a refusal, in the order of refusals.
+    refused: VecDeque<FlowId>,
+    /// A refusal of what names no flow: its bytes, or [`NONE`].
+    refused_nameless: u32,
+    /// Something became free since refusals were last looked at.
+    pub freed: bool,
+}
+
+impl Shares {
+    pub(crate) fn new(messages_max: u32) -> Shares {
+        Shares {
+            flows: HashMap::default(),
+            all: Totals { messages_max, messages: 0, idle: 0 },
+            refused: VecDeque::new(),
+            refused_nameless: NONE,
+            freed: false,
+        }
+    }
+
+    /// Messages whose fate is not told.
+    #[inline]
+    pub(crate) fn messages(&self) -> u32 {
+        self.all.messages
+    }
+
+    /// Whether one more message may be under way at all.
+    #[inline]
+    pub(crate) fn has_place(&self) -> bool {
+        self.all.messages < self.all.messages_max
+    }
+
+    /// A flow is there.
+    pub(crate) fn open(&mut self, flow: FlowId) {
+        let share = Share { state: State::Open, messages: 0, bytes: 0, refused: NONE };
+        // A daemon gone mad may open it twice.
+        if self.flows.insert(flow, share).is_none_or(|old| old.state != State::Open || old.messages > 0) {
+            self.all.idle += 1;
+        }
+    }
+
+    /// Nothing more is to be sent on it.
+    pub(crate) fn close(&mut self, flow: FlowId) {
+        self.end_as(flow, State::Closing);
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&mut self, flow: FlowId) {
+        self.end_as(flow, State::Ended);
+        if self.flows.get(&flow).is_some_and(|s| s.messages == 0) {
+            self.flows.remove(&flow);
+        }
+    }
+
+    fn end_as(&mut self, flow: FlowId, state: State) {
+        let Some(share) = self.flows.get_mut(&flow).filter(|s| s.state != State::Ended) else { return };
+        if share.state == State::Open && share.messages == 0 {
+            self.all.idle = self.all.idle.saturating_sub(1);
+            self.freed = true;
+        }
+        share.state = state;
+        if std::mem::replace(&mut share.refused, NONE) != NONE {
+            self.refused.retain(|f| *f != flow);
+        }
+    }
+
+    /// How many flows have not ended.
+    pub(crate) fn live(&self) -> usize {
+        self.flows.values().filter(|s| s.state != State::Ended).count()
+    }
+
+    /// Flows that messages may be sent on.
+    pub(crate) fn open_flows(&self) -> Vec<FlowId> {
+        self.flows.iter().filter(|(_, s)| s.state == State::Open).map(|(flow, _)| *flow).collect()
+    }
+
+    /// Takes a share for a message of `len` bytes in a block of `block`; a refusal for want of room is remembered.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        flow: FlowId,
+        len: u32,
+        block: u64,
+        room: Room,
+        taken: bool,
+    ) -> Result<(), SendError> {
+        let share = self.flows.get_mut(&flow).ok_or(SendError::NoSuchFlow)?;
+        if let Err(e) = self.all.check(share, block, room, taken) {
+            if e == SendError::WouldBlock {
+                self.refuse(Some(flow), len);
+            }
+            return Err(e);
+        }
+        self.all.idle = self.all.idle.saturating_sub(u32::from(share.messages == 0));
+        share.messages += 1;
+        share.bytes += block;
+        self.all.messages += 1;
+        Ok(())
+    }
+
+    /// A message is the application's again.
+    #[inline]
+    pub(crate) fn end(&mut self, flow: FlowId, block: u64) {
+        self.freed = true;
+        self.all.messages = self.all.messages.saturating_sub(1);
+        let Some(share) = self.flows.get_mut(&flow) else { return };
+        share.messages = share.messages.saturating_sub(1);
+        share.bytes = share.bytes.saturating_sub(block);
+        if share.messages == 0 {
+            match share.state {
+                State::Open => self.all.idle += 1,
+                State::Closing => {}
+                State::Ended => drop(self.flows.remove(&flow)),
+            }
+        }
+    }
+
+    /// Remembers that `len` bytes on a flow, or something that names none, found no room.
+    pub(crate) fn refuse(&mut self, flow: Option<FlowId>, len: u32) {
+        let len = len.min(NONE - 1);
+        match flow {
+            None => self.refused_nameless = len,
+            Some(flow) => {
+                if let Some(share) = self.flows.get_mut(&flow)
+                    && std::mem::replace(&mut share.refused, len) == NONE
+                {
+                    self.refused.push_back(flow);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_refusals(&self) -> bool {
+        !self.refused.is_empty() || self.refused_nameless != NONE
+    }
+
+    /// The next refusal that there is room for now, if anything became free: the flow, or that it named none. `fits` says
+    /// whether the memory has a block for so many bytes, and how long that is. It is forgotten if `take`.
+    pub(crate) fn next_writable(
+        &mut self,
+        room: Room,
+        take: bool,
+        mut fits: impl FnMut(u32) -> Option<u64>,
+    ) -> Option<Option<FlowId>> {
+        if !self.freed {
+            return None;
+        }
+        if self.refused_nameless != NONE && self.has_place() && fits(self.refused_nameless).is_some() {
+            if take {
+                self.refused_nameless = NONE;
+            }
+            return Some(None);
+        }
+        for i in 0..self.refused.len() {
+            let flow = self.refused[i];
+            let Some(share) = self.flows.get(&flow) else { continue };
+            let Some(block) = fits(share.refused) else { continue };
+            if self.all.check(share, block, room, false).is_ok() {
+                if take {
+                    self.refused.remove(i);
+                    if let Some(share) = self.flows.get_mut(&flow) {
+                        share.refused = NONE;
+                    }
+                }
+                return Some(Some(flow));
+            }
+        }
+        self.freed = false;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 64 << 20;
+
+    fn flow(n: u64) -> FlowId {
+        FlowId::from_raw(n)
+    }
+
+    /// As many messages with blocks of `block` bytes as a flow gets.
+    fn take_all(shares: &mut Shares, free: &mut u64, of: FlowId, block: u64) -> u32 {
+        let mut n = 0;
+        while *free >= block
+            && shares.begin(of, block as u32, block, Room { free: *free, capacity: CAPACITY }, false).is_ok()
+        {
+            *free -= block;
+            n += 1;
+        }
+        n
+    }
+
+    #[test]
+    fn however_many_peers_do_not_read_the_next_flow_can_send() {
+        for block in [64, 16 << 10, 1 << 20] {
+            let mut shares = Shares::new(2048);
+            let mut free = CAPACITY;
+            for n in 1..=400 {
+                shares.open(flow(n));
+            }
+            for n in 1..=399 {
+                assert!(
+                    take_all(&mut shares, &mut free, flow(n), block) >= u32::from(block <= ASIDE_BYTES),
+                    "{n}"
+                );
+            }
+            assert!(shares.messages() < 2048);
+            let got = take_all(&mut shares, &mut free, flow(400), ASIDE_BYTES);
+            assert!(got >= 1, "blocks of {block}: {got}, {} under way, {free} free", shares.messages());
+        }
+    }
+
+    #[test]
+    fn alone_it_gets_half_and_the_largest_message_always_goes() {
+        let mut shares = Shares::new(2048);
+        shares.open(flow(1));
+        let mut free = CAPACITY;
+        assert_eq!(take_all(&mut shares, &mut free, flow(1), 64), 1024);
+        for _ in 0..1024 {
+            shares.end(flow(1), 64);
+        }
+        let mut free = CAPACITY;
+        assert_eq!(take_all(&mut shares, &mut free, flow(1), CAPACITY), 1);
+        shares.end(flow(1), CAPACITY);
+        for n in 2..1000 {
+            shares.open(flow(n));
+        }
+        let mut free = CAPACITY;
+        assert_eq!(take_all(&mut shares, &mut free, flow(7), CAPACITY), 1);
+    }
+
+    #[test]
+    fn each_refusal_is_taken_back_once_when_its_flow_may_send() {
+        let mut shares = Shares::new(4);
+        let room = Room { free: CAPACITY, capacity: CAPACITY };
+        let fits = |len: u32| Some(u64::from(len));
+        for n in 1..=3 {
+            shares.open(flow(n));
+        }
+        shares.begin(flow(1), 64, 64, room, false).unwrap();
+        // Its second would take a place that is set aside for the two others.
+        for _ in 0..3 {
+            assert_eq!(shares.begin(flow(1), 64, 64, room, false), Err(SendError::WouldBlock));
+        }
+        assert_eq!(shares.next_writable(room, true, fits), None);
+        shares.begin(flow(2), 64, 64, room, false).unwrap();
+        assert_eq!(shares.next_writable(room, true, fits), None);
+        shares.end(flow(1), 64);
+        assert_eq!(shares.next_writable(room, false, fits), Some(Some(flow(1))));
+        assert_eq!(shares.next_writable(room, true, fits), Some(Some(flow(1))));
+        assert_eq!(shares.next_writable(room, true, fits), None);
+        // A flow that has ended is not writable again, and its messages come back all the same.
+        assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::WouldBlock));
+        shares.ended(flow(2));
+        // Who closes it only now is late.
+        shares.close(flow(2));
+        assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::NoSuchFlow));
+        shares.end(flow(2), 64);
+        assert_eq!(shares.next_writable(room, true, fits), None);
+        assert_eq!((shares.messages(), shares.all.idle, shares.flows.len()), (0, 2, 2));
+        shares.close(flow(1));
+        assert_eq!(shares.begin(flow(1), 64, 64, room, false), Err(SendError::Closing));
+        shares.ended(flow(1));
+        shares.ended(flow(3));
+        assert_eq!((shares.all.idle, shares.flows.len(), shares.has_refusals()), (0, 0, false));
+    }
+}
