@@ -105,7 +105,9 @@ fn two_hundred_deaths_leave_nothing_behind() {
                 // Sometimes with a reservation, a connection under way, or half closed.
                 match prng.below(4) {
                     0 => drop(client.reserve(1000)),
-                    1 => client.connect(to(2, 888), &Default::default()).unwrap(),
+                    1 => {
+                        client.connect(to(2, 888), &Default::default()).unwrap();
+                    }
                     2 => client.close(flow).unwrap(),
                     _ => {}
                 }
