@@ -4,12 +4,12 @@ mod common;
 
 use barewire_base::{DropReason, Duration};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, PoolConfig, StampSource};
-use barewire_packet::{Fanout, FanoutMode, PacketConfig, PacketPort, StampBy};
+use barewire_packet::{Fanout, FanoutMode, LinkWatch, PacketConfig, PacketPort, StampBy};
 use barewire_port::conformance::{ConformancePair, run_all};
 use barewire_port::{OpenError, Port, PortError};
 use common::{FAR, NEAR, arp_request, clock_ns, eventually, ip, now, with_veth};
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 fn pool(frames: u32) -> Pool {
     Pool::new(PoolConfig { frames, ..PoolConfig::default() }).expect("a pool")
@@ -494,6 +494,39 @@ fn an_interface_that_was_deleted_and_made_again_is_opened_again() {
             assert_eq!(p.available(), 64);
         });
     }
+}
+
+#[test]
+fn an_interface_is_watched_through_all_its_changes() {
+    with_veth("watched", 1, || {
+        let mut watch = LinkWatch::new(NEAR).unwrap();
+        let first = watch.look().expect("there");
+        assert!(first.up && first.mtu == 1500);
+        assert!(!has_news(&watch), "nothing has changed");
+        ip(&["link", "set", NEAR, "mtu", "1400"]);
+        assert!(has_news(&watch));
+        assert_eq!(watch.look().map(|i| i.mtu), Some(1400));
+        ip(&["link", "set", NEAR, "address", "02:00:00:00:00:77"]);
+        assert_eq!(watch.look().and_then(|i| i.mac).map(|m| m.0), Some([2, 0, 0, 0, 0, 0x77]));
+        ip(&["link", "set", NEAR, "down"]);
+        ip(&["link", "set", NEAR, "name", "bw-other"]);
+        let renamed = watch.look().expect("it is still there");
+        assert!(!renamed.up && renamed.index == first.index && renamed.name == "bw-other");
+        ip(&["link", "set", "bw-other", "name", NEAR]);
+        ip(&["link", "del", NEAR]);
+        assert!(watch.look().is_none());
+        ip(&["link", "add", NEAR, "type", "veth", "peer", "name", FAR]);
+        assert!(has_news(&watch));
+        let again = watch.look().expect("there again");
+        assert!(again.index != first.index && !again.up);
+        assert!(!has_news(&watch));
+    });
+}
+
+fn has_news(watch: &LinkWatch) -> bool {
+    let mut poll = libc::pollfd { fd: watch.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure; a time-out of zero does not wait.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }
 
 #[test]
