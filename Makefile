@@ -128,9 +128,12 @@ FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitt
 # The switch's tests under load, which take a share each: entries, programs and ports are changed at full rate under traffic.
 SWITCH_SOAK := update_under_traffic swap ports
 
+# The daemon while its machine changes: links down and up, interfaces deleted and made again, all kinds of port at the same time.
+DAEMON_SOAK := environment
+
 .PHONY: soak
-soak: build ## Messages over every port, clean and faulty, and a switch under change, for HOURS=2
-	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK)) }'); \
+soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
+	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(DAEMON_SOAK)) }'); \
 	for over in $(SOAK); do \
 	    case $$over in fault+*) options='$(FAULTS)';; *) options=;; esac; \
 	    echo "soak: $$over, $$seconds s, seed $(SEED)" >&2; \
@@ -141,6 +144,11 @@ soak: build ## Messages over every port, clean and faulty, and a switch under ch
 	    echo "soak: switch, $$test, $$seconds s, seed $(SEED)" >&2; \
 	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
 	        $(CARGO) test --package barewire-switch --release --quiet --test $$test -- --nocapture --test-threads 8; \
+	done; \
+	for test in $(DAEMON_SOAK); do \
+	    echo "soak: daemon, $$test, $$seconds s, seed $(SEED)" >&2; \
+	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
+	        $(CARGO) test --package barewire-daemon --release --quiet --test $$test -- --nocapture --test-threads 16; \
 	done
 
 SHARE := "$(DESTDIR)$(PREFIX)/share"

@@ -37,6 +37,8 @@ mod port;
 mod ring;
 mod sys;
 mod vnet;
+mod watch;
 
 pub use config::{Fanout, FanoutMode, PacketConfig, StampBy};
 pub use port::PacketPort;
+pub use watch::LinkWatch;

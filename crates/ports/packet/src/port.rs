@@ -2,14 +2,14 @@
 
 use crate::calls::{Arrival, Inbox, Outbox};
 use crate::checksum;
-use crate::config::StampBy;
+use crate::config::{PacketConfig, StampBy};
 use crate::outgoing::{self, ETH_LEN, VLAN_LEN};
 use crate::ring::{Header, Ring, TX_DATA_AT};
 use crate::sys::{self, Mapping};
 use crate::vnet::{self, VNET_LEN};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, Stamp, StampSource};
-use barewire_port::{Port, PortCaps, PortCounters, PortError};
+use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -26,16 +26,22 @@ const REFUSED_MAX: Duration = Duration::from_millis(5);
 pub(crate) enum Receive {
     Ring(Ring),
     Calls(Box<Inbox>),
+    /// Not at all: the port is being opened again.
+    Closed,
 }
 
 /// How frames go out.
 pub(crate) enum Transmit {
     Ring(Ring),
     Calls(Box<Outbox>),
+    /// Not at all: the port is being opened again.
+    Closed,
 }
 
 /// A port on a packet socket with mapped rings.
 pub struct PacketPort {
+    /// What it was opened with, to open it again.
+    pub(crate) config: PacketConfig,
     pub(crate) uri: String,
     pub(crate) caps: PortCaps,
     pub(crate) counters: PortCounters,
@@ -53,6 +59,8 @@ pub struct PacketPort {
     pub(crate) tx_pending: bool,
     /// Since when the device has refused every frame.
     pub(crate) refused_since: Option<Instant>,
+    /// The slot that it refuses, with a transmit ring.
+    pub(crate) refused_slot: u32,
     pub(crate) next_look: Instant,
     /// Drops that the kernel reported and that are not counted yet.
     pub(crate) dropped: u64,
@@ -158,7 +166,7 @@ impl PacketPort {
     }
 
     /// Puts frames into the transmit ring and calls the kernel once for all: how many were taken.
-    fn send_ring(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+    fn send_ring(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         let Transmit::Ring(ring) = &mut self.tx else { return Ok(0) };
         let outgoing = Outgoing { frame_max: self.caps.frame_max, vnet_hdr: self.vnet_hdr, gso: self.gso };
         let (mut taken, mut queued, mut bytes) = (0usize, 0u64, 0u64);
@@ -184,10 +192,23 @@ impl PacketPort {
             self.counters.tx_frames.add(queued);
             self.counters.tx_bytes.add(bytes);
         }
-        if queued > 0 || self.tx_pending {
-            self.kick()?;
+        if (queued > 0 || self.tx_pending)
+            && let Err(e) = self.kick(Some(now))
+        {
+            // Nothing waits for a link that is away: it would be old when the link is back, and nobody could sleep meanwhile.
+            self.drop_all(burst);
+            return Err(e);
         }
         Ok(taken)
+    }
+
+    /// Counts and drops what cannot be sent.
+    #[cold]
+    fn drop_all(&self, burst: &mut Burst) {
+        for _ in 0..burst.len() {
+            self.counters.drops.count(DropReason::PortDown);
+        }
+        burst.clear();
     }
 
     /// Hands frames to the kernel where they lie, a burst with one call: how many were taken.
@@ -239,8 +260,13 @@ impl PacketPort {
                 }
                 libc::EMSGSIZE => Some(DropReason::TooLarge),
                 libc::EINVAL => Some(DropReason::Malformed),
-                libc::ENETDOWN | libc::ENXIO | libc::ENODEV => return Err(self.down(error)),
-                _ => return Err(self.failed("sendmmsg(AF_PACKET)", error)),
+                _ => {
+                    self.drop_all(burst);
+                    return Err(match error {
+                        libc::ENETDOWN | libc::ENXIO | libc::ENODEV => self.down(error),
+                        _ => self.failed("sendmmsg(AF_PACKET)", error),
+                    });
+                }
             };
             match drop_front {
                 Some(reason) => {
@@ -258,27 +284,78 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Calls the kernel until it has taken the transmit ring, or makes no progress.
-    fn kick(&mut self) -> Result<(), PortError> {
+    /// Calls the kernel until it has taken the transmit ring, or makes no progress. `now`: what the device refuses for too
+    /// long is dropped. After an error nothing is left in the ring.
+    fn kick(&mut self, now: Option<Instant>) -> Result<(), PortError> {
+        let (mut failure, mut refused) = (None, false);
         for _ in 0..KICKS_MAX {
             self.counters.syscalls.add(1);
             let error = sys::kick(&self.socket);
             match error {
                 0 => break,
                 libc::EINTR => continue,
-                // Memory or the device's queue is used up: the slot stays requested.
-                libc::EAGAIN | libc::ENOBUFS => break,
-                libc::ENETDOWN | libc::ENXIO | libc::ENODEV => return Err(self.down(error)),
+                // Memory is used up: the slot stays requested.
+                libc::EAGAIN => break,
+                // The device's queue is used up, or the link is away.
+                libc::ENOBUFS => {
+                    refused = true;
+                    break;
+                }
+                libc::ENETDOWN | libc::ENXIO | libc::ENODEV => {
+                    failure = Some(self.down(error));
+                    break;
+                }
                 _ if self.remove_refused(error) => continue,
-                _ => return Err(self.failed("sendto(AF_PACKET)", error)),
+                _ => {
+                    failure = Some(self.failed("sendto(AF_PACKET)", error));
+                    break;
+                }
             }
         }
-        if let Transmit::Ring(ring) = &self.tx {
-            // Slots are sent in order: when the last one was taken, all were.
-            let last = ring.before(ring.next());
-            self.tx_pending = ring.status(last) == libc::TP_STATUS_SEND_REQUEST;
+        let Transmit::Ring(ring) = &self.tx else { return Ok(()) };
+        // Slots are sent in order: when the last one was taken, all were.
+        self.tx_pending = ring.status(ring.before(ring.next())) == libc::TP_STATUS_SEND_REQUEST;
+        if failure.is_some() || (refused && self.tx_pending) {
+            self.after_refusal(now, failure)
+        } else {
+            self.refused_since = None;
+            Ok(())
         }
-        Ok(())
+    }
+
+    /// Empties the transmit ring when the interface is down, or when the device has refused one slot for too long.
+    ///
+    /// Whatever is left in the ring, somebody must call the kernel for it again: an error that left slots there and forgot
+    /// them would leave a full ring for ever.
+    #[cold]
+    fn after_refusal(&mut self, now: Option<Instant>, failure: Option<PortError>) -> Result<(), PortError> {
+        let Transmit::Ring(ring) = &mut self.tx else { return Ok(()) };
+        let is_requested = |ring: &Ring, at| ring.status(at) == libc::TP_STATUS_SEND_REQUEST;
+        let mut waiting = 0;
+        let mut first = ring.next();
+        while waiting < ring.count() && is_requested(ring, ring.before(first)) {
+            first = ring.before(first);
+            waiting += 1;
+        }
+        if failure.is_none() {
+            let Some(now) = now else { return Ok(()) };
+            if self.refused_slot != first || self.refused_since.is_none() {
+                self.refused_slot = first;
+                // Another slot: the one before was taken, or dropped.
+                self.refused_since = Some(now);
+            }
+            if self.refused_since.is_none_or(|since| now < since + REFUSED_MAX) {
+                return Ok(());
+            }
+        }
+        // The kernel stands at the first of them, and looks at the ring in our calls only.
+        for i in 0..waiting {
+            ring.set_status(first.wrapping_add(i), libc::TP_STATUS_AVAILABLE);
+            self.counters.drops.count(DropReason::PortDown);
+        }
+        ring.rewind(first);
+        self.tx_pending = false;
+        failure.map_or(Ok(()), Err)
     }
 
     /// The kernel stops at a slot that it refuses (`TP_STATUS_WRONG_FORMAT`) and waits for a better one there: moves all
@@ -533,9 +610,10 @@ impl Port for PacketPort {
                 self.receive_calls(now, burst)?;
                 false
             }
+            Receive::Closed => return Err(self.down(libc::ENODEV)),
         };
         if self.tx_pending {
-            self.kick()?;
+            self.kick(Some(now))?;
         }
         if losing || now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
@@ -546,8 +624,12 @@ impl Port for PacketPort {
 
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         match self.tx {
-            Transmit::Ring(_) => self.send_ring(burst),
+            Transmit::Ring(_) => self.send_ring(now, burst),
             Transmit::Calls(_) => self.send_calls(now, burst),
+            Transmit::Closed => {
+                self.drop_all(burst);
+                Err(self.down(libc::ENODEV))
+            }
         }
     }
 
@@ -562,13 +644,30 @@ impl Port for PacketPort {
     fn prepare_wait(&mut self) -> bool {
         if self.tx_pending {
             // A port that is down says so at the next burst.
-            let _ = self.kick();
+            let _ = self.kick(None);
         }
         let idle = match &self.rx {
             Receive::Ring(ring) => ring.status(ring.next()) & libc::TP_STATUS_USER == 0,
             Receive::Calls(_) => !sys::is_readable(&self.socket),
+            Receive::Closed => true,
         };
         idle && !self.tx_pending
+    }
+
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        // The old socket first: a fanout group belongs to one interface, and goes with its last member.
+        let unbound = sys::socket();
+        self.socket = unbound.map_err(|e| OpenError::Io {
+            uri: self.uri.clone(),
+            call: "socket(AF_PACKET)",
+            source: e,
+        })?;
+        (self.rx, self.tx, self._mapping) = (Receive::Closed, Transmit::Closed, None);
+        self.tx_pending = false;
+        let mut port = PacketPort::open(self.config.clone(), self.pool.clone())?;
+        port.counters = std::mem::take(&mut self.counters);
+        *self = port;
+        Ok(())
     }
 }
 

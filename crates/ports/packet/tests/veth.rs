@@ -4,12 +4,12 @@ mod common;
 
 use barewire_base::{DropReason, Duration};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, PoolConfig, StampSource};
-use barewire_packet::{Fanout, FanoutMode, PacketConfig, PacketPort, StampBy};
+use barewire_packet::{Fanout, FanoutMode, LinkWatch, PacketConfig, PacketPort, StampBy};
 use barewire_port::conformance::{ConformancePair, run_all};
 use barewire_port::{OpenError, Port, PortError};
 use common::{FAR, NEAR, arp_request, clock_ns, eventually, ip, now, with_veth};
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 fn pool(frames: u32) -> Pool {
     Pool::new(PoolConfig { frames, ..PoolConfig::default() }).expect("a pool")
@@ -359,6 +359,174 @@ fn an_interface_that_goes_down_is_an_error_and_comes_back() {
         send(&mut far, p.alloc_from(&bytes).unwrap());
         let _ = receive(&mut near, |f| f == bytes);
     });
+}
+
+/// Offers `count` frames and says how many of them are gone, with whatever error that brings.
+fn offer(port: &mut PacketPort, pool: &Pool, count: usize) {
+    let mut burst = Burst::new();
+    for _ in 0..count {
+        burst.push(pool.alloc_from(&arp_request([1; 4], [2; 4])).expect("a frame")).expect("room");
+        let _ = port.tx_burst(now(), &mut burst);
+    }
+    // What waits in the caller's burst is the caller's to offer again.
+    for _ in 0..count {
+        let _ = port.tx_burst(now(), &mut burst);
+    }
+}
+
+/// Whether a frame like `bytes` is there. What the port says of its link is no matter.
+fn arrived(port: &mut PacketPort, bytes: &[u8]) -> bool {
+    let mut burst = Burst::new();
+    let _ = port.rx_burst(now(), &mut burst);
+    burst.iter().any(|f| f.data() == bytes)
+}
+
+/// Both ways to send: by a ring, and by calls.
+const WAYS: [u32; 2] = [8, 0];
+
+#[test]
+fn a_transmit_ring_that_filled_while_the_interface_was_down_works_again() {
+    for tx_ring in WAYS {
+        with_veth("down_full", 1, move || {
+            let p = pool(64);
+            let mut near = open(PacketConfig { tx_ring, ..PacketConfig::new(NEAR) }, &p);
+            let mut far = open(PacketConfig::new(FAR), &p);
+            for round in 0..3u8 {
+                let before = near.counters().drops.get(DropReason::PortDown);
+                ip(&["link", "set", NEAR, "down"]);
+                // More than the ring holds, twice.
+                offer(&mut near, &p, 16);
+                // All are gone, and counted, and there is nothing to stay awake for.
+                assert_eq!(near.counters().drops.get(DropReason::PortDown) - before, 16, "ring {tx_ring}");
+                assert!(near.prepare_wait(), "ring {tx_ring}");
+                assert_eq!(p.available(), 64);
+                ip(&["link", "set", NEAR, "up"]);
+                let bytes = arp_request([3; 4], [round; 4]);
+                eventually("a frame after the link is up again", || {
+                    let mut burst = Burst::new();
+                    burst.push(p.alloc_from(&bytes).unwrap()).unwrap();
+                    let _ = near.tx_burst(now(), &mut burst);
+                    arrived(&mut far, &bytes)
+                });
+            }
+        });
+    }
+}
+
+/// Without a carrier the device refuses every frame, and the kernel says no more than that its queue is full.
+#[test]
+fn frames_do_not_wait_for_ever_for_a_carrier() {
+    for (tx_ring, qdisc_bypass) in WAYS.into_iter().flat_map(|tx_ring| [(tx_ring, true), (tx_ring, false)]) {
+        with_veth("carrier", 1, move || {
+            let p = pool(64);
+            let mut near = open(PacketConfig { tx_ring, qdisc_bypass, ..PacketConfig::new(NEAR) }, &p);
+            let mut far = open(PacketConfig::new(FAR), &p);
+            ip(&["link", "set", FAR, "down"]);
+            let mut burst = Burst::new();
+            for _ in 0..16 {
+                burst.push(p.alloc_from(&arp_request([1; 4], [2; 4])).unwrap()).unwrap();
+            }
+            eventually("frames are given up", || {
+                let _ = near.tx_burst(now(), &mut burst);
+                let _ = near.rx_burst(now(), &mut Burst::new());
+                burst.is_empty() && near.prepare_wait()
+            });
+            let lost = near.counters().drops.get(DropReason::PortDown);
+            // Through the queueing discipline they are the kernel's, which drops them itself.
+            assert!(lost == 16 || !qdisc_bypass, "{lost} of 16, ring {tx_ring}");
+            // One more burst does not wait once more.
+            offer(&mut near, &p, 4);
+            ip(&["link", "set", FAR, "up"]);
+            let bytes = arp_request([3; 4], [4; 4]);
+            eventually(&format!("a frame after the carrier is back, {tx_ring} {qdisc_bypass}"), || {
+                let mut burst = Burst::new();
+                burst.push(p.alloc_from(&bytes).unwrap()).unwrap();
+                let _ = near.tx_burst(now(), &mut burst);
+                arrived(&mut far, &bytes)
+            });
+            assert_eq!(p.available(), 64);
+        });
+    }
+}
+
+#[test]
+fn an_interface_that_was_deleted_and_made_again_is_opened_again() {
+    for tx_ring in WAYS {
+        with_veth("deleted", 1, move || {
+            let p = pool(64);
+            let fanout = Some(Fanout { id: 9, mode: FanoutMode::RoundRobin });
+            let config = PacketConfig { tx_ring, fanout, ..PacketConfig::new(NEAR) };
+            let mut members = [open(config.clone(), &p), open(config, &p)];
+            let old = members[0].caps().mac;
+            ip(&["link", "del", NEAR]);
+            offer(&mut members[0], &p, 16);
+            for member in &mut members {
+                let why = member.reopen().unwrap_err().to_string();
+                assert!(why.contains("`bw-near` not found"), "{why}");
+                // Closed, it loses what it is given, and sleeps.
+                let mut burst = Burst::new();
+                assert!(matches!(member.rx_burst(now(), &mut burst), Err(PortError::Down { .. })));
+                offer(member, &p, 3);
+                assert!(member.prepare_wait() && member.wait_fd().is_some());
+            }
+            let lost = members[0].counters().drops.get(DropReason::PortDown);
+            assert_eq!(lost, 19);
+            ip(&["link", "add", NEAR, "mtu", "1400", "type", "veth", "peer", "name", FAR]);
+            assert!(members[0].reopen().unwrap_err().to_string().contains("is down"));
+            ip(&["link", "set", NEAR, "up"]);
+            ip(&["link", "set", FAR, "up"]);
+            for member in &mut members {
+                member.reopen().unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(member.caps().mtu, 1400);
+                assert!(member.caps().mac.is_some() && member.caps().mac != old);
+            }
+            assert_eq!(members[0].counters().drops.get(DropReason::PortDown), lost, "counters go on");
+            let mut far = open(PacketConfig::new(FAR), &p);
+            let bytes = arp_request([3; 4], [4; 4]);
+            for _ in 0..4 {
+                send(&mut far, p.alloc_from(&bytes).unwrap());
+            }
+            let got: Vec<usize> = members.iter_mut().map(|m| count(m, |f| f == bytes)).collect();
+            assert_eq!(got, [2, 2]);
+            send(&mut members[1], p.alloc_from(&bytes).unwrap());
+            let _ = receive(&mut far, |f| f == bytes);
+            drop(members);
+            assert_eq!(p.available(), 64);
+        });
+    }
+}
+
+#[test]
+fn an_interface_is_watched_through_all_its_changes() {
+    with_veth("watched", 1, || {
+        let mut watch = LinkWatch::new(NEAR).unwrap();
+        let first = watch.look().expect("there");
+        assert!(first.up && first.mtu == 1500);
+        assert!(!has_news(&watch), "nothing has changed");
+        ip(&["link", "set", NEAR, "mtu", "1400"]);
+        assert!(has_news(&watch));
+        assert_eq!(watch.look().map(|i| i.mtu), Some(1400));
+        ip(&["link", "set", NEAR, "address", "02:00:00:00:00:77"]);
+        assert_eq!(watch.look().and_then(|i| i.mac).map(|m| m.0), Some([2, 0, 0, 0, 0, 0x77]));
+        ip(&["link", "set", NEAR, "down"]);
+        ip(&["link", "set", NEAR, "name", "bw-other"]);
+        let renamed = watch.look().expect("it is still there");
+        assert!(!renamed.up && renamed.index == first.index && renamed.name == "bw-other");
+        ip(&["link", "set", "bw-other", "name", NEAR]);
+        ip(&["link", "del", NEAR]);
+        assert!(watch.look().is_none());
+        ip(&["link", "add", NEAR, "type", "veth", "peer", "name", FAR]);
+        assert!(has_news(&watch));
+        let again = watch.look().expect("there again");
+        assert!(again.index != first.index && !again.up);
+        assert!(!has_news(&watch));
+    });
+}
+
+fn has_news(watch: &LinkWatch) -> bool {
+    let mut poll = libc::pollfd { fd: watch.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure; a time-out of zero does not wait.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }
 
 #[test]

@@ -324,6 +324,13 @@ impl<P: Port> Port for Fault<P> {
     fn is_finished(&self) -> bool {
         self.inner.is_finished() && self.rx.as_ref().is_none_or(Way::is_empty)
     }
+
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        self.inner.reopen()?;
+        let caps = self.inner.caps();
+        (self.caps.mtu, self.caps.frame_max, self.caps.mac) = (caps.mtu, caps.frame_max, caps.mac);
+        Ok(())
+    }
 }
 
 /// A frame under way.

@@ -43,7 +43,7 @@ use std::os::fd::RawFd;
 
 /// A place where frames enter and leave. Never blocks, never allocates.
 pub trait Port {
-    /// What this port can do, fixed when it was opened.
+    /// What this port can do, fixed when it was opened, or opened again.
     fn caps(&self) -> &PortCaps;
 
     /// Receives up to `burst.room()` frames into `burst` and says how many. Each carries the best receive stamp the port
@@ -82,6 +82,16 @@ pub trait Port {
     fn is_finished(&self) -> bool {
         false
     }
+
+    /// Opens what the port stands on again, after that went away while the port was open: an interface that was deleted and is
+    /// there again under its name. Counters go on; [`caps`](Port::caps) and [`wait_fd`](Port::wait_fd) may be others than before.
+    /// No part of a duty cycle: it allocates and takes milliseconds. A port whose ground cannot go away has nothing to do.
+    ///
+    /// # Errors
+    /// As for opening. The port then stays down, and another attempt is possible.
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -111,5 +121,8 @@ impl<P: Port + ?Sized> Port for Box<P> {
     }
     fn is_finished(&self) -> bool {
         (**self).is_finished()
+    }
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        (**self).reopen()
     }
 }

@@ -268,4 +268,13 @@ impl<P: Port> Port for Trace<P> {
     fn is_finished(&self) -> bool {
         self.inner.is_finished()
     }
+
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        self.inner.reopen()?;
+        let caps = self.inner.caps();
+        (self.caps.mtu, self.caps.frame_max, self.caps.mac) = (caps.mtu, caps.frame_max, caps.mac);
+        // What one burst may need, before the next does.
+        self.offered.reserve(BURST_MAX * caps.frame_max as usize);
+        Ok(())
+    }
 }

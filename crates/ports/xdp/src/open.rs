@@ -146,6 +146,7 @@ impl Opening<'_> {
             description: self.describe(&how, &hook, &queues, &busy_poll_words),
         };
         let mut port = XdpPort {
+            config: config.clone(),
             uri: self.uri.clone(),
             caps,
             counters: PortCounters::default(),
@@ -155,6 +156,7 @@ impl Opening<'_> {
             turn: 0,
             in_flight: 0,
             tx_pending: false,
+            down_until: None,
             stamp_cookie,
             mark_unfinished: config.mark_unfinished && self.interface.driver == "veth",
             next_look: Instant::ZERO,

@@ -1,5 +1,6 @@
 //! The port at work: bursts in, bursts out.
 
+use crate::config::XdpConfig;
 use crate::ledger::Ledger;
 use crate::open::wait_until_free;
 use crate::program::STAMP_LEN;
@@ -7,7 +8,7 @@ use crate::sys::{self, Completion, Fill, Rx, Tx};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Stamp, StampSource};
 use barewire_packet::{checksum, outgoing};
-use barewire_port::{Port, PortCaps, PortCounters, PortError};
+use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -20,6 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_STARVED: Duration = Duration::from_millis(1);
 /// Most system calls that one burst makes to get its frames out.
 const KICKS_MAX: u32 = 8;
+/// While the interface is down the kernel is asked this often whether it still is; frames offered meanwhile are dropped.
+const DOWN_RETRY: Duration = Duration::from_millis(20);
 /// Drops of one kind that one look counts; a remainder is left for the next look.
 const FOLD_MAX: u64 = 1 << 16;
 
@@ -121,6 +124,8 @@ impl Queue {
 
 /// A port on AF_XDP sockets, one for each receive queue it serves. The first of them transmits, so that order is kept.
 pub struct XdpPort {
+    /// What it was opened with, to open it again.
+    pub(crate) config: XdpConfig,
     pub(crate) uri: String,
     pub(crate) caps: PortCaps,
     pub(crate) counters: PortCounters,
@@ -134,6 +139,8 @@ pub struct XdpPort {
     pub(crate) in_flight: u32,
     /// The kernel left descriptors in the transmit ring and has to be called again.
     pub(crate) tx_pending: bool,
+    /// The interface was down when the kernel was last called to send: when to call it again.
+    pub(crate) down_until: Option<Instant>,
     pub(crate) stamp_cookie: Option<u64>,
     pub(crate) mark_unfinished: bool,
     pub(crate) next_look: Instant,
@@ -233,8 +240,13 @@ impl XdpPort {
         self.in_flight = self.in_flight.saturating_sub(done);
     }
 
-    /// Calls the kernel until it has taken the transmit ring, or makes no progress.
-    fn kick(&mut self) -> Result<(), PortError> {
+    /// Calls the kernel until it has taken the transmit ring, or makes no progress. Not while the interface was down a moment
+    /// ago, or nobody could sleep until it is up again.
+    fn kick(&mut self, now: Instant) -> Result<(), PortError> {
+        if self.down_until.is_some_and(|until| now < until) {
+            return Ok(());
+        }
+        self.down_until = None;
         let Some(Queue { tx: Some(tx), socket, .. }) = self.queues.first() else { return Ok(()) };
         let mut left = tx.unread();
         for _ in 0..KICKS_MAX {
@@ -259,6 +271,7 @@ impl XdpPort {
                 libc::EINTR => {}
                 _ => {
                     self.tx_pending = left > 0;
+                    self.down_until = Some(now + DOWN_RETRY);
                     return Err(self.down(io::Error::from_raw_os_error(error)));
                 }
             }
@@ -390,7 +403,7 @@ impl Port for XdpPort {
             self.reap();
         }
         if self.tx_pending {
-            self.kick()?;
+            self.kick(now)?;
         }
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
@@ -399,14 +412,17 @@ impl Port for XdpPort {
         Ok(got)
     }
 
-    fn tx_burst(&mut self, _now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+    fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         if self.in_flight > 0 {
             self.reap();
+        }
+        if self.down_until.is_some_and(|until| now < until) || self.queues.is_empty() {
+            return Err(self.drop_all(burst));
         }
         let (taken, queued) = self.queue_frames(burst);
         let flagged = || self.queues.first().and_then(|q| q.tx.as_ref()).is_some_and(Tx::needs_wakeup);
         if queued > 0 && (self.always_kick || flagged()) || self.tx_pending {
-            self.kick()?;
+            self.kick(now)?;
         }
         Ok(taken)
     }
@@ -424,21 +440,44 @@ impl Port for XdpPort {
 
     fn prepare_wait(&mut self) -> bool {
         self.reap();
-        if self.tx_pending {
-            // A port that is down says so at the next burst.
-            let _ = self.kick();
-        }
-        let mut idle = !self.tx_pending;
+        // What waits for a link that is down is no reason to stay awake: `next_deadline` says when to try again.
+        let mut idle = !self.tx_pending || self.down_until.is_some();
         for queue in &mut self.queues {
             queue.refill(&mut self.ledger);
             idle &= queue.rx.available(1) == 0;
         }
         idle
     }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.down_until.filter(|_| self.tx_pending)
+    }
+
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        // The old sockets first: the hook, the queues and the frames in their rings are wanted.
+        self.close();
+        // Something to sleep on, though nothing can come: who has no descriptor is polled.
+        self.epoll = sys::epoll_of([].into_iter()).ok();
+        let mut port = XdpPort::open(self.config.clone(), self.ledger.pool().clone())?;
+        port.counters = std::mem::take(&mut self.counters);
+        *self = port;
+        Ok(())
+    }
 }
 
-impl Drop for XdpPort {
-    fn drop(&mut self) {
+impl XdpPort {
+    /// Counts and drops what cannot be sent.
+    #[cold]
+    fn drop_all(&self, burst: &mut Burst) -> PortError {
+        for _ in 0..burst.len() {
+            self.counters.drops.count(DropReason::PortDown);
+        }
+        burst.clear();
+        self.down(io::Error::from_raw_os_error(libc::ENETDOWN))
+    }
+
+    /// Closes the sockets and takes back what the kernel had. Nothing is received or sent any more.
+    fn close(&mut self) {
         // The program first, so that nothing more is redirected; then sockets and mappings, each of which keeps the
         // kernel's side alive.
         self.link = None;
@@ -451,6 +490,13 @@ impl Drop for XdpPort {
         if free {
             self.ledger.take_all();
         }
+        (self.in_flight, self.tx_pending, self.down_until, self.turn) = (0, false, None, 0);
+    }
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Host {
     announcing: Announcing,
     /// The latest time that a frame came with, for calls that bring none.
     pub(crate) now: Instant,
+    /// The MAC that was ours before it changed: neighbours send there until they have learned the other.
+    pub(crate) former_mac: Option<MacAddr>,
 }
 
 /// How far the announcement of our addresses is.
@@ -76,7 +78,17 @@ impl Host {
             error_limit: Bucket::new(Duration::from_nanos(SECOND_NS / ERROR_RATE), ERROR_BURST),
             announcing: Announcing { rounds: 0, due: Instant::FAR_FUTURE, address: usize::MAX },
             now: Instant::ZERO,
+            former_mac: None,
             config,
+        }
+    }
+
+    /// Our MAC is another from now on. Templates are stale, neighbours that we speak with are asked again, by which they learn it,
+    /// and what still comes to the former one is taken.
+    pub fn set_mac(&mut self, now: Instant, mac: MacAddr) {
+        if mac != self.config.mac {
+            self.former_mac = Some(std::mem::replace(&mut self.config.mac, mac));
+            self.neighbours.own_mac_changed(now, &self.counters);
         }
     }
 

@@ -185,7 +185,7 @@ impl Host {
     fn general(&mut self, now: Instant, data: &[u8], state: ChecksumState) -> Result<Input, DropReason> {
         let frame = eth::Packet::new_checked(data)?;
         let (src, dst) = (frame.src(), frame.dst());
-        let to_us = dst == self.config.mac;
+        let to_us = dst == self.config.mac || Some(dst) == self.former_mac;
         if !to_us && !dst.is_multicast() {
             return Err(DropReason::NotOurMac);
         }

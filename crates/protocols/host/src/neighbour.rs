@@ -494,6 +494,18 @@ impl Neighbours {
         self.ask(i, now, NeighbourState::Doubted);
     }
 
+    /// Our own MAC is another: templates have the old one, and a question to each neighbour tells it the new one.
+    #[cold]
+    pub(crate) fn own_mac_changed(&mut self, now: Instant, counters: &HostCounters) {
+        self.generation = self.generation.wrapping_add(1);
+        for i in 0..self.entries.len() as u32 {
+            if self.entries[i as usize].state == Some(NeighbourState::Reachable) {
+                counters.neighbours_doubted.add(1);
+                self.ask(i, now, NeighbourState::Doubted);
+            }
+        }
+    }
+
     fn replace(&mut self, i: u32, mac: MacAddr) {
         self.forget_templates(i);
         self.entries[i as usize].mac = mac;

@@ -17,6 +17,11 @@ pub fn open_port(uri: &PortUri, pool: &Pool) -> Result<Box<dyn Port>, OpenError>
     })
 }
 
+/// The interface of this machine that the port of `uri` stands on; `None` for ports that have none.
+pub fn interface_of(uri: &PortUri) -> Option<&str> {
+    matches!(uri.scheme.as_str(), "xdp" | "packet").then_some(uri.target.as_str())
+}
+
 /// Most frames of the pool that a port of [`best_port`] lets wait for reception: what its receive ring holds. With half as many,
 /// TCP through a busy core finds the ring empty at times.
 const FILL_FRAMES_MAX: usize = 2048;

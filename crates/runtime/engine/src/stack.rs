@@ -15,7 +15,7 @@ use crate::rdma::{self, Way};
 use barewire_base::{Counter, DropCounters, DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Datagram, Endpoint as _, Host, HostEvent, Input, Verdict};
-use barewire_port::{Port, PortError};
+use barewire_port::{MacAddr, Port, PortError};
 use barewire_roce as roce;
 use barewire_transport::{Endpoint, Event, Memory};
 use std::net::IpAddr;
@@ -188,6 +188,14 @@ impl<M: Memory> Stack<M> {
     /// The host.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
+    }
+
+    /// Our MAC is another from now on: see [`Host::set_mac`]. Not with RDMA, whose paths keep the MAC they were made with.
+    pub fn set_mac(&mut self, now: Instant, mac: MacAddr) {
+        self.host.set_mac(now, mac);
+        self.mac = mac.0;
+        // Asking again is the host's; flows take their new headers at once.
+        self.endpoint.routes_changed(now);
     }
 
     /// The endpoint.

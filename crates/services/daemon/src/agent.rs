@@ -3,6 +3,7 @@
 use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
 use crate::aside::Aside;
 use crate::counters::Published;
+use crate::link::{LinkCounters, LinkOrder, LinkReport};
 use crate::rdma::Rdma;
 use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
@@ -17,12 +18,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Requests taken from one application in one cycle: a busy one does not starve the others.
 const REQUESTS_PER_CYCLE: usize = 64;
 /// Time given to resets when the daemon stops.
 const GOODBYE_TIME: Duration = Duration::from_millis(20);
+/// A port that is down is told of this often, at most: one that is up and down again in turns must not fill a log.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 /// What the control thread tells the engine.
 pub(crate) enum Command {
@@ -37,6 +40,10 @@ pub(crate) struct Orders {
     /// Set after a command was sent, so that a cycle costs one load when there is none.
     pub pending: Arc<AtomicBool>,
     pub commands: Receiver<Command>,
+    /// What became of the interface, from who watches it.
+    pub link: Receiver<LinkOrder>,
+    /// To it.
+    pub link_reports: Sender<LinkReport>,
 }
 
 /// What applications did that their library does not do.
@@ -61,7 +68,8 @@ pub(crate) struct DaemonAgent {
     applications: usize,
     /// Flows and RDMA connections after the last cycle.
     open: (u32, usize),
-    port_is_down: bool,
+    next_complaint: Instant,
+    link: LinkCounters,
     /// Who writes lines and gives memory back.
     aside: Aside,
     /// To the daemon's other engines, where there are any.
@@ -91,7 +99,8 @@ impl DaemonAgent {
             generation: 0,
             applications: 0,
             open: (0, 0),
-            port_is_down: false,
+            next_complaint: Instant::ZERO,
+            link: LinkCounters::default(),
             links,
         }
     }
@@ -112,7 +121,37 @@ impl DaemonAgent {
                 Command::Drop(number) => self.drop_application(number, now),
             }
         }
+        while let Ok(order) = self.orders.link.try_recv() {
+            done += 1;
+            self.obey_link(order, now);
+        }
         done
+    }
+
+    /// The interface changed. Opening a port takes milliseconds, but what would be done meanwhile needs the port.
+    #[cold]
+    fn obey_link(&mut self, order: LinkOrder, now: Instant) {
+        match order {
+            LinkOrder::Down => self.link.downs.add(1),
+            LinkOrder::MtuChanged => self.link.mtu_changes.add(1),
+            LinkOrder::MacChanged(to) => {
+                self.link.mac_changes.add(1);
+                if let Some(mac) = to {
+                    self.stack.set_mac(now, mac);
+                }
+            }
+            LinkOrder::Reopen => {
+                let opened = self.stack.port_mut().reopen();
+                if opened.is_ok() {
+                    self.link.reopened.add(1);
+                }
+                // Its descriptor is another.
+                self.generation += 1;
+                let engine = self.stack.endpoint().config().engine;
+                // Nobody listens any more when the daemon is ending.
+                let _ = self.orders.link_reports.send(LinkReport { engine, opened });
+            }
+        }
     }
 
     /// Lets the other engines have the ports on which nobody listens here any more.
@@ -562,17 +601,17 @@ impl DaemonAgent {
         match (sent, received) {
             (Ok(sent), Ok(received)) => {
                 work += sent + received;
-                self.port_is_down = false;
             }
-            (Err(e), _) | (_, Err(e)) => self.complain(&e),
+            (Err(e), _) | (_, Err(e)) => self.complain(&e, now),
         }
         work
     }
 
     #[cold]
-    fn complain(&mut self, e: &PortError) {
+    fn complain(&mut self, e: &PortError, now: Instant) {
         // The port may come back (an interface set up again); flows live on until their own patience ends.
-        if !std::mem::replace(&mut self.port_is_down, true) {
+        if now >= self.next_complaint {
+            self.next_complaint = now + COMPLAINT_PAUSE;
             self.aside.say(e.to_string());
         }
     }
@@ -657,7 +696,13 @@ impl Agent for DaemonAgent {
     }
 
     fn publish(&mut self, _now: Instant) {
-        self.published.publish(&self.stack, &self.offences, self.applications, self.rdma.as_deref());
+        self.published.publish(
+            &self.stack,
+            &self.offences,
+            &self.link,
+            self.applications,
+            self.rdma.as_deref(),
+        );
     }
 
     fn on_close(&mut self) {

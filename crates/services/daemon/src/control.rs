@@ -2,6 +2,7 @@
 
 use crate::agent::Command;
 use crate::applications::{Application, COMPLETIONS_MIN};
+use crate::aside::Aside;
 use crate::config::Config;
 use crate::notify::Watchdog;
 use crate::users::{Users, most_of};
@@ -54,6 +55,7 @@ pub(crate) struct Control {
     taken: Vec<bool>,
     users: Users,
     watchdog: Option<Watchdog>,
+    aside: Aside,
 }
 
 impl Control {
@@ -63,10 +65,11 @@ impl Control {
         mtu: u32,
         lines: Vec<Line>,
         watchdog: Option<Watchdog>,
+        aside: Aside,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
         let users = Users::new(&config.user, config.transport.flows_max);
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog }
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, aside }
     }
 
     /// Runs until `stop`.
@@ -187,7 +190,7 @@ impl Control {
                 }
                 Ok(None) => return,
                 Err(e) => {
-                    eprintln!("barewire: control socket: {e}");
+                    self.aside.say(format!("control socket: {e}"));
                     std::thread::sleep(EXHAUSTED_PAUSE);
                     return;
                 }

@@ -2,6 +2,7 @@
 
 use crate::agent::Offences;
 use crate::applications::Applications;
+use crate::link::LinkCounters;
 use crate::rdma::Rdma;
 use barewire_base::DropReason;
 use barewire_engine::{CounterKind, CounterSlot, CountersPage, RegisterError, Stack};
@@ -16,6 +17,7 @@ pub(crate) struct Published {
 fn values(
     stack: &Stack<Applications>,
     offences: &Offences,
+    link: &LinkCounters,
     applications: usize,
     rdma: Option<&Rdma>,
     say: &mut dyn FnMut(&str, &str, CounterKind, u64),
@@ -24,6 +26,14 @@ fn values(
     let port = stack.port().counters();
     for (name, value) in port.iter() {
         say("port", name, Counter, value);
+    }
+    for (name, counter) in [
+        ("link_downs", &link.downs),
+        ("reopened", &link.reopened),
+        ("mtu_changes", &link.mtu_changes),
+        ("mac_changes", &link.mac_changes),
+    ] {
+        say("port", name, Counter, counter.get());
     }
     for &reason in DropReason::ALL {
         say("port.drop", reason.as_str(), Counter, port.drops.get(reason));
@@ -89,12 +99,17 @@ impl Published {
         let mut slots = Vec::new();
         let mut failed = None;
         let mut page = page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        values(stack, &Offences::default(), 0, rdma, &mut |group, name, kind, _| match page
-            .register(&format!("{prefix}{group}.{name}"), kind)
-        {
-            Ok(slot) => slots.push(slot),
-            Err(e) => failed = Some(e),
-        });
+        values(
+            stack,
+            &Offences::default(),
+            &LinkCounters::default(),
+            0,
+            rdma,
+            &mut |group, name, kind, _| match page.register(&format!("{prefix}{group}.{name}"), kind) {
+                Ok(slot) => slots.push(slot),
+                Err(e) => failed = Some(e),
+            },
+        );
         match failed {
             Some(e) => Err(e),
             None => Ok(Published { slots }),
@@ -105,11 +120,12 @@ impl Published {
         &self,
         stack: &Stack<Applications>,
         offences: &Offences,
+        link: &LinkCounters,
         applications: usize,
         rdma: Option<&Rdma>,
     ) {
         let mut slots = self.slots.iter();
-        values(stack, offences, applications, rdma, &mut |_, _, _, value| {
+        values(stack, offences, link, applications, rdma, &mut |_, _, _, value| {
             if let Some(slot) = slots.next() {
                 slot.set(value);
             }

@@ -6,13 +6,15 @@ use crate::aside::{self, Aside, AsideThreads};
 use crate::config::Config;
 use crate::control::{Control, Line};
 use crate::counters::Published;
+use crate::link::{Ground, LinkGuard, LinkLine, LinkReport};
 use crate::notify::{Manager, Watchdog};
 use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
     Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots,
-    PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, open_port,
+    LinkWatch, PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, interface_of,
+    open_port,
 };
 use barewire_frame::{Pool, PoolError};
 use barewire_host::{Host, HostConfig};
@@ -72,6 +74,14 @@ pub enum DaemonError {
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
+    /// The interface changed while the daemon ran, in a way that it cannot follow. Started again, it serves as before.
+    #[error("interface {name}: {what}")]
+    Interface {
+        /// The interface's name.
+        name: String,
+        /// What changed, and a hint.
+        what: String,
+    },
 }
 
 /// A running daemon. Dropping it stops it.
@@ -79,6 +89,10 @@ pub struct Daemon {
     stop: StopFlag,
     engines: Vec<EngineHandle>,
     control: Option<JoinHandle<()>>,
+    /// Watches the interface, where the port has one.
+    link: Option<JoinHandle<()>>,
+    /// Why the daemon ended by itself, when its engines have nothing to say about it.
+    failure: Arc<Mutex<Option<DaemonError>>>,
     page: Arc<Mutex<CountersPage>>,
     socket: PathBuf,
     description: String,
@@ -155,10 +169,22 @@ fn rdma_endpoint(
     Ok(barewire_roce::Endpoint::new(roce, half)?)
 }
 
+/// What watches the interface of the daemon's port, where that has one.
+fn watch_of(config: &Config) -> Result<Option<LinkWatch>, DaemonError> {
+    let uri: PortUri = config.port.parse()?;
+    let watch = |name| {
+        LinkWatch::new(name).map_err(|source| {
+            DaemonError::Port(OpenError::Io { uri: config.port.clone(), call: "socket(AF_NETLINK)", source })
+        })
+    };
+    interface_of(&uri).map(watch).transpose()
+}
+
 /// An engine that serves.
 struct Started {
     handle: EngineHandle,
     line: Line,
+    link: LinkLine,
     mtu: u16,
     description: String,
 }
@@ -169,9 +195,11 @@ fn start_engine(
     links: Option<LinkEnds>,
     page: &Arc<Mutex<CountersPage>>,
     aside: &Aside,
+    link_reports: mpsc::Sender<LinkReport>,
     stop: &StopFlag,
 ) -> Result<Started, DaemonError> {
     let (commands, orders) = mpsc::channel();
+    let (link_orders, link) = mpsc::channel();
     let pending = Arc::new(AtomicBool::new(false));
     let waker = Waker::new()?;
     let (told, tells) = mpsc::sync_channel(1);
@@ -193,7 +221,7 @@ fn start_engine(
                 .map(|_| Box::new(Rdma::new(config.rdma.quotas, config.applications_max as usize)));
             let published = Published::register(&page, &prefix, &stack, rdma.as_deref())?;
             let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
-            let orders = Orders { pending, commands: orders };
+            let orders = Orders { pending, commands: orders, link, link_reports };
             let links = links.map(LinkEnds::open).transpose()?;
             Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
         }
@@ -204,7 +232,8 @@ fn start_engine(
         other => DaemonError::Thread(std::io::Error::other(other.to_string())),
     })?;
     let (mtu, description) = tells.recv().unwrap_or((0, String::new()));
-    Ok(Started { handle, line: Line { commands, pending, waker }, mtu, description })
+    let link = LinkLine { orders: link_orders, pending: Arc::clone(&pending), waker: waker.clone() };
+    Ok(Started { handle, line: Line { commands, pending, waker }, link, mtu, description })
 }
 
 impl Daemon {
@@ -232,23 +261,30 @@ impl Daemon {
             stop: stop.clone(),
             engines: Vec::new(),
             control: None,
+            link: None,
+            failure: Arc::default(),
             page,
             socket: config.socket.clone(),
             description: String::new(),
             manager: Manager::from_env(),
             aside: Some(aside_threads),
         };
-        let (mut lines, mut mtu) = (Vec::new(), u16::MAX);
+        // Before the ports: what changes while they are opened is news.
+        let mut watch = watch_of(config)?;
+        let seen = watch.as_mut().and_then(LinkWatch::look);
+        let (reports, heard) = mpsc::channel();
+        let (mut lines, mut link_lines, mut mtu) = (Vec::new(), Vec::new(), u16::MAX);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
-            let started = start_engine(config, engine, links, &daemon.page, &aside, &stop)?;
+            let started = start_engine(config, engine, links, &daemon.page, &aside, reports.clone(), &stop)?;
             daemon.engines.push(started.handle);
             daemon.description = started.description;
             lines.push(started.line);
+            link_lines.push(started.link);
             mtu = mtu.min(started.mtu);
         }
         let watchdog = Watchdog::from_env(&daemon.counters_path(), usize::from(engines));
-        let control = Control::new(listener, config.clone(), u32::from(mtu), lines, watchdog);
+        let control = Control::new(listener, config.clone(), u32::from(mtu), lines, watchdog, aside.clone());
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
@@ -265,6 +301,15 @@ impl Daemon {
                 DaemonError::Thread(e)
             })?;
         daemon.control = Some(control);
+        if let (Some(watch), Some(seen)) = (watch, seen) {
+            let ground = Ground { mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
+            let failure = Arc::clone(&daemon.failure);
+            let guard = LinkGuard::new(watch, seen, ground, link_lines, heard, failure, aside.clone());
+            let run = move || guard.run(&stop);
+            let thread = std::thread::Builder::new().name("link".to_owned()).spawn(run);
+            // Dropping the daemon stops what runs already.
+            daemon.link = Some(thread.map_err(DaemonError::Thread)?);
+        }
         Ok(daemon)
     }
 
@@ -319,8 +364,14 @@ impl Daemon {
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
+        if let Some(link) = self.link.take() {
+            let _ = link.join();
+        }
         if let Some(aside) = self.aside.take() {
             aside.finish();
+        }
+        if let Some(failure) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(failure);
         }
         Ok(result?)
     }

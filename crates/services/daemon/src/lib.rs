@@ -24,6 +24,7 @@ pub mod config;
 mod control;
 mod counters;
 mod daemon;
+mod link;
 mod machnet;
 mod notify;
 mod rdma;

@@ -1,0 +1,319 @@
+//! The interface under the port, watched by a thread of its own: it is told by the kernel when a link changes, so that the engine's
+//! duty cycle asks nobody.
+//!
+//! ```text
+//! down, up          counted and told; frames are dropped meanwhile, flows live as long as their patience
+//! away              told; nothing can be done
+//! there again       the port is opened anew, in every engine; flows go on that were patient enough
+//! another MAC       the host follows, and asks its neighbours, by which they learn it
+//! a larger MTU      counted and told
+//! a smaller MTU     the daemon ends with an error: segments in flight were cut for the old one, and would never arrive
+//! ```
+//! With RDMA, whose connections keep the MAC address that they were made with, another MAC ends the daemon, too.
+
+use crate::aside::Aside;
+use crate::daemon::DaemonError;
+use barewire_base::{Counter, Duration, Instant};
+use barewire_engine::{Interface, LinkWatch, StopFlag, Waker, now};
+use barewire_port::OpenError;
+use barewire_wire::MacAddr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long after a failed attempt an interface that is there is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long a smaller MTU must last to be meant: tools that set up a link change it more than once.
+const MTU_GRACE: Duration = Duration::from_secs(1);
+/// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns
+/// must not fill a log.
+const LINES_MAX: u32 = 20;
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// What an engine is told about the interface.
+#[derive(Debug)]
+pub(crate) enum LinkOrder {
+    /// It went down or away.
+    Down,
+    /// Its MTU changed.
+    MtuChanged,
+    /// Its MAC changed; the host's is this one from now on, or stays as it is.
+    MacChanged(Option<MacAddr>),
+    /// It was made anew: open the port on it, and report.
+    Reopen,
+}
+
+/// What became of [`LinkOrder::Reopen`].
+#[derive(Debug)]
+pub(crate) struct LinkReport {
+    pub engine: u8,
+    pub opened: Result<(), OpenError>,
+}
+
+/// What happened to the interface.
+#[derive(Default)]
+pub(crate) struct LinkCounters {
+    pub downs: Counter,
+    pub reopened: Counter,
+    pub mtu_changes: Counter,
+    pub mac_changes: Counter,
+}
+
+/// The watcher's end of its line to one engine.
+pub(crate) struct LinkLine {
+    pub orders: Sender<LinkOrder>,
+    /// The same flag and waker as for commands.
+    pub pending: Arc<AtomicBool>,
+    pub waker: Waker,
+}
+
+/// What the daemon was built on, and may not lose.
+pub(crate) struct Ground {
+    /// The MTU that hosts and transports count on, in bytes.
+    pub mtu: u16,
+    /// The MAC is the configuration's, whatever the interface has.
+    pub fixed_mac: bool,
+    /// RDMA connections keep the MAC they were made with.
+    pub rdma: bool,
+}
+
+/// Watches an interface for the daemon's engines.
+pub(crate) struct LinkGuard {
+    watch: LinkWatch,
+    name: String,
+    ground: Ground,
+    lines: Vec<LinkLine>,
+    reports: Receiver<LinkReport>,
+    /// The interface as it was last seen; `None`: away.
+    seen: Option<Interface>,
+    /// The index of the interface on which the ports stand, and the MAC that the hosts have of it.
+    port_index: u32,
+    mac: Option<MacAddr>,
+    /// The MTU that was last told of, in bytes.
+    mtu: u32,
+    /// Engines whose port is still to be opened on the new interface, and when to ask them again.
+    closed: Vec<bool>,
+    retry_at: Instant,
+    failure_told: bool,
+    small_since: Option<Instant>,
+    lines_left: u32,
+    line_at: Instant,
+    /// Where the reason is left when the daemon has to end.
+    failure: Arc<Mutex<Option<DaemonError>>>,
+    aside: Aside,
+}
+
+impl LinkGuard {
+    /// `watch` was made before the ports were opened, and `seen` is what it said then.
+    pub(crate) fn new(
+        watch: LinkWatch,
+        seen: Interface,
+        ground: Ground,
+        lines: Vec<LinkLine>,
+        reports: Receiver<LinkReport>,
+        failure: Arc<Mutex<Option<DaemonError>>>,
+        aside: Aside,
+    ) -> LinkGuard {
+        LinkGuard {
+            watch,
+            name: seen.name.clone(),
+            ground,
+            closed: vec![false; lines.len()],
+            lines,
+            reports,
+            port_index: seen.index,
+            mac: seen.mac,
+            mtu: seen.mtu,
+            seen: Some(seen),
+            retry_at: Instant::ZERO,
+            failure_told: false,
+            small_since: None,
+            lines_left: LINES_MAX,
+            line_at: Instant::ZERO,
+            failure,
+            aside,
+        }
+    }
+
+    /// Runs until `stop`, and raises it when the daemon cannot go on.
+    pub(crate) fn run(mut self, stop: &StopFlag) {
+        while !stop.is_stopped() {
+            if let Err(failure) = self.look(now()) {
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                stop.stop();
+                return;
+            }
+            let wait = self.wait(now()).map(|wait| Timespec {
+                tv_sec: (wait.as_nanos() / 1_000_000_000) as i64,
+                tv_nsec: (wait.as_nanos() % 1_000_000_000) as i64,
+            });
+            let mut fds = [
+                PollFd::new(stop, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.watch.as_fd(), PollFlags::IN),
+            ];
+            // Interrupted by a signal: look at the stop flag.
+            let _ = poll(&mut fds, wait.as_ref());
+        }
+    }
+
+    /// How long until something is due though nothing changes.
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        let retry = (self.seen.is_some() && self.closed.contains(&true)).then_some(self.retry_at);
+        let grace = self.small_since.map(|since| since + MTU_GRACE);
+        [retry, grace].into_iter().flatten().min().map(|at| at.since(now))
+    }
+
+    fn tell(&mut self, line: &str) {
+        let now = now();
+        while self.lines_left < LINES_MAX && now >= self.line_at + LINE_EVERY {
+            self.lines_left += 1;
+            self.line_at += LINE_EVERY;
+        }
+        if self.lines_left == LINES_MAX {
+            self.line_at = now;
+        }
+        if self.lines_left > 0 {
+            self.lines_left -= 1;
+            self.aside.say(line.to_owned());
+        }
+    }
+
+    fn order(&self, engine: usize, order: LinkOrder) {
+        let line = &self.lines[engine];
+        // The engine outlives this thread, except when it failed: then the daemon is stopping anyway.
+        let _ = line.orders.send(order);
+        line.pending.store(true, Ordering::Release);
+        line.waker.wake();
+    }
+
+    fn order_all(&self, order: impl Fn() -> LinkOrder) {
+        (0..self.lines.len()).for_each(|engine| self.order(engine, order()));
+    }
+
+    fn look(&mut self, now: Instant) -> Result<(), DaemonError> {
+        let was = self.seen.take();
+        self.seen = self.watch.look();
+        let name = self.name.clone();
+        let (was_up, is_up) = (was.as_ref().is_some_and(|i| i.up), self.seen.as_ref().is_some_and(|i| i.up));
+        let is_new = |i: &Interface| i.index != self.port_index;
+        match (&was, &self.seen) {
+            (Some(_), None) => self.tell(&format!(
+                "interface {name} is gone; its port is opened again when it is back, and what is sent meanwhile is lost"
+            )),
+            (_, Some(i)) if was_up && !i.up && !is_new(i) => {
+                self.tell(&format!("interface {name} is down; what is sent meanwhile is lost"));
+            }
+            (Some(w), Some(i)) if !was_up && i.up && w.index == i.index && !is_new(i) => {
+                self.tell(&format!("interface {name} is up again"));
+            }
+            _ => {}
+        }
+        if was_up && !is_up {
+            self.order_all(|| LinkOrder::Down);
+        }
+        self.hear_reports(now);
+        let Some(i) = self.seen.clone() else {
+            self.small_since = None;
+            return Ok(());
+        };
+        if i.mtu != self.mtu {
+            self.mtu = i.mtu;
+            self.order_all(|| LinkOrder::MtuChanged);
+            let ours = self.ground.mtu;
+            let mtu = i.mtu;
+            self.tell(&if mtu < u32::from(ours) {
+                format!("interface {name} has an MTU of {mtu} now, and the daemon sends packets of {ours}")
+            } else {
+                format!("interface {name} has an MTU of {mtu} now; the daemon goes on with {ours}")
+            });
+        }
+        self.check_mtu(&i, now)?;
+        if i.index != self.port_index && i.up && self.small_since.is_none() {
+            self.port_index = i.index;
+            self.closed.fill(true);
+            self.retry_at = now;
+            self.failure_told = false;
+        }
+        if self.closed.contains(&true) && now >= self.retry_at {
+            self.retry_at = now + RETRY;
+            for engine in 0..self.closed.len() {
+                if self.closed[engine] {
+                    self.order(engine, LinkOrder::Reopen);
+                }
+            }
+        }
+        // Hosts follow the MAC of the interface on which their port stands.
+        if !self.closed.contains(&true) && i.index == self.port_index && i.mac != self.mac {
+            self.follow(&i)?;
+        }
+        Ok(())
+    }
+
+    fn check_mtu(&mut self, i: &Interface, now: Instant) -> Result<(), DaemonError> {
+        if i.mtu >= u32::from(self.ground.mtu) {
+            self.small_since = None;
+            return Ok(());
+        }
+        let since = *self.small_since.get_or_insert(now);
+        if now < since + MTU_GRACE {
+            return Ok(());
+        }
+        Err(DaemonError::Interface {
+            name: self.name.clone(),
+            what: format!(
+                "its MTU was lowered to {}, and flows were opened for {}; hint: start the daemon again, or set interface.mtu to what \
+                 the link always carries",
+                i.mtu, self.ground.mtu
+            ),
+        })
+    }
+
+    fn follow(&mut self, i: &Interface) -> Result<(), DaemonError> {
+        self.mac = i.mac;
+        let shown = i.mac.map_or_else(|| "none".to_owned(), |mac| mac.to_string());
+        if self.ground.fixed_mac {
+            self.order_all(|| LinkOrder::MacChanged(None));
+            self.tell(&format!(
+                "interface {} has the MAC address {shown} now; ours is as configured",
+                self.name
+            ));
+            return Ok(());
+        }
+        if self.ground.rdma {
+            return Err(DaemonError::Interface {
+                name: self.name.clone(),
+                what: format!(
+                    "its MAC address is {shown} now, and RDMA connections keep the one they were made with; hint: start the daemon \
+                     again, or set interface.mac"
+                ),
+            });
+        }
+        self.order_all(|| LinkOrder::MacChanged(i.mac));
+        self.tell(&format!("interface {} has the MAC address {shown} now, and so have we", self.name));
+        Ok(())
+    }
+
+    fn hear_reports(&mut self, now: Instant) {
+        let mut failed = None;
+        let mut heard = false;
+        while let Ok(report) = self.reports.try_recv() {
+            heard = true;
+            match report.opened {
+                Ok(()) => self.closed[usize::from(report.engine)] = false,
+                Err(e) => failed = Some(e),
+            }
+        }
+        if let Some(e) = failed {
+            // The next attempt may find it up, or the other engines' sockets closed.
+            self.retry_at = now + RETRY;
+            if !std::mem::replace(&mut self.failure_told, true) && !matches!(e, OpenError::NotFound { .. }) {
+                self.tell(&format!("not opened again yet: {e}"));
+            }
+        } else if heard && !self.closed.contains(&true) {
+            let name = self.name.clone();
+            self.tell(&format!("interface {name} is back, and its port is open again"));
+        }
+    }
+}

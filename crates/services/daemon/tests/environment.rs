@@ -1,0 +1,207 @@
+//! What happens to the machine under a running daemon: links down and up, interfaces deleted and made again, other MTUs and MAC
+//! addresses, under load from two applications. Every kind of port meets every fault, in namespaces of the test's own.
+//!
+//! Briefly, unless `BAREWIRE_SOAK_SECONDS` says how long each kind of port shall be tormented. The judges are invariants: echoes
+//! are what was sent, traffic flows again after the fault, losses are counted, nobody spins meanwhile, and in the end memory and
+//! frames are all there.
+
+mod common;
+#[path = "environment/rig.rs"]
+mod rig;
+
+use barewire_base::Prng;
+use barewire_daemon::DaemonError;
+use common::*;
+use rig::{Kind, PACKET, Rig, is_able};
+use std::time::{Duration, Instant};
+
+/// How long the kinds of port are tormented beyond one round of all faults.
+fn soak() -> Duration {
+    let seconds = std::env::var("BAREWIRE_SOAK_SECONDS").ok();
+    Duration::from_secs(seconds.map_or(0, |text| text.parse().expect("BAREWIRE_SOAK_SECONDS is a number")))
+}
+
+/// What may happen to the link. After each of them all is as before, and traffic flows.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The first host's interface is down for a moment.
+    Down,
+    /// The other end is down: no carrier.
+    NoCarrier,
+    /// Down and up in turns.
+    Flaps,
+    /// Deleted and made again, with the same MAC address or another.
+    Remade { other_mac: bool },
+    /// A larger MTU, and back.
+    LargerMtu,
+    /// Another MAC address.
+    OtherMac,
+}
+
+const FAULTS: [Fault; 7] = [
+    Fault::Down,
+    Fault::NoCarrier,
+    Fault::Flaps,
+    Fault::Remade { other_mac: false },
+    Fault::OtherMac,
+    Fault::Remade { other_mac: true },
+    Fault::LargerMtu,
+];
+
+fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
+    let pause = |random: &mut Prng| std::thread::sleep(Duration::from_millis(200 + random.below(300)));
+    match fault {
+        Fault::Down | Fault::NoCarrier => {
+            let host = usize::from(matches!(fault, Fault::NoCarrier));
+            let downs = rig.sum(host, "port.link_downs");
+            let lost = rig.sum(host, "port.drop.port_down");
+            rig.ip(host, &["link", "set", "eth0", "down"]);
+            // As far as a machine that is away for a while allows: spinning is a hundred times more.
+            std::thread::sleep(Duration::from_millis(100));
+            rig.nobody_spins();
+            rig.ip(host, &["link", "set", "eth0", "up"]);
+            eventually("the fault is counted", || rig.sum(host, "port.link_downs") > downs);
+            let now_lost = rig.sum(host, "port.drop.port_down");
+            println!("    {} frames were lost to the link", now_lost - lost);
+        }
+        Fault::Flaps => {
+            for _ in 0..5 {
+                rig.ip(0, &["link", "set", "eth0", "down"]);
+                rig.ip(0, &["link", "set", "eth0", "up"]);
+            }
+        }
+        Fault::Remade { other_mac } => {
+            let reopened = rig.sum(0, "port.reopened");
+            rig.remove_wire();
+            pause(random);
+            rig.nobody_spins();
+            let macs = if other_mac { None } else { Some(rig.macs) };
+            rig.make_wire(macs);
+            let engines = u64::from(rig.kind.engines);
+            eventually("ports are open again", || rig.sum(0, "port.reopened") == reopened + engines);
+        }
+        Fault::LargerMtu => {
+            let changes = rig.sum(0, "port.mtu_changes");
+            let mtu = rig.kind.mtu + 100;
+            rig.ip(0, &["link", "set", "eth0", "mtu", &mtu.to_string()]);
+            eventually("the change is noticed", || rig.sum(0, "port.mtu_changes") > changes);
+            pause(random);
+            let mtu = rig.kind.mtu;
+            rig.ip(0, &["link", "set", "eth0", "mtu", &mtu.to_string()]);
+        }
+        Fault::OtherMac => {
+            let changes = rig.sum(0, "port.mac_changes");
+            let mac = random.below(1 << 24);
+            let mac = format!("02:00:01:{:02x}:{:02x}:{:02x}", mac >> 16 & 255, mac >> 8 & 255, mac & 255);
+            rig.ip(0, &["link", "set", "eth0", "address", &mac]);
+            eventually("the change is noticed", || rig.sum(0, "port.mac_changes") > changes);
+        }
+    }
+}
+
+/// All faults, each at least once, with load from two applications.
+fn torment(kind: Kind) {
+    let name = kind.name;
+    if !is_able(name) {
+        return;
+    }
+    let seed = std::env::var("BAREWIRE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("{name}: seed {seed}");
+    let mut random = Prng::new(seed);
+    let mut rig = Rig::new(kind);
+    rig.flows("at first");
+    let end = Instant::now() + soak();
+    let mut planned = FAULTS.to_vec();
+    loop {
+        for fault in planned.drain(..) {
+            println!("  {name}: {fault:?}");
+            inflict(&mut rig, fault, &mut random);
+            let took = rig.flows(&format!("after {fault:?}"));
+            println!("    traffic flowed again {took:?} later");
+        }
+        if Instant::now() >= end {
+            break;
+        }
+        planned.push(FAULTS[random.below(FAULTS.len() as u64) as usize]);
+    }
+    rig.finish();
+}
+
+#[test]
+fn packet() {
+    torment(PACKET);
+}
+
+#[test]
+fn packet_without_rings() {
+    torment(Kind { name: "packet without rings", options: "?rx=0&tx=0", ..PACKET });
+}
+
+#[test]
+fn packet_with_engines() {
+    torment(Kind { name: "packet with 3 engines", engines: 3, ..PACKET });
+}
+
+#[test]
+fn packet_in_a_vlan() {
+    torment(Kind { name: "packet in a VLAN", vlan: Some(7), ..PACKET });
+}
+
+#[test]
+fn packet_with_jumbo_frames() {
+    torment(Kind { name: "packet, jumbo", mtu: 9000, chunk_len: 16384, ..PACKET });
+}
+
+#[test]
+fn packet_under_loss() {
+    torment(Kind {
+        name: "fault+packet",
+        scheme: "fault+packet",
+        options: "?loss=0.01&reorder=0.01",
+        ..PACKET
+    });
+}
+
+#[test]
+fn xdp() {
+    torment(Kind { name: "xdp", scheme: "xdp", ..PACKET });
+}
+
+#[test]
+fn xdp_native() {
+    torment(Kind { name: "xdp, native", scheme: "xdp", options: "?attach=native", ..PACKET });
+}
+
+#[test]
+fn xdp_in_a_vlan() {
+    torment(Kind { name: "xdp in a VLAN", scheme: "xdp", vlan: Some(7), ..PACKET });
+}
+
+#[test]
+fn xdp_with_jumbo_frames() {
+    torment(Kind { name: "xdp, jumbo", scheme: "xdp", mtu: 3400, chunk_len: 4096, ..PACKET });
+}
+
+/// Segments in flight cannot be cut anew: the daemon says so and ends, and serves again when it is started again.
+#[test]
+fn a_smaller_mtu_ends_the_daemon_with_an_error() {
+    for kind in [PACKET, Kind { scheme: "xdp", ..PACKET }, Kind { engines: 2, ..PACKET }] {
+        if !is_able("a_smaller_mtu_ends_the_daemon_with_an_error") {
+            return;
+        }
+        let mut rig = Rig::new(kind);
+        rig.flows("at first");
+        // A change that is taken back is none.
+        rig.ip(0, &["link", "set", "eth0", "mtu", "1400"]);
+        rig.ip(0, &["link", "set", "eth0", "mtu", "1500"]);
+        rig.flows("after a change that was taken back");
+        rig.ip(0, &["link", "set", "eth0", "mtu", "1400"]);
+        let ended = rig.wait_for_the_end_of(0);
+        assert!(matches!(&ended, Err(DaemonError::Interface { .. })), "{ended:?}");
+        let why = ended.unwrap_err().to_string();
+        assert!(why.contains("eth0") && why.contains("1400") && why.contains("hint: "), "{why}");
+        rig.start(0);
+        rig.flows("after it was started again");
+        rig.finish();
+    }
+}
