@@ -94,6 +94,9 @@ struct Replay {
     last_due: Instant,
     last_gap_ns: u64,
     next: Option<(Instant, Frame)>,
+    /// This round has given a frame. The file may have become another since it was looked through, and a round for ever of one that
+    /// gives none would never end.
+    gave: bool,
     over: bool,
 }
 
@@ -143,6 +146,10 @@ impl PcapPort {
         };
         let output = match &output {
             None => None,
+            // It would be emptied before its first packet is read.
+            Some(path) if input.as_ref().is_some_and(|input| input.reader.is_of(path)) => {
+                return Err(uri.bad(format!("{} is the same file as the input", path.display())));
+            }
             Some(path) => {
                 story.push(format!("writing {}", path.display()));
                 Some(PcapWriter::create(path).map_err(|e| uri.io("create", e))?)
@@ -238,6 +245,7 @@ impl PcapPort {
                 clock: ClockDomain::Capture,
             });
             replay.next = Some((due, frame));
+            replay.gave = true;
         }
         Ok(replay.next.is_some())
     }
@@ -257,10 +265,12 @@ impl Replay {
     /// Starts again when a round is left.
     fn next_round(&mut self) -> Result<bool, PcapError> {
         match &mut self.rounds_left {
+            _ if !self.gave => return Ok(false),
             Some(0) => return Ok(false),
             Some(left) => *left -= 1,
             None => {}
         }
+        self.gave = false;
         self.reader.rewind()?;
         self.origin = None;
         Ok(true)
@@ -285,7 +295,7 @@ fn open_replay(
         e => OpenError::Unsupported { uri: uri.text().to_owned(), what: format!("{} {e}", path.display()) },
     };
     let mut reader = PcapReader::open(path).map_err(refuse)?;
-    let (mut packets, mut deliverable) = (0u64, 0u64);
+    let mut packets = 0u64;
     loop {
         let offset = reader.offset();
         match reader.next_packet().map_err(refuse)? {
@@ -298,23 +308,20 @@ fn open_replay(
                 );
                 return Err(OpenError::Unsupported { uri: uri.text().to_owned(), what });
             }
-            Some(packet) => {
-                packets += 1;
-                deliverable += u64::from(usable(&packet, frame_max).is_ok());
-            }
+            Some(_) => packets += 1,
         }
     }
     reader.rewind().map_err(refuse)?;
     let replay = Replay {
         reader,
         speed,
-        // Without anything to deliver, a replay for ever would look for the next frame for ever.
-        rounds_left: if deliverable == 0 { Some(0) } else { loops.checked_sub(1) },
+        rounds_left: loops.checked_sub(1),
         base_ns: 0,
         origin: None,
         last_due: Instant::ZERO,
         last_gap_ns: 0,
         next: None,
+        gave: false,
         over: packets == 0,
     };
     Ok((replay, packets))

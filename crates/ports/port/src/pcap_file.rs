@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Largest packet that a capture may hold: libpcap's MAXIMUM_SNAPLEN.
@@ -107,6 +108,15 @@ impl PcapReader<File> {
     /// As [`new`](Self::new).
     pub fn open(path: &Path) -> Result<Self, PcapError> {
         Self::new(File::open(path).map_err(|source| PcapError::Io { offset: 0, source })?)
+    }
+
+    /// Whether this is the file at `path`, whatever its name is.
+    pub(crate) fn is_of(&self, path: &Path) -> bool {
+        let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        match (self.source.metadata(), std::fs::metadata(path)) {
+            (Ok(ours), Ok(theirs)) => id(ours) == id(theirs),
+            _ => false,
+        }
     }
 }
 
@@ -438,12 +448,15 @@ struct Place {
 }
 
 /// Writes a classic pcap file with nanoseconds, Ethernet, in this machine's byte order. Buffered: what was written is in
-/// the file after [`flush`](PcapWriter::flush) or drop.
+/// the file after [`flush`](PcapWriter::flush) or drop. When the sink has refused once, nothing more is written: the file may end in the
+/// middle of a record, and what followed would be read as the rest of it.
 pub struct PcapWriter<W: Write> {
     sink: W,
     buffer: Vec<u8>,
     snap_len: u32,
     written: u64,
+    /// The sink has refused once.
+    broken: bool,
 }
 
 impl PcapWriter<File> {
@@ -462,8 +475,13 @@ impl<W: Write> PcapWriter<W> {
     /// # Errors
     /// What the sink says.
     pub fn new(sink: W) -> io::Result<Self> {
-        let mut writer =
-            PcapWriter { sink, buffer: Vec::with_capacity(CHUNK), snap_len: PACKET_MAX, written: 0 };
+        let mut writer = PcapWriter {
+            sink,
+            buffer: Vec::with_capacity(CHUNK),
+            snap_len: PACKET_MAX,
+            written: 0,
+            broken: false,
+        };
         writer.put(&[MAGIC_NS, VERSION, 0, 0, PACKET_MAX, LINK_ETHERNET]);
         writer.flush()?;
         Ok(writer)
@@ -479,8 +497,9 @@ impl<W: Write> PcapWriter<W> {
     /// have 32 bits: later stamps than the year 2106 wrap.
     ///
     /// # Errors
-    /// What the sink says; the packets that were buffered are then lost.
+    /// What the sink says; the packets that were buffered are then lost, and so are all that follow.
     pub fn write(&mut self, ns: u64, data: &[u8]) -> io::Result<()> {
+        self.refuse_if_broken()?;
         let captured = data.len().min(self.snap_len as usize);
         if self.buffer.len() + 16 + captured > CHUNK {
             self.flush()?;
@@ -492,7 +511,9 @@ impl<W: Write> PcapWriter<W> {
             // Larger than the buffer, which is not to grow.
             self.flush()?;
             self.written += captured as u64;
-            return self.sink.write_all(&data[..captured]);
+            let result = self.sink.write_all(&data[..captured]);
+            self.broken = result.is_err();
+            return result;
         }
         self.buffer.extend_from_slice(&data[..captured]);
         Ok(())
@@ -501,13 +522,24 @@ impl<W: Write> PcapWriter<W> {
     /// Hands everything to the sink.
     ///
     /// # Errors
-    /// What the sink says; the packets that were buffered are then lost.
+    /// What the sink says; the packets that were buffered are then lost, and so are all that follow.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.refuse_if_broken()?;
         self.written += self.buffer.len() as u64;
         let result = self.sink.write_all(&self.buffer);
         self.buffer.clear();
+        self.broken = result.is_err();
         result?;
         self.sink.flush()
+    }
+
+    fn refuse_if_broken(&self) -> io::Result<()> {
+        match self.broken {
+            true => {
+                Err(io::Error::other("it could not be written before, and ends in the middle of a packet"))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Bytes of the file so far, buffered ones included.

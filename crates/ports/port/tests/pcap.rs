@@ -391,3 +391,101 @@ fn refusals_say_what_and_where() {
     assert!(refusal(&format!("pcap:{good}?speed=0")).contains("above zero"));
     assert!(refusal(&format!("pcap:{good}?lop=1")).contains("did you mean `loop`"));
 }
+
+/// Runs it on a thread, and says when it does not end.
+fn ends<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(run()));
+    told.recv_timeout(std::time::Duration::from_secs(30)).unwrap_or_else(|e| panic!("{what}: {e}"))
+}
+
+#[test]
+fn a_capture_that_is_emptied_while_it_is_replayed_ends_the_replay() {
+    let dir = Dir::new("emptied");
+    let path = dir.path("in.pcap");
+    let mut writer = PcapWriter::create(&path).unwrap();
+    writer.write(1, &[0xa5; 60]).unwrap();
+    drop(writer);
+    let uri = format!("pcap:{}?loop=0", path.display());
+    let received = ends("a replay of nothing, for ever", move || {
+        let pool = pool(8);
+        let mut port = PcapPort::from_uri(&uri.parse().unwrap(), pool.clone()).unwrap();
+        let mut burst = Burst::new();
+        let first = port.rx_burst(Instant::ZERO, &mut burst).unwrap();
+        burst.clear();
+        // Only its head is left.
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(24).unwrap();
+        let mut then = 0;
+        for _ in 0..10 {
+            then += port.rx_burst(Instant::ZERO, &mut burst).unwrap_or(0);
+            burst.clear();
+        }
+        (first > 0, then, port.is_finished())
+    });
+    assert_eq!(received, (true, 0, true));
+}
+
+#[test]
+fn a_capture_is_not_written_over_while_it_is_read() {
+    let dir = Dir::new("over");
+    let path = dir.path("in.pcap");
+    let mut writer = PcapWriter::create(&path).unwrap();
+    writer.write(1, &[0xa5; 60]).unwrap();
+    drop(writer);
+    let before = fs::read(&path).unwrap();
+    let link = dir.path("other-name.pcap");
+    fs::hard_link(&path, &link).unwrap();
+    for out in [&path, &link] {
+        let uri: PortUri = format!("pcap:{}?out={}", path.display(), out.display()).parse().unwrap();
+        let why = PcapPort::from_uri(&uri, pool(8)).err().expect("refused").to_string();
+        assert!(why.contains("same file"), "{why}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+/// Takes so many bytes, refuses once, and takes all that follows: a disk on which somebody makes room.
+struct FullOnce {
+    taken: std::rc::Rc<std::cell::RefCell<Vec<u8>>>,
+    room: usize,
+    refused: bool,
+}
+
+impl std::io::Write for FullOnce {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut taken = self.taken.borrow_mut();
+        let room = if self.refused { bytes.len() } else { self.room.saturating_sub(taken.len()) };
+        if room == 0 {
+            self.refused = true;
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        let n = room.min(bytes.len());
+        taken.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_follows_a_record_that_a_full_disk_has_cut() {
+    let taken = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let sink = FullOnce { taken: std::rc::Rc::clone(&taken), room: 24 + 2 * 76 + 30, refused: false };
+    let mut writer = PcapWriter::new(sink).unwrap();
+    for n in 0..3 {
+        writer.write(n, &[0xa5; 60]).unwrap();
+    }
+    assert!(writer.flush().is_err(), "the third does not fit");
+    // There would be room again: what came now would be read as the rest of the third.
+    for n in 3..6 {
+        let written = writer.write(n, &[0x11; 60]).and_then(|()| writer.flush());
+        assert!(written.is_err(), "packet {n}");
+    }
+    drop(writer);
+    let file = taken.borrow();
+    let mut reader = PcapReader::new(Cursor::new(file.as_slice())).unwrap();
+    for n in 0..2 {
+        assert_eq!(reader.next_packet().unwrap().unwrap().ns, n);
+    }
+    assert!(matches!(reader.next_packet(), Err(PcapError::Malformed { offset: 176, .. })));
+}

@@ -13,7 +13,7 @@ impl std::fmt::Debug for Secrets {
 }
 
 /// What takes the place of a secret.
-const HIDDEN: &str = "***";
+pub(crate) const HIDDEN: &str = "***";
 /// A part of a name that contains one of these is a secret's: `DBPASSWORD`, `tokens`.
 const SECRET_WITHIN: [&str; 6] = ["PASSW", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "APIKEY"];
 /// So is a part that is one of these. `passes` and `bypass` are none.
@@ -22,6 +22,8 @@ const SECRET_PART: [&str; 3] = ["PASS", "PWD", "PW"];
 const SECRET_LAST: [&str; 3] = ["KEY", "KEYS", "SSHKEY"];
 /// Shorter values are not looked for in outputs: they would be found in words that mean nothing.
 const SHORTEST: usize = 4;
+/// What stands inside more quotes than this is hidden as a whole.
+const QUOTES_MAX: usize = 16;
 /// The same for a line of a value of several.
 const LINE_SHORTEST: usize = 8;
 
@@ -48,11 +50,14 @@ pub fn shown<'a>(name: &str, value: &'a str) -> &'a str {
 /// A command line as it may be shown: what follows `--password` or stands behind `TOKEN=` is hidden, in scripts and in quotes, too.
 pub fn words(words: &[String]) -> Vec<String> {
     let mut hide_next = Next::default();
-    words.iter().map(|word| script(word, &mut hide_next)).collect()
+    words.iter().map(|word| script(word, &mut hide_next, 0)).collect()
 }
 
-/// One argument, which may be a script of many words.
-fn script(text: &str, hide_next: &mut Next) -> String {
+/// One argument, which may be a script of many words, inside so many quotes.
+fn script(text: &str, hide_next: &mut Next, depth: usize) -> String {
+    if depth > QUOTES_MAX {
+        return HIDDEN.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
@@ -62,7 +67,7 @@ fn script(text: &str, hide_next: &mut Next) -> String {
         let (word, after) = rest.split_at(word_len(rest));
         rest = after;
         if !word.is_empty() {
-            out.push_str(&one(word, hide_next));
+            out.push_str(&one(word, hide_next, depth));
         }
     }
     out
@@ -84,7 +89,7 @@ fn word_len(text: &str) -> usize {
 }
 
 /// One word of a script, which `;` and its like may divide into several.
-fn one(word: &str, hide_next: &mut Next) -> String {
+fn one(word: &str, hide_next: &mut Next, depth: usize) -> String {
     if matches!(hide_next, Next::Hidden) {
         *hide_next = Next::Shown;
         return HIDDEN.to_owned();
@@ -94,7 +99,7 @@ fn one(word: &str, hide_next: &mut Next) -> String {
         Some((quote, inside))
     });
     if let Some((quote, inside)) = quoted {
-        return format!("{quote}{}{quote}", script(inside, hide_next));
+        return format!("{quote}{}{quote}", script(inside, hide_next, depth + 1));
     }
     let mut out = String::with_capacity(word.len());
     for piece in word.split_inclusive([';', '|', '&']) {
@@ -190,6 +195,8 @@ impl Redactor {
             // Outputs come by the line.
             secrets.extend(value.lines().filter(|line| line.len() >= LINE_SHORTEST).map(str::to_owned));
             secrets.push(value.clone());
+            // Rows and documents spell it in their own way.
+            secrets.push(serde_json::json!(value).to_string().trim_matches('"').to_owned());
         }
         // A secret that is part of another must not spoil it.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
@@ -214,6 +221,21 @@ impl Redactor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_in_quotes_without_end_are_no_way_to_end_the_program() {
+        let half: String = "\"'".repeat(100_000);
+        let nested = format!("{half}TOKEN=sesam{}", half.chars().rev().collect::<String>());
+        let told = words(&["sh".into(), "-c".into(), nested]);
+        assert!(!told[2].contains("sesam"));
+    }
+
+    #[test]
+    fn a_secret_is_hidden_as_json_spells_it_too() {
+        let secret = ("A_TOKEN".to_owned(), "pa\"ss\\word".to_owned());
+        let redactor = Redactor::of([(&secret.0, &secret.1)]);
+        assert_eq!(redactor.text(format!("{{\"x\":{}}}", serde_json::json!(secret.1))), "{\"x\":\"***\"}");
+    }
 
     #[test]
     fn names_tell_what_is_secret() {

@@ -320,3 +320,135 @@ fn shown(run: &Run) {
     assert!(text::csv(&[run]).ends_with("\r\n"));
     text::charts(&report).iter().for_each(|(name, svg)| assert!(!svg.contains("NaN"), "{name}"));
 }
+
+/// Says where the small file system is.
+const SMALL: &str = "BW_TEST_SMALL";
+
+/// Runs the ignored test of this name where a folder is a file system of so many KiB.
+fn on_a_small_disk(test: &str, kib: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("mount -t tmpfs -o size={kib}k none \"$0\" && exec \"$@\"");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).arg(folder.path()).arg(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", test, "--nocapture"]).env(SMALL, folder.path());
+    let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap());
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) if uid == 0 => {
+            panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        }
+        other => println!("SKIPPED: a small file system needs root and unshare: {other:?}"),
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_costs_no_row_that_was_written() {
+    on_a_small_disk("small_disk_rows", 256);
+    on_a_small_disk("small_disk_start", 64);
+}
+
+#[test]
+#[ignore = "runs on a small file system that another test makes"]
+fn small_disk_rows() {
+    let disk = PathBuf::from(std::env::var_os(SMALL).unwrap());
+    fs::write(disk.join("spare"), vec![0; 64 << 10]).unwrap();
+    let mut writer = RunWriter::create(&disk.join("runs"), &start("full")).unwrap();
+    let mut row = row();
+    row.insert("note".to_owned(), "x".repeat(1_500).into());
+    let mut added = 0;
+    let refused = loop {
+        match writer.add(Record::new("msg", "own", row.clone()), &[("rtt", &histogram(added * 100 + 1_000))])
+        {
+            Ok(()) => added += 1,
+            Err(e) => break e,
+        }
+        assert!(added < 1_000, "the disk is never full");
+    };
+    assert!(matches!(refused, RunError::Io { .. }) && added > 10, "{refused}");
+    // As it is, it can be read: a run that did not come to its end.
+    let path = writer.path().to_owned();
+    let run = Run::open(&path).unwrap();
+    assert_eq!((run.records.len() as u64, run.manifest.ended_unix_ms), (added, None));
+    // A log has no room either, and leaves nothing half.
+    assert!(writer.attach("host.log", &vec![b'x'; 1 << 20]).is_err());
+    assert!(!path.join("host.log").exists());
+    // Somebody makes room: what was refused in the middle stands between no rows.
+    fs::remove_file(disk.join("spare")).unwrap();
+    writer.add(Record::new("msg", "own", self::row()), &[("rtt", &histogram(7))]).unwrap();
+    let run = Run::open(&path).unwrap();
+    assert_eq!(run.records.len() as u64, added + 1);
+    assert!(run.records.iter().all(|record| run.repetitions(record, "rtt").count() == 1));
+    // An end that does not fit leaves the folder as it was: not ended, and readable.
+    let filler = disk.join("filler");
+    fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
+    assert!(writer.finish(START_MS + 1).is_err());
+    let run = Run::open(&path).unwrap();
+    assert_eq!((run.records.len() as u64, run.manifest.ended_unix_ms), (added + 1, None));
+}
+
+#[test]
+#[ignore = "runs on a small file system that another test makes"]
+fn small_disk_start() {
+    let disk = PathBuf::from(std::env::var_os(SMALL).unwrap());
+    fs::write(disk.join("filler"), vec![0; 1 << 20]).unwrap_err();
+    let refused = RunWriter::create(&disk, &start("full")).unwrap_err();
+    assert!(matches!(refused, RunError::Io { .. }), "{refused}");
+    let left: Vec<_> = fs::read_dir(&disk).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["filler"], "a folder of a run that never began is not left");
+}
+
+#[test]
+fn a_clock_that_goes_back_or_is_nonsense_makes_folders_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    for (at, ended) in [(START_MS, 0), (0, 0), (u64::MAX, 5), (u64::MAX / 1_000_000, u64::MAX)] {
+        let start = RunStart { started_unix_ms: at, ..start("clock") };
+        let mut writer = RunWriter::create(dir.path(), &start).unwrap();
+        writer.add(Record::new("msg", "own", row()), &[]).unwrap();
+        let path = writer.finish(ended).unwrap();
+        let run = Run::open(&path).unwrap();
+        assert_eq!(run.manifest.ended_unix_ms, Some(at.max(ended)));
+        assert!(html::page(&Report::of(&[&run], &Options::default())).len() > 1_000);
+    }
+    // Two runs of one instant do not share a folder.
+    assert!(matches!(
+        RunWriter::create(dir.path(), &RunStart { started_unix_ms: 0, ..start("clock") }),
+        Err(RunError::Exists { .. })
+    ));
+}
+
+#[test]
+fn names_of_histograms_that_look_alike_stay_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(dir.path(), &start("names")).unwrap();
+    let (one, two) = (histogram(1_000), histogram(9_000));
+    writer.add(Record::new("msg", "own", row()), &[("a b", &one), ("a-b", &two), ("../../x", &two)]).unwrap();
+    let run = Run::open(&writer.finish(START_MS).unwrap()).unwrap();
+    for (name, expected) in [("a b", &one), ("a-b", &two), ("../../x", &two)] {
+        assert!(run.histogram(&run.records[0], name).unwrap().buckets().eq(expected.buckets()), "{name}");
+    }
+}
+
+#[test]
+fn files_that_never_end_and_pipes_are_no_files_of_a_run() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let path = written(dir.path());
+    let (tell, told) = std::sync::mpsc::channel();
+    let attempts = path.clone();
+    std::thread::spawn(move || {
+        for name in ["host-a.log", "rows.jsonl", "histograms.hlog", "manifest.json"] {
+            let (file, kept) = (attempts.join(name), attempts.join("kept"));
+            fs::rename(&file, &kept).unwrap();
+            symlink("/dev/zero", &file).unwrap();
+            assert!(Run::open(&attempts).is_err(), "{name}");
+            fs::remove_file(&file).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+            assert!(Run::open(&attempts).is_err(), "{name}");
+            fs::remove_file(&file).unwrap();
+            fs::rename(&kept, &file).unwrap();
+        }
+        assert!(Run::open(&attempts).is_ok());
+        let _ = tell.send(());
+    });
+    told.recv_timeout(std::time::Duration::from_secs(60)).expect("reading ends, with an error");
+}

@@ -1,5 +1,6 @@
 //! Files that the controller puts on a host.
 
+use barewire_measure::realtime_ns;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::collections::HashMap;
@@ -53,10 +54,11 @@ impl Files {
                 if let Some(folder) = to.parent() {
                     fs::create_dir_all(folder).map_err(failed)?;
                 }
+                // Others may write where it is to lie, and a name that they could guess may be a link of theirs: ours is new, or none.
                 let mut part = to.clone().into_os_string();
-                part.push(format!(".{}.part", std::process::id()));
+                part.push(format!(".{}-{:x}.part", std::process::id(), realtime_ns()));
                 let part = PathBuf::from(part);
-                let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
                 Open { file: file.map_err(failed)?, part, sum: crc32fast::Hasher::new() }
             }
         };
@@ -69,7 +71,7 @@ impl Files {
         if open.sum.clone().finalize() != expected {
             return Err(format!("{}: arrived damaged", to.display()));
         }
-        fs::set_permissions(&open.part, Permissions::from_mode(mode & 0o777)).map_err(failed)?;
+        open.file.set_permissions(Permissions::from_mode(mode & 0o777)).map_err(failed)?;
         // At a stroke: a program that runs keeps its old file.
         fs::rename(&open.part, &to).map_err(failed)?;
         Ok(true)
@@ -79,6 +81,27 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_somebody_left_is_not_followed() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "as it was").unwrap();
+        fs::set_permissions(at("victim"), Permissions::from_mode(0o600)).unwrap();
+        // Where files are put anybody may write, and process numbers can be guessed.
+        symlink(at("victim"), at(&format!("tool.{}.part", std::process::id()))).unwrap();
+        symlink(at("victim"), at("tool")).unwrap();
+        let sum = crc32fast::hash(b"new");
+        let path = at("tool").display().to_string();
+        let put =
+            Files::default().put(folder.path(), &path, 0o755, &BASE64_STANDARD.encode(b"new"), Some(sum));
+        assert_eq!(put, Ok(true));
+        assert_eq!(fs::read(at("victim")).unwrap(), b"as it was");
+        assert_eq!(fs::metadata(at("victim")).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(at("tool")).unwrap(), b"new");
+        assert!(!fs::symlink_metadata(at("tool")).unwrap().is_symlink());
+    }
 
     #[test]
     fn files_come_whole_or_not_at_all() {

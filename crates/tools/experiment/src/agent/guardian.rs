@@ -5,9 +5,10 @@ use crate::sys;
 use barewire_base::Duration;
 use barewire_measure::{realtime_ns, stamp};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal};
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,7 @@ pub(super) fn run(stop: &AtomicBool) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     remove_stale();
     let scratch = make_scratch()?;
+    let _held = hold(&scratch);
     let done = guard(&scratch, stop);
     let me = std::process::id();
     end_family(Family::Below(me), &|_| false);
@@ -37,6 +39,14 @@ pub(super) fn give_back(scratch: &Path) -> io::Result<()> {
         _ => Ok(()),
     };
     undone.and(removed)
+}
+
+/// Holds a scratch folder, until what is given back is dropped or the process ends, however it does: nobody takes it for a dead one's.
+/// Where the file system has no locks, its owner's life must do.
+pub(super) fn hold(scratch: &Path) -> io::Result<File> {
+    let folder = File::open(scratch)?;
+    folder.lock_shared()?;
+    Ok(folder)
 }
 
 fn guard(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
@@ -108,11 +118,42 @@ pub(crate) fn remove_stale() {
         let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(prefix.as_str())) else { continue };
         let mut numbers = rest.split('-').map(str::parse::<u64>);
         let (Some(Ok(pid)), Some(Ok(started))) = (numbers.next(), numbers.next()) else { continue };
-        let ours = fs::symlink_metadata(entry.path()).is_ok_and(|m| m.is_dir() && m.uid() == us);
-        let lives = u32::try_from(pid).is_ok_and(|pid| family::started_at(pid) == Some(started));
-        if ours && !lives {
+        if u32::try_from(pid).is_ok_and(|pid| family::started_at(pid) == Some(started)) {
+            continue;
+        }
+        let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits() as i32;
+        let Ok(folder) = OpenOptions::new().read(true).custom_flags(flags).open(entry.path()) else {
+            continue;
+        };
+        let ours = folder.metadata().is_ok_and(|m| m.is_dir() && m.uid() == us);
+        // A worker that outlives its guardian still cleans up, or another agent that starts does already.
+        let held = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
+        if ours && !held {
             // Nobody is left to be told.
             let _ = give_back(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_still_cleans_up_is_not_cleaned_up_twice() {
+        // As one whose guardian was killed, and whose worker was not.
+        let path = env::temp_dir().join(format!("{}{}-1-{:x}", prefix(), u32::MAX, realtime_ns()));
+        DirBuilder::new().mode(0o700).create(&path).unwrap();
+        let held = hold(&path).unwrap();
+        remove_stale();
+        assert!(path.exists(), "somebody holds it");
+        // The worker holds it as its guardian does.
+        let too = hold(&path).unwrap();
+        drop(held);
+        remove_stale();
+        assert!(path.exists(), "another still holds it");
+        drop(too);
+        remove_stale();
+        assert!(!path.exists(), "nobody holds it, and its owner is dead");
     }
 }

@@ -22,7 +22,7 @@ mod worker;
 pub(crate) use family::{Family, end as end_family};
 pub(crate) use guardian::remove_stale;
 pub(crate) use keeper::KEEPS;
-pub(crate) use lines::Lines;
+pub(crate) use lines::{Lines, PIECE_BYTES_MAX};
 pub(crate) use undo::FAILED as CLEANUP_FAILED;
 
 use std::ffi::OsString;

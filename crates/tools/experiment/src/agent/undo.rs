@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -29,8 +30,10 @@ pub(super) struct Undo {
 pub(super) fn keep(scratch: &Path, undo: &Undo) -> io::Result<()> {
     let mut line = serde_json::to_vec(undo).map_err(io::Error::other)?;
     line.push(b'\n');
-    // In one write: a worker that is killed leaves it whole, or not at all.
-    OpenOptions::new().create(true).append(true).open(scratch.join(FILE))?.write_all(&line)
+    let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(scratch.join(FILE))?;
+    let before = file.metadata()?.len();
+    // In one write: a worker that is killed leaves it whole, or not at all. Only a full disk cuts it, and the next must not follow that.
+    file.write_all(&line).inspect_err(|_| drop(file.set_len(before)))
 }
 
 /// Runs what is kept, the last first, and keeps nothing. Every one is run, whatever became of the others. What was done is forgotten one
@@ -46,7 +49,10 @@ pub(super) fn run(scratch: &Path) -> Result<(), String> {
     let mut failed = Vec::new();
     for line in kept.split_inclusive('\n').rev() {
         left_bytes -= line.len();
-        let Ok(undo) = serde_json::from_str::<Undo>(line) else { continue };
+        let Ok(undo) = serde_json::from_str::<Undo>(line) else {
+            failed.push(format!("{FAILED}…`: its line in {FILE} cannot be read"));
+            continue;
+        };
         let spent = barewire_measure::stamp().since(began);
         let left = barewire_base::Duration::from_nanos(ALL_WAIT.as_nanos().saturating_sub(spent.as_nanos()));
         if let Err(why) = one(scratch, &undo, left) {
@@ -105,6 +111,54 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap(), "three\ntwo\none there\n");
         assert_eq!(run(folder.path()), Ok(()));
         assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap().lines().count(), 3);
+    }
+
+    /// Says where the small file system is.
+    const SMALL: &str = "BW_TEST_SMALL";
+
+    #[test]
+    fn on_a_full_disk_what_was_kept_stays_and_what_was_not_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "mount -t tmpfs -o size=16k none \"$0\" && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).arg(folder.path()).arg(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "agent::undo::tests::on_a_small_disk", "--nocapture"]);
+        match command.env(SMALL, folder.path()).output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) if rustix::process::geteuid().is_root() => {
+                panic!(
+                    "{}{}",
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr)
+                )
+            }
+            other => println!("SKIPPED: a small file system needs root and unshare: {other:?}"),
+        }
+    }
+
+    #[test]
+    #[ignore = "runs where the test before has made a small file system"]
+    fn on_a_small_disk() {
+        let folder = std::path::PathBuf::from(std::env::var_os(SMALL).unwrap());
+        let seen = tempfile::tempdir().unwrap();
+        let log = seen.path().join("log");
+        let echo = |word: &str| sh(&format!("echo {word} >> {}", log.display()));
+        keep(&folder, &echo("first")).unwrap();
+        // All but some bytes of the disk, so that the next line does not fit as a whole.
+        fs::write(folder.join("filler"), vec![0; 8 << 10]).unwrap();
+        let long = sh(&format!("true {}", "x".repeat(9000)));
+        assert!(keep(&folder, &long).is_err());
+        fs::remove_file(folder.join("filler")).unwrap();
+        keep(&folder, &echo("second")).unwrap();
+        assert_eq!(run(&folder), Ok(()));
+        assert_eq!(fs::read_to_string(&log).unwrap(), "second\nfirst\n");
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE), "{\"argv\":[\"tr").unwrap();
+        assert!(run(folder.path()).unwrap_err().contains(FAILED));
     }
 
     #[test]

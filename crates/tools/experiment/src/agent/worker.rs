@@ -1,7 +1,7 @@
 //! The worker: speaks with the controller and starts processes.
 
 use super::files::Files;
-use super::guardian::give_back;
+use super::guardian::{give_back, hold};
 use super::outbox::Outbox;
 use super::process::Process;
 use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
@@ -25,7 +25,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at the clock and at signals. An agent must not disturb what is measured beside it.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 /// Sleep is coarse: the rest until a start is waited for awake.
-const AWAKE_NS: u64 = 1_000_000;
+const AWAKE: Duration = Duration::from_millis(1);
+/// A start is ordered some hundred milliseconds ahead. One that seems to be further away was ordered by another clock than this host's,
+/// which was set meanwhile: it is not waited for longer than so.
+const AHEAD_MAX: Duration = Duration::from_secs(10);
 
 /// What reaches the worker's main thread.
 enum Incoming {
@@ -39,6 +42,8 @@ enum Incoming {
 pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let guardian = rustix::process::getppid();
+    // Should the guardian be killed, the next agent here must not take its folder for a dead one's while we clean up.
+    let _held = hold(scratch);
     let (outbox, _writer) = Outbox::start(io::stdout())?;
     let (sender, requests) = mpsc::channel();
     std::thread::Builder::new().name("requests".into()).spawn(move || read_all(&sender))?;
@@ -87,9 +92,15 @@ fn read_all(sender: &Sender<Incoming>) {
 
 /// A process whose time has not come.
 struct Waiting {
-    at_unix_ns: u64,
+    /// By the clock that nobody sets.
+    due: Instant,
     id: u32,
     command: Command,
+}
+
+/// When a process is to start that was ordered for this instant of the host's clock.
+fn due(now: Instant, clock_ns: u64, at_unix_ns: u64) -> Instant {
+    now + Duration::from_nanos(at_unix_ns.saturating_sub(clock_ns)).min(AHEAD_MAX)
 }
 
 struct Worker<'a> {
@@ -145,8 +156,8 @@ impl Worker<'_> {
 
     /// How long nothing has to be done.
     fn until_next(&self) -> std::time::Duration {
-        let next = self.waiting.iter().map(|w| w.at_unix_ns).min();
-        let left = next.map(|at| at.saturating_sub(realtime_ns()).saturating_sub(AWAKE_NS));
+        let next = self.waiting.iter().map(|w| w.due).min();
+        let left = next.map(|due| due.since(stamp() + AWAKE).as_nanos());
         left.map_or(LOOK, |left| LOOK.min(std::time::Duration::from_nanos(left)))
     }
 
@@ -163,7 +174,8 @@ impl Worker<'_> {
                 command.args(arguments).envs(env).env_remove(WORKER);
                 command
                     .current_dir(cwd.map_or_else(|| self.scratch.to_owned(), |cwd| self.scratch.join(cwd)));
-                self.waiting.push(Waiting { at_unix_ns, id, command });
+                let due = due(stamp(), realtime_ns(), at_unix_ns);
+                self.waiting.push(Waiting { due, id, command });
             }
             Request::Signal { id, signal } => {
                 // A process that was not started yet never will be.
@@ -226,13 +238,13 @@ impl Worker<'_> {
     }
 
     fn start_due(&mut self) {
-        let horizon = realtime_ns() + AWAKE_NS;
+        let horizon = stamp() + AWAKE;
         let (mut due, later): (Vec<Waiting>, Vec<Waiting>) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|w| w.at_unix_ns <= horizon);
+            std::mem::take(&mut self.waiting).into_iter().partition(|w| w.due <= horizon);
         self.waiting = later;
-        due.sort_by_key(|w| w.at_unix_ns);
+        due.sort_by_key(|w| w.due);
         for mut waiting in due {
-            while realtime_ns() < waiting.at_unix_ns {
+            while stamp() < waiting.due {
                 std::hint::spin_loop();
             }
             let unix_ns = realtime_ns();

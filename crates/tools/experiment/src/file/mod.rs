@@ -41,7 +41,7 @@ mod tests;
 
 use crate::launcher::{HERE, HostSpec};
 use crate::plan::{Inventory, MergePlan, MethodPlan, Plan, Point, SyncPlan};
-use crate::redact::Secrets;
+use crate::redact::{Secrets, shown};
 pub use barewire_lab::Place;
 use barewire_lab::Topology;
 use barewire_report::nearest;
@@ -601,9 +601,10 @@ fn axis_value(value: &Value) -> Option<AxisValue> {
     }
 }
 
-/// `threads 2, size 64`.
+/// `threads 2, size 64`, as it may be shown.
 pub(crate) fn point_text(point: &[(String, AxisValue)]) -> String {
-    point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+    let shown = |(key, value): &(String, AxisValue)| format!("{key} {}", shown(key, &value.to_string()));
+    point.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// `; did you mean X?`, else what there is, if that is little.

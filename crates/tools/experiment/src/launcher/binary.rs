@@ -11,6 +11,7 @@ use barewire_report::run::HardwareClass;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -112,6 +113,8 @@ pub(super) struct Answer {
     pub(super) bad_sum: bool,
     /// The host cannot compute a SHA-256.
     pub(super) no_sum: bool,
+    /// Others may write where the binary lies, or would lie.
+    pub(super) shared: bool,
     /// `uname -s`, `uname -m`.
     pub(super) system: String,
     pub(super) machine: String,
@@ -125,7 +128,15 @@ pub(super) struct Answer {
     pub(super) noise: Option<String>,
 }
 
-/// The beginning of both scripts: the folder, the file, how to sum.
+/// Whether it is an IP address, and nothing that means more to a shell: it is filled into commands of other hosts and of this machine, and
+/// a host may say anything. A link-local one may have its interface behind it.
+fn is_address(text: &str) -> bool {
+    let (ip, zone) = text.split_once('%').unwrap_or((text, "0"));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    ip.parse::<IpAddr>().is_ok() && !zone.is_empty() && zone.chars().all(plain)
+}
+
+/// The beginning of both scripts: the folder, the file, how to sum, whether the folder is nobody else's (root's is as good).
 fn head(binary: &AgentBinary, cache: Option<&str>) -> String {
     let folder = match cache {
         Some(folder) => {
@@ -138,6 +149,8 @@ fn head(binary: &AgentBinary, cache: Option<&str>) -> String {
          has() {{ command -v \"$1\" >/dev/null 2>&1; }}; \
          sum() {{ if has sha256sum; then sha256sum; elif has shasum; then shasum -a 256; \
          elif has openssl; then openssl dgst -sha256 -r; else echo none; fi; }}; \
+         own() {{ set -- $(ls -ldn \"$d/.\" 2>/dev/null); case \"$1\" in ????????w*) return 1;; esac; \
+         [ \"$3\" = 0 ] || [ \"$3\" = \"$(id -u)\" ]; }}; \
          try() {{ if \"$f\" --version >/dev/null 2>&1; then echo \"{MARK}runs $f\"; \
          else echo \"{MARK}fails $(\"$f\" --version 2>&1 | head -n 3 | tr \"\\n\" \" \")\"; fi; }}; ",
         sha = binary.sha256,
@@ -151,7 +164,8 @@ pub(super) fn look_script(binary: &AgentBinary, cache: Option<&str>) -> String {
          echo \"{MARK}address ${{SSH_CONNECTION:-}}\"; \
          echo \"{MARK}boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)\"; \
          if grep -qw hypervisor /proc/cpuinfo 2>/dev/null; then echo \"{MARK}virtual\"; fi; \
-         if [ -f \"$f\" ]; then case \"$(sum <\"$f\")\" in {sha}*) touch -c \"$f\"; try;; esac; fi; \
+         if [ -f \"$f\" ]; then if own; then case \"$(sum <\"$f\")\" in {sha}*) touch -c \"$f\"; try;; esac; \
+         else echo \"{MARK}shared\"; fi; fi; \
          echo \"{MARK}end\"",
         head = head(binary, cache),
         sha = binary.sha256,
@@ -161,7 +175,7 @@ pub(super) fn look_script(binary: &AgentBinary, cache: Option<&str>) -> String {
 /// Stores the binary, which comes at standard input.
 pub(super) fn store_script(binary: &AgentBinary, cache: Option<&str>) -> String {
     format!(
-        "{head}mkdir -p \"$d\" || exit 71; t=$(mktemp \"$d/.incoming.XXXXXX\") || exit 72; \
+        "{head}mkdir -p \"$d\" || exit 71; own || {{ echo \"{MARK}shared\"; exit 77; }}; t=$(mktemp \"$d/.incoming.XXXXXX\") || exit 72; \
          cat >\"$t\" || {{ rm -f \"$t\"; exit 73; }}; s=\"$(sum <\"$t\")\"; \
          case \"$s\" in {sha}*) ;; none) rm -f \"$t\"; echo \"{MARK}no-sum\"; exit 74;; \
          *) rm -f \"$t\"; echo \"{MARK}bad-sum\"; exit 75;; esac; \
@@ -199,13 +213,17 @@ impl Answer {
                     (answer.system, answer.machine) = (system.to_owned(), machine.to_owned());
                 }
                 // Their address, their port, our address, our port.
-                "address" => answer.address = rest.split(' ').nth(2).map(str::to_owned),
+                "address" => {
+                    let told = rest.split(' ').nth(2).filter(|told| is_address(told));
+                    answer.address = told.map(str::to_owned);
+                }
                 "boot" => answer.boot = rest.trim().to_owned(),
                 "virtual" => answer.is_virtual = true,
                 "runs" => answer.runs = Some(rest.to_owned()),
                 "fails" => answer.fails = Some(rest.trim().to_owned()),
                 "bad-sum" => answer.bad_sum = true,
                 "no-sum" => answer.no_sum = true,
+                "shared" => answer.shared = true,
                 "end" => ended = true,
                 _ => {}
             }
@@ -213,7 +231,7 @@ impl Answer {
         if !noise.is_empty() {
             answer.noise = Some(noise.join("\n"));
         }
-        (ended || answer.bad_sum || answer.no_sum).then_some(answer)
+        (ended || answer.bad_sum || answer.no_sum || answer.shared).then_some(answer)
     }
 
     /// Why this host cannot run this binary, whatever is done; with a hint.
@@ -242,6 +260,13 @@ impl Answer {
         if self.no_sum {
             let hint = "install coreutils, or perl's shasum, or openssl there";
             return Err(("it has no program that computes a SHA-256".into(), hint.into()));
+        }
+        if self.shared {
+            let why = "its cache folder can be changed by others, who could put a program of theirs in the binary's place";
+            return Err((
+                why.into(),
+                "name another cache folder, or take from others what they may do there".into(),
+            ));
         }
         if self.bad_sum {
             let hint = "the connection ended early, or something between changes what passes; try again";
@@ -284,7 +309,7 @@ pub(super) fn hardware_of<'a>(answers: impl Iterator<Item = &'a Answer> + Clone)
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::process::{Command, Stdio};
 
     fn script_binary(text: &str) -> AgentBinary {
@@ -303,6 +328,58 @@ mod tests {
         // The look does not read.
         let _ = io::Write::write_all(&mut child.stdin.take().unwrap(), input);
         Answer::parse(&String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
+    }
+
+    #[test]
+    fn an_address_is_an_address_whatever_a_host_says() {
+        let said = |address: &str| {
+            let text = format!("bw1 address 10.0.0.1 4000 {address} 22\nbw1 end\n");
+            Answer::parse(&text).unwrap().address
+        };
+        for good in ["10.0.0.2", "fd00::2", "fe80::2%eth0"] {
+            assert_eq!(said(good).as_deref(), Some(good));
+        }
+        // It is filled into commands of other hosts, and of this machine.
+        for bad in [
+            "$(touch${IFS}/x)",
+            "h2;reboot",
+            "`id`",
+            "--option",
+            "-oProxyCommand=x",
+            "fe80::2%$(id)",
+            "h2",
+            "1.2.3",
+            "",
+        ] {
+            assert_eq!(said(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_cache_folder_that_others_may_change_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let binary = script_binary("#!/bin/sh\necho ok\n");
+        let folder = home.path().join("cache");
+        fs::create_dir(&folder).unwrap();
+        let cache = Some("~/cache");
+        let of = |mode: u32| {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            let stored = on_host(home.path(), &store_script(&binary, cache), &binary.bytes).unwrap();
+            let looked = on_host(home.path(), &look_script(&binary, cache), b"").unwrap();
+            (stored.runs.is_some(), stored.shared, looked.runs.is_some(), looked.shared)
+        };
+        assert_eq!(of(0o755), (true, false, true, false));
+        // What is there already is not run from there either.
+        assert_eq!(of(0o777), (false, true, false, true));
+        assert_eq!(of(0o1777), (false, true, false, true));
+        let answer = Answer { shared: true, ..Answer::default() };
+        assert!(answer.place().unwrap_err().0.contains("others"));
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
+            assert_eq!(of(0o755), (false, true, false, true));
+        } else {
+            println!("SKIPPED: a folder of another user: needs root");
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@ const STOP_WAIT: Duration = Duration::from_secs(3);
 const SWEEP_WAIT: Duration = Duration::from_secs(8);
 /// Exchanges of clock readings before each run.
 const CLOCK_EXCHANGES: u32 = 3;
-/// Output of one process that is kept for its rows, in bytes.
+/// Output of one process that is kept for its rows, in bytes, and of all processes of a run.
 const OUT_BYTES_MAX: usize = 64 << 20;
+const OUTS_BYTES_MAX: usize = 512 << 20;
 /// Lines of one process that are shown; the log keeps more.
 const SHOWN_LINES_MAX: u32 = 200;
 /// A longer row is not shown while it runs.
@@ -67,6 +68,11 @@ pub(super) struct Task {
 impl Task {
     fn is_running(&self) -> bool {
         self.state == State::Running
+    }
+
+    /// Whether it is this process of this host: numbers are easily guessed, and no host speaks for another's.
+    fn is(&self, host: usize, id: u32) -> bool {
+        (self.host, self.id) == (host, id)
     }
 }
 
@@ -220,14 +226,14 @@ impl Controller<'_> {
                 self.line(host, id, stream, text, more);
                 Ok(None)
             }
-            Some((_, Event::Started { id, unix_ns, .. })) => {
-                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+            Some((host, Event::Started { id, unix_ns, .. })) => {
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.is(host, id)) {
                     task.started_unix_ns = Some(unix_ns);
                 }
                 Ok(None)
             }
             Some((host, Event::Exited { id, code, signal })) => {
-                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.is(host, id)) {
                     task.state = State::Exited { code, signal };
                     self.log(host, &ended_text(code, signal));
                 }
@@ -235,7 +241,7 @@ impl Controller<'_> {
             }
             Some((host, Event::Error { id: Some(id), text })) => {
                 self.log(host, &text);
-                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.is(host, id)) {
                     task.state = State::Failed(text);
                 }
                 Ok(None)
@@ -261,10 +267,11 @@ impl Controller<'_> {
 
     fn line(&mut self, host: usize, id: u32, stream: Stream, text: String, more: bool) {
         // Of a process of an earlier run, at its end.
-        let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return };
+        let Some(at) = self.tasks.iter().position(|task| task.is(host, id)) else { return };
+        let most = OUT_BYTES_MAX.min(OUTS_BYTES_MAX / self.tasks.len());
         let task = &mut self.tasks[at];
         let held = &mut task.partial[usize::from(stream == Stream::Err)];
-        if held.len() < OUT_BYTES_MAX {
+        if held.len() < most {
             held.push_str(&text);
         } else {
             task.overflow = true;
@@ -277,7 +284,7 @@ impl Controller<'_> {
         if let Some(ready) = role.ready.as_ref().filter(|_| !task.ready) {
             task.ready = line.contains(ready);
         }
-        let keep = |kept: &mut String, overflow: &mut bool| match kept.len() + line.len() < OUT_BYTES_MAX {
+        let keep = |kept: &mut String, overflow: &mut bool| match kept.len() + line.len() < most {
             true => {
                 kept.push_str(&line);
                 kept.push('\n');
@@ -493,7 +500,8 @@ impl Controller<'_> {
             let mut hosts: Vec<(String, Vec<Row>)> = Vec::new();
             for task in self.tasks.iter().filter(|task| task.role == number) {
                 if task.overflow {
-                    return Err(self.told(task, &format!("wrote more than {OUT_BYTES_MAX} bytes")));
+                    let most = OUT_BYTES_MAX.min(OUTS_BYTES_MAX / self.tasks.len());
+                    return Err(self.told(task, &format!("wrote more than {most} bytes")));
                 }
                 let rows = rows::rows(how, &task.out, &task.all).map_err(|why| self.told(task, &why))?;
                 if rows.is_empty() && !self.plan.method.endless {
@@ -507,7 +515,8 @@ impl Controller<'_> {
                 hosts.push((self.hosts[task.host].name.clone(), rows));
                 let clock = self.fleet.agents[task.host].clock;
                 if let (Some(at), Some(clock)) = (task.started_unix_ns, clock) {
-                    starts.push((at.wrapping_add_signed(-clock.ahead_ns), clock.error_ns));
+                    // Hosts say what they like of their clocks: what makes no sense wraps.
+                    starts.push((at.wrapping_sub(clock.ahead_ns as u64), clock.error_ns));
                 }
             }
             run.rows.extend(merged(number, role, hosts, self.plan.merge.apart, &self.plan.merge)?);

@@ -1,7 +1,7 @@
 //! All agents of an experiment, as the controller has them.
 
 use crate::agent::protocol::{Event, Hello, LINE_BYTES_MAX, Request};
-use crate::agent::{CLEANUP_FAILED, Lines};
+use crate::agent::{CLEANUP_FAILED, Lines, PIECE_BYTES_MAX};
 use crate::launcher::AgentPipes;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 
 /// An agent that has said nothing for so long is lost.
@@ -18,14 +18,26 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long agents may take to clean up, all together.
 const END_WAIT: Duration = Duration::from_secs(8);
-/// What may wait to be looked at. Agents that say more wait with it, and their processes with them.
+/// What may wait to be looked at, in number and in bytes of all agents together. Agents that say more wait with it, and their processes
+/// with them.
 const WAITING_MAX: usize = 1024;
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Longest line of an agent. A piece of a process' line is shorter though JSON spells a byte with up to six, and so is a fingerprint.
+const SAID_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(SAID_BYTES_MAX > 6 * PIECE_BYTES_MAX && SAID_BYTES_MAX <= LINE_BYTES_MAX);
+/// A value takes about so many times the memory that its text takes.
+const VALUE_TIMES: usize = 16;
+/// Between two looks whether there is room again.
+const ROOM_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// Lines that are kept of what an agent's process says beside the conversation.
 const WORDS_KEPT: usize = 5;
 const WORD_LEN_MAX: usize = 300;
-/// Events that are kept for logs after a loss.
+/// Events that are kept for logs after a loss, in number and in bytes.
 const LEFTOVER_MAX: usize = 10_000;
+const LEFTOVER_BYTES_MAX: usize = 16 << 20;
+/// Cleanup commands that did not work are told so many of.
+const UNCLEANED_MAX: usize = 100;
 /// How often silent agents are looked for although others talk.
 const LOOK_FOR_SILENCE: Duration = Duration::from_secs(1);
 /// In place of when an agent was heard: what it said waits to be taken in.
@@ -48,6 +60,35 @@ enum Said {
     Closed,
 }
 
+/// What an agent said, and what it takes while it waits.
+struct Heard {
+    host: usize,
+    bytes: usize,
+    said: Said,
+}
+
+/// Bytes that wait between the threads that read and the one that takes in.
+#[derive(Debug, Default)]
+struct Room {
+    taken: AtomicUsize,
+    /// Nobody takes in any more.
+    closed: AtomicBool,
+}
+
+impl Room {
+    /// Waits until there is some, and takes it.
+    fn enter(&self, bytes: usize) {
+        while self.taken.load(Ordering::Relaxed) > WAITING_BYTES_MAX && !self.closed.load(Ordering::Relaxed) {
+            std::thread::sleep(ROOM_LOOK);
+        }
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn leave(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// By how much a host's clock is ahead of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
@@ -64,6 +105,8 @@ pub(super) struct Agent {
     child: Child,
     /// `None`: told to end.
     requests: Option<Sender<Request>>,
+    /// Requests that were not written yet.
+    queued: Arc<AtomicUsize>,
     heard: Arc<AtomicU64>,
     words: VecDeque<String>,
     /// It is gone, or cannot go on: nobody waits long for its end.
@@ -73,12 +116,14 @@ pub(super) struct Agent {
 /// All of them.
 pub(super) struct Fleet {
     pub(super) agents: Vec<Agent>,
-    sender: SyncSender<(usize, Said)>,
-    said: Receiver<(usize, Said)>,
+    sender: SyncSender<Heard>,
+    said: Receiver<Heard>,
+    room: Arc<Room>,
     /// When somebody last looked for silent ones.
     looked: Instant,
     /// What came while nobody could take it in.
     leftover: Vec<(usize, Event)>,
+    leftover_bytes: usize,
     /// Cleanup commands that did not work, by host.
     pub(super) uncleaned: Vec<String>,
 }
@@ -92,6 +137,8 @@ impl Fleet {
             said,
             looked: stamp(),
             leftover: Vec::new(),
+            leftover_bytes: 0,
+            room: Arc::default(),
             uncleaned: Vec::new(),
         }
     }
@@ -102,16 +149,21 @@ impl Fleet {
         let index = self.agents.len();
         let heard = Arc::new(AtomicU64::new(stamp().as_nanos()));
         if let Some(stdout) = child.stdout.take() {
-            let (sender, heard) = (self.sender.clone(), Arc::clone(&heard));
-            std::thread::spawn(move || read_events(index, stdout, &sender, &heard));
+            let (to, heard) = (
+                To { host: index, sender: self.sender.clone(), room: Arc::clone(&self.room) },
+                Arc::clone(&heard),
+            );
+            std::thread::spawn(move || read_events(stdout, &to, &heard));
         }
         if let Some(stderr) = child.stderr.take() {
-            let sender = self.sender.clone();
-            std::thread::spawn(move || read_words(index, stderr, &sender));
+            let to = To { host: index, sender: self.sender.clone(), room: Arc::clone(&self.room) };
+            std::thread::spawn(move || read_words(stderr, &to));
         }
         let (requests, to_write) = mpsc::channel();
+        let queued = Arc::new(AtomicUsize::new(0));
         if let Some(stdin) = child.stdin.take() {
-            std::thread::spawn(move || write_requests(stdin, &to_write));
+            let queued = Arc::clone(&queued);
+            std::thread::spawn(move || write_requests(stdin, &to_write, &queued));
         }
         self.agents.push(Agent {
             name: name.to_owned(),
@@ -119,6 +171,7 @@ impl Fleet {
             clock: None,
             child,
             requests: Some(requests),
+            queued,
             heard,
             words: VecDeque::new(),
             lost: false,
@@ -126,10 +179,17 @@ impl Fleet {
     }
 
     pub(super) fn send(&self, host: usize, request: Request) {
-        if let Some(requests) = self.agents.get(host).and_then(|agent| agent.requests.as_ref()) {
+        let Some(agent) = self.agents.get(host) else { return };
+        if let Some(requests) = &agent.requests {
+            agent.queued.fetch_add(1, Ordering::Relaxed);
             // An agent that is gone is noticed where it is listened to.
             let _ = requests.send(request);
         }
+    }
+
+    /// Requests that wait to be sent to a host.
+    pub(super) fn queued(&self, host: usize) -> usize {
+        self.agents.get(host).map_or(0, |agent| agent.queued.load(Ordering::Relaxed))
     }
 
     pub(super) fn send_all(&self, request: &Request) {
@@ -149,7 +209,10 @@ impl Fleet {
             self.nobody_is_silent(now)?;
         }
         match said {
-            Ok((host, said)) => self.take(host, said),
+            Ok(heard) => {
+                self.room.leave(heard.bytes);
+                self.take(heard)
+            }
             Err(_) => Ok(None),
         }
     }
@@ -171,12 +234,12 @@ impl Fleet {
         self.agents[host].lost = true;
     }
 
-    fn take(&mut self, host: usize, said: Said) -> Result<Option<(usize, Event)>, Lost> {
+    fn take(&mut self, Heard { host, said, .. }: Heard) -> Result<Option<(usize, Event)>, Lost> {
         let Some(agent) = self.agents.get_mut(host) else { return Ok(None) };
         match said {
             Said::Event(event) => return Ok(Some((host, event))),
             Said::Words(text) => {
-                if text.contains(CLEANUP_FAILED) {
+                if text.contains(CLEANUP_FAILED) && self.uncleaned.len() < UNCLEANED_MAX {
                     let told: String = text.trim().chars().take(WORD_LEN_MAX).collect();
                     self.uncleaned.push(format!("{}: {told}", agent.name));
                 }
@@ -190,20 +253,32 @@ impl Fleet {
         }
         // What it says on standard error comes on another thread, and says most.
         std::thread::sleep(LOOK);
-        while let Ok((host, said)) = self.said.try_recv() {
-            self.set_aside(host, said);
-        }
+        self.drain();
         let status = self.agents[host].child.try_wait().ok().flatten();
         let why =
             status.map_or("its agent is gone".to_owned(), |status| format!("its agent ended: {status}"));
         Err(Lost { host, why: self.with_words(host, &why) })
     }
 
+    /// Sets aside what waits, and no more than can wait at once: somebody may talk faster than we listen, for ever.
+    fn drain(&mut self) {
+        for _ in 0..WAITING_MAX {
+            let Ok(heard) = self.said.try_recv() else { return };
+            self.room.leave(heard.bytes);
+            self.set_aside(heard);
+        }
+    }
+
     /// Words are kept with their agent, lines for its log.
-    fn set_aside(&mut self, host: usize, said: Said) {
-        match said {
-            Said::Words(_) => drop(self.take(host, said)),
-            Said::Event(event) if self.leftover.len() < LEFTOVER_MAX => self.leftover.push((host, event)),
+    fn set_aside(&mut self, heard: Heard) {
+        match heard.said {
+            Said::Words(_) => drop(self.take(heard)),
+            Said::Event(event)
+                if self.leftover.len() < LEFTOVER_MAX && self.leftover_bytes < LEFTOVER_BYTES_MAX =>
+            {
+                self.leftover_bytes += heard.bytes;
+                self.leftover.push((heard.host, event));
+            }
             Said::Event(_) | Said::Closed => {}
         }
     }
@@ -230,9 +305,7 @@ impl Fleet {
         let mut late = Vec::new();
         loop {
             // Pipes that nobody reads would keep them from ending.
-            while let Ok((host, said)) = self.said.try_recv() {
-                self.set_aside(host, said);
-            }
+            self.drain();
             let waited = stamp().since(began);
             let mut running = 0;
             for agent in &mut self.agents {
@@ -259,9 +332,7 @@ impl Fleet {
         }
         // What they said on standard error comes on other threads.
         std::thread::sleep(LOOK);
-        while let Ok((host, said)) = self.said.try_recv() {
-            self.set_aside(host, said);
-        }
+        self.drain();
         late
     }
 }
@@ -269,57 +340,143 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.end();
+        self.room.closed.store(true, Ordering::Relaxed);
     }
 }
 
-fn read_events(host: usize, from: impl Read, to: &SyncSender<(usize, Said)>, heard: &AtomicU64) {
+/// Where what an agent says goes.
+struct To {
+    host: usize,
+    sender: SyncSender<Heard>,
+    room: Arc<Room>,
+}
+
+impl To {
+    /// Says it, when there is room. False: nobody listens any more.
+    fn say(&self, bytes: usize, said: Said) -> bool {
+        self.room.enter(bytes);
+        self.sender.send(Heard { host: self.host, bytes, said }).is_ok()
+    }
+}
+
+fn read_events(from: impl Read, to: &To, heard: &AtomicU64) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     loop {
         line.clear();
-        match (&mut from).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line) {
+        match (&mut from).take(SAID_BYTES_MAX as u64).read_until(b'\n', &mut line) {
             Ok(n) if n > 0 => {}
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             _ => break,
         }
         heard.store(stamp().as_nanos(), Ordering::Relaxed);
-        let said = match serde_json::from_slice(&line) {
+        let (times, said) = match serde_json::from_slice(&line) {
             Ok(Event::Pong) => continue,
-            Ok(event) => Said::Event(event),
-            Err(_) => Said::Words(String::from_utf8_lossy(&line).trim_end().to_owned()),
+            Ok(event @ Event::Hello(_)) => (VALUE_TIMES, Said::Event(event)),
+            Ok(event) => (1, Said::Event(event)),
+            Err(_) => (1, Said::Words(words_of(&line))),
         };
         heard.store(WAITS, Ordering::Relaxed);
-        let sent = to.send((host, said));
+        let sent = to.say(line.len() * times, said);
         heard.store(stamp().as_nanos(), Ordering::Relaxed);
-        if sent.is_err() {
+        if !sent {
             return;
         }
     }
-    let _ = to.send((host, Said::Closed));
+    let _ = to.say(0, Said::Closed);
 }
 
-fn read_words(host: usize, mut from: impl Read, to: &SyncSender<(usize, Said)>) {
+/// What of a line that is no event is kept at all.
+fn words_of(line: &[u8]) -> String {
+    let kept = &line[..line.len().min(4 * WORD_LEN_MAX)];
+    String::from_utf8_lossy(kept).trim_end().to_owned()
+}
+
+fn read_words(mut from: impl Read, to: &To) {
     let mut lines = Lines::default();
     let mut buffer = [0; 4096];
     let mut gone = false;
     while let Ok(n @ 1..) = from.read(&mut buffer) {
-        lines.push(&buffer[..n], |text, _| gone |= to.send((host, Said::Words(text))).is_err());
+        lines.push(&buffer[..n], |text, _| gone |= !to.say(text.len(), Said::Words(text)));
     }
-    lines.finish(|text, _| gone |= to.send((host, Said::Words(text))).is_err());
+    lines.finish(|text, _| gone |= !to.say(text.len(), Said::Words(text)));
 }
 
-fn write_requests(mut stdin: ChildStdin, requests: &Receiver<Request>) {
+fn write_requests(mut stdin: ChildStdin, requests: &Receiver<Request>, queued: &AtomicUsize) {
     loop {
         let request = match requests.recv_timeout(PING_EVERY) {
             Ok(request) => request,
-            Err(RecvTimeoutError::Timeout) => Request::Ping,
+            Err(RecvTimeoutError::Timeout) => {
+                queued.fetch_add(1, Ordering::Relaxed);
+                Request::Ping
+            }
             // The end of its input tells the agent, too.
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let mut line = serde_json::to_vec(&request).unwrap_or_default();
         line.push(b'\n');
-        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+        let written = stdin.write_all(&line).and_then(|()| stdin.flush());
+        queued.fetch_sub(1, Ordering::Relaxed);
+        if written.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says the same line for ever, and counts.
+    struct Endless {
+        line: Vec<u8>,
+        at: usize,
+        given: Arc<AtomicUsize>,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let n = buffer.len().min(self.line.len() - self.at);
+            buffer[..n].copy_from_slice(&self.line[self.at..self.at + n]);
+            self.at = (self.at + n) % self.line.len();
+            self.given.fetch_add(n, Ordering::Relaxed);
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn an_agent_that_talks_without_end_fills_no_memory_and_goes_on_when_it_is_heard() {
+        let event = Event::Line {
+            id: 1,
+            stream: crate::agent::protocol::Stream::Out,
+            text: "x".repeat(512 << 10),
+            more: false,
+        };
+        let mut line = serde_json::to_vec(&event).unwrap();
+        line.push(b'\n');
+        let (sender, said) = mpsc::sync_channel(WAITING_MAX);
+        let (room, given) = (Arc::new(Room::default()), Arc::new(AtomicUsize::new(0)));
+        let from = Endless { line, at: 0, given: Arc::clone(&given) };
+        let to = To { host: 0, sender, room: Arc::clone(&room) };
+        let thread = std::thread::spawn(move || read_events(from, &to, &AtomicU64::new(0)));
+        let stands = || loop {
+            let before = given.load(Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            if before > 0 && given.load(Ordering::Relaxed) == before {
+                return before;
+            }
+        };
+        let before = stands();
+        assert!(before < WAITING_BYTES_MAX + 4 * SAID_BYTES_MAX, "{before} bytes wait");
+        // Twice what may wait passes, when somebody takes it in.
+        let mut taken = 0;
+        while taken < 2 * WAITING_BYTES_MAX {
+            let heard: Heard = said.recv().unwrap();
+            room.leave(heard.bytes);
+            taken += heard.bytes;
+        }
+        room.closed.store(true, Ordering::Relaxed);
+        drop(said);
+        thread.join().unwrap();
     }
 }

@@ -11,7 +11,7 @@ use barewire_measure::{Fingerprint, Histogram, realtime_ns};
 use barewire_report::figure::identity;
 use barewire_report::import;
 use barewire_report::published;
-use barewire_report::run::{HardwareClass, Record, RunError, RunStart, RunWriter};
+use barewire_report::run::{AxisValue, HardwareClass, Record, RunError, RunStart, RunWriter};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,8 +64,8 @@ impl Outcome {
     }
 }
 
-/// Histograms of each run, by name.
-type Histograms = BTreeMap<String, Vec<Histogram>>;
+/// Histograms of each run, by name, as texts.
+type Histograms = BTreeMap<String, Vec<String>>;
 /// A record, and the point where it was measured.
 type OfPoint<'a> = (Record, &'a Point, Histograms);
 
@@ -113,7 +113,7 @@ impl Folder {
             label: plan.name.clone(),
             started_unix_ms: realtime_ns() / 1_000_000,
             commit: (!commit.is_empty() && commit != "unknown").then_some(commit),
-            command: redact::words(&options.command).join(" "),
+            command: controller.redactor.words(&options.command).join(" "),
             hardware,
             config: config(controller, launcher),
             fingerprint,
@@ -133,6 +133,11 @@ impl Folder {
             }
         };
         Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect(), partial })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &std::path::Path {
+        self.writer.path()
     }
 
     /// Control rows, or why there are none.
@@ -178,7 +183,8 @@ impl Folder {
         let rows: Vec<Value> =
             outcome.iter().flat_map(|run| &run.rows).map(|(_, row)| json!(row.row)).collect();
         let line = json!({ "cell": cell, "run": number, "rows": rows, "failed": outcome.as_ref().err() });
-        if let Err(e) = writeln!(file, "{line}") {
+        // In one write: who is killed leaves whole lines.
+        if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
             self.partial = None;
             self.writer.caveat(&not_kept(&e));
         }
@@ -233,7 +239,7 @@ impl Folder {
                         plan.table.as_deref().unwrap_or(&plan.name),
                         &reason.unwrap_or_else(|| "no row".to_owned()),
                     );
-                    record.axes = point.iter().cloned().collect();
+                    record.axes = point.iter().map(shown_axis).collect();
                     records.push((record, point, Histograms::new()));
                 }
                 continue;
@@ -262,10 +268,13 @@ impl Folder {
         }
         tell_apart(&mut records, &plan.systems);
         for (record, _, histograms) in records {
-            let named: Vec<(&str, &Histogram)> = histograms
+            // Each was read once already, when the row came.
+            let read: Vec<(&str, Histogram)> = histograms
                 .iter()
-                .flat_map(|(name, runs)| runs.iter().map(move |one| (name.as_str(), one)))
+                .flat_map(|(name, runs)| runs.iter().map(move |text| (name.as_str(), text)))
+                .filter_map(|(name, text)| Some((name, Histogram::from_base64(text).ok()?)))
                 .collect();
+            let named: Vec<(&str, &Histogram)> = read.iter().map(|(name, one)| (*name, one)).collect();
             self.writer.add(record, &named)?;
         }
         for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
@@ -274,10 +283,16 @@ impl Folder {
                 self.writer.caveat(&format!("the log of {} is not whole", host.name));
             }
             if !log.text.is_empty() {
-                self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes())?;
+                // The largest files, and the least of what was measured: without room for them the rows are kept all the same.
+                match self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes()) {
+                    Err(e @ RunError::Io { .. }) => {
+                        self.writer.caveat(&format!("the log of {} is not kept: {e}", host.name));
+                    }
+                    other => other?,
+                }
             }
         }
-        let mut left = std::mem::take(&mut controller.unended);
+        let mut left = controller.unended.clone();
         if !late.is_empty() {
             left.push(format!("agents that did not end in time: {}", late.join(", ")));
         }
@@ -298,8 +313,14 @@ fn record(plan: &Plan, point: &Point, row: serde_json::Map<String, Value>, famil
         None => record.table.clone_from(&plan.name),
     }
     record.experiment.clone_from(&plan.name);
-    record.axes = point.iter().filter(|(axis, _)| !plan.systems.contains(axis)).cloned().collect();
+    record.axes = point.iter().filter(|(axis, _)| !plan.systems.contains(axis)).map(shown_axis).collect();
     record
+}
+
+/// Where a row stands on an axis, as it may be shown.
+fn shown_axis((axis, value): &(String, AxisValue)) -> (String, AxisValue) {
+    let value = if redact::is_secret_name(axis) { redact::HIDDEN.into() } else { value.clone() };
+    (axis.clone(), value)
 }
 
 /// What makes the systems is an axis after all, where rows of several do not say of themselves whose they are.
@@ -311,7 +332,7 @@ fn tell_apart(records: &mut [OfPoint<'_>], systems: &BTreeSet<String>) {
     }
     for (key, (record, point, _)) in keys.iter().zip(records) {
         if points[key].len() > 1 {
-            record.axes.extend(point.iter().filter(|(axis, _)| systems.contains(axis)).cloned());
+            record.axes.extend(point.iter().filter(|(axis, _)| systems.contains(axis)).map(shown_axis));
         }
     }
 }

@@ -95,23 +95,25 @@ fn of_hosts(
     alike_or_any(key, values)
 }
 
-/// The rows of a cell, one for each run, as one row; and the histograms of each run, by name.
-pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, Vec<Histogram>>) {
+/// The rows of a cell, one for each run, as one row; and the histograms of each run, by name, as texts: read, those of all cells would not
+/// fit into memory.
+pub(crate) fn over_runs(rows: &[Row]) -> (Map<String, Value>, BTreeMap<String, Vec<String>>) {
     // Figures are of the runs that are not void, if there are any; one void run makes the row void all the same, as it does in the
     // bench verbs: who leaves out the runs in which something stood in the way has chosen what to measure.
     let all_void = rows.iter().all(|row| is_void(&row.row));
     let counts = |row: &&Row| all_void || !is_void(&row.row);
     let of: Vec<&Row> = rows.iter().filter(counts).collect();
-    let mut each: BTreeMap<String, Vec<Histogram>> = BTreeMap::new();
+    let mut each: BTreeMap<String, Vec<String>> = BTreeMap::new();
     // Percentiles are of the runs that the other figures are of.
     let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
     for row in rows {
         for (name, text) in &row.histograms {
-            let Ok(one) = Histogram::from_base64(text) else { continue };
-            if counts(&row) {
+            if counts(&row)
+                && let Ok(one) = Histogram::from_base64(text)
+            {
                 merged.entry(name.clone()).or_default().merge(&one);
             }
-            each.entry(name.clone()).or_default().push(one);
+            each.entry(name.clone()).or_default().push(text.clone());
         }
     }
     let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.row.keys()).collect();

@@ -13,7 +13,7 @@ pub use folder::Outcome;
 use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
 use crate::file::point_text;
 use crate::launcher::{AgentPipes, HERE, HostFacts, LaunchError, Launcher, Needs};
-use crate::plan::{Plan, Point, RoleHosts};
+use crate::plan::{Plan, Point, RoleHosts, SyncPlan};
 use crate::redact::Redactor;
 use assign::assign;
 use barewire_base::Duration;
@@ -28,7 +28,8 @@ use folder::Folder;
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How long an agent may take until it answers: a login may be slow.
@@ -40,8 +41,13 @@ const TOLD_EVERY: Duration = Duration::from_secs(2);
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Exchanges of clock readings at the start.
 const CLOCK_EXCHANGES: u32 = 8;
-/// What is kept of one host's output for its log, in bytes.
+/// What is kept of one host's output for its log, in bytes, and of all hosts' together.
 const LOG_BYTES_MAX: usize = 16 << 20;
+const LOGS_BYTES_MAX: usize = 512 << 20;
+/// Pieces of files that wait to be sent to one host.
+const PIECES_WAITING: usize = 64;
+/// How long is waited for a word of a host while there are pieces to send.
+const SENDING_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// How an experiment is run, beside what its plan says.
 #[derive(Clone, Debug)]
@@ -238,7 +244,39 @@ fn on_hosts(
         _ => None,
     };
     lost.into_iter().chain(late.iter().map(String::as_str)).for_each(|host| launcher.lost(host));
-    folder.finish(&mut controller, ended, &late).map_err(Into::into)
+    let measured = folder.path().to_owned();
+    let lost = lost.map(str::to_owned);
+    folder.finish(&mut controller, ended, &late).map_err(|e| {
+        // Who reads why there is no folder must hear all the same what hosts were left like.
+        let lost = lost.iter().map(|host| format!("host {host} was lost"));
+        let late = late.iter().map(|host| format!("the agent of {host} did not end in time"));
+        lost.chain(late).chain(controller.unended.clone()).for_each(|told| controller.watch.note(&told));
+        controller.watch.note(&format!("what was measured until then is in {}", measured.display()));
+        e.into()
+    })
+}
+
+/// How far the sending of files has come.
+struct Sending {
+    pulse: Pulse,
+    all: usize,
+    /// Files that are still to arrive, those of each host for themselves.
+    left: usize,
+}
+
+/// A regular file and its permissions.
+fn whole(path: &Path) -> std::io::Result<(Vec<u8>, u32)> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    // A pipe would be waited for.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((bytes, meta.permissions().mode() & 0o777))
 }
 
 /// When somebody who waits is to be told again.
@@ -354,7 +392,11 @@ impl Controller<'_> {
     }
 
     fn next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
-        match self.fleet.next(LOOK) {
+        self.next_within(LOOK)
+    }
+
+    fn next_within(&mut self, wait: std::time::Duration) -> Result<Option<(usize, Event)>, Stop> {
+        match self.fleet.next(wait) {
             Ok(Some((host, Event::Error { id, text }))) => {
                 Ok(Some((host, Event::Error { id, text: self.redactor.text(text) })))
             }
@@ -397,48 +439,65 @@ impl Controller<'_> {
         Ok(())
     }
 
-    /// Files to all hosts that want them.
+    /// Files to all hosts that want them, one file after the other: each is read once, so that all hosts get the same, and lies in memory
+    /// once, however many they are.
     fn put_files(&mut self) -> Result<(), Stop> {
-        use std::os::unix::fs::PermissionsExt;
-        let mut open = vec![0usize; self.hosts.len()];
+        let wants = |sync: &SyncPlan, facts: &HostFacts| {
+            sync.targets.is_empty() || sync.targets.contains(&facts.name)
+        };
+        let of_file = |sync| self.hosts.iter().filter(|facts| wants(sync, facts)).count();
+        let mut sending =
+            Sending { pulse: Pulse::new(), left: self.plan.sync.iter().map(of_file).sum(), all: 0 };
+        sending.all = sending.left;
         for sync in &self.plan.sync {
-            let read = std::fs::read(&sync.source);
-            let mode = std::fs::metadata(&sync.source).map_or(0o644, |m| m.permissions().mode() & 0o777);
-            let bytes = read.map_err(|e| Stop::Here(format!("sync: {}: {e}", sync.source.display())))?;
-            let path = sync.to.to_string_lossy().into_owned();
-            let sum = crc32fast::hash(&bytes);
-            let chunks: Vec<&[u8]> =
-                if bytes.is_empty() { vec![&[]] } else { bytes.chunks(CHUNK_BYTES).collect() };
-            for (host, facts) in self.hosts.iter().enumerate() {
-                if !sync.targets.is_empty() && !sync.targets.contains(&facts.name) {
-                    continue;
-                }
-                open[host] += 1;
-                for (i, chunk) in chunks.iter().enumerate() {
-                    let chunk = BASE64_STANDARD.encode(chunk);
-                    let last = (i + 1 == chunks.len()).then_some(sum);
-                    self.fleet.send(host, Request::Put { path: path.clone(), mode, chunk, last });
+            let (bytes, mode) = whole(&sync.source)
+                .map_err(|e| Stop::Here(format!("sync: {}: {e}", sync.source.display())))?;
+            let to = (0..self.hosts.len()).filter(|&host| wants(sync, &self.hosts[host])).collect();
+            self.put_file(&sync.to.to_string_lossy(), &bytes, mode, to, &mut sending)?;
+        }
+        Ok(())
+    }
+
+    fn put_file(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: u32,
+        to: Vec<usize>,
+        sending: &mut Sending,
+    ) -> Result<(), Stop> {
+        let sum = crc32fast::hash(bytes);
+        let pieces: Vec<&[u8]> =
+            if bytes.is_empty() { vec![&[]] } else { bytes.chunks(CHUNK_BYTES).collect() };
+        // Each host, and its next piece.
+        let mut open: Vec<(usize, usize)> = to.into_iter().map(|host| (host, 0)).collect();
+        while let Some(&(waits_for, _)) = open.first() {
+            for (host, next) in &mut open {
+                while *next < pieces.len() && self.fleet.queued(*host) < PIECES_WAITING {
+                    let chunk = BASE64_STANDARD.encode(pieces[*next]);
+                    *next += 1;
+                    let last = (*next == pieces.len()).then_some(sum);
+                    self.fleet.send(*host, Request::Put { path: path.to_owned(), mode, chunk, last });
                 }
             }
-        }
-        let all: usize = open.iter().sum();
-        let pulse = Pulse::new();
-        while let Some(waits_for) = open.iter().position(|files| *files > 0) {
-            if let Some(seconds) = pulse.due() {
-                let left: usize = open.iter().sum();
-                self.watch.note(&format!("files: {} of {all} have arrived, {seconds:.0} s", all - left));
+            if let Some(seconds) = sending.pulse.due() {
+                let (all, there) = (sending.all, sending.all - sending.left);
+                self.watch.note(&format!("files: {there} of {all} have arrived, {seconds:.0} s"));
             }
             if (self.interrupted)() {
                 return Err(Stop::Interrupted);
             }
-            match self.next()? {
-                Some((host, Event::Put { .. })) => open[host] = open[host].saturating_sub(1),
+            let all_sent = open.iter().all(|(_, next)| *next == pieces.len());
+            match self.next_within(if all_sent { LOOK } else { SENDING_LOOK })? {
+                Some((host, Event::Put { .. })) => {
+                    let before = open.len();
+                    open.retain(|(open, next)| *open != host || *next < pieces.len());
+                    sending.left -= before - open.len();
+                }
                 Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),
-                _ if stamp().since(pulse.began) > PUT_WAIT => {
-                    return Err(Stop::Lost {
-                        host: waits_for,
-                        why: "its files did not arrive in time".to_owned(),
-                    });
+                _ if stamp().since(sending.pulse.began) > PUT_WAIT => {
+                    let why = "its files did not arrive in time".to_owned();
+                    return Err(Stop::Lost { host: waits_for, why });
                 }
                 _ => {}
             }
@@ -508,8 +567,9 @@ impl Controller<'_> {
 
     fn log(&mut self, host: usize, line: &str) {
         let at = stamp().since(self.began).as_secs_f64();
+        let most = LOG_BYTES_MAX.min(LOGS_BYTES_MAX / self.logs.len());
         let log = &mut self.logs[host];
-        if log.text.len() + line.len() > LOG_BYTES_MAX {
+        if log.text.len() + line.len() > most {
             log.dropped += 1;
         } else {
             use std::fmt::Write as _;

@@ -6,6 +6,13 @@ use barewire_report::import::ARRAYS;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
+/// Histograms of one row, at most: each takes 230 KB when it is read.
+pub(crate) const HISTOGRAMS_MAX: usize = 64;
+/// Rows in one output, at most.
+pub(crate) const ROWS_MAX: usize = 10_000;
+/// Bytes of one JSON document in an output, at most: read, it takes sixteen times as many.
+const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+
 /// A row, its histograms taken out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Row {
@@ -37,7 +44,7 @@ pub(crate) fn void_text(row: &Map<String, Value>) -> Option<String> {
 /// In words, when there is a row that cannot be used.
 pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, String> {
     let found = match how {
-        Collect::Json => json(out),
+        Collect::Json => json(out)?,
         Collect::Regex(regex) => {
             let names: Vec<&str> = regex.capture_names().flatten().collect();
             let row = |captures: regex::Captures<'_>| {
@@ -47,6 +54,9 @@ pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, Stri
             all.lines().filter_map(|line| regex.captures(line).map(row)).collect()
         }
     };
+    if found.len() > ROWS_MAX {
+        return Err(format!("{} rows in one output, and at most {ROWS_MAX} are read", found.len()));
+    }
     found.into_iter().map(|(family, row)| take_histograms(family, row)).collect()
 }
 
@@ -70,7 +80,7 @@ fn number_or_text(text: &str) -> Value {
 }
 
 /// Every object that begins a line: a document may span several, others may stand between them.
-fn json(text: &str) -> Vec<(&'static str, Map<String, Value>)> {
+fn json(text: &str) -> Result<Vec<(&'static str, Map<String, Value>)>, String> {
     let mut found = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -78,19 +88,26 @@ fn json(text: &str) -> Vec<(&'static str, Map<String, Value>)> {
         let start = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         let mut used = line_len;
         if rest[start..].starts_with(['{', '[']) {
-            let mut values = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<Value>();
-            if let Some(Ok(value)) = values.next() {
-                let end = start + values.byte_offset();
-                let tail = rest[end..].split('\n').next().unwrap_or_default();
-                if tail.trim().is_empty() {
-                    add(value, &mut found);
-                    used = (end + tail.len() + 1).min(rest.len());
+            let most = rest.floor_char_boundary((start + DOCUMENT_BYTES_MAX).min(rest.len()));
+            let mut values = serde_json::Deserializer::from_str(&rest[start..most]).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(value)) => {
+                    let end = start + values.byte_offset();
+                    let tail = rest[end..].split('\n').next().unwrap_or_default();
+                    if tail.trim().is_empty() {
+                        add(value, &mut found);
+                        used = (end + tail.len() + 1).min(rest.len());
+                    }
                 }
+                Some(Err(e)) if e.is_eof() && most < rest.len() => {
+                    return Err(format!("a JSON document of more than {DOCUMENT_BYTES_MAX} bytes"));
+                }
+                _ => {}
             }
         }
         rest = &rest[used..];
     }
-    found
+    Ok(found)
 }
 
 fn add(value: Value, found: &mut Vec<(&'static str, Map<String, Value>)>) {
@@ -122,6 +139,12 @@ fn add(value: Value, found: &mut Vec<(&'static str, Map<String, Value>)>) {
 fn take_histograms(family: &'static str, mut row: Map<String, Value>) -> Result<Row, String> {
     let mut histograms = BTreeMap::new();
     if let Some(Value::Object(given)) = row.remove("histograms") {
+        if given.len() > HISTOGRAMS_MAX {
+            return Err(format!(
+                "a row with {} histograms, and at most {HISTOGRAMS_MAX} are read",
+                given.len()
+            ));
+        }
         for (name, value) in given {
             let text = value.as_str().ok_or_else(|| format!("histogram `{name}` is no text"))?;
             Histogram::from_base64(text).map_err(|e| format!("histogram `{name}`: {e}"))?;
@@ -184,6 +207,27 @@ mod tests {
         assert_eq!((rows[0].histograms["rtt"].as_str(), rows[0].row.len()), (text.as_str(), 1));
         let bad = super::rows(&Collect::Json, "{\"histograms\":{\"rtt\":\"AAAA\"}}", "").unwrap_err();
         assert!(bad.starts_with("histogram `rtt`: "), "{bad}");
+    }
+
+    #[test]
+    fn a_row_has_so_many_histograms_and_an_output_so_many_rows() {
+        let text = Histogram::new().to_base64();
+        let row = |count: usize| {
+            let all: Vec<String> = (0..count).map(|n| format!("\"h{n}\":\"{text}\"")).collect();
+            format!("{{\"a\":1,\"histograms\":{{{}}}}}", all.join(","))
+        };
+        assert!(rows(&Collect::Json, &row(HISTOGRAMS_MAX), "").is_ok());
+        let why = rows(&Collect::Json, &row(HISTOGRAMS_MAX + 1), "").unwrap_err();
+        assert!(why.contains("histograms"), "{why}");
+        assert!(rows(&Collect::Json, &"{\"a\":1}\n".repeat(ROWS_MAX), "").is_ok());
+        let why = rows(&Collect::Json, &"{\"a\":1}\n".repeat(ROWS_MAX + 1), "").unwrap_err();
+        assert!(why.contains("rows"), "{why}");
+        // A text of megabytes that opens everywhere and closes late is read in a time that follows its length.
+        let deep = "[0,\n".repeat(200_000);
+        assert_eq!(rows(&Collect::Json, &deep, ""), Ok(Vec::new()));
+        let long = format!("{{\"a\":[{}1]}}\n", "1,".repeat(DOCUMENT_BYTES_MAX / 2));
+        let why = rows(&Collect::Json, &long, "").unwrap_err();
+        assert!(why.contains("bytes"), "{why}");
     }
 
     proptest! {

@@ -5,10 +5,12 @@ use super::record::{Record, known_keys, known_word};
 use super::write::is_plain_name;
 use super::{FILE_BYTES_MAX, HISTOGRAMS, MANIFEST, MANIFEST_BYTES_MAX, ROWS, RunError};
 use barewire_measure::{Fingerprint, Histogram};
+use rustix::fs::OFlags;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A run folder that was read.
@@ -47,7 +49,7 @@ impl Run {
                 files.insert(entry.name.clone(), bytes);
                 sum
             } else {
-                sum_of(&file)?
+                sum_of(&file, entry.bytes)?
             };
             let crc32 = format!("{crc32:08x}");
             if len != entry.bytes {
@@ -134,9 +136,19 @@ impl Run {
     }
 }
 
+/// Opens a file of a run: a folder comes from anywhere, and a pipe in it would be waited for.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(ErrorKind::InvalidInput, "no regular file")),
+    }
+}
+
 fn bytes(path: &Path, max: u64) -> Result<Vec<u8>, RunError> {
     let io = |doing| move |source| RunError::Io { doing, path: path.to_owned(), source };
-    let file = File::open(path).map_err(io("opening"))?;
+    let file = open(path).map_err(io("opening"))?;
     let mut bytes = Vec::new();
     file.take(max + 1).read_to_end(&mut bytes).map_err(io("reading"))?;
     if bytes.len() as u64 > max {
@@ -145,10 +157,10 @@ fn bytes(path: &Path, max: u64) -> Result<Vec<u8>, RunError> {
     Ok(bytes)
 }
 
-/// Length and checksum of a file of any size.
-fn sum_of(path: &Path) -> Result<(u64, u32), RunError> {
+/// Length and checksum of a file of any size, of which no more is read than it takes to see that it is longer than `expected`.
+fn sum_of(path: &Path, expected: u64) -> Result<(u64, u32), RunError> {
     let io = |doing| move |source| RunError::Io { doing, path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io("opening"))?;
+    let mut file = open(path).map_err(io("opening"))?.take(expected.saturating_add(1));
     let (mut chunk, mut len, mut crc) = (vec![0; 1 << 16], 0, crc32fast::Hasher::new());
     loop {
         match file.read(&mut chunk) {

@@ -7,7 +7,7 @@ use crate::utc::folder_stamp;
 use barewire_measure::{Histogram, LOG_HEADER};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Characters of a label that a folder's name keeps.
@@ -75,9 +75,14 @@ impl RunWriter {
             caveats: Vec::new(),
             files: Vec::new(),
         };
-        let mut first = FileWriter::create(&path, MANIFEST)?;
-        first.write(manifest_text(&manifest).as_bytes())?;
-        let rows = FileWriter::create(&path, ROWS)?;
+        let begin = || {
+            FileWriter::create(&path, MANIFEST)?.write(manifest_text(&manifest).as_bytes())?;
+            FileWriter::create(&path, ROWS)
+        };
+        let rows = begin().inspect_err(|_| {
+            // A folder of a run that never began would be refused by every reader. The first error is the one to tell.
+            let _ = fs::remove_dir_all(&path);
+        })?;
         Ok(RunWriter { path, manifest, rows, histograms: None, attached: Vec::new(), records: 0 })
     }
 
@@ -90,31 +95,56 @@ impl RunWriter {
     /// apart, so that repetitions can be compared, and merge exactly when they are read. What `record.histograms` held is replaced.
     ///
     /// # Errors
-    /// [`RunError::Refused`] for a record that could not be read back; [`RunError::Io`].
+    /// [`RunError::Refused`] for a record that could not be read back; [`RunError::Io`], after which the files are as they were before.
     pub fn add(&mut self, mut record: Record, histograms: &[(&str, &Histogram)]) -> Result<(), RunError> {
         record.check().map_err(RunError::Refused)?;
         record.histograms.clear();
+        let mut lines = String::new();
         for (name, histogram) in histograms {
-            let tag = format!("{}.{}", self.records, plain(name, LABEL_LEN_MAX));
-            let line = format!("{}\n", histogram.to_log_line(Some(&tag), 0.0, 0.0));
-            let log = match &mut self.histograms {
-                Some(log) => log,
-                none => {
-                    let mut log = FileWriter::create(&self.path, HISTOGRAMS)?;
-                    log.write(LOG_HEADER.as_bytes())?;
-                    none.insert(log)
-                }
-            };
-            log.write(line.as_bytes())?;
-            if record.histograms.iter().all(|known| known.tag != tag) {
+            let known = record.histograms.iter().find(|known| known.name == *name);
+            let tag = known.map_or_else(|| self.tag(name, &record.histograms), |known| known.tag.clone());
+            lines.push_str(&histogram.to_log_line(Some(&tag), 0.0, 0.0));
+            lines.push('\n');
+            if known.is_none() {
                 record.histograms.push(HistogramRef { name: (*name).to_owned(), tag });
             }
         }
         let mut line = serde_json::to_string(&record).map_err(|e| RunError::Refused(e.to_string()))?;
         line.push('\n');
-        self.rows.write(line.as_bytes())?;
+        let mut before = None;
+        if !lines.is_empty() {
+            let log = self.histogram_log()?;
+            before = Some(log.mark());
+            log.write(lines.as_bytes())?;
+        }
+        let written = self.rows.write(line.as_bytes());
+        if let (Err(_), Some(before), Some(log)) = (&written, before, &mut self.histograms) {
+            // Histograms of a row that is not there would be taken for those of the next one, which has its number.
+            log.back_to(before);
+        }
+        written?;
         self.records += 1;
         Ok(())
+    }
+
+    /// A tag of the row that comes, which no other histogram of it has: of names that differ in what a tag cannot hold, too.
+    fn tag(&self, name: &str, taken: &[HistogramRef]) -> String {
+        let plain = format!("{}.{}", self.records, plain(name, LABEL_LEN_MAX));
+        let numbered = (2..).map(|n| format!("{plain}.{n}"));
+        let free = |tag: &String| taken.iter().all(|known| known.tag != *tag);
+        std::iter::once(plain.clone()).chain(numbered).find(free).unwrap_or(plain)
+    }
+
+    /// The log of histograms, which is made with the first one.
+    fn histogram_log(&mut self) -> Result<&mut FileWriter, RunError> {
+        match &mut self.histograms {
+            Some(log) => Ok(log),
+            none => {
+                let mut log = FileWriter::create(&self.path, HISTOGRAMS)?;
+                log.write(LOG_HEADER.as_bytes()).inspect_err(|_| log.remove())?;
+                Ok(none.insert(log))
+            }
+        }
     }
 
     /// Adds a file of the run's own, such as a log of one host or a Parquet file.
@@ -126,7 +156,8 @@ impl RunWriter {
             return Err(RunError::Refused(format!("`{name}` is no plain file name")));
         }
         let mut file = FileWriter::create(&self.path, name)?;
-        file.write(bytes)?;
+        file.write(bytes).inspect_err(|_| file.remove())?;
+        file.sync().inspect_err(|_| file.remove())?;
         self.attached.push(file.entry());
         Ok(())
     }
@@ -151,7 +182,7 @@ impl RunWriter {
             .collect();
         let unfinished = "manifest.json.part";
         let mut file = FileWriter::create(&self.path, unfinished)?;
-        file.write(manifest_text(&self.manifest).as_bytes())?;
+        file.write(manifest_text(&self.manifest).as_bytes()).inspect_err(|_| file.remove())?;
         for file in std::iter::once(&file).chain(std::iter::once(&self.rows)).chain(&self.histograms) {
             file.sync()?;
         }
@@ -170,6 +201,12 @@ fn manifest_text(manifest: &Manifest) -> String {
     let mut text = serde_json::to_string_pretty(manifest).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// A place in a file that grows.
+struct Mark {
+    bytes: u64,
+    crc: crc32fast::Hasher,
 }
 
 /// A file that is made, never opened again, and summed up as it grows.
@@ -195,11 +232,32 @@ impl FileWriter {
         Ok(FileWriter { name: name.to_owned(), path, file, bytes: 0, crc: crc32fast::Hasher::new() })
     }
 
+    /// All of it, or nothing: a disk that is full must leave no half of a line for the next one to follow.
     fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
-        self.file.write_all(bytes).map_err(|source| self.io("writing", source))?;
+        if let Err(source) = self.file.write_all(bytes) {
+            self.back_to(self.mark());
+            return Err(self.io("writing", source));
+        }
         self.bytes += bytes.len() as u64;
         self.crc.update(bytes);
         Ok(())
+    }
+
+    /// How far it has come.
+    fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes, crc: self.crc.clone() }
+    }
+
+    /// Takes back what was written since. Making a file shorter needs no room; where it cannot be, the reader drops half a line at
+    /// the end, which it is as long as nobody writes on.
+    fn back_to(&mut self, mark: Mark) {
+        let _ = self.file.set_len(mark.bytes).and_then(|()| self.file.seek(SeekFrom::Start(mark.bytes)));
+        (self.bytes, self.crc) = (mark.bytes, mark.crc);
+    }
+
+    /// Takes it away: nobody has use for a part of it.
+    fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
     }
 
     fn sync(&self) -> Result<(), RunError> {

@@ -229,7 +229,7 @@ impl SlurmLauncher {
         if answer.runs.is_none() && answer.fails.is_none() {
             let stored = self.script(job, node, &binary::store_script(&self.binary, cache), true, cancel)?;
             (answer.bad_sum, answer.no_sum) = (stored.bad_sum, stored.no_sum);
-            (answer.runs, answer.fails) = (stored.runs, stored.fails);
+            (answer.runs, answer.fails, answer.shared) = (stored.runs, stored.fails, stored.shared);
         }
         let file = answer.place().map_err(|(why, hint)| unfit(node, why, hint))?;
         Ok((Obtained { node: node.clone(), file }, answer))
