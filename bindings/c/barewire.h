@@ -253,6 +253,16 @@
 #define BW_CLOSED_MESSAGE_TOO_LARGE 7
 
 /**
+ * The peer broke the protocol.
+ */
+#define BW_CLOSED_PEER_FAULT 8
+
+/**
+ * The peer left a message unfinished while others waited for its memory.
+ */
+#define BW_CLOSED_STALLED 9
+
+/**
  * Nobody listens on that UDP port there.
  */
 #define BW_CONNECT_REFUSED 1

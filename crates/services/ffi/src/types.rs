@@ -156,6 +156,10 @@ pub const BW_CLOSED_IDLE: u32 = 5;
 pub const BW_CLOSED_LOCAL_RESET: u32 = 6;
 /// A message was longer than its receiver's memory.
 pub const BW_CLOSED_MESSAGE_TOO_LARGE: u32 = 7;
+/// The peer broke the protocol.
+pub const BW_CLOSED_PEER_FAULT: u32 = 8;
+/// The peer left a message unfinished while others waited for its memory.
+pub const BW_CLOSED_STALLED: u32 = 9;
 
 /// Nobody listens on that UDP port there.
 pub const BW_CONNECT_REFUSED: u32 = 1;
@@ -212,6 +216,8 @@ pub(crate) fn closed_code(reason: CloseReason) -> u32 {
         CloseReason::Idle => BW_CLOSED_IDLE,
         CloseReason::LocalReset => BW_CLOSED_LOCAL_RESET,
         CloseReason::MessageTooLarge => BW_CLOSED_MESSAGE_TOO_LARGE,
+        CloseReason::PeerFault => BW_CLOSED_PEER_FAULT,
+        CloseReason::Stalled => BW_CLOSED_STALLED,
         _ => BW_CLOSED_RESET,
     }
 }
