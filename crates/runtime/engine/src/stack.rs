@@ -12,7 +12,7 @@
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
 use crate::rdma::{self, Way};
-use barewire_base::{Counter, DropCounters, DropReason, Instant};
+use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Datagram, Endpoint as _, Host, HostEvent, Input, Verdict};
 use barewire_port::{MacAddr, Port, PortError};
@@ -25,6 +25,10 @@ use std::net::IpAddr;
 pub(crate) const RX_BURST_MEMORY: usize = 8;
 /// Transmit bursts in one cycle.
 pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
+/// A thread that did not look at its port for so long stood still (a stopped process, a virtual machine taken away) or slept.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Bursts that it then takes in at most: a full ring of the largest common size.
+const CATCH_UP_BURSTS: usize = 128;
 
 /// What a stack counts besides what its port, host and endpoint count themselves.
 #[derive(Debug, Default)]
@@ -113,6 +117,8 @@ pub struct Stack<M> {
     /// Frames to ourselves. Empty between calls.
     looped: Burst,
     mac: [u8; 6],
+    /// When the port was last asked for frames.
+    looked_at: Instant,
     /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
     spare: Option<Frame>,
     pool: Pool,
@@ -130,6 +136,7 @@ impl<M: Memory> Stack<M> {
         Stack {
             port,
             mac: host.config().mac.0,
+            looked_at: Instant::ZERO,
             host,
             endpoint,
             rdma: None,
@@ -249,6 +256,9 @@ impl<M: Memory> Stack<M> {
         now: Instant,
         mut steering: Option<&mut (dyn Steering + 'static)>,
     ) -> Result<usize, PortError> {
+        if now.since(self.looked_at) >= PAUSE {
+            self.catch_up(now, steering.as_deref_mut());
+        }
         self.run_timers(now);
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
@@ -268,6 +278,17 @@ impl<M: Memory> Stack<M> {
             }
         }
         Ok(sent)
+    }
+
+    /// Takes in what arrived while this thread stood still, before its timers run: what they wait for may have come long ago.
+    #[cold]
+    fn catch_up(&mut self, now: Instant, mut steering: Option<&mut (dyn Steering + 'static)>) {
+        for _ in 0..CATCH_UP_BURSTS {
+            // An error is for whoever receives next.
+            if !matches!(self.receive(now, steering.as_deref_mut()), Ok(1..)) {
+                return;
+            }
+        }
     }
 
     fn run_timers(&mut self, now: Instant) {
@@ -385,6 +406,7 @@ impl<M: Memory> Stack<M> {
         now: Instant,
         mut steering: Option<&mut (dyn Steering + 'static)>,
     ) -> Result<usize, PortError> {
+        self.looked_at = now;
         let received = self.port.rx_burst(now, &mut self.rx)?;
         while let Some(frame) = self.rx.pop() {
             self.take_in(now, &frame, steering.as_deref_mut());
