@@ -138,7 +138,8 @@ impl Store {
             if slot.state == State::Free {
                 continue;
             }
-            if !kept.is_some_and(|seq| self.orders.get(at).is_some_and(|orders| orders.snap_seq >= seq)) {
+            let orders_seq = self.orders.get(at).map_or(0, |orders| orders.snap_seq);
+            if kept.is_none_or(|seq| orders_seq < seq) {
                 let was = self.standing(at);
                 self.forget_orders(at);
                 if let Some(orders) = self.orders.get_mut(at) {

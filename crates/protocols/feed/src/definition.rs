@@ -13,7 +13,7 @@ use crate::store::State;
 use crate::terms::{Leg, Terms, Underlying};
 use barewire_base::Instant;
 use barewire_sbe::mdp3::*;
-use barewire_sbe::{DecodeError, Message, MessageView};
+use barewire_sbe::{AnyMessage, DecodeError, Message, MessageView};
 
 /// What a definition message says.
 struct Definition {
@@ -247,6 +247,19 @@ impl Definitions {
     }
 }
 
+/// Tells of a definition, and of all its fields where a message has them.
+fn tell<L: Listener>(
+    instrument: &Instrument,
+    action: DefinitionAction,
+    message: Option<&Message<'_>>,
+    listener: &mut L,
+) {
+    listener.on_definition(instrument, action);
+    if let Some(Ok(fields)) = message.map(AnyMessage::decode) {
+        listener.on_definition_fields(instrument, action, &fields);
+    }
+}
+
 impl Channel {
     /// Packets sent until `until_ns` are lost, definitions perhaps among them: the loop has to be heard again, from then on.
     #[cold]
@@ -296,7 +309,7 @@ impl Channel {
         match known {
             Some(at) if action == b'D' => {
                 self.store.instruments[at] = instrument;
-                self.delete(at, listener);
+                self.delete(at, Some(message), listener);
             }
             Some(at) => {
                 if live && action == b'A' {
@@ -304,7 +317,7 @@ impl Channel {
                 }
                 if !is_old {
                     self.store.learned[at].sent_ns = sent_ns;
-                    self.redefine(at, instrument, listener);
+                    self.redefine(at, instrument, (live, message), listener);
                 }
             }
             None if action == b'D' => {}
@@ -318,7 +331,7 @@ impl Channel {
                     if live && action == b'A' {
                         self.store.begin(at, true);
                     }
-                    listener.on_definition(&self.store.instruments[at], DefinitionAction::Add);
+                    tell(&self.store.instruments[at], DefinitionAction::Add, Some(message), listener);
                 }
                 None => self.drop(packet.line, Reason::InstrumentTableFull, listener),
             },
@@ -327,7 +340,13 @@ impl Channel {
     }
 
     /// Another definition of a known instrument.
-    fn redefine<L: Listener>(&mut self, at: usize, mut instrument: Instrument, listener: &mut L) {
+    fn redefine<L: Listener>(
+        &mut self,
+        at: usize,
+        mut instrument: Instrument,
+        (live, message): (bool, &Message<'_>),
+        listener: &mut L,
+    ) {
         let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
         let old = &self.store.instruments[at];
         let (first, resize) = (!old.defined, old.depth != depth || old.implied_depth != implied_depth);
@@ -343,12 +362,15 @@ impl Channel {
         }
         if changed {
             let action = if first { DefinitionAction::Add } else { DefinitionAction::Modify };
-            listener.on_definition(&self.store.instruments[at], action);
+            tell(&self.store.instruments[at], action, Some(message), listener);
+        } else if live && let Ok(fields) = AnyMessage::decode(message) {
+            // What changed is not among what is kept. The loop repeats itself, and is not told of.
+            listener.on_definition_fields(&self.store.instruments[at], DefinitionAction::Modify, &fields);
         }
     }
 
-    fn delete<L: Listener>(&mut self, at: usize, listener: &mut L) {
-        listener.on_definition(&self.store.instruments[at], DefinitionAction::Delete);
+    fn delete<L: Listener>(&mut self, at: usize, message: Option<&Message<'_>>, listener: &mut L) {
+        tell(&self.store.instruments[at], DefinitionAction::Delete, message, listener);
         let it = &mut self.definitions;
         it.reports -= u32::from(self.store.learned[at].mark == it.mark);
         self.store.remove(at);
@@ -435,7 +457,7 @@ impl Channel {
                     || learned.sent_ns.max(learned.seen_ns) >= started_ns
                     || !self.store.instruments[at].defined && self.stays_undefined(at);
                 if !alive {
-                    self.delete(at, listener);
+                    self.delete(at, None, listener);
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::line::{Line, LineState};
 use crate::orders::{Order, OrderBook};
 use crate::statistics::{Limits, Statistic};
 use barewire_frame::Stamp;
-use barewire_sbe::Message;
+use barewire_sbe::{AnyMessage, Message};
 
 /// A packet that is being processed.
 #[derive(Clone, Copy, Debug)]
@@ -315,6 +315,16 @@ pub trait Listener {
     /// A definition.
     #[inline]
     fn on_definition(&mut self, instrument: &Instrument, action: DefinitionAction) {}
+    /// Behind [`on_definition`](Listener::on_definition), all fields of the message that it came by, typed by its template: what
+    /// [`Instrument`] keeps is a selection. Told alone of a message of the incremental feed that changes none of these.
+    #[inline]
+    fn on_definition_fields(
+        &mut self,
+        instrument: &Instrument,
+        action: DefinitionAction,
+        fields: &AnyMessage<'_>,
+    ) {
+    }
     /// The definition loop has been heard in full.
     #[inline]
     fn on_definitions_complete(&mut self, instruments: usize) {}

@@ -35,6 +35,7 @@ impl Store {
             entry_type: side as u8,
             action,
             kind,
+            event: self.counters.events as u32,
             ..Node::default()
         };
         let current = self.orders_current(at);
@@ -133,12 +134,12 @@ impl Store {
         }
     }
 
-    /// Applies what waits, as far as it is of packets before `end`. False when the book is lost by it.
-    fn apply_orders(&mut self, at: usize, end: u32) -> bool {
+    /// Applies what waits, but for the entries of event `open`. False when the book is lost by it.
+    fn apply_orders(&mut self, at: usize, open: Option<u32>) -> bool {
         let mut overlay = false;
         let mut fault = None;
         let book = &mut self.orders[at];
-        while self.order_pool.peek(book.chain.head).is_some_and(|(node, _)| node.rpt_seq < end) {
+        while self.order_pool.peek(book.chain.head).is_some_and(|(node, _)| Some(node.event) != open) {
             let Some(node) = self.order_pool.pop(&mut book.chain) else { break };
             let side = if node.entry_type == BookSide::Bid as u8 { BookSide::Bid } else { BookSide::Offer };
             let order = Order {
@@ -190,7 +191,7 @@ impl Store {
         slot.orders_confirmed = slot.orders_confirmed.max(self.seq);
         slot.orders_bound |= overlaid && self.recovery.uses_snapshots();
         self.resettle(at, was);
-        self.apply_orders(at, u32::MAX);
+        self.apply_orders(at, None);
         true
     }
 
@@ -229,7 +230,8 @@ impl Store {
         self.counters.order_snapshots_applied += 1;
         self.resettle(at, was);
         // Entries of the open event wait for its end.
-        self.apply_orders(at, self.open_since.unwrap_or(u32::MAX));
+        let open = self.open_since.map(|_| self.counters.events as u32);
+        self.apply_orders(at, open);
         listener.on_book(&self.view(at, BookCause::Snapshot));
     }
 

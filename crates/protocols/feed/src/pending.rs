@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) priority: u64,
     pub(crate) orders: i32,
     pub(crate) tradeable: i32,
+    /// Of an order: how many events had ended before its own.
+    pub(crate) event: u32,
     pub(crate) level: u8,
     pub(crate) action: u8,
     pub(crate) entry_type: u8,

@@ -17,7 +17,7 @@ use barewire_sbe::mdp3::{
     MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46Encoder,
     MdIncrementalRefreshBookLongQty64Encoder, MdUpdateAction, SnapshotRefreshTopOrders59Encoder,
 };
-use barewire_sbe::{Message, PacketEncoder, Price9};
+use barewire_sbe::{AnyMessage, Message, PacketEncoder, Price9};
 use std::hint::black_box;
 
 /// Instruments of the real channel that one rehearsal reads.
@@ -72,6 +72,7 @@ impl<L: Listener> Listener for Gate<L> {
         on_status(instrument: &Instrument, status: &SecurityStatus);
         on_quote_request(instrument: &Instrument, request: &QuoteRequest);
         on_definition(instrument: &Instrument, action: DefinitionAction);
+        on_definition_fields(instrument: &Instrument, action: DefinitionAction, fields: &AnyMessage<'_>);
         on_definitions_complete(instruments: usize);
         on_end_of_event(packet: &PacketInfo<'_>, transact_time_ns: u64);
         on_gap(gap: &Gap);

@@ -363,3 +363,42 @@ fn instruments_are_taken_in_and_left_out_while_the_channel_runs() {
     assert_eq!(bed.channel.instrument(7).map(|i| (i.depth, i.defined)), Some((3, true)));
     assert!(bed.channel.book(8).is_none());
 }
+
+#[derive(Default)]
+struct Fields(Vec<(i32, DefinitionAction, String)>);
+
+impl Listener for Fields {
+    fn on_definition_fields(
+        &mut self,
+        it: &Instrument,
+        action: DefinitionAction,
+        fields: &barewire_sbe::AnyMessage<'_>,
+    ) {
+        let barewire_sbe::AnyMessage::MdInstrumentDefinitionFuture54(view) = fields else {
+            panic!("{fields:?}")
+        };
+        self.0.push((
+            it.security_id,
+            action,
+            String::from_utf8_lossy(view.unit_of_measure().as_bytes()).into(),
+        ));
+    }
+}
+
+#[test]
+fn a_listener_is_told_every_field_of_a_definition() {
+    let of = |unit: &str, action| {
+        encoded!(MdInstrumentDefinitionFuture54Encoder, |m| {
+            m.security_id(7).unit_of_measure(unit).security_update_action(action).match_event_indicator(END);
+        })
+    };
+    let mut channel = Channel::new(config(), barewire_base::Instant::ZERO).unwrap();
+    let mut told = Fields::default();
+    for (seq, message) in [(1, of("BBL", ADD)), (2, of("GAL", MODIFY)), (3, of("GAL", DELETE))] {
+        let packet = sim::packet(seq, u64::from(seq), &[message]);
+        channel.on_packet(barewire_base::Instant::ZERO, A, Default::default(), &packet, &mut told);
+    }
+    use DefinitionAction::*;
+    let one = |action, unit: &str| (7, action, unit.to_owned());
+    assert_eq!(told.0, [one(Add, "BBL"), one(Modify, "GAL"), one(Delete, "GAL")]);
+}

@@ -73,6 +73,16 @@ impl<L: Listener> FeedChannel<L> {
         self.core.book(security_id)
     }
 
+    /// Wants an instrument from now on, whatever the selection says ([`Channel::subscribe`]). True when it is handled now.
+    pub fn subscribe(&mut self, security_id: i32) -> bool {
+        self.core.subscribe(security_id)
+    }
+
+    /// Wants an instrument no longer ([`Channel::unsubscribe`]). True when it was handled.
+    pub fn unsubscribe(&mut self, security_id: i32) -> bool {
+        self.core.unsubscribe(security_id)
+    }
+
     /// The listener.
     pub fn listener(&self) -> &L {
         &self.gate.listener

@@ -206,6 +206,39 @@ fn books_are_the_truth_whatever_is_lost() {
     assert!(gaps > seeds / 3 && weeks > seeds / 5 && deleted > seeds && shown > seeds * 50);
 }
 
+/// Channels that publish every order: the book by order is the truth to its full depth, wherever packets are lost and whenever it
+/// is joined.
+#[test]
+fn books_of_every_order_are_the_truth_whatever_is_lost() {
+    let (mut deep, mut gaps, mut recovered, mut failed) = (0, 0, 0, Vec::new());
+    for seed in 1..=150 {
+        let (config, ear) = case(seed);
+        let config = EmulatorConfig { every_order: true, ..config };
+        let ear = Ear { recovery: Recovery::Snapshot, ..ear };
+        let (emulator, channel) = run(&config, &ear, &mut |_, _, _| false);
+        let mut wrong = check(&emulator, &channel);
+        for book in channel.core().books().filter(|book| !book.orders_state.is_good()) {
+            let spoken_of = emulator.truth().books.iter().any(|truth| truth.rpt_seq > 0);
+            if spoken_of {
+                wrong.push(format!("orders of {} are {:?}", book.instrument.security_id, book.orders_state));
+            }
+        }
+        if let Some(first) = wrong.first() {
+            eprintln!("seed {seed}: {} things, the first: {first}", wrong.len());
+            failed.push(seed);
+        }
+        gaps += channel.listener().gaps;
+        recovered += channel.core().counters().order_snapshots_applied;
+        let bids = |b: &BookView<'_>| b.orders(barewire_feed::BookSide::Bid).len();
+        deep += channel.core().books().filter(|book| bids(book) > 10).count();
+    }
+    assert!(failed.is_empty(), "seeds {failed:?}");
+    eprintln!(
+        "150 seeds: {deep} books deeper than ten orders, {gaps} gaps, {recovered} books by order recovered"
+    );
+    assert!(deep > 300 && gaps > 50 && recovered > 500, "{deep} {gaps} {recovered}");
+}
+
 #[test]
 fn a_week_is_recognised_whatever_of_its_beginning_is_lost() {
     for count in (0..12).chain([20, 40]) {

@@ -61,6 +61,9 @@ pub fn orders_of(book: &BookView<'_>) -> Content {
     out
 }
 
+/// An order: id, priority, price, quantity.
+type One = (u64, u64, i64, i32);
+
 #[derive(Clone, Copy, Debug)]
 struct L {
     price: i64,
@@ -76,7 +79,7 @@ pub struct Inst {
     depth: usize,
     /// Bid, offer, implied bid, implied offer.
     ladders: [Vec<L>; 4],
-    orders: [Vec<(u64, u64, i64, i32)>; 2],
+    orders: [Vec<One>; 2],
     pub rpt: u32,
     active: bool,
     has_orders: bool,
@@ -149,12 +152,12 @@ enum Part {
     },
     Orders {
         id: i32,
-        sides: [Vec<(u64, u64, i64, i32)>; 2],
+        sides: [Vec<One>; 2],
     },
     /// Single orders: action, side, order.
     Updates {
         id: i32,
-        updates: Vec<(u8, usize, (u64, u64, i64, i32))>,
+        updates: Vec<(u8, usize, One)>,
     },
 }
 
@@ -290,7 +293,7 @@ impl Exchange {
     }
 
     fn top_orders(&mut self, at: usize) -> Part {
-        let mut sides: [Vec<(u64, u64, i64, i32)>; 2] = Default::default();
+        let mut sides: [Vec<One>; 2] = Default::default();
         for (side, list) in sides.iter_mut().enumerate() {
             for _ in 0..self.prng.below(11) {
                 let id = self.next_order;
@@ -555,7 +558,7 @@ impl Exchange {
         let all: Vec<_> =
             sides.flat_map(|(side, kind)| side.iter().map(move |order| (kind, *order))).collect();
         let chunks: Vec<_> = if all.is_empty() { vec![&all[..]] } else { all.chunks(entries).collect() };
-        let encode = |(n, chunk): (usize, &&[(MdEntryTypeBook, (u64, u64, i64, i32))])| {
+        let encode = |(n, chunk): (usize, &&[(MdEntryTypeBook, One)])| {
             let mut buf = [0; 4096];
             let mut m = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf).unwrap();
             m.last_msg_seq_num_processed(self.seq).tot_num_reports(total).security_id(inst.id);

@@ -39,6 +39,9 @@ pub struct EmulatorConfig {
     pub long_quantity_share: f64,
     /// Share of the instruments whose top orders are published (MBOLD, templates 53 and 59).
     pub top_orders_share: f64,
+    /// Every order of every instrument is published (template 47), and whole books by order have a loop of their own (template 53, the
+    /// feed `SMBO`), as on channels that are not conflated. Then no instrument has top orders.
+    pub every_order: bool,
     /// Share of the instruments that are options (template 55), each on a future. Those of long quantities are FX before all
     /// else, and what is none of these is a future (template 54).
     pub option_share: f64,
@@ -97,6 +100,7 @@ impl Default for EmulatorConfig {
             depth: 10,
             long_quantity_share: 0.25,
             top_orders_share: 0.5,
+            every_order: false,
             option_share: 0.1,
             spread_share: 0.1,
             fixed_income_share: 0.1,

@@ -7,6 +7,7 @@ use barewire_sbe::mdp3::md_incremental_refresh_book_long_qty64::MdIncrementalRef
 use barewire_sbe::mdp3::md_incremental_refresh_book46::MdIncrementalRefreshBook46Encoder;
 use barewire_sbe::mdp3::md_incremental_refresh_daily_statistics49::MdIncrementalRefreshDailyStatistics49Encoder;
 use barewire_sbe::mdp3::md_incremental_refresh_limits_banding50::MdIncrementalRefreshLimitsBanding50Encoder;
+use barewire_sbe::mdp3::md_incremental_refresh_order_book47::MdIncrementalRefreshOrderBook47Encoder;
 use barewire_sbe::mdp3::md_incremental_refresh_session_statistics_long_qty67::MdIncrementalRefreshSessionStatisticsLongQty67Encoder;
 use barewire_sbe::mdp3::md_incremental_refresh_session_statistics51::MdIncrementalRefreshSessionStatistics51Encoder;
 use barewire_sbe::mdp3::md_incremental_refresh_trade_summary_long_qty65::MdIncrementalRefreshTradeSummaryLongQty65Encoder;
@@ -73,6 +74,11 @@ pub(crate) enum Planned {
         security_id: i32,
         top: [Vec<Order>; 2],
     },
+    /// Single orders: what happened to each, its side, the order.
+    OrderUpdates {
+        security_id: i32,
+        updates: Vec<(MdUpdateAction, usize, Order)>,
+    },
     Book {
         long: bool,
         implied: bool,
@@ -126,7 +132,9 @@ impl Planned {
             Planned::Trades { .. } => MatchEventIndicator::LAST_TRADE_MSG,
             Planned::Volume { .. } => MatchEventIndicator::LAST_VOLUME_MSG,
             Planned::Book { implied: true, .. } => MatchEventIndicator::LAST_IMPLIED_MSG,
-            Planned::TopOrders { .. } | Planned::Book { .. } => MatchEventIndicator::LAST_QUOTE_MSG,
+            Planned::TopOrders { .. } | Planned::OrderUpdates { .. } | Planned::Book { .. } => {
+                MatchEventIndicator::LAST_QUOTE_MSG
+            }
             Planned::Statistics { .. } | Planned::Settlement { .. } | Planned::Limits { .. } => {
                 MatchEventIndicator::LAST_STATS_MSG
             }
@@ -252,6 +260,22 @@ pub(crate) fn encode(
                     .md_entry_px(Price9(order.price_e9))
                     .md_display_qty(int(order.quantity.into()))
                     .md_entry_type(side_type(side, false));
+            }
+            message.finish()
+        }
+        Planned::OrderUpdates { security_id, updates } => {
+            let mut message = begin!(MdIncrementalRefreshOrderBook47Encoder);
+            let mut group = message.md_entries()?;
+            for (action, side, order) in updates {
+                group
+                    .push()?
+                    .order_id(order.id)
+                    .md_order_priority(order.priority)
+                    .md_entry_px(Price9(order.price_e9))
+                    .md_display_qty(int(order.quantity.into()))
+                    .security_id(*security_id)
+                    .md_update_action(*action)
+                    .md_entry_type(side_type(*side, false));
             }
             message.finish()
         }

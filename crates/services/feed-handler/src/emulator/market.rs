@@ -68,6 +68,7 @@ pub(crate) struct Instrument {
     pub asset: String,
     pub long: bool,
     pub top_orders: bool,
+    pub every_order: bool,
     pub implied: bool,
     pub tick_e9: i64,
     /// False of one that has been deleted; how often its id was given to another before; when its definition changed last.
@@ -118,7 +119,7 @@ impl Instrument {
         prng: &mut Prng,
     ) -> Instrument {
         let long = prng.chance(config.long_quantity_share);
-        let top_orders = prng.chance(config.top_orders_share);
+        let top_orders = prng.chance(config.top_orders_share) && !config.every_order;
         let implied = prng.chance(config.implied_share);
         let product = index / 8 % 26;
         let letter = char::from(b'A' + product as u8);
@@ -134,6 +135,7 @@ impl Instrument {
             asset: format!("BW{letter}"),
             long,
             top_orders,
+            every_order: config.every_order,
             implied,
             tick_e9,
             listed: true,
@@ -299,10 +301,17 @@ impl Instrument {
         &self.implied_now[side]
     }
 
-    /// The best orders of a side.
-    pub(crate) fn best_orders(&self, side: usize) -> &[Order] {
+    /// The orders of a side that are published: all of them, or the best.
+    pub(crate) fn published_orders(&self, side: usize) -> &[Order] {
         let orders = &self.orders[side];
-        &orders[..orders.len().min(TOP_ORDERS)]
+        let most = if self.every_order { orders.len() } else { TOP_ORDERS };
+        &orders[..orders.len().min(most)]
+    }
+
+    /// Whether a book by order of it has anything to say: it has orders or levels.
+    pub(crate) fn has_orders(&self) -> bool {
+        self.listed
+            && [BID, OFFER].iter().any(|&side| !self.top[side].is_empty() || !self.book[side].is_empty())
     }
 
     /// All orders are gone.

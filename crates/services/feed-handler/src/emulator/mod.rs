@@ -8,7 +8,7 @@
 //! [`Emulator`] is sans-IO: time goes in, packets of lines come out. [`Sender`] puts them on sockets, [`CaptureWriter`]
 //! into a capture. The same configuration gives the same packets, whenever and however often it is asked.
 //!
-//! What it does not do: repos, books by order of all orders (template 47), collateral (template 62).
+//! What it does not do: repos, collateral (template 62).
 
 mod book;
 mod compare;
@@ -28,7 +28,7 @@ pub use compare::{Difference, levels};
 pub use config::{EMULATED_INSTRUMENTS_MAX, EmulatorConfig, EmulatorError, LineFaults};
 pub use definition::{TruthDefinition, TruthLeg, TruthUnderlying};
 pub use lines::LineCounts;
-pub use sender::{CaptureWriter, Sender, connections};
+pub use sender::{CaptureWriter, Sender, connections, order_connections};
 pub use truth::{TopOrder, Truth, TruthBook, TruthHeader};
 
 use crate::{FeedType, Side};
@@ -118,6 +118,7 @@ pub struct Emulator {
     next_change: Instant,
     definitions: Loop,
     snapshots: Loop,
+    orders: Loop,
     /// The messages of the packet being put together.
     body: Vec<u8>,
     scratch: Vec<u8>,
@@ -133,6 +134,7 @@ enum Next {
     Publication,
     Definition,
     Snapshot,
+    Orders,
     Heartbeat,
     WeekEnd,
     WeekBegin,
@@ -190,6 +192,10 @@ impl Emulator {
             next_change: start,
             definitions: Loop { next_at: start, ..Loop::default() },
             snapshots: Loop { next_at: start, ..Loop::default() },
+            orders: Loop {
+                next_at: if config.every_order { start } else { Instant::FAR_FUTURE },
+                ..Loop::default()
+            },
             body: Vec::new(),
             scratch: vec![0xa5; encode::MESSAGE_MAX],
             counts: EmulatorCounts::default(),
@@ -284,6 +290,7 @@ impl Emulator {
             (self.next_publication, Next::Publication),
             (self.definitions.next_at, Next::Definition),
             (self.snapshots.next_at, Next::Snapshot),
+            (self.orders.next_at, Next::Orders),
             (self.last_sent + self.config.heartbeat, Next::Heartbeat),
         ] {
             if at < best.0 {
@@ -316,6 +323,10 @@ impl Emulator {
             Next::Snapshot => {
                 self.snapshots.next_at = at + self.config.snapshot_gap;
                 self.snapshot_packet(at);
+            }
+            Next::Orders => {
+                self.orders.next_at = at + self.config.snapshot_gap;
+                self.order_packet(at);
             }
             Next::Heartbeat => {
                 self.heartbeat(at);
@@ -473,6 +484,7 @@ impl Emulator {
         self.snapshots.round.clear();
         self.snapshots.done = 0;
         self.snapshots.pending.clear();
+        self.orders = Loop { next_at: self.orders.next_at, ..Loop::default() };
     }
 
     fn heartbeat(&mut self, at: Instant) {
@@ -582,6 +594,49 @@ impl Emulator {
         let seq_num = this.seq_num;
         self.counts.snapshot_packets += 1;
         self.lines.send(at, FeedType::Snapshot, &packet(seq_num, self.time_ns(at), &body));
+    }
+}
+
+impl Emulator {
+    /// The next packet of the loop of books by order.
+    fn order_packet(&mut self, at: Instant) {
+        let this = &mut self.orders;
+        if this.done >= this.round.len() && this.pending.is_empty() {
+            let spoken_of =
+                self.instruments.iter().enumerate().filter(|(_, i)| i.has_orders()).map(|(n, _)| n as u32);
+            *this = Loop { next_at: this.next_at, round: spoken_of.collect(), ..Loop::default() };
+        }
+        let reports = this.round.len() as u32;
+        let mut body = Vec::with_capacity(self.config.packet_bytes_max);
+        loop {
+            if let Some(message) = this.pending.front() {
+                if body.len() + message.len() + barewire_sbe::PACKET_HEADER_LEN > self.config.packet_bytes_max
+                {
+                    break;
+                }
+                body.extend_from_slice(message);
+                this.pending.pop_front();
+                continue;
+            }
+            let Some(index) = this.round.get(this.done) else { break };
+            this.done += 1;
+            let instrument = &self.instruments[*index as usize];
+            if !instrument.listed {
+                continue;
+            }
+            let mut messages = Vec::new();
+            let entries = self.config.chunk_entries;
+            let written = encode_loops::top_orders(instrument, self.seq_num, reports, entries, &mut messages);
+            debug_assert!(written.is_ok());
+            this.pending.extend(messages);
+        }
+        if body.is_empty() {
+            return;
+        }
+        this.seq_num += 1;
+        let seq_num = this.seq_num;
+        self.counts.snapshot_packets += 1;
+        self.lines.send(at, FeedType::SnapshotMbo, &packet(seq_num, self.time_ns(at), &body));
     }
 }
 

@@ -3,26 +3,47 @@
 use super::Emulator;
 use super::book::edits;
 use super::encode::{BookEntry, Planned, StatEntry, TradeEntry, encode, side_type};
-use super::market::{BID, Instrument, OFFER};
+use super::market::{BID, Instrument, OFFER, Order};
 use barewire_base::Instant;
 use barewire_sbe::PACKET_HEADER_LEN;
-use barewire_sbe::mdp3::{MatchEventIndicator, MdEntryTypeStatistics};
+use barewire_sbe::mdp3::{MatchEventIndicator, MdEntryTypeStatistics, MdUpdateAction};
 
 /// Implied levels that are published.
 const IMPLIED_DEPTH: usize = 2;
 /// Bytes of a trade's entry with its two orders, and of any other entry, at most.
 const TRADE_BYTES: usize = 40 + 2 * 16;
 const ENTRY_BYTES: usize = 32;
+/// Bytes of an order's entry.
+const ORDER_BYTES: usize = 40;
 /// Bytes of headers and blocks around the entries of any message.
 const AROUND_BYTES: usize = 40;
+
+/// What turns the published orders into those that there are.
+fn order_updates(was: &[Vec<Order>; 2], is: &[Vec<Order>; 2]) -> Vec<(MdUpdateAction, usize, Order)> {
+    let mut updates = Vec::new();
+    for side in [BID, OFFER] {
+        let of = |orders: &[Order], id: u64| orders.iter().copied().find(|order| order.id == id);
+        for order in was[side].iter().filter(|order| of(&is[side], order.id).is_none()) {
+            updates.push((MdUpdateAction::DELETE, side, *order));
+        }
+        for order in &is[side] {
+            match of(&was[side], order.id) {
+                None => updates.push((MdUpdateAction::NEW, side, *order)),
+                Some(old) if old != *order => updates.push((MdUpdateAction::CHANGE, side, *order)),
+                Some(_) => {}
+            }
+        }
+    }
+    updates
+}
 
 /// What the instrument's market is becomes what is published, without a word to anybody: before the emulation begins.
 pub(crate) fn adopt(instrument: &mut Instrument, depth: usize) {
     for side in [BID, OFFER] {
         instrument.book[side] = instrument.levels(side, depth);
         instrument.implied_book[side] = instrument.implied_levels(side).to_vec();
-        if instrument.top_orders {
-            instrument.top[side] = instrument.best_orders(side).to_vec();
+        if instrument.top_orders || instrument.every_order {
+            instrument.top[side] = instrument.published_orders(side).to_vec();
         }
     }
     let entries: usize =
@@ -92,6 +113,7 @@ impl Emulator {
         let time_ns = self.time_ns(at);
         let depth = usize::from(self.config.depth);
         let (most_trades, most) = (self.entries_max(TRADE_BYTES), self.entries_max(ENTRY_BYTES));
+        let most_orders = self.entries_max(ORDER_BYTES);
         let mut planned = Vec::new();
         let (mut trades, mut volumes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         let (mut books, mut implied) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
@@ -127,10 +149,18 @@ impl Emulator {
                 volumes[long].push((security_id, instrument.rpt_seq, instrument.session.volume));
             }
             if instrument.top_orders {
-                let top = [BID, OFFER].map(|side| instrument.best_orders(side).to_vec());
+                let top = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
                 if top != instrument.top {
                     instrument.top = top.clone();
                     planned.push(Planned::TopOrders { security_id, top });
+                }
+            }
+            if instrument.every_order {
+                let now = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
+                let updates = order_updates(&instrument.top, &now);
+                instrument.top = now;
+                for some in updates.chunks(most_orders) {
+                    planned.push(Planned::OrderUpdates { security_id, updates: some.to_vec() });
                 }
             }
             for (is_implied, list) in [(false, &mut books), (true, &mut implied)] {

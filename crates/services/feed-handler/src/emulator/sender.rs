@@ -41,6 +41,23 @@ pub fn connections(channel_id: u16, first_udp_port: u16) -> Vec<Connection> {
         .collect()
 }
 
+/// The lines of the loop of books by order, of an emulated channel that publishes every order: groups 7 and 8 of those of
+/// [`connections`], and the two UDP ports behind theirs.
+pub fn order_connections(channel_id: u16, first_udp_port: u16) -> Vec<Connection> {
+    let feed = FeedType::SnapshotMbo;
+    let line = |(side, index): (Side, u8)| Connection {
+        id: format!("{channel_id}{}{side}", feed.letters()),
+        feed,
+        side,
+        to: SocketAddr::new(
+            Ipv4Addr::new(239, 90, channel_id as u8, index + 1).into(),
+            first_udp_port.saturating_add(index.into()),
+        ),
+        sources: Vec::new(),
+    };
+    [(Side::A, 6), (Side::B, 7)].map(line).into()
+}
+
 /// Sends an emulated channel's packets to its groups.
 pub struct Sender {
     lines: Vec<(FeedType, Side, SockAddr, usize)>,

@@ -127,7 +127,7 @@ impl TruthBook {
             offers: instrument.book[OFFER].clone(),
             implied_bids: instrument.implied_book[BID].clone(),
             implied_offers: instrument.implied_book[OFFER].clone(),
-            has_top_orders: instrument.top_orders,
+            has_top_orders: instrument.top_orders || instrument.every_order,
             top_bids: top(&instrument.top[BID]),
             top_offers: top(&instrument.top[OFFER]),
             volume: session.volume,

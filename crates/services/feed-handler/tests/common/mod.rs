@@ -4,7 +4,7 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
-use barewire_feed_handler::emulator::{EmulatorConfig, connections};
+use barewire_feed_handler::emulator::{EmulatorConfig, connections, order_connections};
 use barewire_feed_handler::{ChannelPlan, Consumer, Input, LineId, Packet, Plan, RecordPlan, SocketOptions};
 use barewire_frame::Stamp;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,11 @@ pub fn emulation(seed: u64) -> EmulatorConfig {
 
 /// The channel of an emulation.
 pub fn channel(config: &EmulatorConfig) -> ChannelPlan {
-    ChannelPlan::new(u32::from(config.channel_id), connections(config.channel_id, FIRST_UDP_PORT))
+    let mut lines = connections(config.channel_id, FIRST_UDP_PORT);
+    if config.every_order {
+        lines.extend(order_connections(config.channel_id, FIRST_UDP_PORT));
+    }
+    ChannelPlan::new(u32::from(config.channel_id), lines)
 }
 
 /// A plan of one emulated channel.
