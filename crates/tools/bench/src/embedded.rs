@@ -205,7 +205,7 @@ impl EchoServer {
     pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
         let moved = self.endpoint.poll()?;
         while let Some(inbound) = self.waiting.pop_front() {
-            if let Err((_, inbound)) = self.endpoint.echo(inbound) {
+            if let Some(inbound) = self.echo(inbound) {
                 self.waiting.push_front(inbound);
                 return Ok(moved);
             }
@@ -214,14 +214,8 @@ impl EchoServer {
         while let Some(event) = self.endpoint.next_event() {
             if let Event::Message(inbound) = event {
                 echoed = true;
-                if let Err((error, inbound)) = self.endpoint.echo(inbound) {
-                    if error == barewire_client::SendError::WouldBlock {
-                        self.waiting.push_back(inbound);
-                    } else {
-                        // Its flow is gone.
-                        self.endpoint.release(inbound);
-                    }
-                }
+                let refused = self.echo(inbound);
+                self.waiting.extend(refused);
             }
         }
         if echoed {
@@ -229,6 +223,17 @@ impl EchoServer {
             self.endpoint.flush()?;
         }
         Ok(moved)
+    }
+
+    /// Sends a message back; gives it back when there is no room for now. One whose flow is gone has nowhere to go.
+    #[inline]
+    fn echo(&mut self, inbound: Inbound) -> Option<Inbound> {
+        let (error, inbound) = self.endpoint.echo(inbound).err()?;
+        if error == barewire_client::SendError::WouldBlock {
+            return Some(inbound);
+        }
+        self.endpoint.release(inbound);
+        None
     }
 }
 
