@@ -139,7 +139,7 @@ impl PcapPort {
         let input = match &input {
             None => None,
             Some(path) => {
-                let (replay, packets) = open_replay(uri, path, frame_max, speed, loops)?;
+                let (replay, packets) = open_replay(uri, path, speed, loops)?;
                 story.push(format!("{packets} packets from {}, speed {speed}", path.display()));
                 Some(replay)
             }
@@ -278,13 +278,7 @@ impl Replay {
 }
 
 /// Opens the input, reads it through, and starts again at its beginning.
-fn open_replay(
-    uri: &PortUri,
-    path: &Path,
-    frame_max: u32,
-    speed: Speed,
-    loops: u64,
-) -> Result<(Replay, u64), OpenError> {
+fn open_replay(uri: &PortUri, path: &Path, speed: Speed, loops: u64) -> Result<(Replay, u64), OpenError> {
     let refuse = |e: PcapError| match e {
         PcapError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => OpenError::NotFound {
             uri: uri.text().to_owned(),
