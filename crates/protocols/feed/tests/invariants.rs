@@ -95,7 +95,7 @@ fn run(seed: u64, totals: &mut Totals) {
     let mut exchange = Exchange::new(seed, 2 + prng.below(6) as usize);
     (exchange.orders, exchange.every_order) = (false, true);
     let loss = [0.0, 0.02, 0.15, 0.35][seed as usize % 4];
-    let by_group = seed % 3 == 0;
+    let by_group = seed.is_multiple_of(3);
     let config = Config {
         instruments: 16,
         pending_entries: 4_096,
@@ -113,11 +113,11 @@ fn run(seed: u64, totals: &mut Totals) {
     let channel = Channel::new(config, Instant::ZERO).unwrap();
     let check = Check::new(&exchange.history);
     let net = Net::new(seed.wrapping_mul(5), loss);
-    let leaves = seed % 5 != 0;
+    let leaves = !seed.is_multiple_of(5);
     let mut b = Bench { exchange, net, channel, check, now: 1_000_000, leaves, was_left: false };
     let events = 120 + prng.below(120);
     // Half of them join in the middle of a week; the definition loop comes when some incrementals have gone by.
-    let join = if seed % 2 == 0 { prng.below(events / 2) } else { 0 };
+    let join = if seed.is_multiple_of(2) { prng.below(events / 2) } else { 0 };
     let names_from = join + prng.below(30);
     for i in 0..events {
         b.now += 20_000 + prng.below(150_000);

@@ -61,6 +61,7 @@ impl Aside {
 
 impl AsideThreads {
     /// Waits a little for what is still to be written.
+    #[allow(clippy::disallowed_methods, reason = "the engines have ended: nobody else knows the time")]
     pub(crate) fn finish(self) {
         let end = Instant::now() + LAST_WORDS_TIME;
         while !self.writer.is_finished() && Instant::now() < end {
@@ -69,6 +70,10 @@ impl AsideThreads {
     }
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a thread beside the engines has no duty cycle that knows the time"
+)]
 fn write_lines(said: &mpsc::Receiver<String>, left_out: &AtomicU64, mut out: impl Write) {
     let (mut since, mut lines) = (Instant::now(), 0);
     for line in said {

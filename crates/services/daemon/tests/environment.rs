@@ -5,6 +5,8 @@
 //! are what was sent, traffic flows again after the fault, losses are counted, nobody spins meanwhile, and in the end memory and
 //! frames are all there.
 
+#![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
+
 mod common;
 #[path = "environment/rig.rs"]
 mod rig;

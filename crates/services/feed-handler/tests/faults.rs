@@ -22,10 +22,13 @@ fn gone() -> SourceError {
     SourceError::Sys { what: "line SA".into(), call: "recvmmsg", source }
 }
 
+/// The emulator's packets of both sides, as its feeds sent them.
+type Packets = Rc<RefCell<Vec<(FeedType, Side, Vec<u8>)>>>;
+
 /// Hands over packets of the emulator's one side, unless it is broken.
 struct Half {
     side: Side,
-    packets: Rc<RefCell<Vec<(FeedType, Side, Vec<u8>)>>>,
+    packets: Packets,
     broken: Rc<Cell<bool>>,
     polls: Rc<Cell<u32>>,
 }

@@ -1,5 +1,6 @@
 //! `barewire msg listen --echo` against a peer that does not read for a while, or ever.
 
+#[allow(dead_code, reason = "its processes run beside the test")]
 mod common;
 
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};

@@ -22,6 +22,7 @@ const FORGED: u64 = 987_654_321;
 /// So many processes of others the liar speaks for.
 const FORGED_IDS: u32 = 50;
 
+#[allow(clippy::disallowed_methods, reason = "a process of a run stamps what it says")]
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64
 }
@@ -102,8 +103,10 @@ fn evil_agent() {
             _ => {}
         }
     }
-    while how == "flood" {
-        std::thread::sleep(Duration::from_secs(1));
+    if how == "flood" {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
     }
     std::process::exit(0);
 }

@@ -79,8 +79,11 @@ fn number_or_text(text: &str) -> Value {
     }
 }
 
+/// The name of what a document holds, and one object of it.
+type Found = (&'static str, Map<String, Value>);
+
 /// Every object that begins a line: a document may span several, others may stand between them.
-fn json(text: &str) -> Result<Vec<(&'static str, Map<String, Value>)>, String> {
+fn json(text: &str) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -88,7 +91,10 @@ fn json(text: &str) -> Result<Vec<(&'static str, Map<String, Value>)>, String> {
         let start = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         let mut used = line_len;
         if rest[start..].starts_with(['{', '[']) {
-            let most = rest.floor_char_boundary((start + DOCUMENT_BYTES_MAX).min(rest.len()));
+            let mut most = (start + DOCUMENT_BYTES_MAX).min(rest.len());
+            while !rest.is_char_boundary(most) {
+                most -= 1;
+            }
             let mut values = serde_json::Deserializer::from_str(&rest[start..most]).into_iter::<Value>();
             match values.next() {
                 Some(Ok(value)) => {
@@ -110,7 +116,7 @@ fn json(text: &str) -> Result<Vec<(&'static str, Map<String, Value>)>, String> {
     Ok(found)
 }
 
-fn add(value: Value, found: &mut Vec<(&'static str, Map<String, Value>)>) {
+fn add(value: Value, found: &mut Vec<Found>) {
     let objects = |list: Vec<Value>, family, found: &mut Vec<_>| {
         found.extend(list.into_iter().filter_map(|value| match value {
             Value::Object(row) => Some((family, row)),

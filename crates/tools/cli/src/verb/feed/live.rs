@@ -308,7 +308,12 @@ mod tests {
         let state = Arc::new(Mutex::new(State::default()));
         let mut watched = Watched::new(&state, 901);
         watched.on_gap(&Gap { first: 10, last: 12, cause: GapCause::Time, cut_instruments: 0 });
-        watched.on_recovery_begin(&RecoveryInfo { last_lost: 12, instruments: 20, unsettled: 3 });
+        watched.on_recovery_begin(&RecoveryInfo {
+            last_lost: 12,
+            instruments: 20,
+            unsettled: 3,
+            unsettled_orders: 0,
+        });
         for _ in 0..NEWS_MAX + 10 {
             watched.news("more".to_owned());
         }
