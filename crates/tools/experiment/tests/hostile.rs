@@ -244,7 +244,7 @@ fn a_large_file_goes_to_many_hosts_without_lying_in_memory_for_each() {
 }
 
 #[test]
-#[ignore = "the test before runs it in a process of its own"]
+#[ignore = "the process that the test before starts"]
 fn large_file() {
     const MIB: usize = 48;
     let folder = tempfile::tempdir().unwrap();

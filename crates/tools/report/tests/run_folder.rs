@@ -348,7 +348,7 @@ fn a_disk_that_is_full_costs_no_row_that_was_written() {
 }
 
 #[test]
-#[ignore = "runs on a small file system that another test makes"]
+#[ignore = "the process that `on_a_small_disk` starts on a small file system"]
 fn small_disk_rows() {
     let disk = PathBuf::from(std::env::var_os(SMALL).unwrap());
     fs::write(disk.join("spare"), vec![0; 64 << 10]).unwrap();
@@ -387,7 +387,7 @@ fn small_disk_rows() {
 }
 
 #[test]
-#[ignore = "runs on a small file system that another test makes"]
+#[ignore = "the process that `on_a_small_disk` starts on a small file system"]
 fn small_disk_start() {
     let disk = PathBuf::from(std::env::var_os(SMALL).unwrap());
     fs::write(disk.join("filler"), vec![0; 1 << 20]).unwrap_err();

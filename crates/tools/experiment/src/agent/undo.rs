@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "runs where the test before has made a small file system"]
+    #[ignore = "the process that the test before starts on a small file system"]
     fn on_a_small_disk() {
         let folder = std::path::PathBuf::from(std::env::var_os(SMALL).unwrap());
         let seen = tempfile::tempdir().unwrap();
