@@ -30,8 +30,8 @@ _Static_assert(sizeof(bwf_limits) == 64 && offsetof(bwf_limits, high) == 40, "bw
 _Static_assert(sizeof(bwf_status) == 48 && offsetof(bwf_status, symbol) == 16, "bwf_status");
 _Static_assert(sizeof(bwf_quote_request) == 56, "bwf_quote_request");
 _Static_assert(sizeof(bwf_instrument) == 104 && offsetof(bwf_instrument, min_price_increment) == 80, "bwf_instrument");
-_Static_assert(sizeof(bwf_gap) == 24 && sizeof(bwf_recovery) == 24, "bwf_gap and bwf_recovery");
-_Static_assert(sizeof(bwf_channel) == 96 && offsetof(bwf_channel, label) == 16, "bwf_channel");
+_Static_assert(sizeof(bwf_gap) == 24 && sizeof(bwf_recovery) == 28, "bwf_gap and bwf_recovery");
+_Static_assert(sizeof(bwf_channel) == 100 && offsetof(bwf_channel, label) == 16, "bwf_channel");
 _Static_assert(sizeof(bwf_line) == 80 && offsetof(bwf_line, packets) == 8, "bwf_line");
 _Static_assert(sizeof(bwf_callbacks) == 16 + 21 * sizeof(void *) && offsetof(bwf_callbacks, packet) == 16, "callbacks");
 

@@ -87,7 +87,7 @@ pub struct XdpConfig {
     /// Busy polling; `None`: interrupts drive the card.
     pub busy_poll: Option<BusyPoll>,
     /// Addresses that are ours, at most [`CLAIM_MAX`]. What is sent to others stays with the kernel. Empty: every frame
-    /// is ours.
+    /// is ours, `claim=all`.
     pub claim: Vec<IpAddr>,
     /// Let the program write the kernel's monotonic time in front of each frame, as its receive stamp.
     pub kernel_stamp: bool,
@@ -120,7 +120,7 @@ impl XdpConfig {
     /// Reads `xdp:INTERFACE` with the options
     /// `queue=all|0|0-3|0,2`, `mode=auto|copy|zerocopy`, `attach=auto|native|generic`,
     /// `rx=`, `tx=`, `fill=`, `completion=` (ring entries), `fill_frames=`, `need_wakeup=auto|on|off`,
-    /// `busy_poll_us=`, `busy_poll_budget=`, `claim=ADDRESS,...`, `kernel_stamp=1|0`, `mark_unfinished=1|0`.
+    /// `busy_poll_us=`, `busy_poll_budget=`, `claim=ADDRESS,...|all`, `kernel_stamp=1|0`, `mark_unfinished=1|0`.
     ///
     /// # Errors
     /// [`OpenError::BadUri`] that names the option, with the nearest right word.
@@ -153,9 +153,13 @@ impl XdpConfig {
                 Some(BusyPoll { timeout_us: timeout_us.unwrap_or(20), budget: budget.unwrap_or(64) })
             }
         };
-        if let Some(text) = uri.take_text("claim") {
+        if let Some(text) = uri.take_text("claim")
+            && text != "all"
+        {
             let addresses: Result<Vec<IpAddr>, _> = text.split(',').map(|a| a.trim().parse()).collect();
-            config.claim = addresses.map_err(|e| uri.bad_value("claim", &text, &e.to_string()))?;
+            config.claim = addresses.map_err(|e| {
+                uri.bad_value("claim", &text, &format!("{e}; addresses, or `all` for every frame"))
+            })?;
         }
         for (key, to) in
             [("kernel_stamp", &mut config.kernel_stamp), ("mark_unfinished", &mut config.mark_unfinished)]

@@ -33,3 +33,4 @@ pub mod program;
 pub use asm::Insn;
 pub use config::{Attach, BusyPoll, Mode, NeedWakeup, Queues, XdpConfig};
 pub use port::{XdpPort, XdpStatistics};
+pub use program::CLAIM_MAX;

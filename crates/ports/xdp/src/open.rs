@@ -290,6 +290,12 @@ impl Opening<'_> {
                 ),
             },
             Some(libc::EOPNOTSUPP) => self.unsupported(format!("the {hook} XDP hook on `{name}`")),
+            // Its way of attaching is not older.
+            Some(libc::EINVAL) => OpenError::Io {
+                uri: self.uri.clone(),
+                call: "bpf(BPF_LINK_CREATE)",
+                source: hinted(&e, "xdp: needs Linux 5.9 or later; packet: goes with older ones"),
+            },
             _ => self.failed("bpf(BPF_LINK_CREATE)", "CAP_NET_ADMIN and CAP_BPF", e),
         }
     }
@@ -370,7 +376,7 @@ impl Opening<'_> {
             set(libc::XDP_TX_RING, config.tx_ring)?;
         }
         let offsets = sys::offsets(&socket).map_err(|e| match e.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => self.unsupported("AF_XDP as of Linux 5.4; this kernel is older"),
+            Some(libc::EOPNOTSUPP) => self.unsupported("AF_XDP as of Linux 5.9; this kernel is older"),
             _ => self.failed("getsockopt(XDP_MMAP_OFFSETS)", "nothing", e),
         })?;
         let mapped = |e| self.failed("mmap(AF_XDP ring)", "nothing", e);

@@ -1,9 +1,11 @@
 //! Every kind of port behind one door, and the best one for an interface.
 
-use barewire_frame::Pool;
+use barewire_frame::{Pool, PoolConfig};
 use barewire_packet::PacketPort;
+use barewire_packet::interface::Interface;
 use barewire_port::{OpenError, Port, PortUri};
-use barewire_xdp::XdpPort;
+use barewire_xdp::{CLAIM_MAX, XdpPort};
+use std::net::IpAddr;
 
 /// Opens the port that `uri` names, wrappers included, with its frames in `pool`.
 ///
@@ -15,6 +17,61 @@ pub fn open_port(uri: &PortUri, pool: &Pool) -> Result<Box<dyn Port>, OpenError>
         "packet" => Some(PacketPort::from_uri(uri, pool).map(|p| Box::new(p) as Box<dyn Port>)),
         _ => None,
     })
+}
+
+/// Frames that wait on each receive queue of a card with many: a flow's largest burst lands on one queue, before the engine comes
+/// to refill it.
+const FILL_FRAMES_PER_QUEUE: u32 = 256;
+/// What `xdp:` lets wait on all queues together when nothing is said.
+const FILL_FRAMES_DEFAULT: u32 = 2048;
+/// Queues beyond these get a share of what these have: more memory than that is to be asked for.
+const QUEUES_MAX: u32 = 128;
+
+/// The port and the pool of a host that has `addresses` and nothing else on an interface that the kernel may use, too.
+///
+/// Over `xdp:` only what is sent to `addresses` is taken, so that the machine keeps its own addresses (`claim` in the URI says
+/// otherwise; `claim=all` takes every frame), and each receive queue of a card with many has frames for a burst, which the pool
+/// holds beside those that `pool` asks for (unless the URI says `queue` or `fill_frames`). Any other port is as `uri` says.
+///
+/// # Errors
+/// [`OpenError::NotFound`] for an interface that is not there, [`OpenError::BadUri`] for more addresses than can be claimed.
+pub fn for_host(
+    uri: PortUri,
+    addresses: &[IpAddr],
+    pool: PoolConfig,
+) -> Result<(PortUri, PoolConfig), OpenError> {
+    if uri.scheme != "xdp" {
+        return Ok((uri, pool));
+    }
+    let queues = Interface::find(uri.text(), &uri.target)?.queues;
+    with_claims(uri, addresses).map(|uri| with_frames(uri, queues, pool))
+}
+
+fn with_claims(uri: PortUri, addresses: &[IpAddr]) -> Result<PortUri, OpenError> {
+    if uri.options.contains_key("claim") || addresses.is_empty() {
+        return Ok(uri);
+    }
+    if addresses.len() > CLAIM_MAX {
+        let n = addresses.len();
+        let why = format!(
+            "a host of {n} addresses, and `xdp:` tells {CLAIM_MAX} from the kernel's: `claim=all` takes every frame"
+        );
+        return Err(OpenError::BadUri { uri: uri.text().to_owned(), why });
+    }
+    let claims: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    Ok(uri.with("claim", claims.join(",")))
+}
+
+fn with_frames(uri: PortUri, queues: u32, mut pool: PoolConfig) -> (PortUri, PoolConfig) {
+    let frames = queues.min(QUEUES_MAX) * FILL_FRAMES_PER_QUEUE;
+    if frames <= FILL_FRAMES_DEFAULT
+        || uri.options.contains_key("queue")
+        || uri.options.contains_key("fill_frames")
+    {
+        return (uri, pool);
+    }
+    pool.frames = pool.frames.saturating_add(frames);
+    (uri.with("fill_frames", frames), pool)
 }
 
 /// The interface of this machine that the port of `uri` stands on; `None` for ports that have none.
@@ -66,4 +123,44 @@ pub fn best_port(interface: &str, pool: &Pool) -> Result<(Box<dyn Port>, PortUri
     let port = PacketPort::from_uri(&packet, pool.clone())?;
     let why = format!("{why}; {}", port.caps().description);
     Ok((Box::new(port), packet, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(n: u8) -> Vec<IpAddr> {
+        (1..=n).map(|last| IpAddr::from([10, 0, 0, last])).collect()
+    }
+
+    #[test]
+    fn a_host_claims_its_addresses_and_nothing_else() {
+        let claims = |uri: &str, n| {
+            with_claims(uri.parse().unwrap(), &addresses(n)).map(|uri| uri.options.get("claim").cloned())
+        };
+        assert_eq!(claims("xdp:eth0", 2).unwrap().as_deref(), Some("10.0.0.1,10.0.0.2"));
+        assert_eq!(claims("trace+xdp:eth0?trace=x.pcap", 1).unwrap().as_deref(), Some("10.0.0.1"));
+        assert_eq!(claims("xdp:eth0?claim=all", 2).unwrap().as_deref(), Some("all"));
+        assert_eq!(claims("xdp:eth0", 0).unwrap(), None);
+        let refused = claims("xdp:eth0", 65).unwrap_err().to_string();
+        assert!(refused.contains("claim=all"), "{refused}");
+    }
+
+    #[test]
+    fn every_queue_of_a_card_has_frames_for_a_burst() {
+        let of = |uri: &str, queues| {
+            let (uri, pool) = with_frames(
+                uri.parse().unwrap(),
+                queues,
+                PoolConfig { frames: 8192, ..PoolConfig::default() },
+            );
+            (uri.options.get("fill_frames").map(|text| text.parse::<u32>().unwrap()), pool.frames)
+        };
+        assert_eq!(of("xdp:eth0", 1), (None, 8192));
+        assert_eq!(of("xdp:eth0", 8), (None, 8192));
+        assert_eq!(of("xdp:eth0", 64), (Some(64 * 256), 8192 + 64 * 256));
+        assert_eq!(of("xdp:eth0", 1000), (Some(128 * 256), 8192 + 128 * 256));
+        assert_eq!(of("xdp:eth0?queue=3", 64), (None, 8192));
+        assert_eq!(of("xdp:eth0?fill_frames=4096", 64), (Some(4096), 8192));
+    }
 }

@@ -7,7 +7,7 @@ use crate::event::{ConnectOptions, Event, Inbound, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Stack, open_port};
+use barewire_engine::{Stack, for_host, open_port};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{Port, PortUri};
@@ -95,7 +95,10 @@ impl Embedded {
     /// [`OpenError`]: what could not be opened, with a hint.
     pub fn open(config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
         let uri: PortUri = config.port.parse()?;
-        let pool = Pool::new(config.pool)?;
+        let v4 = config.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
+        let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect();
+        let (uri, pool) = for_host(uri, &addresses, config.pool)?;
+        let pool = Pool::new(pool)?;
         let port = open_port(&uri, &pool)?;
         Embedded::with_port(port, pool, config)
     }

@@ -85,12 +85,12 @@ fn write_lines(said: &mpsc::Receiver<String>, left_out: &AtomicU64, mut out: imp
             continue;
         }
         lines += 1;
-        let missed = left_out.swap(0, Ordering::Relaxed);
         // Whether anybody reads it is none of the daemon's concern.
+        let _ = writeln!(out, "barewire: {line}");
+        let missed = left_out.swap(0, Ordering::Relaxed);
         if missed > 0 {
             let _ = writeln!(out, "barewire: {missed} more lines were left out");
         }
-        let _ = writeln!(out, "barewire: {line}");
     }
 }
 

@@ -522,7 +522,18 @@ impl Config {
             return self.port.clone();
         }
         let separator = if self.port.contains('?') { '&' } else { '?' };
-        format!("{}{separator}fanout={}", self.port, std::process::id() & 0xffff)
+        format!("{}{separator}fanout={}", self.port, self.fanout_group())
+    }
+
+    /// The number of the engines' fanout group. By the address, of which a link has one: in containers on the host's network
+    /// every daemon may be process 1, and daemons with the same group would share each other's frames.
+    fn fanout_group(&self) -> u16 {
+        let address = self.addresses().first().map_or(0, |address| match address {
+            IpAddr::V4(v4) => u32::from(*v4),
+            IpAddr::V6(v6) => u128::from(*v6) as u32,
+        });
+        let mixed = address.wrapping_mul(0x9e37_79b1) ^ std::process::id();
+        (mixed ^ mixed >> 16) as u16
     }
 
     /// The core of one engine.

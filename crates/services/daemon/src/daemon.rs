@@ -13,8 +13,8 @@ use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
     Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots,
-    LinkWatch, PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, interface_of,
-    open_port,
+    LinkWatch, PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, for_host,
+    interface_of, open_port,
 };
 use barewire_frame::{Pool, PoolError};
 use barewire_host::{Host, HostConfig};
@@ -123,7 +123,8 @@ fn mac_for(config: &Config) -> MacAddr {
 /// Built on the engine's thread: ports, frames and flows stay there.
 fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, DaemonError> {
     let uri: PortUri = config.port_of().parse()?;
-    let pool = Pool::new(config.pool)?;
+    let (uri, pool) = for_host(uri, &config.addresses(), config.pool)?;
+    let pool = Pool::new(pool)?;
     let port = open_port(&uri, &pool)?;
     let caps = port.caps();
     let secret = random()?;

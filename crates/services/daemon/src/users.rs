@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Listeners of one user, unless the configuration says otherwise.
-pub const LISTENERS_DEFAULT: u32 = 1024;
+pub const LISTENERS_DEFAULT: u32 = 4096;
+/// Of these, those of one application.
+const APPLICATION_LISTENERS_MAX: u32 = 1024;
 /// What other users are left by one that takes all it may have, unless the configuration says otherwise: one part in so many.
 const OTHERS_PART: u32 = 4;
 
@@ -94,7 +96,8 @@ impl UserShare {
 
     /// Whether the user may listen on another port.
     pub(crate) fn may_listen(&self) -> bool {
-        self.account.listeners.load(Relaxed) < self.listeners_max
+        self.listeners < APPLICATION_LISTENERS_MAX
+            && self.account.listeners.load(Relaxed) < self.listeners_max
     }
 
     pub(crate) fn listen(&mut self) {

@@ -12,9 +12,11 @@ mod common;
 mod rig;
 
 use barewire_base::Prng;
-use barewire_daemon::DaemonError;
+use barewire_daemon::{Daemon, DaemonError};
+use barewire_lab::{LinkConfig, Namespace, VethPair};
 use common::*;
 use rig::{Kind, PACKET, Rig, is_able};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long the kinds of port are tormented beyond one round of all faults.
@@ -127,6 +129,32 @@ fn torment(kind: Kind) {
         planned.push(FAULTS[random.below(FAULTS.len() as u64) as usize]);
     }
     rig.finish();
+}
+
+/// The machine's own address on the daemon's interface is served by the kernel, as it was before.
+#[test]
+fn an_interface_is_shared_with_the_kernel() {
+    use std::net::{TcpListener, TcpStream};
+    for scheme in ["xdp", "packet"] {
+        if !is_able(scheme) {
+            return;
+        }
+        let dir = Dir::new();
+        let [ours, other] = [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()];
+        VethPair::create(&ours, "eth0", &other, "eth0", &LinkConfig::default()).unwrap();
+        for (namespace, address) in [(&ours, "10.77.0.1/24"), (&other, "10.77.0.2/24")] {
+            namespace.set_up("eth0").unwrap();
+            let ip = || Command::new("ip").args(["addr", "add", address, "dev", "eth0"]).status().unwrap();
+            assert!(namespace.enter(ip).unwrap().success());
+        }
+        let listener = ours.enter(|| TcpListener::bind("10.77.0.1:22")).unwrap().unwrap();
+        let config = config(&dir.0, &format!("{scheme}:eth0"), 1);
+        let daemon = ours.enter(|| Daemon::start(&config)).unwrap().unwrap();
+        let to = "10.77.0.1:22".parse().unwrap();
+        let operator = other.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))).unwrap();
+        operator.unwrap_or_else(|e| panic!("{scheme}: the operator is cut off: {e}"));
+        drop((listener, daemon));
+    }
 }
 
 #[test]

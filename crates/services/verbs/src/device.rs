@@ -2,7 +2,7 @@
 
 use crate::{OpenError, RdmaError};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{IdleStrategy, RdmaStack, StopFlag, Way, open_port};
+use barewire_engine::{IdleStrategy, RdmaStack, StopFlag, Way, for_host, open_port};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{Port, PortUri};
@@ -138,7 +138,10 @@ impl Device {
     /// [`OpenError`]: what could not be opened.
     pub fn open(config: &DeviceConfig) -> Result<Device, OpenError> {
         let uri: PortUri = config.port.parse()?;
-        let pool = Pool::new(config.pool)?;
+        let v4 = config.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
+        let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect();
+        let (uri, pool) = for_host(uri, &addresses, config.pool)?;
+        let pool = Pool::new(pool)?;
         let port = open_port(&uri, &pool)?;
         Device::with_port(port, pool, config)
     }

@@ -196,16 +196,25 @@ impl Talk {
         });
 
         // Mistakes, each the end of its connection.
-        let (connection, there) = self.connect(false);
-        self.a.post(connection.qpn, SendOp::Read { addr, rkey: rkey ^ 0x0101_0101 }, 8);
-        assert_eq!(self.completion("a wrong key"), WcStatus::RemoteAccess);
-        let _ = there;
-        let (connection, there) = self.connect(false);
-        self.b.recv(there, 100);
-        self.a.post(connection.qpn, SendOp::Send, 101);
-        assert_eq!(self.completion("too long"), WcStatus::RemoteInvalidRequest);
+        let wrong_key = SendOp::Read { addr, rkey: rkey ^ 0x0101_0101 };
+        self.mistake("a wrong key", wrong_key, 8, WcStatus::RemoteAccess);
+        self.mistake("too long", SendOp::Send, 101, WcStatus::RemoteInvalidRequest);
 
         self.datagrams();
+    }
+
+    /// The refusal may be lost. Who refused is in error then, and answers nothing more, so another connection tries again.
+    fn mistake(&mut self, what: &str, op: SendOp, len: usize, refused: WcStatus) {
+        for _ in 0..10 {
+            let (connection, there) = self.connect(false);
+            self.b.recv(there, 100);
+            self.a.post(connection.qpn, op, len);
+            match self.completion(what) {
+                WcStatus::RetryExceeded => {}
+                status => return assert_eq!(status, refused, "{what}"),
+            }
+        }
+        panic!("{what}: no refusal arrives");
     }
 
     fn datagrams(&mut self) {

@@ -61,6 +61,13 @@ impl Facts {
     }
 }
 
+/// What in the settings of `interface` would take frames from a daemon that has its port of `scheme` (`xdp`, `packet`) there, uses a
+/// VLAN or IPv6: lines with the command that mends each. Empty, too, when the kernel does not tell.
+pub fn hazards(interface: &str, scheme: &str, vlan: bool, ipv6: bool) -> Vec<String> {
+    let nics = netlink::ask(&[interface.to_owned()]);
+    nics.iter().flat_map(|nic| checks::nic::hazards(nic, scheme, vlan, ipv6)).collect()
+}
+
 /// Looks at everything.
 pub fn examine(root: &Root, facts: &Facts, options: &Options) -> Report {
     let mut findings = Vec::new();

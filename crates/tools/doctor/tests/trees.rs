@@ -239,7 +239,7 @@ fn a_bad_machine_is_told_what_it_costs_and_how_to_mend_it() {
             rx_ring: Some((256, 4096)),
             coalescing: Some(Coalescing { rx_us: Some(50), rx_frames: Some(64), ..Coalescing::default() }),
             pause: Some((true, false)),
-            features: Some(vec!["rx-lro".to_owned(), "rx-vlan-hw-parse".to_owned()]),
+            features: Some(["rx-lro", "rx-vlan-hw-parse", "rx-gro-list"].map(str::to_owned).to_vec()),
             timestamping: Some(vec![]),
             phc: None,
             ..good_nic()

@@ -107,6 +107,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         config.idle,
         daemon.counters_path().display(),
     ));
+    if let Ok(uri) = config.port.parse::<barewire_port::PortUri>()
+        && let Some(interface) = barewire_engine::interface_of(&uri)
+    {
+        let (vlan, ipv6) = (config.vlan.is_some(), !config.ipv6.is_empty());
+        for hazard in barewire_doctor::hazards(interface, &uri.scheme, vlan, ipv6) {
+            console.note(&format!("warning: {hazard}"));
+        }
+    }
     let metrics = args.metrics.start(&config.name, console)?;
     daemon.wait()?;
     drop(metrics);

@@ -13,6 +13,9 @@ const IFF_MULTICAST: u32 = 0x1000;
 const COALESCE_US_MAX: u32 = 8;
 /// A receive ring below this is full within 50 us of 64-byte frames at 10 Gbit/s.
 const RING_MIN: u32 = 512;
+/// Features that merge UDP datagrams which no socket of the kernel waits for.
+const MERGING: [&str; 2] = ["rx-udp-gro-forwarding", "rx-gro-list"];
+const MERGING_OFF: &str = "rx-udp-gro-forwarding off rx-gro-list off";
 const UNTOLD: &str = "the driver does not tell";
 
 /// `/sys/class/net/NAME/flags`.
@@ -130,12 +133,41 @@ fn xdp(nic: &NicFacts, on: &On<'_>, out: &mut Vec<Finding>) {
         Some(true) => check.warn("cut out", format!("with VLANs on `xdp:`: ethtool -K {name} rxvlan off")),
         None => check.unknown(UNTOLD),
     });
+    let check = on(
+        "forwarded datagrams",
+        "`packet:` over IPv6 gets merged datagrams that are none of the wire, and drops them",
+    );
+    let merges = MERGING.iter().map(|feature| nic.has_feature(feature));
+    out.push(match merges.collect::<Option<Vec<bool>>>() {
+        Some(on) if on.contains(&true) => check.warn("merged", format!("ethtool -K {name} {MERGING_OFF}")),
+        Some(_) => check.ok("left as they are"),
+        None => check.unknown(UNTOLD),
+    });
+}
+
+/// What in a card's settings takes frames from a host that is reached over a port of `scheme`.
+pub(crate) fn hazards(nic: &NicFacts, scheme: &str, vlan: bool, ipv6: bool) -> Vec<String> {
+    let name = &nic.name;
+    let mut found = Vec::new();
+    if scheme == "xdp" && vlan && nic.has_feature("rx-vlan-hw-parse") == Some(true) {
+        found.push(format!(
+            "{name} may cut VLAN tags out of frames where `xdp:` does not see them, and those frames are dropped: ethtool -K {name} rxvlan off"
+        ));
+    }
+    if scheme == "packet" && ipv6 && MERGING.iter().any(|feature| nic.has_feature(feature) == Some(true)) {
+        found.push(format!(
+            "{name} merges IPv6 datagrams before `packet:` sees them, and large messages are lost: ethtool -K {name} {MERGING_OFF}"
+        ));
+    }
+    found
 }
 
 fn queues(nic: &NicFacts, on: &On<'_>, out: &mut Vec<Finding>) {
     let name = &nic.name;
-    let check =
-        on("queues", "an `xdp:` port owns one queue: what the card sorts into others goes to the kernel");
+    let check = on(
+        "queues",
+        "one engine asks every queue of an `xdp:` port in turn: the more there are, the longer each waits",
+    );
     out.push(match nic.channels {
         Some((1, _)) => check.ok("1"),
         Some((now, most)) => check.warn(
@@ -319,4 +351,28 @@ fn drops(root: &Root, sys: &str, on: &On<'_>, out: &mut Vec<Finding>) {
             "a longer ring (ethtool -G), or an engine that looks more often (--idle spin)",
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hazard_is_told_to_whom_it_harms() {
+        let with = |features: &[&str]| NicFacts {
+            features: Some(features.iter().map(|f| (*f).to_owned()).collect()),
+            ..NicFacts::unanswered("eth7")
+        };
+        let count =
+            |features: &[&str], scheme, vlan, ipv6| hazards(&with(features), scheme, vlan, ipv6).len();
+        assert_eq!(count(&["rx-vlan-hw-parse"], "xdp", true, false), 1);
+        assert_eq!(count(&["rx-vlan-hw-parse"], "xdp", false, true), 0);
+        assert_eq!(count(&["rx-vlan-hw-parse"], "packet", true, true), 0);
+        for feature in MERGING {
+            assert_eq!(count(&[feature], "packet", false, true), 1);
+            assert_eq!(count(&[feature], "packet", false, false), 0, "checksums of zero are not merged");
+            assert_eq!(count(&[feature], "xdp", false, true), 0, "xdp: is before the merging");
+        }
+        assert!(hazards(&NicFacts::unanswered("eth7"), "packet", true, true).is_empty());
+    }
 }
