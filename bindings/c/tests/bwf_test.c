@@ -31,7 +31,7 @@ _Static_assert(sizeof(bwf_status) == 48 && offsetof(bwf_status, symbol) == 16, "
 _Static_assert(sizeof(bwf_quote_request) == 56, "bwf_quote_request");
 _Static_assert(sizeof(bwf_instrument) == 104 && offsetof(bwf_instrument, min_price_increment) == 80, "bwf_instrument");
 _Static_assert(sizeof(bwf_gap) == 24 && sizeof(bwf_recovery) == 28, "bwf_gap and bwf_recovery");
-_Static_assert(sizeof(bwf_channel) == 100 && offsetof(bwf_channel, label) == 16, "bwf_channel");
+_Static_assert(sizeof(bwf_channel) == 96 && offsetof(bwf_channel, label) == 16, "bwf_channel");
 _Static_assert(sizeof(bwf_line) == 80 && offsetof(bwf_line, packets) == 8, "bwf_line");
 _Static_assert(sizeof(bwf_callbacks) == 16 + 21 * sizeof(void *) && offsetof(bwf_callbacks, packet) == 16, "callbacks");
 
@@ -320,7 +320,7 @@ static void queries(const char *toml, const char *capture) {
   bwf_line line = {.size = sizeof line};
   CHECK(bwf_line_get(feed, 0, BWF_FEED_INCREMENTAL, 0, &line) == BWF_OK && line.packets > 50 && line.lost > 0);
   CHECK(line.state == BWF_STATE_UP && line.bytes > line.packets * 12);
-  CHECK(bwf_line_get(feed, 0, 3, 0, &line) == BWF_ERR_INVALID && bwf_line_get(feed, 0, 0, 2, &line) == BWF_ERR_INVALID);
+  CHECK(bwf_line_get(feed, 0, 4, 0, &line) == BWF_ERR_INVALID && bwf_line_get(feed, 0, 0, 2, &line) == BWF_ERR_INVALID);
   CHECK(bwf_line_get(feed, 1, 0, 0, &line) == BWF_ERR_NO_CHANNEL);
   /* A book without room for its levels is its head. */
   bwf_book book = {.size = sizeof book};

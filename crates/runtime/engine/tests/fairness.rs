@@ -120,8 +120,8 @@ impl Busy {
         let (cable, [left, right]) = Cable::new();
         let stack = |end: MemoryEnd, n| {
             let pool = Pool::new(PoolConfig::default()).unwrap();
-            // One host may have half of the table.
-            messages(Box::new(end.open(pool.clone())), pool, n, 2 * flows + 1)
+            // One host may have half of the table that is not kept for connections from here.
+            messages(Box::new(end.open(pool.clone())), pool, n, 3 * flows + 1)
         };
         let (a, mut b) = (stack(left, 1), stack(right, 2));
         b.endpoint_mut().listen(888, 0, 0).unwrap();
