@@ -14,6 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+/// A client that has been silent for so long is asked whether it is there, by the kernel.
+const ALIVE_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+/// Between two such questions.
+const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// How a server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOptions {
@@ -209,12 +214,22 @@ impl Read for Timed<'_> {
     }
 }
 
+/// Clients may be silent for as long as they like, so the kernel asks whether one is there at all: a host that went away
+/// without a word would keep its place for ever.
+fn prepare(stream: &TcpStream, timeout: std::time::Duration) -> io::Result<()> {
+    let asked =
+        socket2::TcpKeepalive::new().with_time(ALIVE_AFTER).with_interval(ALIVE_EVERY).with_retries(3);
+    socket2::SockRef::from(stream).set_tcp_keepalive(&asked)?;
+    // Answers are small and waited for.
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))
+}
+
 fn serve(stream: &TcpStream, shared: &Shared) {
     let timeout = std::time::Duration::from_millis(shared.options.message_timeout_ms.max(1));
-    // Answers are small and waited for. A socket that refuses any of these is dead, which the first read shows.
-    let _ = stream.set_nodelay(true);
-    let _ = stream.set_read_timeout(Some(timeout));
-    let _ = stream.set_write_timeout(Some(timeout));
+    // A socket that refuses any of these is dead, which the first read shows.
+    let _ = prepare(stream, timeout);
     let timed = Timed {
         stream,
         timeout: Duration::from_millis(shared.options.message_timeout_ms.max(1)),
@@ -253,4 +268,24 @@ fn serve(stream: &TcpStream, shared: &Shared) {
     }
     // Shut explicitly: the second handle in the map would keep it open.
     let _ = stream.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_client_is_asked_whether_it_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let timeout = std::time::Duration::from_secs(30);
+        prepare(&stream, timeout).unwrap();
+        let socket = socket2::SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), ALIVE_AFTER);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), ALIVE_EVERY);
+        assert_eq!(stream.read_timeout().unwrap(), Some(timeout));
+        assert!(stream.nodelay().unwrap());
+    }
 }
