@@ -128,8 +128,9 @@ FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitt
 # The switch's tests under load, which take a share each: entries, programs and ports are changed at full rate under traffic.
 SWITCH_SOAK := update_under_traffic swap ports
 
-# The daemon while its machine changes: links down and up, interfaces deleted and made again, all kinds of port at the same time.
-DAEMON_SOAK := environment
+# The daemon while its machine changes: links down and up, interfaces deleted and made again, all kinds of port at the same time; then
+# daemons and applications that stand still or are interrupted.
+DAEMON_SOAK := daemon:environment cli:stopped
 
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
@@ -146,9 +147,9 @@ soak: build ## Messages over every port, clean and faulty, a switch and a machin
 	        $(CARGO) test --package barewire-switch --release --quiet --test $$test -- --nocapture --test-threads 8; \
 	done; \
 	for test in $(DAEMON_SOAK); do \
-	    echo "soak: daemon, $$test, $$seconds s, seed $(SEED)" >&2; \
+	    echo "soak: $$test, $$seconds s, seed $(SEED)" >&2; \
 	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
-	        $(CARGO) test --package barewire-daemon --release --quiet --test $$test -- --nocapture --test-threads 16; \
+	        $(CARGO) test --package barewire-$${test%%:*} --release --quiet --test $${test##*:} -- --nocapture --test-threads 16; \
 	done
 
 SHARE := "$(DESTDIR)$(PREFIX)/share"

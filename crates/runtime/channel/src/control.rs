@@ -377,14 +377,19 @@ impl ControlConn {
 
     fn recv_with<T: DeserializeOwned, F>(
         &self,
-        recv: impl FnOnce(&mut [u8]) -> io::Result<(usize, F)>,
+        recv: impl Fn(&mut [u8]) -> io::Result<(usize, F)>,
     ) -> Result<Option<(T, F)>, ControlError> {
         let Some(len) = self.peek()? else { return Ok(None) };
         if len == 0 {
             return Err(ControlError::Closed);
         }
         let mut bytes = vec![0; len.min(MESSAGE_MAX)];
-        let (got, fds) = recv(&mut bytes).map_err(ControlError::sys("recvmsg"))?;
+        // As in `peek`: the peer may have died in between, and its message is still there.
+        let got = recv(&mut bytes).or_else(|error| match error.kind() {
+            ErrorKind::ConnectionReset => recv(&mut bytes),
+            _ => Err(error),
+        });
+        let (got, fds) = got.map_err(ControlError::sys("recvmsg"))?;
         if len > MESSAGE_MAX {
             return Err(ControlError::Malformed {
                 why: format!("{len} bytes, and {MESSAGE_MAX} are allowed"),

@@ -293,6 +293,19 @@ fn the_first_daemon_that_answers_is_attached_to() {
 }
 
 #[test]
+fn a_peer_that_dies_while_its_message_is_taken_was_heard() {
+    let (a, b) = ControlConn::pair().unwrap();
+    a.send(&hello(), &[]).unwrap();
+    // The kernel tells of the death once, and only then of the message.
+    let told = std::cell::Cell::new(false);
+    let taken = b.recv_with::<FromApp, _>(|bytes| match told.replace(true) {
+        false => Err(ErrorKind::ConnectionReset.into()),
+        true => sys::recv_bytes(b.as_fd(), bytes).map(|got| (got, ())),
+    });
+    assert_eq!(taken.unwrap().unwrap().0, hello());
+}
+
+#[test]
 fn a_lock_on_the_directory_keeps_no_daemon_from_starting() {
     let dir = Dir::new("flock");
     let held = File::open(&dir.0).unwrap();

@@ -203,6 +203,16 @@ fn xdp_native() {
 }
 
 #[test]
+fn xdp_with_many_queues() {
+    torment(Kind { name: "xdp with 12 queues", scheme: "xdp", queues: 12, ..PACKET });
+}
+
+#[test]
+fn packet_with_many_queues() {
+    torment(Kind { name: "packet with 12 queues", queues: 12, engines: 2, ..PACKET });
+}
+
+#[test]
 fn xdp_in_a_vlan() {
     torment(Kind { name: "xdp in a VLAN", scheme: "xdp", vlan: Some(7), ..PACKET });
 }

@@ -294,9 +294,19 @@ pub fn pair_with(seed: u64, link: LinkConfig, client: &Config, server: &Config) 
 
 /// A pair whose stations have `memory` bytes to send from and as many to receive into.
 pub fn pair_of(seed: u64, link: LinkConfig, client: &Config, server: &Config, memory: usize) -> Pair {
+    pair_with_memory(seed, link, client, server, || HeapMemory::new(memory, memory))
+}
+
+/// A pair whose stations have such memory.
+pub fn pair_with_memory(
+    seed: u64,
+    link: LinkConfig,
+    client: &Config,
+    server: &Config,
+    memory: impl Fn() -> HeapMemory,
+) -> Pair {
     let mut world = World::new(seed);
     let pool = world.pool().clone();
-    let memory = || HeapMemory::new(memory, memory);
     let a = world.add_node(Box::new(Station::with_memory(1, pool.clone(), client.clone(), memory())));
     let mut server = Station::with_memory(2, pool, server.clone(), memory());
     server.endpoint.listen(PORT, 0, 7).unwrap();

@@ -35,6 +35,8 @@ pub struct Kind {
     pub scheme: &'static str,
     pub options: &'static str,
     pub engines: u8,
+    /// Of the interface, each way.
+    pub queues: u32,
     pub vlan: Option<u16>,
     pub mtu: u32,
     pub chunk_len: u32,
@@ -45,6 +47,7 @@ pub const PACKET: Kind = Kind {
     scheme: "packet",
     options: "",
     engines: 1,
+    queues: 1,
     vlan: None,
     mtu: 1500,
     chunk_len: 2048,
@@ -124,6 +127,7 @@ impl Rig {
         let [a, b] = &self.namespaces;
         let config = LinkConfig {
             mtu: self.kind.mtu,
+            queues: self.kind.queues,
             mac_a: macs.map(|m| m[0]),
             mac_b: macs.map(|m| m[1]),
             ..LinkConfig::default()
@@ -204,7 +208,8 @@ impl Rig {
             ] {
                 eventually(&format!("{gauge} is 0 again"), || self.sum(host, gauge) == 0);
             }
-            let least = self.free[host] - AT_HAND * u64::from(self.kind.engines);
+            let least =
+                self.free[host] - AT_HAND * u64::from(self.kind.engines) * u64::from(self.kind.queues);
             eventually("all frames are back", || self.sum(host, "pool.frames_free") >= least);
         }
         for daemon in &mut self.daemons {

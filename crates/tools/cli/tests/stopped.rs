@@ -1,0 +1,281 @@
+//! Processes that stand still for a second or ten, or are hit by signals while they wait, with a standard error that takes nothing: two
+//! daemons, an application on each, and traffic between them. The judges are invariants: echoes are what was sent, traffic flows
+//! again, and in the end everything is given back.
+//!
+//! Briefly, unless `BAREWIRE_SOAK_SECONDS` says how long each process shall be tormented.
+
+#![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
+
+#[allow(dead_code, reason = "its processes run beside the test")]
+mod common;
+
+use barewire_base::Prng;
+use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const WINDOW: usize = 8;
+const LEN_MAX: u64 = 20_000;
+/// Echoes after which traffic flows.
+const ROUNDS: u64 = 30;
+
+/// A process that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn start(args: &[&str]) -> Running {
+        // As when the disk that takes the log is full.
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let command = &mut common::barewire(args);
+        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full).spawn().unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success(), "it has ended");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Who is tormented.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    /// The daemon of the application that asks.
+    NearDaemon,
+    /// The daemon of the application that echoes.
+    FarDaemon,
+    /// The application that echoes.
+    Application,
+}
+
+struct Rig {
+    near: Running,
+    far: Running,
+    echo: Running,
+    label: String,
+    stop: Arc<AtomicBool>,
+    echoes: Arc<AtomicU64>,
+    asker: Option<JoinHandle<()>>,
+    dir: PathBuf,
+}
+
+impl Rig {
+    fn start(label: &str) -> Rig {
+        let label = format!("{label}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(format!("barewire-stopped-{label}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let socket = |host| dir.join(format!("{host}.sock"));
+        let daemon = |host: u8| {
+            let of = |host: u8| dir.join(format!("{host}.port")).display().to_string();
+            let port = format!("unix:{},{}", of(host), of(3 - host));
+            let (name, address) = (format!("{label}-{host}"), format!("10.0.0.{host}/24"));
+            let socket = socket(host).display().to_string();
+            Running::start(&["up", "--port", &port, "--ipv4", &address, "--name", &name, "--socket", &socket])
+        };
+        let (near, far) = (daemon(1), daemon(2));
+        eventually("the far daemon serves", || socket(2).exists());
+        let echo =
+            Running::start(&["msg", "listen", "888", "--echo", "--socket", &socket(2).display().to_string()]);
+        let (stop, echoes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (until, counted, socket) = (Arc::clone(&stop), Arc::clone(&echoes), socket(1));
+        let asker = Some(std::thread::spawn(move || ask(&socket, &until, &counted)));
+        Rig { near, far, echo, label, stop, echoes, asker, dir }
+    }
+
+    fn of(&self, who: Who) -> &Running {
+        match who {
+            Who::NearDaemon => &self.near,
+            Who::FarDaemon => &self.far,
+            Who::Application => &self.echo,
+        }
+    }
+
+    fn flows(&self, when: &str) {
+        let before = self.echoes.load(Ordering::Relaxed);
+        eventually(&format!("traffic {when}"), || {
+            assert!(!self.asker.as_ref().unwrap().is_finished(), "who asks gave up {when}");
+            self.echoes.load(Ordering::Relaxed) >= before + ROUNDS
+        });
+    }
+
+    /// A gauge of a daemon's only engine.
+    fn gauge(&self, host: u8, name: &str) -> u64 {
+        let said = common::run(&["stat", "--name", &format!("{}-{host}", self.label), "--json", "--all"]);
+        let document: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
+        let counters = document["counters"].as_object().unwrap();
+        let counter = counters.get(name).unwrap_or_else(|| panic!("no counter {name}: {}", said.out));
+        counter["value"].as_u64().unwrap()
+    }
+
+    /// Who asks stops and leaves, the echo is ended: all is given back, and the daemons end when they are told to.
+    fn finish(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.asker.take().unwrap().join().expect("every echo is what was sent");
+        self.echo.signal("-TERM");
+        for host in [1, 2] {
+            for name in [
+                "applications.count",
+                "applications.recv_bytes_used",
+                "applications.promised",
+                "applications.waiting",
+                "transport.messages_under_way",
+                "transport.received_messages",
+                "transport.flows",
+            ] {
+                eventually(&format!("{name} is 0 again"), || self.gauge(host, name) == 0);
+            }
+        }
+        for daemon in [&mut self.near, &mut self.far] {
+            daemon.signal("-TERM");
+            let mut code = None;
+            eventually("a daemon ends", || {
+                code = daemon.0.try_wait().unwrap();
+                code.is_some()
+            });
+            assert!(code.unwrap().success(), "{code:?}");
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn bytes(random: &mut Prng) -> Vec<u8> {
+    let (first, len) = (random.below(256) as u8, random.below(LEN_MAX) as usize);
+    (0..len).map(|i| first.wrapping_add((i / 7) as u8)).collect()
+}
+
+/// Sends messages and checks their echoes, over ever new flows where one ends, until the end.
+fn ask(socket: &Path, stop: &AtomicBool, echoes: &AtomicU64) {
+    let remote = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 888));
+    let mut random = Prng::new(1);
+    let mut config = ClientConfig::new("asker");
+    config.socket = socket.to_path_buf();
+    let begin = Instant::now();
+    let mut client = loop {
+        match Client::attach_with(&config) {
+            Ok(client) => break client,
+            Err(e) => assert!(begin.elapsed() < PATIENCE, "{e}"),
+        }
+        sleep(Duration::from_millis(20));
+    };
+    let (mut flow, mut token, mut asked) = (None::<FlowId>, 0, false);
+    let mut sent: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut over_since = None;
+    loop {
+        let is_over = stop.load(Ordering::Relaxed);
+        if is_over {
+            assert!(over_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE, "echoes do not come");
+            if flow.is_none() || sent.is_empty() {
+                return;
+            }
+        }
+        if flow.is_none() && !asked {
+            token += 1;
+            let options = ConnectOptions { token, ..ConnectOptions::default() };
+            asked = client.connect(remote, &options).is_ok();
+        }
+        while let Some(flow) = flow
+            && sent.len() < WINDOW
+            && !is_over
+        {
+            let message = bytes(&mut random);
+            if client.send(flow, &message).is_err() {
+                break;
+            }
+            sent.push_back(message);
+        }
+        match client.wait_event(Some(Duration::from_millis(50))).expect("the daemon lives") {
+            Some(Event::Connected { flow: new, token: of, .. }) if of == token => flow = Some(new),
+            Some(Event::ConnectFailed { token: of, .. }) if of == token => {
+                asked = false;
+                sleep(Duration::from_millis(20));
+            }
+            Some(Event::Message(message)) => {
+                assert_eq!(Some(message.flow()), flow, "a message of a flow that has ended");
+                let expected = sent.pop_front().expect("an echo of something");
+                assert!(client.to_vec(&message) == expected, "an echo is not what was sent");
+                client.release(message);
+                echoes.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(Event::Closed { flow: of, .. }) if Some(of) == flow => {
+                (flow, asked) = (None, false);
+                sent.clear();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn torment(who: Who, label: &str) {
+    let seconds = std::env::var("BAREWIRE_SOAK_SECONDS").ok();
+    let soak = Duration::from_secs(seconds.map_or(0, |text| text.parse().expect("a number")));
+    let seed = std::env::var("BAREWIRE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("{who:?}: seed {seed}");
+    let mut random = Prng::new(seed);
+    let rig = Rig::start(label);
+    rig.flows("at first");
+    let end = Instant::now() + soak;
+    let mut stands = vec![1, 10];
+    loop {
+        for stand in stands.drain(..) {
+            rig.of(who).signal("-STOP");
+            sleep(Duration::from_secs(stand));
+            rig.of(who).signal("-CONT");
+            rig.flows(&format!("after {who:?} stood still for {stand} s"));
+        }
+        // Whatever waits in the kernel is interrupted, again and again.
+        for _ in 0..50 {
+            rig.of(who).signal("-STOP");
+            sleep(Duration::from_millis(random.below(5)));
+            rig.of(who).signal("-CONT");
+            sleep(Duration::from_millis(random.below(5)));
+        }
+        rig.flows(&format!("after {who:?} was interrupted often"));
+        if Instant::now() >= end {
+            break;
+        }
+        stands.push([1, 1, 1, 10][random.below(4) as usize]);
+    }
+    rig.finish();
+}
+
+#[test]
+fn the_near_daemon_stands_still() {
+    torment(Who::NearDaemon, "near");
+}
+
+#[test]
+fn the_far_daemon_stands_still() {
+    torment(Who::FarDaemon, "far");
+}
+
+#[test]
+fn an_application_stands_still() {
+    torment(Who::Application, "application");
+}
