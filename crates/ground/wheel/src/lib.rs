@@ -101,15 +101,17 @@ impl Timers {
 
     /// Makes `id` fire no later than `deadline`. An earlier deadline that is already armed stays: when it fires, the
     /// owner looks at its own timers and arms again. That spares the re-linking on every packet.
-    #[inline]
+    // Asked after every packet and hardly ever with anything to do: the question is the caller's code, the answer is not.
+    #[inline(always)]
     pub fn arm(&mut self, id: u32, deadline: Instant) {
         let node = &self.nodes[id as usize];
-        if node.slot != NONE && node.deadline <= deadline {
+        if (node.slot != NONE && node.deadline <= deadline) || deadline == Instant::FAR_FUTURE {
             return;
         }
-        if deadline == Instant::FAR_FUTURE {
-            return;
-        }
+        self.move_to(id, deadline);
+    }
+
+    fn move_to(&mut self, id: u32, deadline: Instant) {
         self.unlink(id);
         self.link(id, deadline);
     }
