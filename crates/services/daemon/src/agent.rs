@@ -140,7 +140,7 @@ impl DaemonAgent {
                     self.stack.set_mac(now, mac);
                 }
             }
-            LinkOrder::Reopen => {
+            LinkOrder::Reopen(index) => {
                 let opened = self.stack.port_mut().reopen();
                 if opened.is_ok() {
                     self.link.reopened.add(1);
@@ -149,7 +149,7 @@ impl DaemonAgent {
                 self.generation += 1;
                 let engine = self.stack.endpoint().config().engine;
                 // Nobody listens any more when the daemon is ending.
-                let _ = self.orders.link_reports.send(LinkReport { engine, opened });
+                let _ = self.orders.link_reports.send(LinkReport { engine, index, opened });
             }
         }
     }

@@ -41,14 +41,16 @@ pub(crate) enum LinkOrder {
     MtuChanged,
     /// Its MAC changed; the host's is this one from now on, or stays as it is.
     MacChanged(Option<MacAddr>),
-    /// It was made anew: open the port on it, and report.
-    Reopen,
+    /// It was made anew, with this index: open the port on it, and report.
+    Reopen(u32),
 }
 
 /// What became of [`LinkOrder::Reopen`].
 #[derive(Debug)]
 pub(crate) struct LinkReport {
     pub engine: u8,
+    /// The index of the order.
+    pub index: u32,
     pub opened: Result<(), OpenError>,
 }
 
@@ -95,6 +97,9 @@ pub(crate) struct LinkGuard {
     mtu: u32,
     /// Engines whose port is still to be opened on the new interface, and when to ask them again.
     closed: Vec<bool>,
+    /// Engines that have not reported yet. One that has no core for a while would otherwise open its port once for each question,
+    /// and fail, since the socket it has just opened is in the way of the next.
+    asked: Vec<bool>,
     retry_at: Instant,
     failure_told: bool,
     small_since: Option<Instant>,
@@ -121,6 +126,7 @@ impl LinkGuard {
             name: seen.name.clone(),
             ground,
             closed: vec![false; lines.len()],
+            asked: vec![false; lines.len()],
             lines,
             reports,
             port_index: seen.index,
@@ -239,8 +245,9 @@ impl LinkGuard {
         if self.closed.contains(&true) && now >= self.retry_at {
             self.retry_at = now + RETRY;
             for engine in 0..self.closed.len() {
-                if self.closed[engine] {
-                    self.order(engine, LinkOrder::Reopen);
+                if self.closed[engine] && !self.asked[engine] {
+                    self.asked[engine] = true;
+                    self.order(engine, LinkOrder::Reopen(i.index));
                 }
             }
         }
@@ -300,9 +307,15 @@ impl LinkGuard {
         let mut heard = false;
         while let Ok(report) = self.reports.try_recv() {
             heard = true;
+            let engine = usize::from(report.engine);
+            self.asked[engine] = false;
             match report.opened {
-                Ok(()) => self.closed[usize::from(report.engine)] = false,
-                Err(e) => failed = Some(e),
+                // One that is gone again is no port.
+                Ok(()) => self.closed[engine] = report.index != self.port_index,
+                Err(e) => {
+                    self.closed[engine] = true;
+                    failed = Some(e);
+                }
             }
         }
         if let Some(e) = failed {
@@ -317,3 +330,7 @@ impl LinkGuard {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! The guard against an interface that is made anew while engines take their time.
+
+use super::*;
+use crate::aside;
+use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use std::sync::mpsc;
+
+struct Bed {
+    near: Namespace,
+    far: Namespace,
+    guard: LinkGuard,
+    orders: Receiver<LinkOrder>,
+    reports: Sender<LinkReport>,
+}
+
+impl Bed {
+    fn new(name: &str) -> Option<Bed> {
+        if let Err(why) = is_root_capable() {
+            eprintln!("SKIPPED: {name} needs root: {why}");
+            return None;
+        }
+        let (near, far) = (Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap());
+        make(&near, &far);
+        let mut watch = near.enter(|| LinkWatch::new("eth0")).unwrap().unwrap();
+        let seen = watch.look().expect("it is there");
+        let ((to_engine, orders), (reports, heard)) = (mpsc::channel(), mpsc::channel());
+        let line = LinkLine { orders: to_engine, pending: Arc::default(), waker: Waker::new().unwrap() };
+        let ground = Ground { mtu: 1500, fixed_mac: false, rdma: false };
+        let (aside, _threads) = aside::start(std::io::sink()).unwrap();
+        let guard = LinkGuard::new(watch, seen, ground, vec![line], heard, Arc::default(), aside);
+        Some(Bed { near, far, guard, orders, reports })
+    }
+
+    fn remake(&self) {
+        self.near.delete_link("eth0").unwrap();
+        make(&self.near, &self.far);
+    }
+
+    /// The indexes of interfaces that the engine is to open its port on, as of looks over half a second.
+    fn reopens(&mut self) -> Vec<u32> {
+        for _ in 0..50 {
+            let guard = &mut self.guard;
+            self.near.enter(|| guard.look(now()).unwrap()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let index = |order| match order {
+            LinkOrder::Reopen(index) => Some(index),
+            _ => None,
+        };
+        self.orders.try_iter().filter_map(index).collect()
+    }
+
+    fn report(&self, index: u32, opened: Result<(), OpenError>) {
+        self.reports.send(LinkReport { engine: 0, index, opened }).unwrap();
+    }
+}
+
+fn make(near: &Namespace, far: &Namespace) {
+    VethPair::create(near, "eth0", far, "eth0", &LinkConfig::default()).unwrap();
+    far.set_up("eth0").unwrap();
+    near.set_up("eth0").unwrap();
+}
+
+fn busy() -> OpenError {
+    OpenError::Io { uri: "xdp:eth0".into(), call: "bind", source: std::io::ErrorKind::ResourceBusy.into() }
+}
+
+#[test]
+fn an_engine_is_asked_once_until_it_answers() {
+    let Some(mut bed) = Bed::new("an_engine_is_asked_once_until_it_answers") else { return };
+    assert!(bed.reopens().is_empty());
+    bed.remake();
+    let asked = bed.reopens();
+    assert_eq!(asked.len(), 1, "{asked:?}: an engine without a core was asked again");
+    bed.report(asked[0], Err(busy()));
+    assert_eq!(bed.reopens(), asked, "after a failure it is tried again");
+    bed.report(asked[0], Ok(()));
+    assert!(bed.reopens().is_empty());
+}
+
+#[test]
+fn a_port_on_an_interface_that_is_gone_again_is_none() {
+    let Some(mut bed) = Bed::new("a_port_on_an_interface_that_is_gone_again_is_none") else { return };
+    bed.remake();
+    let first = bed.reopens();
+    bed.remake();
+    assert!(bed.reopens().is_empty(), "it has not answered");
+    bed.report(first[0], Ok(()));
+    let second = bed.reopens();
+    assert!(second.len() == 1 && second != first, "{first:?} {second:?}");
+    bed.report(second[0], Ok(()));
+    assert!(bed.reopens().is_empty());
+}
