@@ -313,14 +313,22 @@ impl Receiver {
         match m.stage {
             Stage::Empty => {
                 let first_seq = seq.wrapping_sub(index);
-                // What cannot be handed over before an earlier message leaves room for that one, whichever of those that are
-                // missing it is: what is here would else keep for good what the missing one needs.
-                let spare = if ordered && data.msg_id != self.msg_base {
-                    let end = if before(self.high, first_seq) { first_seq } else { self.high };
-                    self.longest_gap(end).max(1).saturating_mul(mss).min(memory.message_max(owner))
+                // What cannot be handed over, or cannot come whole, before an earlier message leaves room for that one, whichever
+                // of those that are missing it is: what is here would else keep for good what the missing one needs.
+                let segments = data.msg_len.div_ceil(mss).max(1);
+                let missing_until = if ordered {
+                    (data.msg_id != self.msg_base)
+                        .then(|| if before(self.high, first_seq) { first_seq } else { self.high })
                 } else {
-                    0
+                    let ahead = first_seq.wrapping_sub(self.next);
+                    let is_behind_a_gap = before(self.next, first_seq);
+                    // Its end comes only when the window has moved over the gap.
+                    (is_behind_a_gap && ahead.saturating_add(segments) > WINDOW_SEGMENTS as u32)
+                        .then_some(first_seq)
                 };
+                let spare = missing_until.map_or(0, |end| {
+                    self.longest_gap(end).max(1).saturating_mul(mss).min(memory.message_max(owner))
+                });
                 let has_room = room(u32::from(spare > 0));
                 let buf = if has_room { memory.alloc(owner, data.msg_len, spare) } else { None };
                 let Some(buf) = buf else {
@@ -351,7 +359,7 @@ impl Receiver {
                     offset: buf.offset,
                     len: data.msg_len,
                     first_seq,
-                    left: data.msg_len.div_ceil(mss).max(1),
+                    left: segments,
                     stage: Stage::Partial,
                 };
             }
@@ -526,6 +534,23 @@ mod tests {
         rig.give(1, false, d(1, 0, 0), b"").unwrap();
         assert!(rig.r.is_finished());
         assert_eq!(rig.got, [b"a".to_vec(), vec![]]);
+    }
+
+    #[test]
+    fn what_ends_beyond_the_window_leaves_room_for_what_is_missing_before_it() {
+        for ordered in [true, false] {
+            let mut rig = Rig::new(ordered);
+            // It would take all memory, and its end waits until the window has moved over message 0.
+            let long = d(1, 60_000, 0);
+            assert_eq!(rig.give(1, false, long, &[1; 100]), Err(DropReason::NoCredit));
+            rig.give(0, false, d(0, 1, 0), b"a").unwrap();
+            assert_eq!(rig.got, [b"a"]);
+            rig.give(1, false, long, &[1; 100]).unwrap();
+        }
+        // An end within the window needs nobody.
+        let mut rig = Rig::new(false);
+        rig.memory = HeapMemory::new(0, 1 << 14);
+        rig.give(1, false, d(1, 16_000, 0), &[1; 100]).unwrap();
     }
 
     #[test]

@@ -359,6 +359,14 @@ fn run(seed: u64) {
     }
 }
 
+/// Two long messages on flows without order, each behind a short one that was lost: neither left room for the short ones, and
+/// neither could come whole without them.
+#[test]
+fn long_messages_leave_room_for_short_ones_that_were_lost() {
+    run(1288);
+    run(2602);
+}
+
 #[test]
 fn honest_flows_beside_liars_0() {
     seeds_part(SEEDS, 0, PARTS, run);
