@@ -60,11 +60,12 @@ fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
             let downs = rig.sum(host, "port.link_downs");
             let lost = rig.sum(host, "port.drop.port_down");
             rig.ip(host, &["link", "set", "eth0", "down"]);
-            // As far as a machine that is away for a while allows: spinning is a hundred times more.
+            // Before it is up again: the watcher asks how things are, and may have had no core meanwhile.
+            eventually("the fault is counted", || rig.sum(host, "port.link_downs") > downs);
             std::thread::sleep(Duration::from_millis(100));
+            // As far as a machine that is away for a while allows: spinning is a hundred times more.
             rig.nobody_spins();
             rig.ip(host, &["link", "set", "eth0", "up"]);
-            eventually("the fault is counted", || rig.sum(host, "port.link_downs") > downs);
             let now_lost = rig.sum(host, "port.drop.port_down");
             println!("    {} frames were lost to the link", now_lost - lost);
         }
