@@ -315,7 +315,7 @@ impl<M: Memory> Endpoint<M> {
         };
         self.counters.resets_rx.add(1);
         let f = &self.flows[slot as usize];
-        let reason = if f.rx.is_finished() && f.closing {
+        let reason = if f.rx.is_finished() && f.closing && f.tx.has_only_fin() {
             // Both ends were done; the peer merely forgot sooner than we had its last acknowledgement.
             CloseReason::Local
         } else if header.dst_cid == 0 {
