@@ -421,8 +421,9 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
             let there = w.models.iter().flat_map(|m| m.flows.values()).find(|f| f.peer == Some((c, *id)));
             let received = there.map_or(0, |f| f.received);
             assert!(received <= flow.sent);
-            // What was closed here first arrives whole; and of what was said to have arrived, all was handed over.
-            if flow.ended == Some(CloseReason::Local) && there.is_none_or(|f| clean(f.ended)) {
+            // What was closed here first arrives whole, where it is known that the peer did not reset it (which flow was the peer's, its
+            // first message says); and of what was said to have arrived, all was handed over.
+            if flow.ended == Some(CloseReason::Local) && there.is_some_and(|f| clean(f.ended)) {
                 assert_eq!(received, flow.sent, "{id:?} of client {c}: {:?}", flow.ended);
             }
             if clean(flow.ended) && there.is_none_or(|f| clean(f.ended)) {
