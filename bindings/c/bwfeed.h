@@ -239,6 +239,11 @@
 #define BWF_CAUSE_QUERY 3
 
 /**
+ * A definition has named its depth, so that it can be called good.
+ */
+#define BWF_CAUSE_DEFINITION 4
+
+/**
  * Updates as they happen.
  */
 #define BWF_FEED_INCREMENTAL 0

@@ -235,6 +235,14 @@ impl Book {
         self.sides.iter_mut().for_each(|side| side.set_depth(depth));
     }
 
+    /// Makes a book that is kept deep enough for a level, if it can be.
+    pub(crate) fn deepen(&mut self, level: u8) {
+        let depth = self.sides[0].depth;
+        if depth > 0 && level > depth && usize::from(level) <= MAX_DEPTH {
+            self.set_depth(level);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.sides.iter_mut().for_each(Ladder::clear);
         self.has_best = [false; 2];
@@ -296,8 +304,10 @@ impl Book {
         self.best[side as usize] = new;
     }
 
-    /// Puts a snapshot's level where its number says. Levels of a side come in order; those below the depth are left out.
+    /// Puts a snapshot's level where its number says. Levels of a side come in order. The exchange's book is as deep as its snapshot, so
+    /// this one becomes so.
     pub(crate) fn set_level(&mut self, side: BookSide, level: u8, new: Level) -> Result<(), LevelOutOfRange> {
+        self.deepen(level);
         let ladder = &mut self.sides[side as usize];
         if level > ladder.depth { Ok(()) } else { ladder.apply(action::OVERLAY, level, new) }
     }

@@ -95,8 +95,10 @@ pub struct Config {
     pub instruments: usize,
     /// Book entries that may wait for the end of an event or for a snapshot, in all.
     pub pending_entries: usize,
-    /// Depth of direct books without a definition that says it; at most [`MAX_DEPTH`]. To be no more than the exchange's: it drops
-    /// levels below its own depth without a word, and in a deeper book these would be shown as if they were there.
+    /// Depth of direct books without a definition that says it; at most [`MAX_DEPTH`]. To be the exchange's: it drops levels below its
+    /// own depth without a word, and in a deeper book these would be shown as if they were there; in a shallower one levels that move
+    /// up would be missing, until an entry or a snapshot names a level below. Where the definition loop is heard this is a guess for
+    /// the time before an instrument is named, and no such book is called good.
     pub depth: u8,
     /// Depth of implied books without a definition that says it; at most [`MAX_DEPTH`].
     pub implied_depth: u8,

@@ -74,6 +74,7 @@ impl Store {
             }
             _ => {
                 self.counters.drop(Reason::RptSeqGap);
+                self.statistics[at].missed_before(rpt_seq);
                 if rpt_seq <= slot.last_rpt && slot.confirmed < self.lost_seq {
                     // Numbers went back over a gap: a reset was lost with it, for all instruments.
                     self.forget_all(Some(self.seq), self.seq, listener);
@@ -278,6 +279,7 @@ impl Store {
             let (act, level) = (entry.action, entry.price_level);
             if self.apply_level(at, entry.entry_type, act, level, entry.level).is_err() {
                 self.level_failed(at, listener);
+                self.deepen(at, entry.entry_type, level);
             }
             self.slots[at].book_rpt = entry.rpt_seq;
         } else {
@@ -289,6 +291,17 @@ impl Store {
     fn level_failed<L: Listener>(&mut self, at: usize, listener: &mut L) {
         self.counters.drop(Reason::LevelOutOfRange);
         self.lose(at, true, listener);
+    }
+
+    /// An entry names a level that the book has no room for: the exchange's is deeper than was said. It is made as deep, so that the
+    /// snapshot that makes it good is not contradicted by the next such entry.
+    #[cold]
+    fn deepen(&mut self, at: usize, kind: u8, level: u8) {
+        match kind {
+            entry_type::BID | entry_type::OFFER => self.direct[at].deepen(level),
+            entry_type::IMPLIED_BID | entry_type::IMPLIED_OFFER => self.implied[at].deepen(level),
+            _ => {}
+        }
     }
 
     fn push_level<L: Listener>(&mut self, at: usize, entry: &BookEntry, listener: &mut L) {
@@ -354,7 +367,11 @@ impl Store {
             tradeable: node.tradeable,
         };
         self.slots[at].book_rpt = node.rpt_seq;
-        self.apply_level(at, node.entry_type, node.action, node.level, new)
+        let result = self.apply_level(at, node.entry_type, node.action, node.level, new);
+        if result.is_err() {
+            self.deepen(at, node.entry_type, node.level);
+        }
+        result
     }
 
     /// Applies the chain to a book that it continues. False when an entry does not fit: then the book is
@@ -437,6 +454,8 @@ impl Store {
         slot.state = State::Valid;
         slot.natural = !known;
         self.counters.natural_refreshes += u64::from(!known);
+        // The levels are named anew; of the statistics nobody has said what was missed.
+        self.statistics[at].drop_unsure();
         self.resettle(at, was);
         true
     }

@@ -59,7 +59,8 @@ reasons! {
     InSnapshot = "in_snapshot",
     /// A book entry with a type, action, level or quantity that makes no sense.
     BadEntry = "bad_entry",
-    /// A book entry at a level that the book cannot have now: the instrument goes into recovery.
+    /// A book entry at a level that the book cannot have now: the instrument goes into recovery. Where the level is below the book's
+    /// depth the exchange's is deeper than was said, and the book is made as deep.
     LevelOutOfRange = "level_out_of_range",
     /// RptSeq jumped: the instrument goes into recovery.
     RptSeqGap = "rpt_seq_gap",

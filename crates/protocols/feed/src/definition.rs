@@ -6,7 +6,7 @@ use crate::config::DefinitionLoop;
 use crate::counters::Reason;
 use crate::instrument::{Instrument, Text, TradingStatus};
 use crate::line::Feed;
-use crate::listener::{DefinitionAction, Listener, PacketInfo};
+use crate::listener::{BookCause, DefinitionAction, Listener, PacketInfo};
 use crate::loops::{LoopTracker, Part, Unlisted};
 use crate::read::Nanos;
 use crate::store::State;
@@ -356,7 +356,9 @@ impl Channel {
         }
         let changed = first || *old != instrument;
         self.store.instruments[at] = instrument;
-        if resize {
+        let was_known = std::mem::replace(&mut self.store.slots[at].depth_known, true);
+        // A book that was made before it was named may have become deeper than it is said to be.
+        if resize || !was_known {
             self.store.direct[at].set_depth(depth);
             self.store.implied[at].set_depth(implied_depth);
         }
@@ -366,6 +368,9 @@ impl Channel {
         } else if live && let Ok(fields) = AnyMessage::decode(message) {
             // What changed is not among what is kept. The loop repeats itself, and is not told of.
             listener.on_definition_fields(&self.store.instruments[at], DefinitionAction::Modify, &fields);
+        }
+        if !was_known && self.store.state(at).is_good() {
+            listener.on_book(&self.store.view(at, BookCause::Definition));
         }
     }
 

@@ -482,10 +482,17 @@ impl Channel {
     }
 
     fn set_status<L: Listener>(&mut self, at: usize, status: &SecurityStatus, listener: &mut L) {
+        let snap_seq = self.store.slots[at].snap_seq;
+        let in_snapshot = self.store.seq <= snap_seq;
+        if in_snapshot && self.store.learned[at].status_seq == snap_seq {
+            // The snapshot is ahead of the packets, and its status and statistics are newer.
+            self.store.counters.drop(Reason::InSnapshot);
+            return;
+        }
         if !matches!(status.status, TradingStatus::NO_CHANGE | TradingStatus::NULL) {
             self.store.instruments[at].trading_status = status.status;
         }
-        if status.event == SecurityStatus::RESET_STATISTICS {
+        if status.event == SecurityStatus::RESET_STATISTICS && !in_snapshot {
             self.store.statistics[at].reset(self.store.seq);
         }
         listener.on_status(&self.store.instruments[at], status);

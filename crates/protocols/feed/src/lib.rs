@@ -31,10 +31,17 @@
 //! * **What was not taken in.** Entries of an instrument that no definition has named yet are dropped. When it is named it is not taken
 //!   for empty then, and only a snapshot that holds them makes it good.
 //! * **Depth.** Without a definition books have [`Config::depth`] levels. The exchange drops levels below its own depth without a word;
-//!   in a book that is deeper they would stay, and be called good.
+//!   in a book that is deeper they would stay. So where the definition loop is heard no book is called good before a definition has
+//!   named it; where it is not heard, the configuration must be right. An entry or a snapshot with a level below shows that the
+//!   exchange's book is deeper: ours becomes as deep, to [`MAX_DEPTH`] levels, and an entry sends it into recovery. Of books with
+//!   more than that the exchange's entries cannot be followed; each that names such a level is counted
+//!   ([`Reason::LevelOutOfRange`]), and the book is not good.
+//! * **Statistics and limits.** A snapshot's are in force; what it does not name is gone. An instrument that a book reset or natural
+//!   refresh makes good again keeps those that came behind what it missed.
 //!
 //! What cannot be seen: a channel reset that is lost in a gap, when an instrument's next RptSeq is by chance the one that was
-//! awaited before. Its book is wrong until another instrument's RptSeq goes back.
+//! awaited before. Its book is wrong until another instrument's RptSeq goes back. Nor a trading status or a reset of statistics that is
+//! lost in a gap over which an instrument's entries go on: neither has a RptSeq, and only the next of its kind shows what is in force.
 //!
 //! ```
 //! use barewire_base::Instant;

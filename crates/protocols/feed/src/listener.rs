@@ -36,7 +36,8 @@ pub struct PacketInfo<'a> {
 /// What a book is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum BookState {
-    /// Nothing is known yet.
+    /// Nothing is known yet. Or, of the price levels, not how many there are: the definition loop is heard, and has not named the
+    /// instrument so far. The exchange drops levels below its own depth without a word, so some of those shown may be gone.
     Undefined,
     /// Complete and current.
     Latest,
@@ -78,6 +79,8 @@ pub enum BookCause {
     NaturalRefresh,
     /// It was asked for.
     Query,
+    /// A definition has named its depth, so that it can be called good.
+    Definition,
 }
 
 /// One instrument's books at the end of an event.

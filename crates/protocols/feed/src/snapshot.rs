@@ -1,6 +1,6 @@
 //! The snapshot loop: books (52, 69, and 38 before version 9) and books by order (53, 44), instrument after instrument.
 
-use crate::book::{BookSide, Level, NULL_I32, NULL_PRICE, action, entry_type};
+use crate::book::{BookSide, Level, NULL_I32, action, entry_type};
 use crate::channel::Channel;
 use crate::continuity::SnapshotUse;
 use crate::counters::Reason;
@@ -418,12 +418,10 @@ impl Channel {
             store.lose(at, true, listener);
             return;
         }
-        let limits = head.limits;
-        if [limits.high, limits.low, limits.max_variation].iter().any(|&p| p != NULL_PRICE) {
-            store.statistics[at].set_limits_from_snapshot(limits);
-        }
+        store.statistics[at].set_limits_from_snapshot(head.limits);
         if !matches!(head.status, TradingStatus::NULL | TradingStatus::NO_CHANGE) {
             store.instruments[at].trading_status = head.status;
+            store.learned[at].status_seq = head.last_seq;
         }
         store.replaced(at, head.last_seq, head.rpt_seq, head.transact_time_ns, listener);
     }

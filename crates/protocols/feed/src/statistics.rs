@@ -1,5 +1,7 @@
 //! Statistics of an instrument: the last value of each kind.
 
+use crate::book::NULL_PRICE;
+
 /// The kinds of statistic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
@@ -98,10 +100,13 @@ pub struct Statistics {
     limits: Option<Limits>,
     /// The packet with which the exchange reset them last.
     reset_seq: u32,
+    /// RptSeq of the first entry behind the last that was missed.
+    sure_from: u32,
 }
 
 impl Statistics {
-    pub(crate) const EMPTY: Statistics = Statistics { values: [None; COUNT], limits: None, reset_seq: 0 };
+    pub(crate) const EMPTY: Statistics =
+        Statistics { values: [None; COUNT], limits: None, reset_seq: 0, sure_from: 0 };
 
     /// The last value of a kind.
     pub fn get(&self, kind: StatisticKind) -> Option<&Statistic> {
@@ -136,6 +141,20 @@ impl Statistics {
         self.reset_seq = seq;
     }
 
+    /// Entries before this one were missed: values from before it may have changed.
+    pub(crate) fn missed_before(&mut self, rpt_seq: u32) {
+        self.sure_from = rpt_seq;
+    }
+
+    /// The instrument is good again, and nothing has said what was missed: what no entry has confirmed since is dropped.
+    pub(crate) fn drop_unsure(&mut self) {
+        let sure_from = self.sure_from;
+        for value in &mut self.values {
+            *value = value.filter(|value| value.rpt_seq >= sure_from);
+        }
+        self.limits = self.limits.filter(|limits| limits.rpt_seq >= sure_from);
+    }
+
     /// The values of a snapshot that holds the packets up to `last_seq` and entries up to `rpt_seq` are about to be told. What it does
     /// not name is gone, unless it is newer. False where the snapshot is from before a reset: its values do not count.
     pub(crate) fn begin_snapshot(&mut self, last_seq: u32, rpt_seq: u32) -> bool {
@@ -157,10 +176,12 @@ impl Statistics {
         }
     }
 
-    /// As [`set_from_snapshot`](Self::set_from_snapshot).
+    /// A snapshot's limits, unless newer ones are already there. One that names none says that there are none.
     pub(crate) fn set_limits_from_snapshot(&mut self, limits: Limits) {
         if self.limits.is_none_or(|old| old.rpt_seq <= limits.rpt_seq) {
-            self.limits = Some(limits);
+            let named =
+                [limits.high, limits.low, limits.max_variation].iter().any(|&price| price != NULL_PRICE);
+            self.limits = named.then_some(limits);
         }
     }
 

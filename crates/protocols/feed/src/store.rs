@@ -73,6 +73,8 @@ pub(crate) struct Slot {
     pub(crate) orders_bound: bool,
     /// The open event has order entries.
     pub(crate) orders_wait: bool,
+    /// A definition has said how deep the book is, or none is to say it.
+    pub(crate) depth_known: bool,
 }
 
 /// What has been said of an instrument's definition.
@@ -82,6 +84,8 @@ pub(crate) struct Learned {
     pub(crate) sent_ns: u64,
     /// SendingTime of the packet that first named it, where that was no definition.
     pub(crate) seen_ns: u64,
+    /// LastMsgSeqNumProcessed of the snapshot that told its trading status last.
+    pub(crate) status_seq: u32,
     /// Round of the definition loop that named it last.
     pub(crate) mark: u16,
 }
@@ -108,6 +112,7 @@ impl Slot {
             orders_seen: false,
             orders_bound: false,
             orders_wait: false,
+            depth_known: true,
         }
     }
 }
@@ -179,6 +184,8 @@ pub(crate) struct Store {
     /// Books by order have a loop of their own.
     pub(crate) order_loop: bool,
     pub(crate) undefined: bool,
+    /// The definition loop is heard: it names each instrument, and the depth of its book.
+    named_by_loop: bool,
     pub(crate) depth: u8,
     pub(crate) implied_depth: u8,
     pub(crate) white_list: WhiteList,
@@ -224,6 +231,7 @@ impl Store {
             keep_orders: config.orders,
             order_loop: config.orders && config.order_loop && config.recovery.uses_snapshots(),
             undefined: config.undefined_instruments && config.white_list.is_empty(),
+            named_by_loop: config.definitions != DefinitionLoop::Unused,
             depth: config.depth,
             implied_depth: config.implied_depth,
             white_list: config.white_list.clone(),
@@ -249,6 +257,7 @@ impl Store {
         let id = instrument.security_id;
         let (depth, implied_depth) = (instrument.depth, instrument.implied_depth);
         let mut slot = Slot::new(id);
+        slot.depth_known = instrument.defined || !self.named_by_loop;
         let missed = self.has_passed_over(id);
         if self.whole && !missed {
             slot.state = State::Valid;
@@ -467,6 +476,8 @@ impl Store {
             State::Lost => BookState::Stale,
             State::Doubtful => BookState::Suspect,
             State::Valid if slot.confirmed < self.lost_seq => BookState::Suspect,
+            // Levels that the exchange has dropped below its own depth may be in it.
+            State::Valid if !slot.depth_known => BookState::Undefined,
             State::Valid if slot.natural => BookState::NaturallyRefreshed,
             State::Valid => BookState::Latest,
         }

@@ -76,6 +76,7 @@ pub(crate) fn book_cause(cause: BookCause) -> u8 {
         BookCause::Snapshot => BWF_CAUSE_SNAPSHOT,
         BookCause::NaturalRefresh => BWF_CAUSE_NATURAL_REFRESH,
         BookCause::Query => BWF_CAUSE_QUERY,
+        BookCause::Definition => BWF_CAUSE_DEFINITION,
     }
 }
 

@@ -59,6 +59,8 @@ pub const BWF_CAUSE_SNAPSHOT: u8 = 1;
 pub const BWF_CAUSE_NATURAL_REFRESH: u8 = 2;
 /// It was asked for.
 pub const BWF_CAUSE_QUERY: u8 = 3;
+/// A definition has named its depth, so that it can be called good.
+pub const BWF_CAUSE_DEFINITION: u8 = 4;
 
 /// Updates as they happen.
 pub const BWF_FEED_INCREMENTAL: u8 = 0;

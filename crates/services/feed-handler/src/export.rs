@@ -47,6 +47,7 @@ pub(crate) fn cause_word(cause: BookCause) -> &'static str {
         BookCause::Snapshot => "snapshot",
         BookCause::NaturalRefresh => "natural_refresh",
         BookCause::Query => "query",
+        BookCause::Definition => "definition",
     }
 }
 
