@@ -36,8 +36,8 @@ impl<M: Memory> Endpoint<M> {
                 continue;
             }
             check("messages a flow has open", f.rx.open().into(), rows.used.into());
-            check("messages a flow has in part", f.rx.partial().into(), rows.partial.into());
-            receiving += u64::from(rows.with_memory);
+            check("messages a flow keeps from the application", f.rx.kept().into(), rows.kept.into());
+            receiving += u64::from(rows.kept);
             held += u64::from(f.held);
         }
         let orphans: u64 = self.orphans.values().map(|n| u64::from(*n)).sum();

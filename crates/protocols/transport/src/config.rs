@@ -13,6 +13,12 @@ pub const STALL_PATIENCE: u64 = 10;
 /// Bytes in a second that an unfinished message has to bring by then.
 pub const STALL_RATE: u64 = 64 << 10;
 
+/// One part in so many of memory, places and completions is left to messages that can be handed over when they are whole. Others,
+/// which have to wait for one before them, do without: what they wait for may never come.
+pub const LATER_LEAVES: u32 = 4;
+/// How long a host that let memory lie while others waited for it is remembered: its messages leave as much as such others do.
+pub const STALL_REMEMBERED: Duration = Duration::from_secs(60);
+
 /// Share of the flow table that remote hosts leave to connections from here: one in so many.
 pub(crate) const OWN_SHARE: u32 = 8;
 
@@ -57,8 +63,8 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// Questions without an answer after which the peer counts as gone.
     pub keepalive_probes: u32,
-    /// A message of which nothing comes for so long, while its application has to refuse others for want of room, ends its
-    /// flow. So does one that in [`STALL_PATIENCE`] times as long has brought less than [`STALL_RATE`].
+    /// A message of which nothing new comes for so long, or behind one that does not come, while its application has to refuse
+    /// others for want of room, ends its flow. So does one that in [`STALL_PATIENCE`] times as long has brought less than [`STALL_RATE`].
     pub stall_timeout: Duration,
     /// A flow without a message either way for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,

@@ -6,11 +6,21 @@ use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{Repeat, State};
 use crate::memory::Memory;
 use crate::path::PathSign;
+use crate::peers;
 use crate::sender::Fin;
-use barewire_base::Instant;
+use barewire_base::{Duration, Instant};
+
+/// Timers that have not run for so long may have stood still, with the thread or the machine.
+const STOOD_STILL: Duration = Duration::from_millis(100);
+/// Then no flow dies of silence for so long: its answer may have come in at another engine, which stood still as well.
+const OTHERS_CATCH_UP: Duration = Duration::from_millis(20);
 
 impl<M: Memory> Endpoint<M> {
     pub(crate) fn run_timers(&mut self, now: Instant) {
+        if now.since(self.ran_at) >= STOOD_STILL {
+            self.spares_until = now + OTHERS_CATCH_UP;
+        }
+        self.ran_at = now;
         if !self.timers.is_due(now) {
             return;
         }
@@ -27,7 +37,9 @@ impl<M: Memory> Endpoint<M> {
         match f.state {
             State::Free => return,
             State::Connecting | State::Accepting => {
-                if now >= f.give_up_at {
+                if now >= f.give_up_at && now < self.spares_until {
+                    f.give_up_at = self.spares_until;
+                } else if now >= f.give_up_at {
                     if f.state == State::Connecting {
                         let refused = f.unserved;
                         let reason = if refused { ConnectFailure::Refused } else { ConnectFailure::TimedOut };
@@ -100,7 +112,7 @@ impl<M: Memory> Endpoint<M> {
                 if f.timeouts == 0 {
                     f.first_timeout_at = now;
                 }
-                let dead_at = f.first_timeout_at + config.dead_after;
+                let dead_at = (f.first_timeout_at + config.dead_after).max(self.spares_until);
                 if now >= dead_at {
                     // Perhaps only one direction is dead.
                     self.queue_reset(slot, CloseReason::Reset);
@@ -140,6 +152,8 @@ impl<M: Memory> Endpoint<M> {
             let silent = now.since(f.heard_at);
             f.keepalive_at = if silent < config.keepalive {
                 f.heard_at + config.keepalive
+            } else if f.keepalives >= config.keepalive_probes && now < self.spares_until {
+                self.spares_until
             } else if f.keepalives >= config.keepalive_probes {
                 self.end(slot, now, CloseReason::TimedOut);
                 return false;
@@ -166,6 +180,8 @@ impl<M: Memory> Endpoint<M> {
             let moves = now.since(f.used_at) < self.config.dead_after;
             if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
                 f.give_up_at = now + self.config.dead_after;
+            } else if now < self.spares_until {
+                f.give_up_at = self.spares_until;
             } else {
                 self.queue_reset(slot, CloseReason::Reset);
                 self.end(slot, now, CloseReason::TimedOut);
@@ -175,13 +191,13 @@ impl<M: Memory> Endpoint<M> {
         true
     }
 
-    /// Looks whether a message that has begun goes on, where its memory is wanted. False when the flow is gone for it.
+    /// Looks whether what is kept for messages that the application cannot have yet is worth it, where room is wanted. False when the flow is gone for it.
     #[cold]
     fn check_stall(&mut self, slot: u32, now: Instant) -> bool {
         let patience = self.config.stall_timeout;
         let f = &mut self.flows[slot as usize];
         let is_heard = std::mem::take(&mut f.rx.is_heard);
-        let Some((since, bytes)) = f.rx.waits_since() else {
+        let Some((since, bytes)) = f.rx.keeps_since() else {
             f.stall_at = Instant::FAR_FUTURE;
             return true;
         };
@@ -192,6 +208,8 @@ impl<M: Memory> Endpoint<M> {
         let wanted = self.pressed.get(&f.owner).is_some_and(|at| now.since(*at) < patience);
         if stalls && wanted {
             self.counters.flows_stalled.add(1);
+            let (owner, host) = (f.owner, peers::key(f.remote.ip()));
+            self.idlers.note(now, owner, host);
             self.queue_reset(slot, CloseReason::Stalled);
             self.end(slot, now, CloseReason::Stalled);
             return false;

@@ -8,7 +8,7 @@ use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
-use crate::peers::{self, Peers};
+use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::sender::{Fin, OutMessages, Packed, Sender};
@@ -127,6 +127,9 @@ pub struct Endpoint<M> {
     pub(crate) events: VecDeque<Event>,
     events_max: usize,
     pub(crate) timers: Timers,
+    /// When they ran last, and until when no flow dies of silence.
+    pub(crate) ran_at: Instant,
+    pub(crate) spares_until: Instant,
     pub(crate) active: VecDeque<u32>,
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
     pub(crate) listeners: HashMap<u16, Listener>,
@@ -142,6 +145,8 @@ pub struct Endpoint<M> {
     pub(crate) peers: Peers,
     /// When an application last had to refuse something for want of room.
     pub(crate) pressed: HashMap<u32, Instant>,
+    /// Hosts that let memory lie meanwhile.
+    pub(crate) idlers: Idlers,
     pub(crate) recv_messages: u32,
     /// Messages, by owner, that applications hold of flows that are gone.
     pub(crate) orphans: HashMap<u32, u32>,
@@ -185,6 +190,8 @@ impl<M: Memory> Endpoint<M> {
             events: VecDeque::with_capacity(events_max),
             events_max,
             timers: Timers::new(flows),
+            ran_at: Instant::ZERO,
+            spares_until: Instant::ZERO,
             active: VecDeque::with_capacity(flows),
             // Twice the flows, so that deletions never make the map grow.
             by_remote: HashMap::with_capacity(flows * 2),
@@ -197,6 +204,7 @@ impl<M: Memory> Endpoint<M> {
             half_open_at: HashMap::with_capacity(64),
             peers: Peers::new(flows),
             pressed: HashMap::with_capacity(64),
+            idlers: Idlers::new(),
             recv_messages: 0,
             orphans: HashMap::with_capacity(64),
             sent_undrained: 0,
@@ -550,6 +558,7 @@ impl<M: Memory> Endpoint<M> {
         }
         self.recv_messages -= self.orphans.remove(&owner).unwrap_or(0);
         self.pressed.remove(&owner);
+        self.idlers.forget(owner);
         let (memory, undrained) = (&mut self.memory, &mut self.sent_undrained);
         self.events.retain(|e| match e {
             Event::Received { owner: o, buf, .. } if *o == owner => {

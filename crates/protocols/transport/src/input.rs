@@ -1,11 +1,12 @@
 //! Packets in.
 
+use crate::config::LATER_LEAVES;
 use crate::endpoint::{Endpoint, row};
 use crate::event::{CloseReason, Event};
 use crate::flow::{Repeat, State};
 use crate::handshake::echoed_rtt;
 use crate::ids;
-use crate::memory::Memory;
+use crate::memory::{Memory, Turn};
 use crate::receiver::{Arrival, FlowTraits};
 use crate::sender::{AckTime, before, stamp_of, units};
 use barewire_base::{DropReason, Duration, Instant};
@@ -201,7 +202,14 @@ impl<M: Memory> Endpoint<M> {
         };
         let f = &mut self.flows[slot as usize];
         let (flow, owner) = (f.id, f.owner);
-        let traits = FlowTraits { mss: f.mss, ordered: f.ordered, owner, now };
+        let traits = FlowTraits {
+            mss: f.mss,
+            ordered: f.ordered,
+            owner,
+            now,
+            app_holds: f.held > 0,
+            leaves_room: self.idlers.has(now, owner, f.remote),
+        };
         let (events, counters) = (&mut self.events, &self.counters);
         let (count, max) = (&mut self.recv_messages, self.config.recv_messages_max);
         let before_place = *count;
@@ -210,9 +218,10 @@ impl<M: Memory> Endpoint<M> {
         let result = f.rx.on_segment(
             row(&mut self.msgs, slot),
             &mut self.memory,
-            &mut |spare| {
+            &mut |turn| {
                 *count += 1;
-                *count + spare <= max
+                let left = if matches!(turn, Turn::Later { .. }) { (max / LATER_LEAVES).max(1) } else { 0 };
+                *count + left <= max
             },
             traits,
             Arrival { seq: header.seq, fin: header.flags & flag::FIN != 0, data, payload },
@@ -233,7 +242,7 @@ impl<M: Memory> Endpoint<M> {
         match result {
             Ok(()) => {
                 f.used_at = now;
-                if f.stall_at == Instant::FAR_FUTURE && f.rx.partial() > 0 {
+                if f.stall_at == Instant::FAR_FUTURE && f.rx.kept() > 0 {
                     f.stall_at = now + self.config.stall_timeout;
                 }
                 if f.rx.next != next_before {
@@ -250,7 +259,7 @@ impl<M: Memory> Endpoint<M> {
             Err(reason) => {
                 // Room that was asked for and not used.
                 *count = before_place;
-                if reason == DropReason::NoCredit {
+                if reason == DropReason::NoCredit && f.rx.is_in_need {
                     self.press(now, owner);
                 }
                 if reason == DropReason::TooLarge {

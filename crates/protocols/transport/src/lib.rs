@@ -38,10 +38,12 @@ mod receiver;
 mod rtt;
 mod sender;
 
-pub use config::{Config, ConfigError, STALL_PATIENCE, STALL_RATE, WINDOW_SEGMENTS};
+pub use config::{
+    Config, ConfigError, LATER_LEAVES, STALL_PATIENCE, STALL_RATE, STALL_REMEMBERED, WINDOW_SEGMENTS,
+};
 pub use congestion::{Congestion, CongestionConfig};
 pub use counters::Counters;
 pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, engine_for};
 pub use event::{CloseReason, ConnectFailure, Event};
 pub use flow::FlowId;
-pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf};
+pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf, Turn};

@@ -28,14 +28,35 @@ pub struct RecvBuf {
     pub len: u32,
 }
 
+/// What room is asked for, as seen from its flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// For a message that is handed over when it is whole.
+    Next,
+    /// For such a one, on which others that are here wait.
+    Awaited,
+    /// For one that cannot be handed over before another, or whose host let memory lie: it has to leave a block of `spare` bytes,
+    /// and one part in [`LATER_LEAVES`](crate::LATER_LEAVES) of all else, to those that can.
+    Later {
+        /// Bytes.
+        spare: u32,
+    },
+}
+
+impl Turn {
+    /// Bytes to leave in one block.
+    pub fn spare(self) -> u32 {
+        if let Turn::Later { spare } = self { spare } else { 0 }
+    }
+}
+
 /// Message memory.
 pub trait Memory {
     /// Copies `out.len()` bytes of `buf`, from `offset` within it, into `out`. False when the owner is gone.
     fn read(&mut self, buf: SendBuf, offset: u32, out: &mut [u8]) -> bool;
     /// Room for a message of `len` bytes for `owner`; `None` when its quota is used up, which holds up that owner's
-    /// senders and nobody else. With `spare` above zero, only if another message of `spare` bytes finds room afterwards:
-    /// this one cannot be handed over before that one has come.
-    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf>;
+    /// senders and nobody else. `turn` says what has to be left to others.
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf>;
     /// Copies `bytes` to `offset` within `buf`.
     fn write(&mut self, buf: RecvBuf, offset: u32, bytes: &[u8]);
     /// Takes back room that no application will see.
@@ -143,8 +164,8 @@ impl Memory for HeapMemory {
     }
 
     #[inline]
-    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
-        Some(RecvBuf { owner, offset: self.recv_books.alloc_sparing(len, spare)?, len })
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf> {
+        Some(RecvBuf { owner, offset: self.recv_books.alloc_sparing(len, turn.spare())?, len })
     }
 
     #[inline]

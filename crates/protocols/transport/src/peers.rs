@@ -1,10 +1,15 @@
-//! How many flows each remote host has opened here, so that one host cannot have them all.
+//! What is remembered of remote hosts: how many flows each has opened here, so that one host cannot have them all; and who let
+//! memory lie that others waited for.
 
+use crate::config::STALL_REMEMBERED;
+use barewire_base::Instant;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Flows that any host may have, however full the table is for others.
-const ALWAYS: u32 = 16;
+const ALWAYS: u32 = 4;
+/// Most hosts that are remembered as idlers.
+const IDLERS_MAX: usize = 1024;
 
 /// Flows that were accepted, by who opened them.
 pub(crate) struct Peers {
@@ -54,5 +59,36 @@ impl Peers {
     /// Hosts that have any.
     pub(crate) fn len(&self) -> usize {
         self.flows.len()
+    }
+}
+
+/// Hosts whose flows ended as stalled, for each application that had to wait for them.
+pub(crate) struct Idlers {
+    /// Until when.
+    until: HashMap<(u32, u64), Instant>,
+}
+
+impl Idlers {
+    pub(crate) fn new() -> Idlers {
+        Idlers { until: HashMap::with_capacity(IDLERS_MAX * 2) }
+    }
+
+    /// `host` let memory of `owner` lie.
+    pub(crate) fn note(&mut self, now: Instant, owner: u32, host: u64) {
+        if self.until.len() >= IDLERS_MAX {
+            self.until.retain(|_, until| *until > now);
+        }
+        if self.until.len() < IDLERS_MAX {
+            self.until.insert((owner, host), now + STALL_REMEMBERED);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, now: Instant, owner: u32, remote: SocketAddr) -> bool {
+        !self.until.is_empty() && self.until.get(&(owner, key(remote.ip()))).is_some_and(|until| *until > now)
+    }
+
+    pub(crate) fn forget(&mut self, owner: u32) {
+        self.until.retain(|(of, _), _| *of != owner);
     }
 }

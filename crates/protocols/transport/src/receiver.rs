@@ -1,7 +1,7 @@
 //! The receiving half of a flow: which segments have arrived, messages being put together, what to acknowledge.
 
-use crate::config::{WINDOW_SEGMENTS, credit_cost};
-use crate::memory::{Memory, RecvBuf};
+use crate::config::{LATER_LEAVES, WINDOW_SEGMENTS, credit_cost};
+use crate::memory::{Memory, RecvBuf, Turn};
 use crate::sender::{Packed, before};
 use barewire_base::{DropReason, Instant};
 use barewire_wire::msg::{Data, SACK_RANGES_MAX};
@@ -100,23 +100,25 @@ pub(crate) struct Receiver {
     charged: u32,
     latest: u32,
     latest_cost: u32,
-    /// Messages whose row is not empty, and those of them that are not whole.
+    /// Messages whose row is not empty, and those of them that have memory which the application does not have yet: they are not
+    /// whole, or wait for one before them.
     open: u32,
-    partial: u32,
-    /// Since when there has been one that is not whole, and the bytes that came since.
-    partial_since: Instant,
-    partial_bytes: u64,
-    /// A segment came since somebody last looked, be it one that was here.
+    kept: u32,
+    /// Since when there has been one of those, and the bytes that came since.
+    kept_since: Instant,
+    kept_bytes: u64,
+    /// A new segment came since somebody last looked.
     pub is_heard: bool,
+    /// The last refusal for want of room was of a message that could have been handed over: who keeps room is in its way.
+    pub is_in_need: bool,
 }
 
 /// What the rows of one flow hold.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub used: u32,
-    pub partial: u32,
     /// Those whose memory the application does not have yet.
-    pub with_memory: u32,
+    pub kept: u32,
 }
 
 /// Counts them.
@@ -124,8 +126,7 @@ pub(crate) fn rows(msgs: &[Packed]) -> Rows {
     let mut rows = Rows::default();
     for stage in msgs.iter().map(|m| InMessage::unpack(*m).stage) {
         rows.used += u32::from(stage != Stage::Empty);
-        rows.partial += u32::from(stage == Stage::Partial);
-        rows.with_memory += u32::from(matches!(stage, Stage::Partial | Stage::Complete));
+        rows.kept += u32::from(matches!(stage, Stage::Partial | Stage::Complete));
     }
     rows
 }
@@ -155,10 +156,11 @@ impl Receiver {
             latest: u32::MAX,
             latest_cost: 0,
             open: 0,
-            partial: 0,
-            partial_since: Instant::ZERO,
-            partial_bytes: 0,
+            kept: 0,
+            kept_since: Instant::ZERO,
+            kept_bytes: 0,
             is_heard: false,
+            is_in_need: false,
         }
     }
 
@@ -167,14 +169,14 @@ impl Receiver {
         self.open
     }
 
-    /// Those of them that are not whole.
-    pub(crate) fn partial(&self) -> u32 {
-        self.partial
+    /// Those of them whose memory the application does not have yet.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept
     }
 
-    /// Since when some message has waited for segments, if one does, and the bytes that came meanwhile.
-    pub(crate) fn waits_since(&self) -> Option<(Instant, u64)> {
-        (self.partial > 0).then_some((self.partial_since, self.partial_bytes))
+    /// Since when some message has kept memory that the application does not have, if one does, and the bytes that came meanwhile.
+    pub(crate) fn keeps_since(&self) -> Option<(Instant, u64)> {
+        (self.kept > 0).then_some((self.kept_since, self.kept_bytes))
     }
 
     /// Whether the peer ended its half although a message of it is not whole: no honest sender does, as every segment
@@ -242,13 +244,12 @@ impl Receiver {
         &mut self,
         msgs: &mut [Packed],
         memory: &mut M,
-        room: &mut impl FnMut(u32) -> bool,
+        room: &mut impl FnMut(Turn) -> bool,
         flow: FlowTraits,
         arrival: Arrival<'_>,
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<(), DropReason> {
         let Arrival { seq, fin, data, payload } = arrival;
-        self.is_heard = true;
         let ahead = seq.wrapping_sub(self.next);
         if ahead >= WINDOW_SEGMENTS as u32 {
             self.ack_now = true;
@@ -282,6 +283,7 @@ impl Receiver {
         }
         self.unacked += 1;
         self.ack_now |= had_gaps || fin;
+        self.is_heard = true;
         Ok(())
     }
 
@@ -290,14 +292,14 @@ impl Receiver {
         &mut self,
         msgs: &mut [Packed],
         memory: &mut M,
-        room: &mut impl FnMut(u32) -> bool,
+        room: &mut impl FnMut(Turn) -> bool,
         flow: FlowTraits,
         seq: u32,
         data: Data,
         payload: &[u8],
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<(), DropReason> {
-        let FlowTraits { mss, ordered, owner, now } = flow;
+        let FlowTraits { mss, ordered, owner, now, app_holds, leaves_room } = flow;
         let mss = u32::from(mss);
         if data.msg_id.wrapping_sub(self.msg_base) >= WINDOW_SEGMENTS as u32 {
             return Err(DropReason::OutOfWindow);
@@ -326,14 +328,27 @@ impl Receiver {
                     (is_behind_a_gap && ahead.saturating_add(segments) > WINDOW_SEGMENTS as u32)
                         .then_some(first_seq)
                 };
-                let spare = missing_until.map_or(0, |end| {
-                    self.longest_gap(end).max(1).saturating_mul(mss).min(memory.message_max(owner))
-                });
-                let has_room = room(u32::from(spare > 0));
-                let buf = if has_room { memory.alloc(owner, data.msg_len, spare) } else { None };
+                let largest = memory.message_max(owner);
+                let share = largest / LATER_LEAVES;
+                let turn = match missing_until {
+                    Some(end) => {
+                        let gap = self.longest_gap(end).max(1).saturating_mul(mss).min(largest);
+                        Turn::Later { spare: gap.max(share) }
+                    }
+                    None if leaves_room => Turn::Later { spare: share },
+                    None if self.kept > 0 => Turn::Awaited,
+                    None => Turn::Next,
+                };
+                let buf = if room(turn) { memory.alloc(owner, data.msg_len, turn) } else { None };
                 let Some(buf) = buf else {
-                    if data.msg_len > memory.message_max(owner) {
+                    if data.msg_len > largest {
                         return Err(DropReason::TooLarge);
+                    }
+                    self.is_in_need = !matches!(turn, Turn::Later { .. });
+                    // What waits for this one does so since we have no room for it, not since nothing comes: it is the application that
+                    // does not read. But who asks for more than is ever left to it may be asking in order to wait.
+                    if turn == Turn::Awaited && (data.msg_len <= share || app_holds) {
+                        (self.kept_since, self.kept_bytes) = (now, 0);
                     }
                     if self.starved.is_none_or(|first| before(data.msg_id, first)) {
                         self.starved = Some(data.msg_id);
@@ -350,11 +365,11 @@ impl Receiver {
                     self.starved = None;
                     self.not_ready = false;
                 }
-                if self.partial == 0 {
-                    (self.partial_since, self.partial_bytes) = (now, 0);
+                if self.kept == 0 {
+                    (self.kept_since, self.kept_bytes) = (now, 0);
                 }
                 self.open += 1;
-                self.partial += 1;
+                self.kept += 1;
                 m = InMessage {
                     offset: buf.offset,
                     len: data.msg_len,
@@ -368,13 +383,13 @@ impl Receiver {
         }
         let buf = RecvBuf { owner, offset: m.offset, len: m.len };
         memory.write(buf, data.offset, payload);
-        self.partial_bytes += payload.len() as u64;
+        self.kept_bytes += payload.len() as u64;
         m.left -= 1;
         if m.left == 0 {
-            self.partial -= 1;
             m.stage = Stage::Complete;
             if !ordered {
                 deliver(buf);
+                self.kept -= 1;
                 m.stage = Stage::Delivered;
             }
         }
@@ -383,7 +398,10 @@ impl Receiver {
             let at = (self.msg_base & MASK) as usize;
             let m = InMessage::unpack(msgs[at]);
             match m.stage {
-                Stage::Complete => deliver(RecvBuf { owner, offset: m.offset, len: m.len }),
+                Stage::Complete => {
+                    deliver(RecvBuf { owner, offset: m.offset, len: m.len });
+                    self.kept -= 1;
+                }
                 Stage::Delivered => {}
                 Stage::Empty | Stage::Partial => return Ok(()),
             }
@@ -398,7 +416,7 @@ impl Receiver {
         if self.open == 0 {
             return 0;
         }
-        (self.open, self.partial) = (0, 0);
+        (self.open, self.kept) = (0, 0);
         let mut freed = 0;
         for packed in msgs {
             let m = InMessage::unpack(*packed);
@@ -439,6 +457,10 @@ pub(crate) struct FlowTraits {
     pub ordered: bool,
     pub owner: u32,
     pub now: Instant,
+    /// The application has messages of the flow that it has not released.
+    pub app_holds: bool,
+    /// Its host let memory lie: what it begins leaves room for others.
+    pub leaves_room: bool,
 }
 
 #[cfg(test)]
@@ -470,7 +492,14 @@ mod tests {
         fn give(&mut self, i: u32, fin: bool, data: Data, payload: &[u8]) -> Result<(), DropReason> {
             let seq = (u32::MAX - 3).wrapping_add(i);
             let mut bufs = vec![];
-            let flow = FlowTraits { mss: MSS, ordered: self.ordered, owner: 0, now: Instant::ZERO };
+            let flow = FlowTraits {
+                mss: MSS,
+                ordered: self.ordered,
+                owner: 0,
+                now: Instant::ZERO,
+                app_holds: false,
+                leaves_room: false,
+            };
             let result = self.r.on_segment(
                 &mut self.msgs,
                 &mut self.memory,
@@ -557,7 +586,7 @@ mod tests {
     fn no_memory_means_not_ready_never_lost() {
         let mut rig = Rig::new(true);
         rig.memory = HeapMemory::new(0, 1024);
-        let full = rig.memory.alloc(0, 1000, 0).unwrap();
+        let full = rig.memory.alloc(0, 1000, Turn::Next).unwrap();
         assert_eq!(rig.give(0, false, d(0, 100, 0), &[7; 100]), Err(DropReason::NoCredit));
         assert!(rig.r.not_ready && rig.r.ack_now && rig.r.next == u32::MAX - 3);
         rig.memory.free(full);

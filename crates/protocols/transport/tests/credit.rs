@@ -22,8 +22,8 @@ impl Memory for Quotas {
     fn read(&mut self, buf: SendBuf, offset: u32, out: &mut [u8]) -> bool {
         self.parts[buf.owner as usize].read(buf, offset, out)
     }
-    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
-        self.parts[owner as usize].alloc(owner, len, spare)
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf> {
+        self.parts[owner as usize].alloc(owner, len, turn)
     }
     fn write(&mut self, buf: RecvBuf, offset: u32, bytes: &[u8]) {
         self.parts[buf.owner as usize].write(buf, offset, bytes);

@@ -257,6 +257,20 @@ fn one_host_does_not_get_all_the_flows() {
     r.server().endpoint.audit().unwrap();
 }
 
+/// Of a small table neither.
+#[test]
+fn one_host_does_not_get_all_of_a_small_table() {
+    let mut r = rig(10, &Config { flows_max: 16, ..Config::default() }, 1 << 20);
+    for i in 0..30 {
+        r.liar().open(server_at(PORT), 2_000 + i, false);
+        r.run(ms(1));
+    }
+    for _ in 0..3 {
+        r.connect();
+    }
+    r.server().endpoint.audit().unwrap();
+}
+
 /// A trickle keeps memory for a while, not for hours.
 #[test]
 fn a_message_that_trickles_does_not_keep_others_waiting_for_long() {
@@ -275,5 +289,119 @@ fn a_message_that_trickles_does_not_keep_others_waiting_for_long() {
     }
     assert_eq!(r.server().closes(), [CloseReason::Stalled]);
     assert_eq!(r.server().inbox.len(), 2, "the honest messages arrived");
+    r.server().endpoint.audit().unwrap();
+}
+
+/// Whole messages behind one that never comes are nobody's, and no less in the way than half of one: neither in memory nor in
+/// places.
+#[test]
+fn whole_messages_behind_one_that_never_comes_do_not_keep_others_waiting() {
+    for (memory, places) in [(64 << 10, 4096), (1 << 20, 600)] {
+        let config = Config { recv_messages_max: places, ..Config::default() };
+        let mut r = rig(7, &config, memory);
+        let flow = r.connect();
+        let lies: Vec<_> = (0..4).map(|i| r.lie(2_000 + i)).collect();
+        for &lie in &lies {
+            let first = r.liar().lies[lie].next;
+            for i in 1..255 {
+                r.liar().data(lie, first.wrapping_add(i), i, 65, 0, &[0x22; 65]);
+            }
+        }
+        r.run(ms(10));
+        // What cannot be handed over leaves some room: what can goes on, though slowly.
+        let before = r.client().sent.len();
+        for n in 0..4 {
+            r.client().send(flow, &message(n, 4_000), n).unwrap();
+        }
+        r.run(ms(200));
+        assert_eq!(r.client().sent.len() - before, 4, "{:?}", r.server().endpoint.memory().available());
+        // And what needs more than that has it soon, though the liar is alive.
+        let large = memory as u32 / 2;
+        r.client().send(flow, &message(9, large as usize), 9).unwrap();
+        for n in 10..300 {
+            let _ = r.client().send(flow, &message(n, 200), n);
+        }
+        for _ in 0..60 {
+            r.run(ms(50));
+            for &lie in &lies {
+                r.liar().ack(lie, barewire_wire::msg::flag::ACK_NOW);
+            }
+        }
+        assert!(r.client().sent.contains(&(9, true)), "{:?}", r.server().closes());
+        assert_eq!(r.client().closes(), []);
+        r.server().endpoint.audit().unwrap();
+    }
+}
+
+/// What is here already is no news: repeating it keeps no memory. And who let memory lie does not have all of it again at once.
+#[test]
+fn repeats_keep_no_memory_and_who_let_it_lie_leaves_some() {
+    let mut r = rig(8, &Config::default(), 1 << 20);
+    let flow = r.connect();
+    let lies: Vec<_> = (0..40).map(|i| r.lie(2_000 + i)).collect();
+    let mut at = 0;
+    r.liar().first_of(lies[0], 1 << 20);
+    r.run(ms(10));
+    assert_eq!(r.server().endpoint.memory().available().1, 0, "all of it is taken");
+    let began = r.world.now();
+    let mut waits = vec![];
+    for n in 0..10 {
+        r.client().send(flow, &message(n, 100_000), n).unwrap();
+        let asked = r.world.now();
+        while r.client().sent.len() as u64 <= n {
+            assert!(r.world.now().since(began) < secs(30), "{waits:?}; {:?}", r.server().closes());
+            // All of them ask for all there is, again and again, more often than anybody honest does.
+            for &lie in &lies[at..(at + 8).min(lies.len())] {
+                let first = r.liar().lies[lie].next;
+                let mss = r.liar().lies[lie].mss;
+                r.liar().data(lie, first, 0, 1 << 20, 0, &vec![0x33; mss.into()]);
+            }
+            r.run(ms(1));
+            at = r.server().closes().len().min(lies.len() - 1);
+        }
+        waits.push(r.world.now().since(asked));
+    }
+    assert!(waits[0] < secs(3), "{waits:?}");
+    assert!(waits[1..].iter().all(|w| *w < ms(100)), "{waits:?}");
+    assert_eq!(r.client().closes(), []);
+    r.server().endpoint.audit().unwrap();
+}
+
+/// An application that does not read, however long, ends nobody's flow: neither that of a peer whose next message finds no room nor
+/// of one whose later messages wait for it.
+#[test]
+fn an_application_that_does_not_read_ends_no_honest_flow() {
+    let config = Config { recv_window_bytes: 1 << 20, ..Config::default() };
+    let mut r = rig(9, &config, 64 << 10);
+    r.server().idle_owners = vec![0];
+    let flows: Vec<_> = (0..3).map(|_| r.connect()).collect();
+    let loss = LinkConfig { loss: 0.3, ..LinkConfig::perfect(us(20)) };
+    for link in r.links.clone() {
+        r.world.set_link(link, loss.clone());
+    }
+    let mut n = 0;
+    for _ in 0..60 {
+        for &flow in &flows {
+            r.client().send(flow, &message(n, 900), n).unwrap();
+            n += 1;
+        }
+    }
+    r.run(ms(50));
+    // Signs of life come through.
+    for link in r.links.clone() {
+        r.world.set_link(link, LinkConfig { loss: 0.02, ..loss.clone() });
+    }
+    r.run(secs(40));
+    assert_eq!((r.server().closes(), r.client().closes()), (vec![], vec![]));
+    let s = r.s;
+    let outcome = r.world.run_while(secs(60), |w| {
+        let now = w.local_now(s);
+        let server = w.node_mut::<Station>(s);
+        server.now = now;
+        while server.read_one(now) {}
+        server.received < n
+    });
+    assert_eq!(outcome, barewire_sim::Outcome::Done, "{} of {n}", r.server().received);
+    assert_eq!((r.server().closes(), r.client().closes()), (vec![], vec![]));
     r.server().endpoint.audit().unwrap();
 }

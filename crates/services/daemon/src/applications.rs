@@ -3,11 +3,13 @@
 use crate::users::UserShare;
 use barewire_channel::{Completion, DaemonChannel, Request};
 use barewire_transport::buddy::{BLOCK_MIN, Buddy};
-use barewire_transport::{FlowId, Memory, RecvBuf, SendBuf};
+use barewire_transport::{FlowId, LATER_LEAVES, Memory, RecvBuf, SendBuf, Turn};
 use std::collections::VecDeque;
 
 /// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed.
 pub(crate) const COMPLETIONS_PER_FLOW: usize = 3;
+/// One in so many places in the table of messages is left even by those that others wait for.
+const RESERVE: u32 = 8;
 /// Fewest entries of a ring of completions that can be shared out as below.
 pub(crate) const COMPLETIONS_MIN: u32 = 16;
 
@@ -84,6 +86,12 @@ impl Application {
             self.promised -= left;
         }
         fits
+    }
+
+    /// Entries of the ring that are for flows and for messages being sent, and not taken by these now.
+    fn not_for_received(&self) -> usize {
+        let entries = self.channel.geometry().cq_entries as usize;
+        (entries - entries / 4).saturating_sub((self.share.flows() + self.sending) as usize)
     }
 
     /// Writes a completion that was promised.
@@ -266,16 +274,23 @@ impl Memory for Applications {
     }
 
     #[inline]
-    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
-        // A place and a completion for the message that is waited for, where this one cannot be handed over before it.
-        let others = u32::from(spare > 0);
-        let free = self.received_max - self.received;
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf> {
+        let (free, max) = (self.received_max - self.received, self.received_max);
         let a = self.get(owner)?;
-        let has_place = !a.condemned && a.received + others < free.saturating_sub(others);
-        if !has_place || !a.promise_leaving(1, others as usize) {
+        let (has_place, left) = match turn {
+            Turn::Next => (a.received < free, 0),
+            // Others may have grown since those that wait for it came; without it their places are never free again.
+            Turn::Awaited => (a.received < free || free > max / RESERVE, 0),
+            // What it waits for has to find a place and a completion, whatever the application sends meanwhile.
+            Turn::Later { .. } => {
+                let places = (max / 2 / LATER_LEAVES).max(1);
+                (a.received + places < free.saturating_sub(places), 1 + a.not_for_received())
+            }
+        };
+        if a.condemned || !has_place || !a.promise_leaving(1, left) {
             return None;
         }
-        match a.books.alloc_sparing(len, spare) {
+        match a.books.alloc_sparing(len, turn.spare()) {
             Some(offset) => {
                 a.received += 1;
                 self.received += 1;
@@ -314,8 +329,8 @@ impl Memory for Applications {
 
     fn flow_room(&self, owner: u32) -> u32 {
         let a = self.slots.get(owner as usize).and_then(Option::as_deref);
-        // An eighth is for flows that the application opens itself.
-        a.map_or(0, |a| (a.flows_max - a.flows_max / 8).saturating_sub(a.share.flows()))
+        // An eighth is for flows that the application, or another of its user, opens itself.
+        a.map_or(0, |a| (a.flows_max - a.flows_max / 8).saturating_sub(a.share.flows()).min(a.share.room()))
     }
 
     fn admit_flow(&mut self, owner: u32) -> bool {

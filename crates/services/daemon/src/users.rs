@@ -82,6 +82,11 @@ impl UserShare {
         self.account.flows.load(Relaxed) < self.flows_max
     }
 
+    /// Flows that peers may open for the user: an eighth of what it may have is for its own.
+    pub(crate) fn room(&self) -> u32 {
+        (self.flows_max - self.flows_max / 8).saturating_sub(self.account.flows.load(Relaxed))
+    }
+
     pub(crate) fn open(&mut self) {
         self.flows += 1;
         self.account.flows.fetch_add(1, Relaxed);
@@ -133,6 +138,7 @@ mod tests {
             two.open();
         }
         assert!(!one.may_open() && !two.may_open() && other.may_open(), "six of eight");
+        assert_eq!((one.room(), other.room()), (0, 6), "of six an eighth, which is none");
         one.listen();
         one.listen();
         other.listen();

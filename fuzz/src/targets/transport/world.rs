@@ -5,7 +5,7 @@ use crate::frames::{mac, v4};
 use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool, PoolConfig};
 use barewire_host::{Datagram, Endpoint as _, Host, HostConfig, HostEvent, Input, Verdict};
-use barewire_transport::{Config, Endpoint, Event, FlowId, HeapMemory, Memory, RecvBuf, SendBuf};
+use barewire_transport::{Config, Endpoint, Event, FlowId, HeapMemory, Memory, RecvBuf, SendBuf, Turn};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -63,8 +63,8 @@ impl Memory for Watched {
         self.0.read(buf, offset, out)
     }
 
-    fn alloc(&mut self, owner: u32, len: u32, spare: u32) -> Option<RecvBuf> {
-        self.0.alloc(owner, len, spare)
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf> {
+        self.0.alloc(owner, len, turn)
     }
 
     fn message_max(&self, owner: u32) -> u32 {
