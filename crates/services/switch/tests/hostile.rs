@@ -225,6 +225,7 @@ fn a_running_switch_survives_floods_and_swaps() {
         pool,
         target,
         publisher: Some(Arc::new(publisher)),
+        control: control(),
         ..ServerConfig::default()
     };
     let server = Server::start(config, None).expect("a switch");

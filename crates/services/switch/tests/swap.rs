@@ -94,7 +94,7 @@ fn no_packet_is_lost_and_none_meets_the_old_program_afterwards() {
 #[test]
 fn a_refused_program_leaves_the_running_one_alone() {
     let name = "swap-refused";
-    let control = SwitchConfig { enable_swap: true, ..SwitchConfig::default() };
+    let control = SwitchConfig { enable_swap: true, ..control() };
     let config = ServerConfig { control, ..config(name, &[1, 2, 3], 64) };
     let server = Server::start(config, Some(ready(STAMP_1, EngineKind::Native))).expect("a switch");
     let switch = server.switch();

@@ -589,7 +589,7 @@ fn a_learning_switch_learns_floods_and_ages() {
     const TTL: Duration = Duration::from_millis(50);
     let name = "traffic-learning";
     // Aged by hand, so that only one who asks.
-    let control = SwitchConfig { sweep_interval: Duration::ZERO, ..SwitchConfig::default() };
+    let control = SwitchConfig { sweep_interval: Duration::ZERO, ..control() };
     let config = ServerConfig { control, ..config(name, &[1, 2, 3], 64) };
     let server = Server::start(config, Some(ready(L2_LEARNING, EngineKind::Native))).expect("a switch");
     let switch = server.switch();
@@ -599,7 +599,7 @@ fn a_learning_switch_learns_floods_and_ages() {
     let (a, b) = (0x0200_0000_0001, 0x0200_0000_0002);
     wires[0].send_now(&ethernet(b, a, 60));
     assert_eq!((wires[1].next().len(), wires[2].next().len()), (60, 60), "flooded");
-    let learned = match heard.recv_timeout(PATIENCE).expect("a digest") {
+    let learned = match next_news(&heard) {
         Notification::Digest(digest) => digest,
         other => panic!("{other:?}"),
     };

@@ -29,7 +29,7 @@ pub const MAX_PENDING: usize = 16_384;
 pub const MAX_PENDING_LIVE: usize = 128;
 /// Writes that may be made as one: all of them or none, and no packet between them.
 pub const MAX_ATOMIC: usize = 16_384;
-/// How long a control thread waits for an engine's answer.
+/// How long a control thread waits for an engine's answer, unless asked otherwise.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a control thread sleeps while an engine catches up.
 const ROOM_POLL: Duration = Duration::from_micros(100);
@@ -105,6 +105,8 @@ struct Shared {
     index: usize,
     /// Writes that may wait.
     max_pending: usize,
+    /// How long a control thread waits for an answer, and for room.
+    answer_timeout: Duration,
     /// Writes and tasks queued and not yet applied.
     pending: AtomicUsize,
     /// Writes that the replica refused although the store had accepted them: always 0, or a bug.
@@ -128,8 +130,8 @@ pub struct EngineInbox {
     throw_away: ThrowAway,
 }
 
-/// An answer that an engine has been asked for.
-pub(crate) struct Answer<T>(mpsc::Receiver<T>);
+/// An answer that an engine has been asked for, and how long it is usually waited for.
+pub(crate) struct Answer<T>(mpsc::Receiver<T>, Duration);
 
 impl fmt::Debug for EngineLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,6 +152,7 @@ impl fmt::Debug for EngineInbox {
 pub(crate) fn link(
     index: usize,
     max_pending: usize,
+    answer_timeout: Duration,
     subscribers: Arc<Subscribers>,
     throw_away: ThrowAway,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -158,6 +161,7 @@ pub(crate) fn link(
     let shared = Arc::new(Shared {
         index,
         max_pending,
+        answer_timeout,
         pending: AtomicUsize::new(0),
         refused: AtomicU64::new(0),
         alive: AtomicBool::new(true),
@@ -191,7 +195,7 @@ impl EngineLink {
     /// Wait until there is room for another write.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when the engine does not catch up within [`ANSWER_TIMEOUT`].
+    /// [`ErrorKind::Unavailable`] when the engine does not catch up in the time of an answer.
     pub(crate) fn wait_for_room(&self) -> Result<(), ControlError> {
         let mut since = None;
         while self.is_full() {
@@ -200,7 +204,7 @@ impl EngineLink {
                 (self.shared.wake)();
                 now
             });
-            if u128::from(now.as_nanos() - since.as_nanos()) > ANSWER_TIMEOUT.as_nanos() {
+            if u128::from(now.as_nanos() - since.as_nanos()) > self.shared.answer_timeout.as_nanos() {
                 return Err(unavailable());
             }
             std::thread::sleep(ROOM_POLL);
@@ -252,7 +256,7 @@ impl EngineLink {
         self.run(move |replica| {
             let _ = sender.send(question(replica));
         });
-        Answer(receiver)
+        Answer(receiver, self.shared.answer_timeout)
     }
 
     pub(crate) fn set_subscribers(&self, subscribers: &Arc<Subscribers>) {
@@ -264,9 +268,11 @@ impl<T> Answer<T> {
     /// Wait for it.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] after [`ANSWER_TIMEOUT`], or at once when the engine is gone.
+    /// [`ErrorKind::Unavailable`] after the switch's [`answer_timeout`](super::SwitchConfig::answer_timeout), or at once when the
+    /// engine is gone.
     pub(crate) fn wait(self) -> Result<T, ControlError> {
-        self.wait_for(ANSWER_TIMEOUT)
+        let usual = self.1;
+        self.wait_for(usual)
     }
 
     /// Wait for it so long.

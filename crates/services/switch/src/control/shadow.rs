@@ -2,7 +2,6 @@
 //! running program whole, between two packets: so no packet meets half-filled tables, and what fails leaves the running
 //! program as it was.
 
-use super::link::ANSWER_TIMEOUT;
 use super::programs::{Master, Staged, View};
 use super::switch::{CHUNK, Result, Switch, SwitchConfig};
 use super::{ControlError, CounterValue, ErrorKind, Notification};
@@ -191,7 +190,7 @@ impl Switch {
     /// it counted.
     fn add_counted(&self, epoch: u64, old: &mpsc::Receiver<ProgramState>, places: &Places) {
         let mut states: Vec<ProgramState> = Vec::new();
-        while let Ok(state) = old.recv_timeout(ANSWER_TIMEOUT) {
+        while let Ok(state) = old.recv_timeout(self.inner.config.answer_timeout) {
             states.push(state);
         }
         for write in sum_up(&mut states, places).writes() {

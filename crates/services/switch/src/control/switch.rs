@@ -57,6 +57,9 @@ pub struct SwitchConfig {
     /// Writes that may wait at one engine. A server takes no more than [`MAX_PENDING_LIVE`](super::link::MAX_PENDING_LIVE);
     /// who drives an engine from the thread that writes has to apply at least as often.
     pub max_pending: usize,
+    /// How long a control thread waits for an engine's answer, or for room at it, before it says that none answers. Opening
+    /// and closing ports may take longer.
+    pub answer_timeout: Duration,
 }
 
 impl Default for SwitchConfig {
@@ -77,6 +80,7 @@ impl Default for SwitchConfig {
             open_port: None,
             sweep_interval: Duration::from_secs(1),
             max_pending: super::link::MAX_PENDING,
+            answer_timeout: super::link::ANSWER_TIMEOUT,
         }
     }
 }
@@ -238,6 +242,7 @@ impl Switch {
         let (link, inbox) = link(
             control.engines_made,
             self.inner.config.max_pending,
+            self.inner.config.answer_timeout,
             subscribers,
             self.inner.throw_away.clone(),
             wake,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The highest mirror session.
 pub const MAX_MIRROR_SESSION: u32 = 32_767;
-/// How long opening or closing a port may take.
+/// How long opening or closing a port may take, or as long as any answer.
 const PORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn no_session(id: u32) -> ControlError {
@@ -266,6 +266,10 @@ impl Switch {
         })
     }
 
+    fn port_timeout(&self) -> Duration {
+        self.inner.config.answer_timeout.max(PORT_TIMEOUT)
+    }
+
     /// Open a port and add it under this number.
     ///
     /// # Errors
@@ -283,6 +287,7 @@ impl Switch {
             None => Vec::new(),
         };
         opened.resize_with(links.len(), || None);
+        let timeout = self.port_timeout();
         let answers: Vec<_> = links
             .iter()
             .zip(opened)
@@ -291,16 +296,14 @@ impl Switch {
                 link.ask(move |replica| replica.add_port(port, &uri, opened))
             })
             .collect();
-        let results: Vec<Result<()>> = answers
-            .into_iter()
-            .map(|answer| answer.wait_for(PORT_TIMEOUT).and_then(|result| result))
-            .collect();
+        let results: Vec<Result<()>> =
+            answers.into_iter().map(|answer| answer.wait_for(timeout).and_then(|result| result)).collect();
         let Some(error) = results.iter().find_map(|result| result.clone().err()) else { return Ok(()) };
         // On all engines or on none.
         for (link, result) in links.iter().zip(&results) {
             if result.is_ok() {
                 let closed = link.ask(move |replica| replica.remove_port(port));
-                drop(closed.wait_for(PORT_TIMEOUT));
+                drop(closed.wait_for(timeout));
             }
         }
         Err(error)
@@ -315,12 +318,12 @@ impl Switch {
         if links.is_empty() {
             return Err(ControlError::new(ErrorKind::InvalidPort, format!("there is no port {port}")));
         }
+        let timeout = self.port_timeout();
         let answers: Vec<_> = links
             .iter()
             .map(|link| link.ask(move |replica: &mut dyn Replica| replica.remove_port(port)))
             .collect();
-        let results: Vec<Result<()>> =
-            answers.into_iter().map(|a| a.wait_for(PORT_TIMEOUT)?.map(drop)).collect();
+        let results: Vec<Result<()>> = answers.into_iter().map(|a| a.wait_for(timeout)?.map(drop)).collect();
         results.into_iter().collect()
     }
 

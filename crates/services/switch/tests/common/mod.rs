@@ -6,12 +6,13 @@ use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_port::{Port, PortUri};
-use barewire_switch::control::{ActionCall, Switch};
+use barewire_switch::control::{ActionCall, Notification, Switch, SwitchConfig};
 use barewire_switch::prepared::{EngineKind, Prepared, prepare};
 use barewire_switch::server::ServerConfig;
 use num_bigint::BigUint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 pub const ROUTER: &str = include_str!("../../../../../programs/simple_router.json");
@@ -40,6 +41,11 @@ pub const SAMPLES: [(&str, &str); 6] = [
 /// How long anything may stand still before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The control side of a test's switch: it waits for engines that other programs keep from their core.
+pub fn control() -> SwitchConfig {
+    SwitchConfig { answer_timeout: Duration::from_secs(60), ..SwitchConfig::default() }
+}
+
 pub fn ready(json: &str, kind: EngineKind) -> Arc<Prepared> {
     Arc::new(prepare(json, kind).expect("our own program"))
 }
@@ -67,7 +73,7 @@ pub fn uri(test: &str, port: u32, slots: u32) -> String {
 /// A switch with these memory ports; `slots` frames may wait on each wire.
 pub fn config(test: &str, ports: &[u32], slots: u32) -> ServerConfig {
     let ports = ports.iter().map(|&port| (port, uri(test, port, slots))).collect();
-    ServerConfig { ports, ..ServerConfig::default() }
+    ServerConfig { ports, control: control(), ..ServerConfig::default() }
 }
 
 /// The other end of a memory port.
@@ -175,6 +181,16 @@ pub struct StopAtEnd<'a>(pub &'a AtomicBool);
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What is told next that is not of ports: those of the start may still be told.
+pub fn next_news(heard: &Receiver<Notification>) -> Notification {
+    loop {
+        match heard.recv_timeout(PATIENCE).expect("nothing is told") {
+            Notification::Port { .. } => {}
+            other => return other,
+        }
     }
 }
 

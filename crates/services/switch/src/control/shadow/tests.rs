@@ -1,3 +1,4 @@
+use super::super::link::ANSWER_TIMEOUT;
 use super::super::switch::tests::*;
 use super::super::{MirrorSession, Range};
 use super::*;
@@ -120,7 +121,7 @@ fn counters_go_on_counting_to_the_last_packet() {
 
 #[test]
 fn an_engine_that_does_not_catch_up_leaves_all_as_it_was() {
-    let s = switch_with(|config| config.max_pending = 1).0;
+    let s = switch_with(|config| (config.max_pending, config.answer_timeout) = (1, ANSWER_TIMEOUT)).0;
     let stalled = s.attach(Box::new(|| {}));
     let shadow = s.shadow(prepared()).unwrap();
     shadow.add_entry(EXACT, key(2, 2), 0, forward(4)).unwrap();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::control::link::ANSWER_TIMEOUT;
 use crate::control::{CounterValue, DigestList, NewEntry, PortInfo, Range, TableAction, TableWrite};
 use crate::learn::Learner;
 use crate::pre::McDump;
@@ -163,6 +164,9 @@ pub(in crate::control) fn prepared() -> Arc<Prepared> {
     Arc::new(Prepared::new(program(), EngineKind::Interpreter).expect("the interpreter takes anything"))
 }
 
+/// How long the tests wait for engines that do answer.
+pub(in crate::control) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A switch on a clock that stands still until it is moved, without a sweeper.
 pub(in crate::control) fn switch_with(change: impl FnOnce(&mut SwitchConfig)) -> (Switch, Arc<AtomicU64>) {
     let clock_us = Arc::new(AtomicU64::new(0));
@@ -171,6 +175,7 @@ pub(in crate::control) fn switch_with(change: impl FnOnce(&mut SwitchConfig)) ->
         clock: Box::new(move || clock.load(Relaxed)),
         sweep_interval: Duration::ZERO,
         engine: EngineKind::Interpreter,
+        answer_timeout: PATIENCE,
         ..SwitchConfig::default()
     };
     change(&mut config);
@@ -346,7 +351,7 @@ fn a_write_that_returned_is_seen_and_nothing_is_lost() {
 
 #[test]
 fn an_engine_that_sleeps_holds_writers_back_and_one_that_is_gone_does_not() {
-    let s = switch();
+    let s = switch_with(|config| config.answer_timeout = ANSWER_TIMEOUT).0;
     let woken = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&woken);
     let mut inbox = s.attach(Box::new(move || {
@@ -528,7 +533,8 @@ fn subscribers_never_hold_anybody_up() {
 
 #[test]
 fn without_a_program_there_is_nothing_to_write_to() {
-    let config = SwitchConfig { sweep_interval: Duration::ZERO, ..SwitchConfig::default() };
+    let config =
+        SwitchConfig { sweep_interval: Duration::ZERO, answer_timeout: PATIENCE, ..SwitchConfig::default() };
     let s = Switch::new(config, None).unwrap();
     let engine = Engine::spawn(&s, |_| {});
     assert!(s.program().is_none());
