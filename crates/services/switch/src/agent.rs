@@ -45,9 +45,10 @@ impl Agent for SwitchAgent {
         }
         work += self.inbox.drain(&mut self.plane);
         work += self.plane.datapath.poll(now, &mut self.plane.ports);
+        // Ports first: what else is told came through them.
+        work += self.plane.report_ports(&self.inbox);
         work += self.plane.poll_learner(now, &self.inbox);
         work += self.plane.deliver_to_cpu(&self.inbox);
-        work += self.plane.report_ports(&self.inbox);
         self.plane.ports.nudge(now);
         work + self.plane.ports.flush(now)
     }

@@ -60,7 +60,7 @@ impl Plane {
         self.datapath.learner.next_deadline_us().map(|us| self.datapath.instant(us))
     }
 
-    /// Tell which ports went down or came up; says how many.
+    /// Tell which ports came, went, went down or came up; says how many.
     pub fn report_ports(&mut self, inbox: &EngineInbox) -> usize {
         let mut count = 0;
         for (port, up) in self.ports.changes() {

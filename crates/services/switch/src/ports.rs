@@ -1,7 +1,8 @@
 //! The ports of one engine, by the numbers the program knows them by.
 
 use crate::datapath::Output;
-use barewire_base::{DropReason, Instant};
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_engine::LinkWatch;
 use barewire_frame::{Burst, Frame, Pool};
 use barewire_port::{OpenError, PcapWriter, Port, PortUri};
 use std::collections::VecDeque;
@@ -13,6 +14,8 @@ use std::path::Path;
 pub const BACKLOG_MAX: usize = 1024;
 /// Port numbers below this are found by index, others by looking through all ports.
 const DIRECT: usize = 4096;
+/// How often a port that failed asks about its interface.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Frames that passed, written to files as they pass.
 struct Capture {
@@ -27,6 +30,22 @@ impl Capture {
     }
 }
 
+/// The interface that a port stands on.
+struct Ground {
+    watch: LinkWatch,
+    /// Its index when the port was opened: an interface that is made anew under its name has another.
+    index: u32,
+}
+
+impl Ground {
+    /// Of a port that was just opened; none for a port without an interface.
+    fn of(uri: &PortUri) -> Option<Ground> {
+        let mut watch = LinkWatch::new(barewire_engine::interface_of(uri)?).ok()?;
+        let index = watch.look()?.index;
+        Some(Ground { watch, index })
+    }
+}
+
 /// One port.
 pub struct PortSlot {
     number: u32,
@@ -37,8 +56,11 @@ pub struct PortSlot {
     /// Frames dropped here because the backlog was full or the port refused.
     tx_dropped: u64,
     capture: Option<(Capture, Capture)>,
-    /// Its last attempt to receive was not refused.
+    /// It works, as far as is known.
     up: bool,
+    ground: Option<Ground>,
+    /// While it is down: when its interface is asked again.
+    look_at: Instant,
 }
 
 impl PortSlot {
@@ -52,7 +74,8 @@ impl PortSlot {
         &self.uri
     }
 
-    /// Whether it works: false from when receiving fails (its interface went, or is down) until it does not.
+    /// Whether it works: false from when receiving fails (its interface went, or is down) until there is a sign that it does. The
+    /// sign is its interface's own state; of a port without an interface, a frame that came or went.
     pub fn is_up(&self) -> bool {
         self.up
     }
@@ -65,6 +88,43 @@ impl PortSlot {
     /// Frames this side dropped.
     pub fn tx_dropped(&self) -> u64 {
         self.tx_dropped
+    }
+
+    /// Receive; gives whether it works.
+    #[inline]
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> bool {
+        match self.port.rx_burst(now, burst) {
+            Ok(_) if self.up => true,
+            Ok(count) => self.is_back(now, count > 0),
+            Err(_) => {
+                self.look_at = now + LOOK_EVERY;
+                false
+            }
+        }
+    }
+
+    /// Whether a port that failed works again. That it does not fail any more says nothing: the kernel tells a socket once that
+    /// its interface went down. Frames that come may have been received before that, so the interface is asked, but not often.
+    #[cold]
+    fn is_back(&mut self, now: Instant, passed: bool) -> bool {
+        let Some(ground) = &mut self.ground else { return passed };
+        if now < self.look_at {
+            return false;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let Some(interface) = ground.watch.look().filter(|interface| interface.up) else { return false };
+        if interface.index != ground.index {
+            if self.port.reopen().is_err() {
+                return false;
+            }
+            ground.index = interface.index;
+        }
+        true
+    }
+
+    /// When it is looked at while no frame comes.
+    fn next_look(&self) -> Option<Instant> {
+        (!self.up && self.ground.is_some()).then_some(self.look_at)
     }
 
     fn send(&mut self, frame: Frame) {
@@ -118,7 +178,7 @@ pub struct Ports {
     generation: u64,
     cpu: Option<u32>,
     to_cpu: Vec<Vec<u8>>,
-    /// Ports that went down or came up.
+    /// Ports that came, went, went down or came up.
     changed: Vec<(u32, bool)>,
     unknown: u64,
     /// Packets the control plane did not take in time.
@@ -151,6 +211,7 @@ impl Ports {
         let port = barewire_engine::open_port(uri, pool)?;
         let text = uri.text().to_owned();
         self.add_open(number, text, port);
+        self.stand_on(Ground::of(uri));
         self.start_capture(uri, capture)
     }
 
@@ -171,8 +232,16 @@ impl Ports {
         }
         let (port, uri, why) = barewire_engine::best_port(interface, pool)?;
         self.add_open(number, uri.to_string(), port);
+        self.stand_on(Ground::of(&uri));
         self.start_capture(&uri, capture)?;
         Ok(format!("{uri}: {why}"))
+    }
+
+    /// What the port added last stands on.
+    fn stand_on(&mut self, ground: Option<Ground>) {
+        if let Some(slot) = self.slots.last_mut() {
+            slot.ground = ground;
+        }
     }
 
     /// Write what passes the port added last to two files.
@@ -201,8 +270,11 @@ impl Ports {
             tx_dropped: 0,
             capture: None,
             up: true,
+            ground: None,
+            look_at: Instant::ZERO,
         };
         self.slots.push(slot);
+        self.changed.push((number, true));
         if let Some(entry) = self.direct.get_mut(number as usize) {
             *entry = self.slots.len() as u16;
         }
@@ -215,6 +287,7 @@ impl Ports {
         let Some(at) = self.position(number) else { return false };
         let mut gone = self.slots.remove(at);
         gone.flush(self.now);
+        self.changed.push((number, false));
         self.removed += gone.tx_dropped + (gone.tx.len() + gone.backlog.len()) as u64;
         self.direct.fill(0);
         for (at, slot) in self.slots.iter().enumerate() {
@@ -245,7 +318,7 @@ impl Ports {
         &mut self.to_cpu
     }
 
-    /// Ports that went down (false) or came up since it was asked last, in order.
+    /// Ports that went down or away (false) or came up since it was asked last, in order.
     pub fn changes(&mut self) -> std::vec::Drain<'_, (u32, bool)> {
         self.changed.drain(..)
     }
@@ -255,10 +328,12 @@ impl Ports {
         self.now = now;
         let slot = &mut self.slots[at];
         // An error of a port (its interface went) shows in its counters and is told; the others go on.
-        let up = slot.port.rx_burst(now, burst).is_ok();
+        let up = slot.receive(now, burst);
         if up != slot.up {
             slot.up = up;
             self.changed.push((slot.number, up));
+            // Its descriptors are others when it was opened again.
+            self.generation += 1;
         }
         if let Some((capture, _)) = &mut slot.capture {
             for frame in burst.iter() {
@@ -270,11 +345,21 @@ impl Ports {
 
     /// Send what waits.
     pub fn flush(&mut self, now: Instant) -> usize {
-        self.slots
-            .iter_mut()
-            .filter(|s| !s.tx.is_empty() || !s.backlog.is_empty())
-            .map(|s| s.flush(now))
-            .sum()
+        let mut sent = 0;
+        for slot in self.slots.iter_mut().filter(|s| !s.tx.is_empty() || !s.backlog.is_empty()) {
+            if slot.up || slot.ground.is_some() {
+                sent += slot.flush(now);
+                continue;
+            }
+            // Frames that nobody takes are accepted too, so those are asked for that went.
+            let before = slot.port.counters().tx_frames.get();
+            sent += slot.flush(now);
+            if slot.port.counters().tx_frames.get() != before {
+                slot.up = true;
+                self.changed.push((slot.number, true));
+            }
+        }
+        sent
     }
 
     /// Let ports do what is due without frames (delayed frames of a fault port).
@@ -296,9 +381,9 @@ impl Ports {
         !self.slots.is_empty() && self.slots.iter().all(|slot| slot.port.is_finished())
     }
 
-    /// The earliest time at which a port has work of its own.
+    /// The earliest time at which a port has work of its own, or is to be looked at.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.slots.iter().filter_map(|slot| slot.port.next_deadline()).min()
+        self.slots.iter().flat_map(|slot| [slot.port.next_deadline(), slot.next_look()]).flatten().min()
     }
 
     /// Descriptors to sleep on.

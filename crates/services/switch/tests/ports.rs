@@ -3,21 +3,17 @@
 
 mod common;
 
-use barewire_base::{Instant, Prng};
-use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_base::Prng;
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_p4_state::TableAction;
-use barewire_port::{PcapReader, Port, PortCaps, PortCounters, PortError, PortUri};
+use barewire_port::PcapReader;
 use barewire_switch::control::{ActionCall, ErrorKind, MirrorSession, Notification};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::plane::Plane;
-use barewire_switch::ports::Ports;
 use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::{Publisher, Server, ServerConfig, StartError};
 use common::*;
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -251,7 +247,7 @@ fn the_cpu_port_leads_to_the_control_plane_and_back() {
     let heard = switch.subscribe(64);
     add(switch, "others", vec![exact(TO_3)], 0, "other", &[64]);
     input.send_now(&ethernet(TO_3, 0, 77));
-    match heard.recv_timeout(PATIENCE).expect("a packet") {
+    match next_news(&heard) {
         Notification::PacketIn { bytes } => {
             assert_eq!((bytes.len(), number(&bytes[0..6]), number(&bytes[6..12])), (77, TO_3, 7));
         }
@@ -303,7 +299,7 @@ fn the_cpu_port_leads_to_the_control_plane_and_back() {
 fn programs_with_shared_state_are_refused_on_several_engines() {
     let start = |json| {
         Server::start(
-            ServerConfig { engines: 2, ..ServerConfig::default() },
+            ServerConfig { engines: 2, control: control(), ..ServerConfig::default() },
             Some(ready(json, EngineKind::Native)),
         )
     };
@@ -323,62 +319,6 @@ fn programs_with_shared_state_are_refused_on_several_engines() {
     assert!(switch.table("others").is_ok(), "the old program goes on");
     switch.commit(ECMP).expect("counters are summed");
     server.stop().expect("the engines are well");
-}
-
-/// A port whose interface comes and goes.
-struct Flaky {
-    inner: Box<dyn Port>,
-    down: Rc<Cell<bool>>,
-}
-
-impl Port for Flaky {
-    fn caps(&self) -> &PortCaps {
-        self.inner.caps()
-    }
-
-    fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        if self.down.get() {
-            let source = std::io::Error::from(std::io::ErrorKind::NetworkDown);
-            return Err(PortError::Down { port: "flaky".to_owned(), source });
-        }
-        self.inner.rx_burst(now, burst)
-    }
-
-    fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        self.inner.tx_burst(now, burst)
-    }
-
-    fn counters(&self) -> &PortCounters {
-        self.inner.counters()
-    }
-}
-
-/// A port that cannot receive is down, and up again when it can; each change is told once.
-#[test]
-fn ports_that_go_down_are_told() {
-    let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).expect("frames");
-    let open = |name: &str| {
-        let uri: PortUri = format!("mem:ports-flaky-{name}").parse().expect("a URI");
-        barewire_engine::open_port(&uri, &pool).expect("a port")
-    };
-    let down = Rc::new(Cell::new(false));
-    let mut ports = Ports::new(None);
-    ports.add_open(7, "flaky".to_owned(), Box::new(Flaky { inner: open("a"), down: Rc::clone(&down) }));
-    ports.add_open(8, "steady".to_owned(), open("b"));
-    let mut burst = Burst::new();
-    let mut look = |ports: &mut Ports| {
-        for at in [0, 1, 0, 1] {
-            ports.receive(at, Instant::ZERO, &mut burst);
-        }
-        let ups: Vec<bool> = ports.slots().iter().map(|slot| slot.is_up()).collect();
-        (ports.changes().collect::<Vec<_>>(), ups)
-    };
-    assert_eq!(look(&mut ports), (vec![], vec![true, true]));
-    down.set(true);
-    assert_eq!(look(&mut ports), (vec![(7, false)], vec![false, true]));
-    assert_eq!(look(&mut ports), (vec![], vec![false, true]));
-    down.set(false);
-    assert_eq!(look(&mut ports), (vec![(7, true)], vec![true, true]));
 }
 
 /// What an engine received and sent, by port.
@@ -424,6 +364,7 @@ fn two_engines() {
         engines: 2,
         ports: vec![(1, "packet:sw1?fanout=11".to_owned()), (2, "packet:sw2?fanout=12".to_owned())],
         publisher: Some(Arc::new(publisher)),
+        control: control(),
         ..ServerConfig::default()
     };
     let server = Server::start(config, Some(ready(ECMP, EngineKind::Native))).expect("a switch");

@@ -222,7 +222,7 @@ pub enum Notification {
     Idle(TableId, Vec<u64>),
     /// A packet for the CPU port.
     PacketIn { bytes: Vec<u8> },
-    /// A port came up or went down.
+    /// A port was added or came up, or it went down or was removed.
     Port { port: u32, up: bool },
     /// A program was swapped in.
     ProgramSwapped,
