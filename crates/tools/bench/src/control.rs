@@ -121,10 +121,16 @@ fn kernel() -> Result<KernelTrip, CellError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::until_well;
 
     #[test]
     fn the_floor_is_measured_in_half_a_second_and_told() {
-        let control = Control::measure(Duration::from_millis(20)).unwrap();
+        // On a machine with much else to do two cores may not meet, and a round trip may take longer than there is time.
+        let control = until_well(
+            || Control::measure(Duration::from_millis(20)),
+            |control| control.as_ref().is_ok_and(|c| c.kernel_udp.as_ref().is_some_and(|k| k.samples > 0)),
+        )
+        .unwrap();
         assert!(control.machine.hiccup_window_ns >= 20_000_000);
         let kernel = control.kernel_udp.as_ref().unwrap();
         assert!(kernel.samples > 0 && kernel.max_ns.unwrap() > 1_000, "{kernel:?}");

@@ -21,6 +21,8 @@ pub mod interleave;
 mod interrupt;
 pub mod kernel;
 pub mod pair;
+#[cfg(test)]
+mod patience;
 pub mod plan;
 mod progress;
 pub mod rc;

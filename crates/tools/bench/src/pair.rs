@@ -312,7 +312,10 @@ impl Cell for PairCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::until_seen;
     use barewire_base::Duration;
+
+    const SHORT: Duration = Duration::from_millis(150);
 
     #[test]
     fn addresses_carry_their_network() {
@@ -325,12 +328,12 @@ mod tests {
         }
     }
 
-    fn run(over: &str, options: &str) -> Result<RunResult, CellError> {
+    fn run(over: &str, options: &str, duration: Duration) -> Result<RunResult, CellError> {
         let workload = MsgWorkload {
             window: 4,
             size: 3000,
             verify: true,
-            duration: Duration::from_millis(150),
+            duration,
             warmup: Duration::from_millis(20),
             ..MsgWorkload::default()
         };
@@ -341,9 +344,13 @@ mod tests {
     #[test]
     fn messages_cross_socket_files_and_a_faulty_link_whole() {
         for (over, options) in [("unix", ""), ("fault+mem", "loss=0.01&duplicate=0.01&reorder=0.01&seed=7")] {
-            let result = run(over, options).unwrap_or_else(|e| panic!("{over}: {e}"));
-            assert!(result.counts.completed > 0, "{over}: {:?}", result.counts);
-            assert_eq!(result.counts.mismatches, 0, "{over}");
+            let counts_of = |duration| {
+                let counts = run(over, options, duration).unwrap_or_else(|e| panic!("{over}: {e}")).counts;
+                assert_eq!(counts.mismatches, 0, "{over}");
+                counts
+            };
+            let counts = until_seen(SHORT, counts_of, |counts| counts.completed > 0);
+            assert!(counts.completed > 0, "{over}: {counts:?}");
         }
         let left = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
         let ours = format!("barewire-bench-{}-", std::process::id());
@@ -352,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_slip_in_the_options_is_told() {
-        let why = match run("fault+mem", "los=0.1") {
+        let why = match run("fault+mem", "los=0.1", SHORT) {
             Ok(_) => panic!("must be refused"),
             Err(error) => error.to_string(),
         };

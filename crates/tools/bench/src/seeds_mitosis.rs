@@ -161,11 +161,10 @@ mod tests {
         for request in &requests {
             request.check().unwrap();
         }
-        let mut request =
-            seed_requests(false, true, None, Some(Duration::from_millis(20)), None, "").remove(1);
+        // What a starved machine makes of so short a run is no matter of these tables.
+        let mut request = seed_requests(false, true, None, None, None, "").remove(1);
         request.hosts = vec![2];
-        let (rows, failed) = request.run(&mut |_| {});
-        assert!(failed.is_none(), "{failed:?}");
+        let rows = request.unmeasured_rows();
         let text = rc_tables(&rows, "a machine");
         assert!(text.contains("/s over mem"), "{text}");
         assert!(
@@ -191,7 +190,6 @@ mod tests {
         let mut kernel = rows.iter().find(|row| row.system == "kernel-tcp").unwrap().clone();
         let mut ours = rows.iter().find(|row| row.system == "barewire").unwrap().clone();
         ours.over = "xdp".to_owned();
-        // Whatever came of so short a run.
         (kernel.connections_per_s, kernel.void, kernel.no_baseline) = (12_345.0, None, None);
         let (mut void, mut still) = (kernel.clone(), kernel.clone());
         void.void = Some("half failed".to_owned());

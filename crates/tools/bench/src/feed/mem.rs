@@ -120,6 +120,7 @@ pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), FeedB
 mod tests {
     use super::super::traffic::Workload;
     use super::*;
+    use crate::patience::until_well;
 
     #[test]
     fn every_measured_packet_gives_a_sample() {
@@ -129,8 +130,9 @@ mod tests {
             assert_eq!((spans.app.samples(), spans.packets, spans.dropped), (500, 600, 0));
             assert!(pps > 0.0 && pps <= 101_000.0, "{pps}");
         }
-        let (pps, books) = flat_out(10, &traffic).unwrap();
-        assert!(pps > 1_000.0);
+        // Half a millisecond of work, in which a busy machine may do something else.
+        let (pps, books) = until_well(|| flat_out(10, &traffic).unwrap(), |&(pps, _)| pps > 1_000.0);
+        assert!(pps > 1_000.0, "{pps}");
         assert_eq!(books, 500);
     }
 

@@ -689,6 +689,7 @@ pub fn port_frames_per_s(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::{until_seen, until_well};
 
     fn cell(one_thread: bool, window: u32, teardown: bool, live: u64) -> LiveRun {
         LiveRun {
@@ -706,15 +707,14 @@ mod tests {
         }
     }
 
-    /// More connections than this say something. Threads that yield to others with much to do make few, so time is added.
+    /// More connections than this say something. Threads that yield to others with much to do make few.
     const ENOUGH: u64 = 100;
 
-    fn enough(cell: LiveRun, told: &mut (dyn FnMut(String) + Send)) -> LiveResult {
-        let result = run(&cell, None, &mut *told).unwrap();
-        if result.connections > ENOUGH {
-            return result;
-        }
-        run(&LiveRun { duration: Duration::from_secs(8), ..cell }, None, told).unwrap()
+    /// What came of it, and what was told meanwhile.
+    fn run_for(cell: LiveRun, duration: Duration) -> (LiveResult, Vec<String>) {
+        let mut told = Vec::new();
+        let result = run(&LiveRun { duration, ..cell }, None, &mut |line| told.push(line)).unwrap();
+        (result, told)
     }
 
     #[test]
@@ -722,7 +722,13 @@ mod tests {
         for (one_thread, window, teardown, live) in
             [(true, 1, true, 0), (true, 16, false, 0), (false, 8, true, 0), (true, 4, true, 2000)]
         {
-            let result = enough(cell(one_thread, window, teardown, live), &mut |_| {});
+            let cell = cell(one_thread, window, teardown, live);
+            let has_steps = |result: &LiveResult| result.steps.as_ref().is_some_and(|s| s[0].samples() > 10);
+            let (result, _) = until_seen(
+                cell.duration,
+                |duration| run_for(cell, duration),
+                |(result, _)| result.connections > ENOUGH && has_steps(result),
+            );
             assert!(result.connections > ENOUGH, "{}", result.connections);
             assert_eq!(result.failed, 0);
             assert!(result.latency.samples() >= result.connections);
@@ -744,17 +750,20 @@ mod tests {
     #[test]
     fn several_clients_and_nics_share_the_work() {
         let shape = Shape { hosts: 2, threads: 2, nics: 2 };
-        let mut told = Vec::new();
-        let mut cell = LiveRun { shape, ..cell(false, 2, true, 0) };
-        cell.steps = false;
-        cell.duration = Duration::from_millis(1300);
-        let result = enough(cell, &mut |line| told.push(line));
+        let cell = LiveRun { shape, steps: false, ..cell(false, 2, true, 0) };
+        let has_line = |told: &[String]| told.iter().any(|line| line.contains("thpt : "));
+        let (result, told) = until_seen(
+            Duration::from_millis(1300),
+            |duration| run_for(cell, duration),
+            |(result, told)| result.connections > ENOUGH && has_line(told),
+        );
         assert!(result.connections > ENOUGH && result.failed == 0);
-        assert!(told.iter().any(|line| line.contains("thpt : ")), "{told:?}");
+        assert!(has_line(&told), "{told:?}");
     }
 
     #[test]
     fn a_port_says_how_many_frames_it_carries() {
-        assert!(port_frames_per_s(Over::Mem, None, None).unwrap() > 10_000.0);
+        let rate = until_well(|| port_frames_per_s(Over::Mem, None, None).unwrap(), |&rate| rate > 10_000.0);
+        assert!(rate > 10_000.0, "{rate}");
     }
 }

@@ -292,21 +292,27 @@ fn stall(took: Duration, counted: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::{until_seen, until_well};
 
     #[test]
     fn the_kernel_connects_over_loopback() {
         let shape = Shape { hosts: 1, threads: 1, nics: 1 };
         for idle in [Idle::Spin, Idle::Yield, Idle::Sleep] {
             for window in [8, 64] {
-                let result = run(shape, window, Duration::from_millis(200), None, idle, None).unwrap();
-                assert!(result.connections > 50, "{idle:?}: {}", result.connections);
-                assert_eq!(result.failed, 0);
+                let connections = |duration| {
+                    let result = run(shape, window, duration, None, idle, None).unwrap();
+                    assert_eq!(result.failed, 0, "{idle:?}");
+                    result.connections
+                };
+                let connections = until_seen(Duration::from_millis(200), connections, |&n| n > 50);
+                assert!(connections > 50, "{idle:?}: {connections}");
             }
         }
     }
 
+    /// Shorter than what is held is held.
     fn asking(server: SocketAddr, window: u32) -> Asking {
-        let duration = Duration::from_millis(100);
+        let duration = Duration::from_millis(300);
         Asking { server, window, warmup: Duration::ZERO, duration, idle: Idle::Yield, watches: false }
     }
 
@@ -314,14 +320,25 @@ mod tests {
     fn a_client_goes_no_further_ahead_than_its_server_can_follow() {
         for window in [8, 64] {
             let (listener, at) = listen_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
-            let result = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
-            let most = HELD_MAX as u64 + u64::from(window) - 1;
-            assert!((HELD_MAX as u64..=most).contains(&result.connections), "{}", result.connections);
-            assert_eq!((result.failed, result.stalled_s), (0, 0.0));
+            let (least, most) = (HELD_MAX as u64, HELD_MAX as u64 + u64::from(window) - 1);
+            // On a machine with much else to do a client may not come so far, or take half a second for a connect.
+            let result = until_well(
+                || {
+                    let result = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
+                    assert!(result.connections <= most && result.failed == 0, "{}", result.connections);
+                    result
+                },
+                |result| result.connections >= least && result.stalled_s == 0.0,
+            );
+            assert!(result.connections >= least, "{}", result.connections);
+            assert_eq!(result.stalled_s, 0.0);
             drop(listener);
-            let refused = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
-            assert_eq!(refused.connections, 0);
-            assert!(refused.failed > 0);
+            let refused = || {
+                let refused = ask(&asking(at, window), &AtomicU64::new(0)).unwrap();
+                assert_eq!(refused.connections, 0);
+                refused.failed
+            };
+            assert!(until_well(refused, |&failed| failed > 0) > 0);
         }
     }
 
