@@ -82,7 +82,8 @@ fn an_agent_that_is_killed_ends_the_run_and_is_named() {
         let outcome = outcome.unwrap();
         let (host, why) = outcome.lost.clone().unwrap();
         assert!(host == "h1" && why.contains("agent"), "{why}");
-        assert!(took.as_secs_f64() < 10.0, "{took:?}");
+        // Seconds, but for a machine that is busy.
+        assert!(took.as_secs_f64() < 60.0, "{took:?}");
         assert_eq!(outcome.left_behind, None);
         assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
     }
@@ -159,6 +160,8 @@ fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
         let start = format!(
             r#"{{"do":"start","id":1,"argv":["sh","-c","trap '' TERM; setsid sleep {n} & echo up; sleep {n}"],"cwd":null,"env":{{}},"at_unix_ns":0}}"#
         );
+        // Before the last word: the agent's patience begins when it hears it.
+        let began = stamp();
         writeln!(
             stdin,
             "garbage\n{{\"do\":\"hello\",\"schema\":2,\"host\":\"x\",\"fingerprint\":false}}\n{start}"
@@ -178,12 +181,11 @@ fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
         }
         let scratch = scratch.unwrap();
         assert!(garbage && Path::new(&scratch).is_dir());
-        let began = stamp();
         let held = Some(stdin).filter(|_| !goes);
         lines.for_each(drop);
         agent.wait().unwrap();
         let took = stamp().since(began).as_secs_f64();
-        assert!(took < 10.0 && (goes || took > 4.0), "{took}");
+        assert!(took < 60.0 && (goes || took > 4.0), "{took}");
         assert_eq!(running(&format!("sleep {n}")), Vec::<u32>::new());
         assert!(!Path::new(&scratch).exists());
         drop(held);

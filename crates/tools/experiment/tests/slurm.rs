@@ -152,7 +152,9 @@ impl Cluster {
 }
 
 fn experiment(roles: &str) -> String {
-    format!("name = \"over-slurm\"\n[method]\nruns = 2\nseconds = 0.1\nwarmup_s = 0\ntimeout_s = 20\n{roles}")
+    format!(
+        "name = \"over-slurm\"\n[method]\nruns = 2\nseconds = 0.1\nwarmup_s = 0\ntimeout_s = 300\n{roles}"
+    )
 }
 
 const SERVER: &str = "[[role]]\nname = \"server\"\ncount = 1\nready = \"up\"\ncommand = [\"sh\", \"-c\", \"echo up; exec sleep 100\"]\n";
@@ -195,19 +197,22 @@ fn an_experiment_on_an_allocation_that_is_given_back() {
     assert_eq!(fs::read_dir(cluster.hosts.folder.join("cache")).unwrap().count(), 1);
 
     // Somebody cancels the job meanwhile: the run ends, and says so.
-    let slow = "[[role]]\nname = \"client\"\ncount = 1\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 100\"]\n";
+    let slow = "[[role]]\nname = \"client\"\ncount = 1\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 1000\"]\n";
     let plan = cluster.hosts.plan(&experiment(&format!("{SERVER}{slow}")));
     let conf = cluster.hosts.folder.join("slurm.conf");
+    let cancelled = Arc::new(Mutex::new(None));
+    let at = Arc::clone(&cancelled);
     // The act runs on the runner's thread, which is where the controller is reached.
     let cancel = move || {
+        *at.lock().unwrap() = Some(stamp());
         let _ =
             Command::new("scancel").args(["--name=barewire-over-slurm"]).env("SLURM_CONF", &conf).status();
     };
     let mut told = Told { at_line: Some(("busy", Box::new(cancel))), ..Told::default() };
-    let began = stamp();
     let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut told).unwrap();
     assert!(outcome.lost.is_some() && outcome.left_behind.is_none(), "{outcome:?}");
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60), "{:?}", stamp().since(began));
+    let took = stamp().since(cancelled.lock().unwrap().unwrap());
+    assert!(took < barewire_base::Duration::from_secs(60), "{took:?}");
     cluster.no_jobs();
     cluster.hosts.nothing_runs();
 }
@@ -296,15 +301,26 @@ fn refusals_and_waits_are_named_and_leave_no_job() {
     let said = refused(&|_| {}, &named);
     assert!(said.contains("did you mean `n1`"), "{said}");
 
-    // More than there is, or not yet.
+    // More than there is, or not yet. The controller has to have given its reason when the time is up: a busy one gets more of it.
+    let in_vain = |needs: &Needs, hint: &str| {
+        let mut said = String::new();
+        for seconds in [2, 8, 32] {
+            let short = |options: &mut SlurmOptions| options.queue_wait = Duration::from_secs(seconds);
+            said = refused(&short, needs);
+            assert!(said.contains(&format!("no allocation within {seconds} s")), "{said}");
+            if said.contains(hint) {
+                return;
+            }
+        }
+        panic!("{said}");
+    };
     let short = |options: &mut SlurmOptions| options.queue_wait = Duration::from_secs(2);
     let said = refused(&short, &needs(&[("any", 9)]));
     assert!(said.contains("no allocation within 2 s") || said.contains("fewer hosts"), "{said}");
     cluster.no_jobs();
     let mut holds = cluster.launcher(|_| {});
     cluster.obtain(&mut holds, &two).unwrap();
-    let said = refused(&short, &needs(&[("any", 1)]));
-    assert!(said.contains("no allocation within 2 s") && said.contains("others have the nodes"), "{said}");
+    in_vain(&needs(&[("any", 1)]), "others have the nodes");
     cluster.release(&mut holds);
 
     // Interrupted while it waits.
@@ -318,15 +334,14 @@ fn refusals_and_waits_are_named_and_leave_no_job() {
     cluster.ask("scontrol", &["update", "nodename=n2", "state=drain", "reason=test"]);
     let mut named = needs(&[]);
     named.hosts.push(HostSpec { name: "n2".into(), ..HostSpec::default() });
-    let said = refused(&short, &named);
-    assert!(said.contains("sinfo -R"), "{said}");
+    in_vain(&named, "sinfo -R");
     cluster.no_jobs();
 }
 
 /// Runs an experiment for ever, ends the daemon of its client's node, `steps_too` or not, and waits for the run to end.
 fn a_node_dies(steps_too: bool) {
     let cluster = Cluster::new(2);
-    let slow = "[[role]]\nname = \"client\"\ncount = 1\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 100\"]\n";
+    let slow = "[[role]]\nname = \"client\"\ncount = 1\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 1000\"]\n";
     let plan = cluster.hosts.plan(&experiment(&format!("{SERVER}{slow}")));
     // The first host is the server's, so the second is the client's.
     let daemon = cluster.slurmds[1];
@@ -362,8 +377,9 @@ fn a_node_dies(steps_too: bool) {
         noted.since(killed),
         stamp().since(killed)
     );
-    assert!(noted.since(killed) < barewire_base::Duration::from_secs(10), "{:?}", noted.since(killed));
-    assert!(stamp().since(killed) < barewire_base::Duration::from_secs(30), "{:?}", stamp().since(killed));
+    // Seconds, but for a machine that is busy; far less than the run may take.
+    assert!(noted.since(killed) < barewire_base::Duration::from_secs(60), "{:?}", noted.since(killed));
+    assert!(stamp().since(killed) < barewire_base::Duration::from_secs(120), "{:?}", stamp().since(killed));
     assert_eq!(lost.0, "n2");
     assert!(steps_too || lost.1.contains("slurmd of node n2 is gone"), "{lost:?}");
     cluster.hosts.nothing_runs();

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 #[test]
 #[ignore = "the process that launchers of other tests start"]
@@ -114,7 +115,7 @@ impl Sshds {
 
 fn experiment(clients: &str, hosts: u32) -> String {
     let mut text = format!(
-        "name = \"over-ssh\"\n[method]\nruns = 2\nseconds = 0.1\nwarmup_s = 0\ntimeout_s = 20\n\
+        "name = \"over-ssh\"\n[method]\nruns = 2\nseconds = 0.1\nwarmup_s = 0\ntimeout_s = 300\n\
          [[role]]\nname = \"server\"\nhosts = [\"h1\"]\nready = \"up\"\n\
          command = [\"sh\", \"-c\", \"echo up; exec sleep 100\"]\n{clients}"
     );
@@ -200,13 +201,12 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let sshds = Sshds::new(1);
     let folder = &sshds.hosts.folder;
     let refused = |change: &dyn Fn(&mut SshOptions), reach: &str| {
-        let mut options = sshds.options();
-        options.connect_timeout_s = 2;
+        // An sshd that is there answers, though a busy machine takes its time.
+        let mut options = SshOptions { connect_timeout_s: 30, ..sshds.options() };
         change(&mut options);
         sshds.refused(&mut SshLauncher::new(agent_binary(folder), options), reach)
     };
     let with = |option: &'static str| move |options: &mut SshOptions| options.options.push(option.into());
-    let began = stamp();
 
     let (why, hint) = refused(&with("UserKnownHostsFile=/dev/null"), "h1");
     assert!(why.contains("host key is not known") && hint.contains("`ssh h1`"), "{why} / {hint}");
@@ -226,14 +226,15 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let (why, hint) = refused(&with("Port=1"), "h1");
     assert!(why.contains("refused") && hint.contains("sshd running"), "{why} / {hint}");
 
-    let (why, hint) = refused(&|_| {}, "10.91.0.77");
+    // Nobody is there: within ten seconds, but for a machine that is busy.
+    let began = stamp();
+    let (why, hint) = refused(&|options| options.connect_timeout_s = 2, "10.91.0.77");
     assert!(why.contains("No route") || why.contains("timed out"), "{why}");
     assert!(hint.contains("is it up?"), "{hint}");
+    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60));
 
     let (why, hint) = refused(&|_| {}, "no-such-host.invalid");
     assert!(why.contains("resolve") && hint.contains("HostName"), "{why} / {hint}");
-    // Each of them within ten seconds, so all of them within a minute.
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(60));
 
     // A program of another processor is not even sent.
     let mut elf = vec![0; 64];
@@ -263,11 +264,14 @@ fn an_sshd_that_dies_ends_the_run_and_is_named() {
         return;
     }
     let sshds = Sshds::new(2);
-    let slow = "[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 100\"]\n";
+    let slow = "[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"echo busy; exec sleep 1000\"]\n";
     let plan = sshds.hosts.plan(&experiment(slow, 2));
     // The session's own process: the one that listens has no connection of ours.
     let listener = sshds.pids[1];
+    let killed = Arc::new(Mutex::new(None));
+    let at = Arc::clone(&killed);
     let kill = move || {
+        *at.lock().unwrap() = Some(stamp());
         let pids = fs::read_dir("/proc")
             .unwrap()
             .flatten()
@@ -283,11 +287,12 @@ fn an_sshd_that_dies_ends_the_run_and_is_named() {
         }
     };
     let mut told = Told { at_line: Some(("busy", Box::new(kill))), ..Told::default() };
-    let began = stamp();
     let outcome = sshds.hosts.run(&plan, &mut sshds.launcher(), &mut told).unwrap();
     let (host, why) = outcome.lost.unwrap_or_else(|| panic!("{:?}", told.lines));
     assert_eq!(host, "h2", "{why}");
-    assert!(stamp().since(began) < barewire_base::Duration::from_secs(30), "{:?}", stamp().since(began));
+    // Seconds, but for a machine that is busy; far less than the run may take.
+    let took = stamp().since(killed.lock().unwrap().unwrap());
+    assert!(took < barewire_base::Duration::from_secs(60), "{took:?}");
     sshds.hosts.nothing_runs();
 }
 
@@ -298,7 +303,7 @@ fn an_agent_that_is_killed_whole_leaves_nothing() {
     }
     let sshds = Sshds::new(2);
     // A grandchild that has left its group: the kernel's ties do not reach it.
-    let slow = "[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"setsid sh -c 'sleep 0.3; echo busy; exec sleep 100' & wait\"]\n";
+    let slow = "[[role]]\nname = \"client\"\nhosts = [\"h2\"]\ncollect = \"json\"\ncommand = [\"sh\", \"-c\", \"setsid sh -c 'sleep 0.3; echo busy; exec sleep 1000' & wait\"]\n";
     let plan = sshds.hosts.plan(&experiment(slow, 2));
     let mark = format!("{}={}", hosts::MARK, sshds.hosts.name);
     let kill = move || {

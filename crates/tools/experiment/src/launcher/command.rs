@@ -223,7 +223,7 @@ mod tests {
         command
     }
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn input_output_and_exit_code_come_through() {
@@ -242,14 +242,29 @@ mod tests {
     #[test]
     fn what_does_not_end_is_ended() {
         let never = AtomicBool::new(false);
-        let slow = run(&mut sh("echo why >&2; exec sleep 100"), None, Duration::from_millis(300), &never);
-        assert!(matches!(slow, Err(NotRun::TimedOut { stderr }) if stderr == "why\n"));
+        // It has to say so before its time is up: on a busy machine it gets more of it.
+        let says_why = [300, 3_000, 30_000].map(Duration::from_millis).into_iter().any(|longest| {
+            let began = stamp();
+            match run(&mut sh("echo why >&2; exec sleep 1000"), None, longest, &never) {
+                Err(NotRun::TimedOut { stderr }) => {
+                    assert!(stamp().since(began) >= longest.into(), "not before its time is up");
+                    stderr == "why\n"
+                }
+                other => panic!("{other:?}"),
+            }
+        });
+        assert!(says_why);
         let cancel = AtomicBool::new(true);
         assert!(matches!(run(&mut sh("exec sleep 100"), None, LONG, &cancel), Err(NotRun::Cancelled)));
         assert!(matches!(run(&mut Command::new("/no/such"), None, LONG, &never), Err(NotRun::Start(_))));
-        // A grandchild that keeps the pipes keeps neither us nor what was said.
-        let ran = run(&mut sh("sleep 3 & echo gone"), None, LONG, &never).unwrap();
-        assert!(ran.status.success() && ran.stdout == "gone\n", "{ran:?}");
+        // A grandchild that keeps the pipes keeps neither us nor what was said. Who reads for us has half a second for it, which
+        // a busy machine may need for something else.
+        let said_it = (0..3).any(|_| {
+            let ran = run(&mut sh("sleep 3 & echo gone"), None, LONG, &never).unwrap();
+            assert!(ran.status.success(), "{ran:?}");
+            ran.stdout == "gone\n"
+        });
+        assert!(said_it);
     }
 
     #[test]

@@ -134,9 +134,10 @@ pub fn run_until(
     (outcome, told.into_inner().unwrap())
 }
 
-/// `HOSTS` and `METHOD` in the text become two hosts and one short run.
+/// `HOSTS` and `METHOD` in the text become two hosts and one short run, which a busy machine may take long for.
 pub fn filled(text: &str) -> String {
-    text.replace("HOSTS\n", HOSTS).replace("METHOD\n", "[method]\nruns = 1\nseconds = 0.1\nwarmup_s = 0\n")
+    let method = "[method]\nruns = 1\nseconds = 0.1\nwarmup_s = 0\ntimeout_s = 300\nready_timeout_s = 300\n";
+    text.replace("HOSTS\n", HOSTS).replace("METHOD\n", method)
 }
 
 pub fn experiment(text: &str) -> Done {
