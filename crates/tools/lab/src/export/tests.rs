@@ -212,9 +212,10 @@ for late in node, switch:
         raise SystemExit("%s was taken for one that works" % late.name)
     except bw.BarewireError as error:
         assert "within" in str(error), error
-    assert 0.5 <= time.monotonic() - before < 20
+    assert 0.5 <= time.monotonic() - before < 60
     assert late.process is None and all(process.poll() is not None for process in late.popened), late.name
-# Commands that are refused end the switch, too.
+# Commands that are refused end the switch, too. They are run before the time is up, on a busy machine as well.
+bw.START_WAIT_S = 60
 switch.cli_path = "./cli.sh"
 try:
     switch.start([])
