@@ -38,7 +38,7 @@ fn start(name: &str) -> MetricsServer {
 
 fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     // It may have been refused half-way.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
@@ -154,7 +154,7 @@ fn hostile_clients_are_harmless() {
     assert!(silent.iter().take(CONNECTIONS_MAX).all(|stream| !open(stream)), "the oldest went first");
     // Another address has places of its own, and takes none from one that talks.
     let mut talking = TcpStream::connect(address).unwrap();
-    talking.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    talking.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut head = [0; 12];
     talking.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     talking.read_exact(&mut head).unwrap();
@@ -177,17 +177,19 @@ fn hostile_clients_are_harmless() {
 fn a_client_that_never_ends_its_head_is_ended() {
     let (name, _page, _slots) = page("slow");
     let server = start(&name);
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream.write_all(b"GET /metrics HT").unwrap();
+    // Before it can be seen: its time begins when it is.
     let before = barewire_measure::stamp();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(b"GET /metrics HT").unwrap();
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     let waited = barewire_measure::stamp().since(before).as_secs_f64();
-    assert!((1.5..15.0).contains(&waited), "{waited} s");
+    // Two seconds, but for a machine that is busy; far less than a connection lives that does as it should.
+    assert!((1.5..60.0).contains(&waited), "{waited} s");
     // One that has asked may be silent for longer.
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut head = [0; 12];
     let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     stream.write_all(request).unwrap();
