@@ -62,7 +62,8 @@ impl Agent for Busy {
     fn do_work(&mut self, now: Instant) -> usize {
         self.cycles += 1;
         self.slot.add(1);
-        self.wake_at = now + Duration::from_micros(50);
+        // Far enough away for a sleep, also when the thread has to wait for its core.
+        self.wake_at = now + Duration::from_micros(500);
         // The first sleep collects descriptors; by the hundredth cycle there has been one.
         if self.cycles == 100 {
             self.seen.set((allocations(), 0));
