@@ -7,12 +7,11 @@ use barewire_base::{DropReason, Instant, Prng};
 use barewire_frame::{Burst, ChecksumState, Gso, GsoKind, Pool, PoolConfig};
 use barewire_packet::{PacketConfig, PacketPort};
 use barewire_port::{OpenError, Port};
-use common::{ENDS, Host, SIDES, eventually, now, offloads, with_switch};
+use common::{ENDS, Host, PATIENCE, SIDES, eventually, now, offloads, with_switch};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Duration;
 
 const STREAM_LEN: usize = 24 << 20;
 /// Not a divisor of anything in sight, so that bytes that went astray are seen.
@@ -71,7 +70,7 @@ impl Loop {
 
     /// Moves frames until `done` has a value.
     fn until<T>(&mut self, done: &Receiver<T>) -> T {
-        let end = now() + barewire_base::Duration::from_secs(60);
+        let end = now() + barewire_base::Duration::from_secs(300);
         loop {
             if self.step(now()) == 0 {
                 match done.try_recv() {
@@ -79,7 +78,7 @@ impl Loop {
                     Err(TryRecvError::Disconnected) => panic!("a host's job panicked"),
                     Err(TryRecvError::Empty) => std::thread::yield_now(),
                 }
-                assert!(now() < end, "not within a minute: {} forwarded", self.forwarded);
+                assert!(now() < end, "not within five minutes: {} forwarded", self.forwarded);
             }
         }
     }
@@ -95,7 +94,7 @@ fn stream(hosts: &[Host; 2], to: IpAddr, forward: &mut Loop) {
     let address = listener.local_addr().expect("bound");
     let received = hosts[1].start(move || {
         let (mut socket, _) = listener.accept().expect("accepted");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         let (expected, mut buffer, mut at) = (pattern().repeat(2), vec![0; PATTERN_LEN], 0);
         loop {
             let n = socket.read(&mut buffer).expect("data");
@@ -108,7 +107,7 @@ fn stream(hosts: &[Host; 2], to: IpAddr, forward: &mut Loop) {
         }
     });
     let sent = hosts[0].start(move || {
-        let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(30)).expect("connected");
+        let mut socket = TcpStream::connect_timeout(&address, PATIENCE).expect("connected");
         let bytes = pattern();
         let mut left = STREAM_LEN;
         while left > 0 {
@@ -211,7 +210,7 @@ fn udp_passes_whole_and_arrives_in_pieces() {
         let mut forward = Loop::new(PacketConfig::with_gso, &p);
         let receiver = hosts[1].run(|| UdpSocket::bind("10.9.0.2:6000").unwrap());
         let received = hosts[1].start(move || {
-            receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            receiver.set_read_timeout(Some(PATIENCE)).unwrap();
             let (mut sizes, mut buffer, expected) = (Vec::new(), [0; 2048], pattern());
             while sizes.iter().sum::<usize>() < 40_500 {
                 let (n, _) = receiver.recv_from(&mut buffer).unwrap();

@@ -44,16 +44,26 @@ fn receive(port: &mut PacketPort, wanted: impl Fn(&[u8]) -> bool) -> Frame {
     found.expect("just found")
 }
 
-/// How many frames that satisfy `wanted` arrive within a short time.
-fn count(port: &mut PacketPort, wanted: impl Fn(&[u8]) -> bool) -> usize {
-    let end = now() + Duration::from_millis(50);
+/// How many frames that satisfy `wanted` arrive within a short time, which begins when `least` are there.
+fn count_from(least: usize, port: &mut PacketPort, wanted: impl Fn(&[u8]) -> bool) -> usize {
     let (mut burst, mut n) = (Burst::new(), 0);
-    while now() < end {
+    let mut look = || {
         port.rx_burst(now(), &mut burst).expect("rx_burst");
         n += burst.iter().filter(|f| wanted(f.data())).count();
         burst.clear();
+        n
+    };
+    eventually("frames to count", || look() >= least);
+    let end = now() + Duration::from_millis(50);
+    while now() < end {
+        look();
     }
-    n
+    look()
+}
+
+/// How many frames that satisfy `wanted` arrive within a short time.
+fn count(port: &mut PacketPort, wanted: impl Fn(&[u8]) -> bool) -> usize {
+    count_from(0, port, wanted)
 }
 
 fn conformance(name: &'static str, change: fn(&mut PacketConfig)) {
@@ -136,7 +146,7 @@ fn kernel_on_far() -> UdpSocket {
     ip(&["address", "add", "10.9.0.1/24", "dev", FAR]);
     ip(&["neigh", "add", "10.9.0.2", "lladdr", "02:00:00:00:00:02", "dev", FAR]);
     let socket = UdpSocket::bind("10.9.0.1:5000").unwrap();
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
     socket
 }
 
@@ -250,7 +260,7 @@ fn what_the_machine_sends_is_left_out_unless_asked_for() {
         let mut with = open(PacketConfig { ignore_outgoing: false, ..PacketConfig::new(NEAR) }, &p);
         let kernel = UdpSocket::bind("10.9.0.1:5000").unwrap();
         kernel.send_to(b"hello", "10.9.0.2:6000").unwrap();
-        assert_eq!((count(&mut with, is_udp), count(&mut without, is_udp)), (1, 0));
+        assert_eq!((count_from(1, &mut with, is_udp), count(&mut without, is_udp)), (1, 0));
     });
 }
 
@@ -329,7 +339,7 @@ fn a_group_shares_the_frames() {
         for _ in 0..20 {
             send(&mut far, p.alloc_from(&bytes).unwrap());
         }
-        let got: Vec<usize> = members.iter_mut().map(|m| count(m, |f| f == bytes)).collect();
+        let got: Vec<usize> = members.iter_mut().map(|m| count_from(10, m, |f| f == bytes)).collect();
         assert_eq!(got, [10, 10]);
         assert!(members[0].caps().description.contains("fanout group 7"), "{:?}", members[0]);
     });
@@ -486,7 +496,7 @@ fn an_interface_that_was_deleted_and_made_again_is_opened_again() {
             for _ in 0..4 {
                 send(&mut far, p.alloc_from(&bytes).unwrap());
             }
-            let got: Vec<usize> = members.iter_mut().map(|m| count(m, |f| f == bytes)).collect();
+            let got: Vec<usize> = members.iter_mut().map(|m| count_from(2, m, |f| f == bytes)).collect();
             assert_eq!(got, [2, 2]);
             send(&mut members[1], p.alloc_from(&bytes).unwrap());
             let _ = receive(&mut far, |f| f == bytes);
@@ -499,6 +509,8 @@ fn an_interface_that_was_deleted_and_made_again_is_opened_again() {
 #[test]
 fn an_interface_is_watched_through_all_its_changes() {
     with_veth("watched", 1, || {
+        // The kernel tells of a carrier when it gets round to it: that news is old before anything is watched.
+        eventually("the carrier", || ip(&["link", "show", "dev", NEAR]).contains("state UP"));
         let mut watch = LinkWatch::new(NEAR).unwrap();
         let first = watch.look().expect("there");
         assert!(first.up && first.mtu == 1500);

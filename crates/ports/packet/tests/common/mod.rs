@@ -164,15 +164,18 @@ pub fn now() -> barewire_base::Instant {
     barewire_base::Instant::from_nanos(clock_ns(libc::CLOCK_MONOTONIC))
 }
 
-/// Calls `done` until it says so, for up to two seconds.
+/// How long a machine that is busy with something else may take for what takes no time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Calls `done` until it says so, as long as patience lasts.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..PATIENCE.as_millis() {
         if done() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("{what}: not within two seconds");
+    panic!("{what}: not within a minute");
 }
 
 /// An ARP request of `sender` for `target`.
