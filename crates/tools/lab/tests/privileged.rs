@@ -260,18 +260,11 @@ fn victim() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-#[test]
-fn a_killed_process_is_swept() {
-    if !root("a_killed_process_is_swept") {
-        return;
-    }
-    let living = Namespace::create("living").unwrap();
-    let dir = Path::new("/run/netns");
-    // Not ours, though it looks it: a name that we do not make, of a process that is not there.
-    let foreign = dir.join("bw-8388608-1-NotOurs");
-    fs::write(&foreign, "").unwrap();
+/// Starts a process that makes namespaces, kills it and sweeps until they are gone; whether it was us who swept them: others on this
+/// machine do so, too.
+fn kill_and_sweep(dir: &Path) -> bool {
     // Ours, from a process that died between making the file and mounting on it.
-    let unborn = dir.join("bw-8388608-1-unborn");
+    let unborn = dir.join(format!("bw-8388608-1-unborn-{}", std::process::id()));
     fs::write(&unborn, "").unwrap();
 
     let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -301,9 +294,25 @@ fn a_killed_process_is_swept() {
         std::thread::sleep(Duration::from_millis(1));
     }
     victim.wait().unwrap();
-    assert!(names.iter().all(|name| gone.contains(name)), "{names:?} {gone:?}");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(names.iter().all(|name| !dir.join(name).exists() && !mounts.contains(name)));
+    names.iter().all(|name| gone.contains(name))
+}
+
+#[test]
+fn a_killed_process_is_swept() {
+    if !root("a_killed_process_is_swept") {
+        return;
+    }
+    let living = Namespace::create("living").unwrap();
+    let dir = Path::new("/run/netns");
+    // Not ours, though it looks it: a name that we do not make, of a process that is not there.
+    let foreign = dir.join(format!("bw-8388608-1-NotOurs-{}", std::process::id()));
+    fs::write(&foreign, "").unwrap();
+    assert!(
+        (0..5).any(|_| kill_and_sweep(dir)),
+        "others were faster each time, or nobody said what was swept"
+    );
 
     assert!(foreign.exists() && dir.join(living.name().unwrap()).exists());
     fs::remove_file(&foreign).unwrap();
