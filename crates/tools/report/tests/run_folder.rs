@@ -450,5 +450,5 @@ fn files_that_never_end_and_pipes_are_no_files_of_a_run() {
         assert!(Run::open(&attempts).is_ok());
         let _ = tell.send(());
     });
-    told.recv_timeout(std::time::Duration::from_secs(60)).expect("reading ends, with an error");
+    told.recv_timeout(std::time::Duration::from_secs(600)).expect("reading ends, with an error");
 }
