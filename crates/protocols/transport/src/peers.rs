@@ -6,8 +6,8 @@ use barewire_base::Instant;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Flows that any host may have, however full the table is for others.
-const ALWAYS: u32 = 4;
+/// Flows that any host may have, if a quarter as many are left for others.
+const FEW: u32 = 16;
 /// Most hosts that are remembered as idlers.
 const IDLERS_MAX: usize = 1024;
 
@@ -33,10 +33,11 @@ impl Peers {
     }
 
     /// Whether `host` may open one more where `free` more would fit: it has at most as many as it leaves, so that one that
-    /// takes all it can get leaves half, and two leave a third.
+    /// takes all it can get leaves half, and two leave a third. Of a small table it leaves a quarter: two machines that know each
+    /// other are not to be cut down to half.
     pub(crate) fn admits(&self, host: u64, free: u32) -> bool {
         let has = self.count(host);
-        has < ALWAYS || has < free
+        has < free || has < FEW.min(free.saturating_mul(3))
     }
 
     pub(crate) fn add(&mut self, host: u64) {

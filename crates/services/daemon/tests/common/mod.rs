@@ -65,10 +65,10 @@ pub fn pair() -> Pair {
     pair_with(|_| {})
 }
 
-pub fn pair_with(change: impl Fn(&mut Config)) -> Pair {
+pub fn pair_with(mut change: impl FnMut(&mut Config)) -> Pair {
     let dir = Dir::new();
     let port = format!("mem:{}", dir.0.display());
-    let start = |host| {
+    let mut start = |host| {
         let mut config = config(&dir.0, &port, host);
         change(&mut config);
         Daemon::start(&config).unwrap()
