@@ -60,6 +60,8 @@ pub struct Channel {
     pub(crate) staged: OrderBook,
     pub(crate) definitions: Definitions,
     recovering: bool,
+    /// Price levels are missing, and books by order.
+    missing: [bool; 2],
     active: LineSide,
     channel_state: LineState,
 }
@@ -92,12 +94,13 @@ impl Channel {
             before_join: (0, 0),
             ahead: None,
             reset_time_ns: 0,
-            books: Round::new(unlisted),
-            order_books: Round::new(if config.orders && config.order_loop { unlisted } else { 0 }),
+            books: Round::new(unlisted, if config.order_loop { 0 } else { unlisted }),
+            order_books: Round::new(if config.orders && config.order_loop { unlisted } else { 0 }, 0),
             chunks: None,
             staged: OrderBook::EMPTY,
             definitions: Definitions::new(unlisted),
             recovering: false,
+            missing: [false; 2],
             active,
             channel_state: LineState::Silent,
             config,
@@ -289,7 +292,24 @@ impl Channel {
     /// Tells when recovery begins and ends.
     #[inline]
     pub(crate) fn report_recovery<L: Listener>(&mut self, listener: &mut L) {
-        if (self.books_missing() || self.orders_missing()) != self.recovering {
+        let missing = [self.books_missing(), self.orders_missing()];
+        if missing != self.missing {
+            self.missing_changed(missing, listener);
+        }
+    }
+
+    #[cold]
+    fn missing_changed<L: Listener>(&mut self, missing: [bool; 2], listener: &mut L) {
+        // A loop that is wanted from now on may have been left until now.
+        let begun = [0, 1].map(|which| missing[which] && !self.missing[which]);
+        if begun[0] || begun[1] && !self.store.order_loop {
+            self.books.tracker.rejoin();
+        }
+        if begun[1] {
+            self.order_books.tracker.rejoin();
+        }
+        self.missing = missing;
+        if (missing[0] || missing[1]) != self.recovering {
             self.recovering = !self.recovering;
             let info = self.recovery_info();
             if self.recovering {

@@ -28,6 +28,9 @@
 //!   1 makes it good; and once anything has happened on the channel the loop speaks, and every instrument that it leaves out has
 //!   an empty book that is good.
 //!
+//! * **Rounds.** TotNumReports is the messages of a loop by the exchange's words, and its instruments elsewhere. A round is over when it
+//!   has had as many of either as it says; which of them is learned from the first rounds that pass whole, where it makes a difference.
+//!   Should the number count neither, eight rounds that pass whole and leave an instrument out say that it is not there.
 //! * **What was not taken in.** Entries of an instrument that no definition has named yet are dropped. When it is named it is not taken
 //!   for empty then, and only a snapshot that holds them makes it good.
 //! * **Depth.** Without a definition books have [`Config::depth`] levels. The exchange drops levels below its own depth without a word;

@@ -34,19 +34,50 @@ pub(crate) struct LoopTracker {
     started_ns: u64,
     /// When that packet was received: the loop may have been left for hours.
     heard: Instant,
+    /// Different packets of this loop that were heard.
+    count: u32,
+    /// It was left while this loop ran.
+    left: bool,
+    /// The loop before this one was heard from its first packet to its highest, without a hole.
+    passed: bool,
     strays: u32,
 }
 
 impl LoopTracker {
     pub(crate) fn new() -> Self {
         let seen = vec![0; MAX_PACKETS / 64].into();
-        LoopTracker { seen, max_seq: 0, max_time_ns: 0, started_ns: 0, heard: Instant::ZERO, strays: 0 }
+        LoopTracker {
+            seen,
+            max_seq: 0,
+            max_time_ns: 0,
+            started_ns: 0,
+            heard: Instant::ZERO,
+            count: 0,
+            left: false,
+            passed: false,
+            strays: 0,
+        }
+    }
+
+    /// The loop is heard again after it was left: what is missing of the running one is not heard.
+    pub(crate) fn rejoin(&mut self) {
+        self.left = self.max_seq != 0;
+    }
+
+    /// Whether the loop before the running one was whole, as far as numbers tell: its last packets may be lost.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.passed
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.left && self.count == self.max_seq && (self.max_seq as usize) < MAX_PACKETS
     }
 
     /// Forgets what was heard.
     pub(crate) fn restart(&mut self) {
         self.seen.fill(0);
-        self.max_seq = 0;
+        (self.max_seq, self.count) = (0, 0);
+        (self.left, self.passed) = (false, false);
     }
 
     /// Takes in a packet's number and time, received `now`. Rounds follow one another, so a lower number with a later time than the
@@ -70,7 +101,9 @@ impl LoopTracker {
         let later = sending_time_ns > self.max_time_ns;
         if self.max_seq != 0 && later && (seq <= self.max_seq || step_ns > MAX_STEP.as_nanos()) {
             part = Part::NewLoop;
+            let passed = seq == 1 && step_ns <= MAX_STEP.as_nanos() && self.is_whole();
             self.restart();
+            self.passed = passed;
             self.started_ns = sending_time_ns;
         } else if self.max_seq == 0 {
             self.started_ns = sending_time_ns;
@@ -85,6 +118,7 @@ impl LoopTracker {
             return if part == Part::NewLoop { part } else { Part::Old };
         }
         *word |= bit;
+        self.count += u32::from(seq != 0);
         part
     }
 }
@@ -132,17 +166,36 @@ impl PassedOver {
     }
 }
 
+/// Whole rounds that must have as many messages as they say, but not as many instruments, before messages are taken for what they
+/// count: the end of one may be lost where by chance it fits.
+const ROUNDS_THAT_FIT: u32 = 2;
+/// Whole rounds that must pass without their number fitting anything before it is not waited for: ends that are lost time and again
+/// are less likely than a number that counts something else.
+const ROUNDS_THAT_PASS: u32 = 8;
+
 /// How far the running round of a snapshot loop has been heard. What rounds have in common cannot be told from numbers alone when one's
-/// end and the next's beginning are lost; so a round counts as heard when it has had as many different instruments as it says.
+/// end and the next's beginning are lost; so a round counts as heard when it has had as many as it says.
+///
+/// As many of what is not certain. The exchange's words for TotNumReports are the messages of the loop, of which an instrument may have
+/// several: chunks of its book by order, or books of both kinds. In other feeds it is the instruments. Where both come to the same
+/// there is nothing to know. Else rounds that have passed whole, by the numbers of their packets, show which it is.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) tracker: LoopTracker,
     /// Instruments that it has had have this mark.
     pub(crate) mark: u16,
-    /// Instruments that it says there are, and different ones that it has had so far.
+    /// How many it says there are, different instruments that it has had so far, and messages that there are of these.
     total: u32,
     reports: u32,
+    messages: u32,
+    /// What is known of what it counts.
+    counts: Counts,
+    /// Whole rounds that have passed since one was complete, and those of them that fit messages.
+    passed: u32,
+    fitted: u32,
     pub(crate) unlisted: Unlisted,
+    /// Those whose books by order it has had beside their price levels.
+    with_orders: Unlisted,
     /// Least LastMsgSeqNumProcessed of the round.
     pub(crate) seq: u32,
     done: bool,
@@ -151,13 +204,19 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    pub(crate) fn new(unlisted: usize) -> Self {
+    /// `with_orders`: instruments whose books by order may come beside their price levels.
+    pub(crate) fn new(unlisted: usize, with_orders: usize) -> Self {
         Round {
             tracker: LoopTracker::new(),
             mark: 1,
             total: 0,
             reports: 0,
+            messages: 0,
+            counts: Counts::Unknown,
+            passed: 0,
+            fitted: 0,
             unlisted: Unlisted::new(unlisted),
+            with_orders: Unlisted::new(with_orders),
             seq: u32::MAX,
             done: false,
             wanted: false,
@@ -168,19 +227,63 @@ impl Round {
     pub(crate) fn begin(&mut self) {
         self.mark = self.mark.wrapping_add(1).max(1);
         self.seq = u32::MAX;
-        (self.reports, self.total) = (0, 0);
+        (self.reports, self.messages, self.total) = (0, 0, 0);
         self.done = false;
     }
 
     /// What was heard of the round does not count any more.
     pub(crate) fn restart(&mut self) {
         self.tracker.restart();
+        (self.passed, self.fitted) = (0, 0);
         self.begin();
     }
 
-    /// Counts an instrument, once: `before` is the mark that it had.
-    pub(crate) fn report(&mut self, before: u16, last_seq: u32, total: u32) {
-        self.reports += u32::from(before != self.mark);
+    /// Another round has begun; this one is still in place. Whether what it did not name is not there: then how many rounds, this one
+    /// the last of them, agree on that.
+    pub(crate) fn passes(&mut self) -> Option<u16> {
+        if self.done || self.total == 0 || !self.tracker.has_passed() {
+            return None;
+        }
+        self.passed += 1;
+        self.fitted = if self.messages == self.total { self.fitted + 1 } else { 0 };
+        let fits = self.fitted >= ROUNDS_THAT_FIT;
+        let rounds = match self.counts {
+            Counts::Unknown if fits => ROUNDS_THAT_FIT,
+            _ if self.passed >= ROUNDS_THAT_PASS => ROUNDS_THAT_PASS,
+            _ => return None,
+        };
+        if fits {
+            self.counts = Counts::Messages;
+        }
+        self.is_done();
+        Some(rounds as u16)
+    }
+
+    fn is_done(&mut self) {
+        self.done = true;
+        (self.passed, self.fitted) = (0, 0);
+    }
+
+    /// Whether an instrument with this mark was in none of the last rounds, the running one among them.
+    pub(crate) fn left_out(&self, mark: u16, rounds: u16) -> bool {
+        // Marks go round, and zero is none of them.
+        let ago = self.mark.wrapping_sub(mark) - u16::from(mark > self.mark);
+        mark == 0 || ago >= rounds
+    }
+
+    /// Counts a book by order beside price levels, of so many messages, once.
+    pub(crate) fn report_orders(&mut self, id: i32, messages: u32) {
+        if self.with_orders.mark(id, self.mark) != self.mark {
+            self.messages = self.messages.saturating_add(messages.max(1));
+        }
+    }
+
+    /// Counts an instrument of so many messages, once: `before` is the mark that it had.
+    pub(crate) fn report(&mut self, before: u16, last_seq: u32, total: u32, messages: u32) {
+        if before != self.mark {
+            self.reports += 1;
+            self.messages = self.messages.saturating_add(messages.max(1));
+        }
         // A late packet of the round before may say less.
         self.total = self.total.max(total);
         self.seq = self.seq.min(last_seq);
@@ -195,10 +298,28 @@ impl Round {
 
     /// Whether every instrument of the round has been heard, told once.
     pub(crate) fn completes(&mut self) -> bool {
-        let completes = !self.done && self.total != 0 && self.reports == self.total;
-        self.done |= completes;
+        let of_instruments = self.total != 0 && self.reports == self.total;
+        if of_instruments && self.messages > self.total {
+            self.counts = Counts::Instruments;
+        }
+        let of_messages = self.counts == Counts::Messages && self.messages == self.total;
+        let completes = !self.done && (of_instruments || of_messages && self.total != 0);
+        if completes {
+            self.is_done();
+        }
         completes
     }
+}
+
+/// What the number of a loop's reports counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Counts {
+    /// Nothing has told yet.
+    Unknown,
+    /// Instruments: a round had as many, and more messages.
+    Instruments,
+    /// Messages: rounds had as many, and fewer instruments.
+    Messages,
 }
 
 /// The round of the loop that last had each instrument that has no slot.
@@ -314,5 +435,46 @@ mod tests {
             it.note(id);
         }
         assert!(it.has(-1), "no room to remember which");
+    }
+
+    /// A round of so many instruments, each of so many messages, that says `total`; the last of them are lost. Whether what it did not
+    /// name is known: of how many rounds.
+    fn hear(round: &mut Round, time: u64, each: &[u32], lost: usize, total: u32) -> Option<u16> {
+        let (mut ends, heard) = (None, &each[..each.len() - lost]);
+        for (seq, messages) in (1..).zip(heard) {
+            if round.tracker.packet(NOW, seq, time + u64::from(seq)) == Part::NewLoop {
+                ends = round.passes();
+                round.begin();
+            }
+            let before = round.unlisted.mark(seq as i32, round.mark);
+            round.report(before, 7, total, *messages);
+            if round.completes() {
+                ends = Some(1);
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn what_a_round_counts_is_learned() {
+        let mut round = Round::new(9, 0);
+        // Four instruments; the end is lost twice where as many messages have come, but not twice in a row.
+        assert_eq!(hear(&mut round, 100, &[2, 2, 1, 1], 2, 4), None);
+        assert_eq!(hear(&mut round, 200, &[2, 2, 1, 1], 3, 4), None);
+        assert_eq!(hear(&mut round, 300, &[2, 2, 1, 1], 2, 4), None);
+        assert_eq!(hear(&mut round, 400, &[2, 2, 1, 1], 0, 4), Some(1));
+        // It is known now, and two such rounds do not change it.
+        for n in 5..8 {
+            assert_eq!(hear(&mut round, n * 100, &[2, 2, 1, 1], 2, 4), None);
+        }
+        // Messages are counted: two rounds tell, and then each by itself.
+        let mut round = Round::new(9, 0);
+        assert_eq!(hear(&mut round, 100, &[2, 2, 1], 0, 5), None);
+        assert_eq!(hear(&mut round, 200, &[2, 2, 1], 0, 5), None);
+        assert_eq!(hear(&mut round, 300, &[2, 2, 1], 1, 5), Some(2));
+        assert_eq!(hear(&mut round, 400, &[2, 2, 1], 0, 5), Some(1));
+        assert!(!round.left_out(round.mark, 1) && round.left_out(round.mark - 1, 1) && round.left_out(0, 9));
+        round.mark = 2;
+        assert!(!round.left_out(u16::MAX, 3) && round.left_out(u16::MAX, 2));
     }
 }

@@ -157,6 +157,14 @@ impl Channel {
                 return;
             }
             Part::NewLoop => {
+                if let Some(rounds) = round.passes() {
+                    if of_orders {
+                        self.order_loop_completed(rounds, listener);
+                    } else {
+                        self.loop_completed(rounds, listener);
+                    }
+                }
+                let round = if of_orders { &mut self.order_books } else { &mut self.books };
                 round.begin();
                 if of_orders == self.store.order_loop {
                     self.chunks = None;
@@ -217,10 +225,10 @@ impl Channel {
             }
         }
         if self.books.completes() {
-            self.loop_completed(listener);
+            self.loop_completed(1, listener);
         }
         if self.order_books.completes() {
-            self.order_loop_completed(listener);
+            self.order_loop_completed(1, listener);
         }
         listener.on_end_of_packet(packet);
         self.report_recovery(listener);
@@ -236,7 +244,7 @@ impl Channel {
             Some(at) => std::mem::replace(&mut self.store.slots[at].loop_mark, round.mark),
             None => round.unlisted.mark(head.security_id, round.mark),
         };
-        round.report(before, head.last_seq, head.total);
+        round.report(before, head.last_seq, head.total, 1);
     }
 
     /// What was heard of the running loops does not count any more.
@@ -247,17 +255,17 @@ impl Channel {
         self.ahead = None;
     }
 
-    /// Every instrument of the loop was heard. One that was not in it has an empty book.
-    fn loop_completed<L: Listener>(&mut self, listener: &mut L) {
+    /// Every instrument of the loop was heard. One that was not in the last so many rounds of it has an empty book.
+    fn loop_completed<L: Listener>(&mut self, rounds: u16, listener: &mut L) {
         self.store.counters.loops_completed += 1;
-        let (mark, loop_seq) = (self.books.mark, self.books.seq);
+        let loop_seq = self.books.seq;
         if loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
             return;
         }
         self.books.wanted = false;
         if self.store.settled < self.store.len {
             for at in 0..self.store.slots.len() {
-                if self.store.slots[at].loop_mark != mark {
+                if self.books.left_out(self.store.slots[at].loop_mark, rounds) {
                     self.store.absent(at, loop_seq, listener);
                 }
             }
@@ -265,22 +273,23 @@ impl Channel {
         if self.store.keep_orders && !self.store.order_loop && self.store.orders_good < self.store.orders_due
         {
             for at in 0..self.store.slots.len() {
-                if self.store.orders[at].mark == mark || self.store.orders_current(at) {
+                let left_out = |mark| self.books.left_out(mark, rounds);
+                if !left_out(self.store.orders[at].mark) || self.store.orders_current(at) {
                     continue;
                 }
-                if self.store.slots[at].loop_mark == mark {
-                    self.store.orders_unbound(at);
-                } else {
+                if left_out(self.store.slots[at].loop_mark) {
                     self.store.orders_absent(at, loop_seq, listener);
+                } else {
+                    self.store.orders_unbound(at);
                 }
             }
         }
     }
 
-    /// Every instrument of the loop of books by order was heard. One that was not in it has no orders.
-    fn order_loop_completed<L: Listener>(&mut self, listener: &mut L) {
+    /// Every instrument of the loop of books by order was heard. One that was not in the last so many rounds of it has no orders.
+    fn order_loop_completed<L: Listener>(&mut self, rounds: u16, listener: &mut L) {
         self.store.counters.loops_completed += 1;
-        let (mark, loop_seq) = (self.order_books.mark, self.order_books.seq);
+        let loop_seq = self.order_books.seq;
         if !self.store.order_loop || loop_seq < self.store.lost_seq.max(self.store.reset_seq) {
             return;
         }
@@ -290,7 +299,7 @@ impl Channel {
                 // Where two rounds were taken for one, since the end of the first and the beginning of the second were lost, it may have
                 // been in the part of either that was not heard. Then it has levels.
                 let empty = self.store.is_settled(at) && self.store.has_no_levels(at);
-                if self.store.orders[at].mark != mark && empty {
+                if self.order_books.left_out(self.store.orders[at].mark, rounds) && empty {
                     self.store.orders_absent(at, loop_seq, listener);
                 }
             }
@@ -434,6 +443,9 @@ impl Channel {
         listener: &mut L,
     ) {
         let OrderHead { security_id: id, last_seq, total, chunks, chunk } = head;
+        if !of_orders && part != Part::Stray {
+            self.books.report_orders(id, chunks);
+        }
         // Those of one loop count: two would take each other's chunks for their own.
         if !self.store.keep_orders || of_orders != self.store.order_loop {
             return;
@@ -457,7 +469,7 @@ impl Channel {
                 None => 0,
             };
             if of_orders {
-                round.report(before, last_seq, total);
+                round.report(before, last_seq, total, chunks);
             }
         }
         let Some(at) = at else { return };

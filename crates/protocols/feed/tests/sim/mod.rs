@@ -169,7 +169,10 @@ pub struct Exchange {
     pub insts: Vec<Inst>,
     pub seq: u32,
     pub history: Rc<RefCell<History>>,
-    snap_queue: Vec<usize>,
+    /// TotNumReports of the snapshot loops is their messages, as the exchange's own words have it; else their instruments.
+    pub counts_messages: bool,
+    /// Instruments that the rest of the round is of, and whether their orders are, too.
+    snap_queue: Vec<(usize, bool)>,
     snap_seq: u32,
     snap_total: u32,
     next_order: u64,
@@ -179,7 +182,8 @@ pub struct Exchange {
     pub every_order: bool,
     /// Chance of an event that moves two hundred orders at once.
     pub sweeps: f64,
-    order_queue: Vec<usize>,
+    /// Instruments that the rest of the round is of, and into how many chunks their books are cut.
+    order_queue: Vec<(usize, usize)>,
     order_seq: u32,
     order_total: u32,
     /// Chunks of the book that the loop of orders is in the middle of.
@@ -217,6 +221,7 @@ impl Exchange {
             insts,
             seq: 0,
             history,
+            counts_messages: true,
             snap_queue: vec![],
             snap_seq: 0,
             snap_total: 0,
@@ -447,8 +452,10 @@ impl Exchange {
     /// The next packet of the snapshot loop; `None` when there is nothing to tell.
     pub fn snapshot(&mut self, time_ns: u64) -> Option<Sent> {
         if self.snap_queue.is_empty() {
-            self.snap_queue = (0..self.insts.len()).filter(|&i| self.insts[i].active).collect();
-            self.snap_total = self.snap_queue.len() as u32;
+            let active = (0..self.insts.len()).filter(|&i| self.insts[i].active);
+            self.snap_queue = active.map(|i| (i, self.insts[i].has_orders && !self.every_order)).collect();
+            let of_orders = self.snap_queue.iter().filter(|(_, orders)| *orders && self.counts_messages);
+            self.snap_total = (self.snap_queue.len() + of_orders.count()) as u32;
             self.snap_seq = 0;
             self.rounds.0 += u32::from(self.snap_total > 0);
             if self.snap_queue.is_empty() {
@@ -457,10 +464,10 @@ impl Exchange {
         }
         let mut messages = Vec::new();
         for _ in 0..1 + self.prng.below(3) {
-            let Some(at) = self.snap_queue.pop() else { break };
+            let Some((at, orders)) = self.snap_queue.pop() else { break };
             messages.push(self.encode_snapshot(at, time_ns));
-            if self.insts[at].has_orders && !self.every_order {
-                messages.extend(self.encode_orders(at, time_ns, self.snap_total, 20));
+            if orders {
+                messages.extend(self.encode_orders(at, time_ns, self.snap_total, 1));
             }
         }
         self.snap_seq += 1;
@@ -471,7 +478,7 @@ impl Exchange {
     pub fn order_snapshot(&mut self, time_ns: u64) -> Option<Sent> {
         if self.order_chunks.is_empty() {
             if self.order_queue.is_empty() {
-                self.order_queue = (0..self.insts.len())
+                let named: Vec<_> = (0..self.insts.len())
                     .filter(|&i| {
                         let inst = &self.insts[i];
                         // Whoever has levels has orders; here the two are drawn apart, so one may have none.
@@ -479,14 +486,17 @@ impl Exchange {
                         levels || inst.orders.iter().any(|side| !side.is_empty())
                     })
                     .collect();
-                self.order_total = self.order_queue.len() as u32;
+                let prng = &mut self.prng;
+                self.order_queue = named.into_iter().map(|i| (i, 1 + prng.below(4) as usize)).collect();
+                let messages: usize = self.order_queue.iter().map(|(_, chunks)| chunks).sum();
+                let total = if self.counts_messages { messages } else { self.order_queue.len() };
+                self.order_total = total as u32;
                 self.order_seq = 0;
                 // A loop with nothing to tell is no round: from silence nothing is concluded.
                 self.rounds.1 += u32::from(self.order_total > 0);
             }
-            let at = self.order_queue.pop()?;
-            let entries = 1 + self.prng.below(30) as usize;
-            self.order_chunks = self.encode_orders(at, time_ns, self.order_total, entries);
+            let (at, chunks) = self.order_queue.pop()?;
+            self.order_chunks = self.encode_orders(at, time_ns, self.order_total, chunks);
         }
         let most = self.order_chunks.len();
         let count = (1 + self.prng.below(3) as usize).min(most);
@@ -554,15 +564,16 @@ impl Exchange {
         buf[..len].to_vec()
     }
 
-    /// Template 53, in chunks of so many orders.
-    fn encode_orders(&self, at: usize, time_ns: u64, total: u32, entries: usize) -> Vec<Vec<u8>> {
+    /// Template 53, in so many chunks.
+    fn encode_orders(&self, at: usize, time_ns: u64, total: u32, count: usize) -> Vec<Vec<u8>> {
         let inst = &self.insts[at];
         let sides = inst.orders.iter().zip(TYPES);
         let all: Vec<_> =
             sides.flat_map(|(side, kind)| side.iter().map(move |order| (kind, *order))).collect();
-        let chunks: Vec<_> = if all.is_empty() { vec![&all[..]] } else { all.chunks(entries).collect() };
+        let place = |n: usize| all.len() * n / count;
+        let chunks: Vec<_> = (0..count).map(|n| &all[place(n)..place(n + 1)]).collect();
         let encode = |(n, chunk): (usize, &&[(MdEntryTypeBook, One)])| {
-            let mut buf = [0; 4096];
+            let mut buf = [0; 8192];
             let mut m = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf).unwrap();
             m.last_msg_seq_num_processed(self.seq).tot_num_reports(total).security_id(inst.id);
             m.no_chunks(chunks.len() as u32).current_chunk(n as u32 + 1).transact_time(time_ns);
