@@ -348,6 +348,11 @@ impl Channel {
         self.recovering
     }
 
+    /// Books by order that there is no room for ([`Listener::on_orders_incomplete`]).
+    pub fn incomplete_orders(&self) -> usize {
+        self.store.orders_full
+    }
+
     /// Whether a feed is needed now. The incremental feed always is.
     pub fn wants(&self, feed: Feed) -> bool {
         match feed {

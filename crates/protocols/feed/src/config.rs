@@ -1,5 +1,6 @@
 //! What a user may set of a feed channel, and the checks on it.
 
+use crate::arena::MAX_SIDE_ORDERS;
 use crate::book::MAX_DEPTH;
 use crate::filter::WhiteList;
 use crate::line::LineSide;
@@ -21,6 +22,27 @@ pub const MAX_ORDERS: usize = 1 << 26;
 
 /// Two and a half of the intervals in which the exchange sends heartbeats: one of them may be lost or late.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Instruments expected where nothing else is said.
+const INSTRUMENTS: usize = 10_000;
+
+/// Room that a side of a book by order takes where only the ten best are published.
+const BEST_ORDERS_OF_A_SIDE: usize = 16;
+/// The same, on average, where every order is: a few instruments have thousands, most have some dozens or none.
+const ORDERS_OF_A_SIDE: usize = 64;
+
+/// Orders that there is likely to be enough room for, with so many instruments: what both sides of each take, and the largest book
+/// once more, since a snapshot is put together beside the book that it replaces. Where every order is published that is 128 for an
+/// instrument and 65,536: with 10,000 instruments 1,345,536 orders, or 44 MB; else 32 for an instrument and 32, or 11 MB.
+pub const fn order_room(instruments: usize, every_order: bool) -> usize {
+    let (of_a_side, largest) = if every_order {
+        (ORDERS_OF_A_SIDE, MAX_SIDE_ORDERS)
+    } else {
+        (BEST_ORDERS_OF_A_SIDE, BEST_ORDERS_OF_A_SIDE)
+    };
+    let orders = 2 * (instruments * of_a_side + largest);
+    if orders < MAX_ORDERS { orders } else { MAX_ORDERS }
+}
 
 /// Which lines of a feed are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,8 +130,9 @@ pub struct Config {
     /// that are not conflated. Then every instrument has a book by order, and recovery waits for them. Else they come with the
     /// snapshot loop, and are waited for where it or an overlay has brought them before.
     pub order_loop: bool,
-    /// Orders that there is room for, in all. A side takes room for 16, 32, 64, ... of them, up to
-    /// [`MAX_SIDE_ORDERS`](crate::MAX_SIDE_ORDERS).
+    /// Orders that there is room for, in all: [`order_room`] says how many are likely to do. Each takes 33 bytes. A side takes room for
+    /// 16, 32, 64, ... of them, up to [`MAX_SIDE_ORDERS`](crate::MAX_SIDE_ORDERS). A book for whose snapshot there is no room is left
+    /// out ([`Listener::on_orders_incomplete`](crate::Listener::on_orders_incomplete)).
     pub orders_max: usize,
     /// Order entries that may wait for the end of an event or for a snapshot, in all.
     pub pending_orders: usize,
@@ -133,14 +156,13 @@ impl Default for Config {
             gap_wait: Duration::from_millis(5),
             gap_packets: 64,
             max_packet_len: 1_500,
-            instruments: 10_000,
+            instruments: INSTRUMENTS,
             pending_entries: 1 << 16,
             depth: MAX_DEPTH as u8,
             implied_depth: 2,
             orders: true,
             order_loop: false,
-            // The ten best of both sides of each instrument.
-            orders_max: 320_000,
+            orders_max: order_room(INSTRUMENTS, false),
             pending_orders: 1 << 16,
             recovery: Recovery::Snapshot,
             definitions: DefinitionLoop::Unused,
@@ -241,6 +263,14 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_room_for_orders_is_the_sum_of_its_terms() {
+        assert_eq!(order_room(10_000, false), 10_000 * 32 + 32);
+        assert_eq!(order_room(10_000, true), 10_000 * 128 + 65_536);
+        assert_eq!(order_room(MAX_INSTRUMENTS, true), MAX_ORDERS);
+        assert_eq!(Config::default().orders_max, 320_032);
+    }
 
     #[test]
     fn the_default_is_valid_and_each_bad_value_is_named() {

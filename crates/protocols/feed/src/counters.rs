@@ -66,7 +66,8 @@ reasons! {
     RptSeqGap = "rpt_seq_gap",
     /// No room to remember an entry of an open event or of an instrument in recovery.
     PendingFull = "pending_full",
-    /// No room for an order, or too many on one side: the instrument's book by order goes into recovery. More `orders_max` helps.
+    /// No room for an order, or too many on one side: the instrument's book by order goes into recovery, and is left out where its
+    /// snapshot finds no room either. More `orders_max` helps.
     OrdersFull = "orders_full",
     /// An update of an order that the book by order does not have: it has missed something and goes into recovery.
     OrderMissed = "order_missed",
@@ -110,6 +111,8 @@ pub struct Counters {
     pub snapshots_applied: u64,
     /// Books by order set from a snapshot.
     pub order_snapshots_applied: u64,
+    /// Books by order that were left out, since there was no room for a snapshot of them.
+    pub incomplete_orders: u64,
     /// Books that natural refresh completed.
     pub natural_refreshes: u64,
     /// Snapshot loops heard from the first packet to the last.

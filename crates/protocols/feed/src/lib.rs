@@ -98,7 +98,7 @@ pub use book::{BookSide, Consolidated, Level, MAX_DEPTH, NULL_I32, NULL_PRICE};
 pub use channel::Channel;
 pub use config::{
     Config, ConfigError, DefinitionLoop, HEARTBEAT_TIMEOUT, LinePolicy, MAX_HELD, MAX_INSTRUMENTS, MAX_LINES,
-    MAX_ORDERS, MAX_PACKET_LEN, MAX_PENDING, Recovery,
+    MAX_ORDERS, MAX_PACKET_LEN, MAX_PENDING, Recovery, order_room,
 };
 pub use counters::{Counters, Reason};
 pub use filter::WhiteList;

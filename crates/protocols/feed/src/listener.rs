@@ -340,6 +340,11 @@ pub trait Listener {
     /// An instrument has missed something.
     #[inline]
     fn on_instrument_stale(&mut self, instrument: &Instrument) {}
+    /// There was no room for a snapshot of an instrument's book by order ([`Config::orders_max`](crate::Config::orders_max)). It is
+    /// empty, its [`orders_state`](BookView::orders_state) undefined, and recovery does not wait for it. Told once; snapshots are tried
+    /// again while the loop is heard for others, and after each gap.
+    #[inline]
+    fn on_orders_incomplete(&mut self, instrument: &Instrument) {}
     /// Some instruments are not good: the snapshot feed is wanted.
     #[inline]
     fn on_recovery_begin(&mut self, info: &RecoveryInfo) {}

@@ -2,7 +2,8 @@
 //!
 //! Orders have no RptSeq. So a gap puts every book by order in doubt, and only what brings it whole makes it good: an overlay (59), or a
 //! snapshot (53) from behind the gap. Updates that come meanwhile are held with the numbers of their packets, and follow a snapshot that
-//! does not hold them. Where there is no room to hold them the oldest go, and a snapshot must then be from behind these.
+//! does not hold them. Where there is no room to hold them the oldest go, and a snapshot must then be from behind these. A book for whose
+//! snapshot itself there is no room is told once and left out, so that recovery does not wait for it for ever.
 
 use crate::book::BookSide;
 use crate::counters::Reason;
@@ -38,7 +39,7 @@ impl Store {
             event: self.counters.events as u32,
             ..Node::default()
         };
-        let current = self.orders_current(at);
+        let (current, left_out) = (self.orders_current(at), self.orders_left_out(at));
         let book = &mut self.orders[at];
         match kind {
             Kind::OrdersBegin => {
@@ -48,6 +49,11 @@ impl Store {
             }
             // An overlay whose beginning had no room is not taken in by halves.
             Kind::Order if !self.is_overlaid(at) => return,
+            // Nothing is kept for what there is no room for: others need the places.
+            Kind::OrderUpdate if left_out => {
+                self.orders[at].held_from = seq;
+                return;
+            }
             Kind::OrderUpdate if !current && !self.is_overlaid(at) => {
                 self.hold(at, node);
                 return;
@@ -121,12 +127,45 @@ impl Store {
         self.resettle(at, was);
     }
 
+    /// There was no room for a snapshot that holds the packets up to `last_seq`. What the book has is given back first, and the next
+    /// round may find room by that. Else the book is left out: no snapshot can be waited for.
+    pub(crate) fn orders_no_room<L: Listener>(&mut self, at: usize, last_seq: u32, listener: &mut L) {
+        self.counters.drop(Reason::OrdersFull);
+        if self.orders[at].sides.iter().any(|side| side.len() > 0) {
+            self.lose_orders(at);
+            return;
+        }
+        let was = self.standing(at);
+        if !self.is_overlaid(at) {
+            let book = &mut self.orders[at];
+            self.order_pool.clear(&mut book.chain);
+            book.held_from = book.held_from.max(last_seq.min(self.seq));
+        }
+        let told = self.slots[at].orders_full;
+        self.set_orders_full(at, true);
+        let slot = &mut self.slots[at];
+        slot.orders_known = false;
+        slot.orders_confirmed = slot.orders_confirmed.max(last_seq);
+        self.snap_max = self.snap_max.max(last_seq);
+        self.resettle(at, was);
+        if !told {
+            self.counters.incomplete_orders += 1;
+            listener.on_orders_incomplete(&self.instruments[at]);
+        }
+    }
+
+    fn set_orders_full(&mut self, at: usize, full: bool) {
+        let had = std::mem::replace(&mut self.slots[at].orders_full, full);
+        self.orders_full = self.orders_full + usize::from(full) - usize::from(had);
+    }
+
     /// Nothing that was known of the book by order counts any more.
     pub(crate) fn forget_orders(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         (slot.orders_known, slot.orders_seen, slot.orders_bound, slot.orders_wait) =
             (false, false, false, false);
         slot.orders_confirmed = 0;
+        self.set_orders_full(at, false);
         if let Some(book) = self.orders.get_mut(at) {
             self.order_pool.clear(&mut book.chain);
             book.clear(&mut self.arena);
@@ -191,7 +230,11 @@ impl Store {
         slot.orders_confirmed = slot.orders_confirmed.max(self.seq);
         slot.orders_bound |= overlaid && self.recovery.uses_snapshots();
         self.resettle(at, was);
-        self.apply_orders(at, None);
+        if self.apply_orders(at, None) {
+            let was = self.standing(at);
+            self.set_orders_full(at, false);
+            self.resettle(at, was);
+        }
         true
     }
 
@@ -202,7 +245,12 @@ impl Store {
         // What is held may be from before the last loss: then nothing of it counts.
         let held_from = self.orders[at].held_from;
         let current = self.orders_current(at) && slot.orders_seen;
-        !current && !open && last_seq >= self.lost_seq.max(self.reset_seq).max(slot.unheard).max(held_from)
+        // The rest of a snapshot that found no room.
+        let tried = self.orders_left_out(at) && last_seq <= slot.orders_confirmed;
+        !current
+            && !tried
+            && !open
+            && last_seq >= self.lost_seq.max(self.reset_seq).max(slot.unheard).max(held_from)
     }
 
     /// A snapshot that holds the packets up to `last_seq` has the book by order, which is put in place of what there was. What has
@@ -227,6 +275,7 @@ impl Store {
         slot.orders_bound |= !self.order_loop && self.recovery.uses_snapshots();
         slot.orders_confirmed = slot.orders_confirmed.max(last_seq);
         self.snap_max = self.snap_max.max(last_seq);
+        self.set_orders_full(at, false);
         self.counters.order_snapshots_applied += 1;
         self.resettle(at, was);
         // Entries of the open event wait for its end.

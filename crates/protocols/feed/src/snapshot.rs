@@ -493,8 +493,8 @@ impl Channel {
                 continue;
             };
             if self.staged.add(&mut self.store.arena, side, order).is_err() {
-                self.store.counters.drop(Reason::OrdersFull);
                 self.staged.clear(&mut self.store.arena);
+                self.store.orders_no_room(at, last_seq, listener);
                 return;
             }
         }

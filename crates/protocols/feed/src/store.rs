@@ -73,6 +73,8 @@ pub(crate) struct Slot {
     pub(crate) orders_bound: bool,
     /// The open event has order entries.
     pub(crate) orders_wait: bool,
+    /// There was no room for its last snapshot of a book by order.
+    pub(crate) orders_full: bool,
     /// A definition has said how deep the book is, or none is to say it.
     pub(crate) depth_known: bool,
 }
@@ -112,6 +114,7 @@ impl Slot {
             orders_seen: false,
             orders_bound: false,
             orders_wait: false,
+            orders_full: false,
             depth_known: true,
         }
     }
@@ -124,7 +127,7 @@ const _: () = assert!(size_of::<Slot>() == 64, "a slot is one cache line");
 pub(crate) struct Standing {
     /// Its price-level books are complete and current.
     book: bool,
-    /// Its book by order is to be complete and current, and is.
+    /// Its book by order is to be complete and current, and is, or cannot be for want of room.
     orders_due: bool,
     orders_good: bool,
 }
@@ -159,6 +162,8 @@ pub(crate) struct Store {
     /// Books by order that are to be good, and those of them that are.
     pub(crate) orders_due: usize,
     pub(crate) orders_good: usize,
+    /// Books by order that there was no room for.
+    pub(crate) orders_full: usize,
     /// Last incremental packet lost.
     pub(crate) lost_seq: u32,
     /// Snapshots made before this packet are void.
@@ -217,6 +222,7 @@ impl Store {
             settled: 0,
             orders_due: 0,
             orders_good: 0,
+            orders_full: 0,
             lost_seq: 0,
             reset_seq: 0,
             deleted_seq: 0,
@@ -424,6 +430,13 @@ impl Store {
         slot.orders_known && slot.orders_confirmed >= self.lost_seq
     }
 
+    /// Whether a book by order is not waited for: there was no room for a snapshot of it since the last loss.
+    #[inline]
+    pub(crate) fn orders_left_out(&self, at: usize) -> bool {
+        let slot = &self.slots[at];
+        slot.orders_full && !slot.orders_known && slot.orders_confirmed >= self.lost_seq
+    }
+
     /// What an instrument counts for now.
     #[inline]
     pub(crate) fn standing(&self, at: usize) -> Standing {
@@ -431,7 +444,7 @@ impl Store {
         // What no snapshot brings cannot be waited for.
         let bound = self.order_loop || (slot.orders_bound && slot.orders_seen);
         let orders_due = self.keep_orders && slot.state != State::Free && bound;
-        let orders_good = orders_due && self.orders_current(at);
+        let orders_good = orders_due && (self.orders_current(at) || self.orders_left_out(at));
         Standing { book: self.is_settled(at), orders_due, orders_good }
     }
 

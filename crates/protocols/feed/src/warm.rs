@@ -77,6 +77,7 @@ impl<L: Listener> Listener for Gate<L> {
         on_end_of_event(packet: &PacketInfo<'_>, transact_time_ns: u64);
         on_gap(gap: &Gap);
         on_instrument_stale(instrument: &Instrument);
+        on_orders_incomplete(instrument: &Instrument);
         on_recovery_begin(info: &RecoveryInfo);
         on_recovery_end(info: &RecoveryInfo);
         on_reset(reset: Reset);

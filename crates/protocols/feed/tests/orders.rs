@@ -132,3 +132,72 @@ fn on_a_busy_instrument_orders_recover_though_every_snapshot_is_late() {
     }
     assert!(!bed.channel.is_recovering());
 }
+
+const SMBO: Line = Line::new(Feed::OrderSnapshot, LineSide::A);
+
+/// A book that is too deep for the room there is, is told once and left out.
+#[test]
+fn a_book_without_room_does_not_keep_recovery_from_ending() {
+    let white_list = WhiteList::new().id(7).id(8);
+    let mut bed = Bed::new(Config { order_loop: true, orders_max: 64, white_list, ..config() });
+    bed.send(A, 500, &[heartbeat()]);
+    bed.send(SNAP, 1, &[snapshot(7, 500, 3, 2, &[10]), snapshot(8, 500, 3, 2, &[10])]);
+    assert_eq!(bed.channel.recovery_info().unsettled_orders, 2);
+    let all: Vec<u64> = (1..=60).collect();
+    let round = |bed: &mut Bed, last: u32, of_7: &[u64]| {
+        let time = u64::from(last) * 10;
+        let (some, rest) = of_7.split_at(of_7.len() / 2);
+        bed.send_at(SMBO, 1, time + 1, &[chunk(7, last, 3, (2, 1), some)]);
+        bed.send_at(
+            SMBO,
+            2,
+            time + 2,
+            &[chunk(7, last, 3, (2, 2), rest), chunk(8, last, 3, (1, 1), &[1, 2])],
+        );
+        bed.log.take().into_iter().filter(|told| told.starts_with("incomplete")).collect::<Vec<_>>()
+    };
+    assert_eq!(round(&mut bed, 500, &all), ["incomplete 7"]);
+    assert_eq!(bed.channel.recovery_info().unsettled_orders, 0);
+    assert!(!bed.channel.is_recovering() && !bed.channel.wants(Feed::OrderSnapshot));
+    assert_eq!((orders_state(&bed), ids(&bed)), (BookState::Undefined, vec![]));
+    assert_eq!((bed.channel.incomplete_orders(), bed.channel.counters().incomplete_orders), (1, 1));
+    assert_eq!((bed.count(Reason::OrdersFull), bed.count(Reason::BrokenChunks)), (1, 0));
+    // Updates of it take no places from others.
+    for seq in 501..520 {
+        bed.send(A, seq, &[updates(&[(u64::from(seq), 0, b'0', 10)], END)]);
+    }
+    assert_eq!(bed.channel.waiting(), (0, 0));
+    // A gap puts it in doubt again; it is not told of twice.
+    bed.send(A, 521, &[heartbeat()]);
+    bed.wait(200);
+    assert!(bed.channel.is_recovering());
+    bed.send_at(SNAP, 1, 5_211, &[snapshot(7, 521, 3, 2, &[10]), snapshot(8, 521, 3, 2, &[10])]);
+    assert!(round(&mut bed, 521, &all).is_empty());
+    assert!(!bed.channel.is_recovering());
+    // One that fits is taken.
+    bed.send(A, 523, &[heartbeat()]);
+    bed.wait(200);
+    bed.send_at(SNAP, 1, 5_231, &[snapshot(7, 523, 3, 2, &[10]), snapshot(8, 523, 3, 2, &[10])]);
+    round(&mut bed, 523, &[1, 2, 3]);
+    assert_eq!((orders_state(&bed), ids(&bed)), (BookState::Latest, vec![1, 2, 3]));
+    assert_eq!((bed.channel.incomplete_orders(), bed.channel.is_recovering()), (0, false));
+    bed.send(A, 524, &[updates(&[(4, 0, b'0', 10)], END)]);
+    assert_eq!(ids(&bed), [1, 2, 3, 4]);
+}
+
+/// Sixteen orders fill the smallest block of a side.
+#[test]
+fn the_usual_room_takes_more_orders_than_the_best() {
+    let mut bed = Bed::new(Config { order_loop: true, orders_max: order_room(60, true), ..config() });
+    bed.send(A, 1, &[heartbeat()]);
+    let mut seq = 1;
+    for id in 0..60 {
+        for kind in [b'0', b'1'] {
+            let orders: Vec<_> = (1..=60).map(|n| (n, 0, kind, 10)).collect();
+            seq += 1;
+            bed.send(A, seq, &[updates_of(id, &orders, END)]);
+        }
+    }
+    assert_eq!(bed.count(Reason::OrdersFull), 0);
+    assert!((0..60).all(|id| ids_of(&bed, id, BookSide::Offer).len() == 60));
+}

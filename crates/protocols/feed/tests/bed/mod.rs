@@ -59,6 +59,9 @@ impl Listener for Log {
     fn on_instrument_stale(&mut self, i: &Instrument) {
         self.0.push(format!("stale {}", i.security_id));
     }
+    fn on_orders_incomplete(&mut self, i: &Instrument) {
+        self.0.push(format!("incomplete {}", i.security_id));
+    }
     fn on_reset(&mut self, r: Reset) {
         self.0.push(format!("reset {r:?}"));
     }
