@@ -79,6 +79,7 @@ impl From<ControlError> for P4Error {
             DefaultActionIsConst | DefaultEntryIsConst | ImmutableTableEntries => Code::PermissionDenied,
             InvalidIndex => Code::OutOfRange,
             Unavailable => Code::Unavailable,
+            Overtaken => Code::Aborted,
             Other => Code::Internal,
             _ => Code::InvalidArgument,
         };

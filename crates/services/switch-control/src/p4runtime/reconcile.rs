@@ -23,6 +23,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tonic::Code;
 
+/// How often a program is read that other control planes go on writing to.
+const ATTEMPTS: usize = 8;
+
 /// Ids of one P4Info to those of another.
 struct Exchange<'a> {
     old: &'a Index,
@@ -366,14 +369,37 @@ fn update(kind: UpdateType, entity: EntityKind) -> Update {
 
 impl Device {
     /// Change the program and keep what was written to the old one.
+    ///
+    /// Other control planes may write meanwhile. What they write is no part of what was read, so the switch refuses to put the
+    /// new program in place then, and all is read anew.
     pub(super) fn reconcile(
         &self,
         forwarding: &mut Forwarding,
         prepared: Arc<Prepared>,
         pipeline: Arc<Pipeline>,
     ) -> Result<()> {
-        self.refresh(forwarding);
-        let mut next = self.shadow(prepared, Arc::clone(&pipeline))?;
+        let mut attempt = 1;
+        loop {
+            // It may write, so it comes before the version; whatever others write after that is noticed.
+            self.refresh(forwarding);
+            let version = self.switch.version();
+            let result = self.reconcile_at(version, forwarding, &prepared, &pipeline);
+            if result.is_ok() || attempt == ATTEMPTS || self.switch.version() == version {
+                return result;
+            }
+            attempt += 1;
+        }
+    }
+
+    /// [`Device::reconcile`] while the switch has this version.
+    fn reconcile_at(
+        &self,
+        version: u64,
+        forwarding: &mut Forwarding,
+        prepared: &Arc<Prepared>,
+        pipeline: &Arc<Pipeline>,
+    ) -> Result<()> {
+        let mut next = self.shadow(Arc::clone(prepared), Arc::clone(pipeline))?;
         let Some(live) = &forwarding.live else {
             return self.install(forwarding, next, Takeover::Fresh).map_err(|(_, error)| error);
         };
@@ -388,6 +414,7 @@ impl Device {
         // The replication engine belongs to no program.
         next.target.notes.multicast.clone_from(&live.notes.multicast);
         next.target.notes.clones.clone_from(&live.notes.clones);
-        self.install(forwarding, next, Takeover::Keep(carried)).map_err(|(_, error)| error)
+        let takeover = Takeover::Keep { carried, version };
+        self.install(forwarding, next, takeover).map_err(|(_, error)| error)
     }
 }

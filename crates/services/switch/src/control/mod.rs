@@ -80,6 +80,8 @@ pub enum ErrorKind {
     /// No engine answered in time.
     Unavailable,
     Other,
+    /// What was read has been written to meanwhile.
+    Overtaken,
 }
 
 /// A refused control operation.

@@ -199,6 +199,7 @@ impl Control {
         }
         self.running = Some(master);
         self.epoch += 1;
+        self.version += 1;
     }
 
     /// Put another master copy in the place of that of the program that is meant.

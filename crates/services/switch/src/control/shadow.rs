@@ -26,8 +26,13 @@ pub struct CarriedCounters {
 pub enum Takeover {
     /// The multicast groups and mirror sessions that were written to the shadow, and no others.
     Fresh,
-    /// The switch's multicast groups and mirror sessions as they are; these counters go on counting.
-    Keep(CarriedCounters),
+    /// The switch's multicast groups and mirror sessions as they are, and what was read of the running program for the shadow.
+    Keep {
+        /// Counters that go on counting.
+        carried: CarriedCounters,
+        /// The [`Switch::version`] from before anything was read.
+        version: u64,
+    },
 }
 
 /// Direct counters of one table, by the replicas' indices: in the old state, in the new one.
@@ -115,6 +120,12 @@ impl Switch {
         self.lock().epoch
     }
 
+    /// Counts what control planes write to the running program and to what is the switch's: what was read is as it was while
+    /// this has not changed. (A refused write may count too.)
+    pub fn version(&self) -> u64 {
+        self.lock().version
+    }
+
     /// A switch without engines that takes every write to this program, until [`Switch::commit_shadow`]. Registers,
     /// counters, multicast groups and mirror sessions are its own.
     ///
@@ -144,20 +155,27 @@ impl Switch {
     ///
     /// # Errors
     /// [`ErrorKind`]: `BadProgram` when the engines cannot run the program, `Unavailable` when one does not catch up: then
-    /// nothing has changed, and the shadow is as it was. `NoOngoingSwap` when this is no shadow, or an empty one.
+    /// nothing has changed, and the shadow is as it was; so with `Overtaken`, when the version to keep is not that of the switch:
+    /// what was written since would be undone. `NoOngoingSwap` when this is no shadow, or an empty one.
     pub fn commit_shadow(&self, shadow: &Switch, takeover: Takeover) -> Result<u64> {
         let none = || ControlError::new(ErrorKind::NoOngoingSwap, "no program waits on that switch");
         if Arc::ptr_eq(&self.inner, &shadow.inner) {
             return Err(none());
         }
         let now_us = self.time_us();
-        let mut control = self.lock_for_write()?;
+        let mut control = self.lock_with_room()?;
         // Nobody else locks two switches.
         let mut other = shadow.lock();
         let waiting = other.staged.as_ref().filter(|_| other.is_shadow).ok_or_else(none)?;
+        if let Takeover::Keep { version, .. } = takeover
+            && version != control.version
+        {
+            let why = "another control plane wrote to the switch meanwhile";
+            return Err(ControlError::new(ErrorKind::Overtaken, why));
+        }
         control.check_engines(&waiting.master.prepared)?;
         let carried = match &takeover {
-            Takeover::Keep(carried) => carried.clone(),
+            Takeover::Keep { carried, .. } => carried.clone(),
             Takeover::Fresh => CarriedCounters::default(),
         };
         let running = control.running.as_ref();
@@ -166,7 +184,7 @@ impl Switch {
         let Some(Staged { mut master, state }) = other.staged.take() else { return Err(none()) };
         master.store.restart_ages(now_us);
         let beside = match takeover {
-            Takeover::Keep(_) => Vec::new(),
+            Takeover::Keep { .. } => Vec::new(),
             Takeover::Fresh => control.put_traffic(other.pre.clone(), std::mem::take(&mut other.mirrors)),
         };
         drop(other);
@@ -194,7 +212,7 @@ impl Switch {
             states.push(state);
         }
         for write in sum_up(&mut states, places).writes() {
-            let Ok(control) = self.lock_for_write() else { return };
+            let Ok(control) = self.lock_with_room() else { return };
             if control.epoch != epoch {
                 return;
             }

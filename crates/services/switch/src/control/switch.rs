@@ -127,6 +127,8 @@ pub(super) struct Control {
     pub queues: Vec<Write>,
     /// How often all of a state was put in the place of another ([`Switch::epoch`]).
     pub epoch: u64,
+    /// How often it was written to ([`Switch::version`]).
+    pub version: u64,
     /// It only holds a program for another switch ([`Switch::shadow`]).
     pub is_shadow: bool,
 }
@@ -209,6 +211,7 @@ impl Switch {
             mirrors: BTreeMap::new(),
             queues: Vec::new(),
             epoch: 0,
+            version: 0,
             is_shadow: false,
         };
         let (throw_away, garbage) = mpsc::channel();
@@ -266,8 +269,15 @@ impl Switch {
         self.inner.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The control data, when every engine has room for more writes.
+    /// The control data, to be written to, when every engine has room for more writes.
     pub(super) fn lock_for_write(&self) -> Result<MutexGuard<'_, Control>> {
+        let mut control = self.lock_with_room()?;
+        control.version += 1;
+        Ok(control)
+    }
+
+    /// The control data, when every engine has room for more messages.
+    pub(super) fn lock_with_room(&self) -> Result<MutexGuard<'_, Control>> {
         loop {
             let control = self.lock();
             let full: Vec<EngineLink> = control.links.iter().filter(|link| link.is_full()).cloned().collect();

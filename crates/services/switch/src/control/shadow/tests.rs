@@ -1,6 +1,6 @@
 use super::super::link::ANSWER_TIMEOUT;
 use super::super::switch::tests::*;
-use super::super::{MirrorSession, Range};
+use super::super::{MirrorSession, NewEntry, Range, TableWrite};
 use super::*;
 use crate::store::testing::*;
 use barewire_p4::ir::{MeterId, RegisterId};
@@ -84,8 +84,9 @@ fn counters_go_on_counting_to_the_last_packet() {
             ((GROUPS, 0), (GROUPS, 0)),
         ],
     };
+    let version = s.version();
     let committed = std::thread::scope(|scope| {
-        let committing = scope.spawn(|| s.commit_shadow(&shadow, Takeover::Keep(carried)));
+        let committing = scope.spawn(|| s.commit_shadow(&shadow, Takeover::Keep { carried, version }));
         // Packets that come before the engines notice.
         for (fake, hits) in fakes.iter_mut().zip([7]) {
             (0..hits).for_each(|_| assert_eq!(fake.look_up(1, 1, 0), Some(3)));
@@ -117,6 +118,54 @@ fn counters_go_on_counting_to_the_last_packet() {
     });
     assert_eq!(s.mc_dump().groups.len(), 1, "what is the switch's stays");
     assert!(fakes.iter().all(|fake| fake.pre.dump().groups.len() == 1));
+}
+
+/// What was read for a shadow is true as long as nobody writes.
+#[test]
+fn a_write_that_a_shadow_does_not_have_keeps_it_from_its_place() {
+    let (s, _) = switch_with(|config| config.enable_swap = true);
+    let engine = Engine::spawn(&s, |_| {});
+    let old = s.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
+    let session = MirrorSession { egress_port: Some(2), ..MirrorSession::default() };
+    let delete = TableWrite::Delete { table: EXACT, handle: old };
+    let add = |a| TableWrite::Add {
+        table: EXACT,
+        entry: NewEntry { key: key(a, 0), priority: 0, action: nop(), ttl_ms: 0, cookie: Vec::new() },
+    };
+    let writes: [&dyn Fn(); 9] = [
+        &|| assert!(s.add_entry(EXACT, key(2, 2), 0, forward(4)).is_ok()),
+        &|| assert!(s.write_batch(vec![delete.clone()])[0].is_ok()),
+        &|| assert!(s.write_all(vec![add(3)]).is_ok()),
+        &|| s.set_meter(MeterId(0), Range::One(1), &[]).unwrap(),
+        &|| s.write_registers(RegisterId(0), Range::One(1), &n(4)).unwrap(),
+        &|| s.set_mirror(3, session.clone()).unwrap(),
+        &|| {
+            let staged = Staged::new(Master::new(prepared()).unwrap());
+            s.lock().staged = Some(staged);
+            s.swap().unwrap();
+        },
+        &|| s.commit_prepared(prepared()).unwrap(),
+        &|| s.reset_state().unwrap(),
+    ];
+    for (at, write) in writes.into_iter().enumerate() {
+        let shadow = s.shadow(prepared()).unwrap();
+        let keep = |version| Takeover::Keep { carried: CarriedCounters::default(), version };
+        let version = s.version();
+        write();
+        let before = (s.epoch(), s.entries(EXACT).map_err(|error| error.kind));
+        assert_eq!(kind(s.commit_shadow(&shadow, keep(version))), ErrorKind::Overtaken, "write {at}");
+        assert_eq!((s.epoch(), s.entries(EXACT).map_err(|error| error.kind)), before, "write {at}");
+    }
+    // What changes nothing that was read keeps nobody.
+    let shadow = s.shadow(prepared()).unwrap();
+    let version = s.version();
+    s.packet_out(Some(1), vec![0; 60]).unwrap();
+    s.ack_digest(7, 1, None).unwrap();
+    shadow.add_entry(EXACT, key(2, 2), 0, forward(4)).unwrap();
+    s.read_registers(RegisterId(0), Range::One(1)).unwrap();
+    s.commit_shadow(&shadow, Takeover::Keep { carried: CarriedCounters::default(), version }).unwrap();
+    assert!(s.num_entries(EXACT) == Ok(1) && s.version() != version);
+    engine.stop();
 }
 
 #[test]
