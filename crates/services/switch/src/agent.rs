@@ -21,6 +21,15 @@ impl SwitchAgent {
     pub fn new(plane: Plane, inbox: EngineInbox, publish: Publisher) -> SwitchAgent {
         SwitchAgent { plane, inbox, rx: Burst::new(), publish }
     }
+
+    /// What the control side wrote and asks. Ports that came or went by it are told before anything else is taken.
+    #[inline]
+    fn take_orders(&mut self) -> usize {
+        match self.inbox.drain(&mut self.plane) {
+            0 => 0,
+            done => done + self.plane.report_ports(&self.inbox),
+        }
+    }
 }
 
 impl Agent for SwitchAgent {
@@ -37,15 +46,14 @@ impl Agent for SwitchAgent {
             }
             let port = self.plane.ports.receive(at, now, &mut self.rx);
             // After receiving, before processing: a write that returned before a packet was sent is seen by it.
-            work += self.inbox.drain(&mut self.plane);
+            work += self.take_orders();
             work += self.rx.len();
             while let Some(frame) = self.rx.pop() {
                 self.plane.datapath.receive(now, port, frame, &mut self.plane.ports);
             }
         }
-        work += self.inbox.drain(&mut self.plane);
+        work += self.take_orders();
         work += self.plane.datapath.poll(now, &mut self.plane.ports);
-        // Ports first: what else is told came through them.
         work += self.plane.report_ports(&self.inbox);
         work += self.plane.poll_learner(now, &self.inbox);
         work += self.plane.deliver_to_cpu(&self.inbox);

@@ -340,6 +340,11 @@ impl Pre {
         true
     }
 
+    /// Whether there is a multicast group of this number.
+    pub fn has_group(&self, group: u32) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// Everything.
     pub fn dump(&self) -> McDump {
         let mut groups: Vec<_> = self.groups.iter().map(|(group, nodes)| (*group, nodes.clone())).collect();

@@ -247,7 +247,7 @@ fn the_cpu_port_leads_to_the_control_plane_and_back() {
     let heard = switch.subscribe(64);
     add(switch, "others", vec![exact(TO_3)], 0, "other", &[64]);
     input.send_now(&ethernet(TO_3, 0, 77));
-    match next_news(&heard) {
+    match heard.recv_timeout(PATIENCE).expect("a packet") {
         Notification::PacketIn { bytes } => {
             assert_eq!((bytes.len(), number(&bytes[0..6]), number(&bytes[6..12])), (77, TO_3, 7));
         }

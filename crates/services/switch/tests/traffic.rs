@@ -599,7 +599,7 @@ fn a_learning_switch_learns_floods_and_ages() {
     let (a, b) = (0x0200_0000_0001, 0x0200_0000_0002);
     wires[0].send_now(&ethernet(b, a, 60));
     assert_eq!((wires[1].next().len(), wires[2].next().len()), (60, 60), "flooded");
-    let learned = match next_news(&heard) {
+    let learned = match heard.recv_timeout(PATIENCE).expect("a digest") {
         Notification::Digest(digest) => digest,
         other => panic!("{other:?}"),
     };

@@ -1,7 +1,7 @@
 //! What happens to packets beside the program: replication, mirror sessions, queues, digests, ports, packets from the
 //! control plane.
 
-use super::link::Replica;
+use super::link::{EngineLink, Replica};
 use super::programs::{Master, View};
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, ErrorKind, McDump, MirrorSession, PortInfo};
@@ -152,6 +152,11 @@ impl Switch {
         self.write_pre(PreWrite::SetGroup { group, replicas: replicas.to_vec() }).map(|_| ())
     }
 
+    /// Whether there is a multicast group of this number.
+    pub fn mc_has_group(&self, group: u32) -> bool {
+        self.lock().pre.has_group(group)
+    }
+
     /// All of the replication engine.
     pub fn mc_dump(&self) -> McDump {
         self.lock().pre.dump()
@@ -237,11 +242,11 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::InvalidLearnList`].
     pub fn ack_digest(&self, list: u32, buffer: u64, sample: Option<u64>) -> Result<()> {
-        self.write(|control, out| {
-            check_list(control, list)?;
-            out.push(Write::AckDigest { list, buffer, sample });
-            Ok(())
-        })
+        // The engines' buffers change, and nothing that is read.
+        let mut control = self.lock_with_room()?;
+        check_list(&mut control, list)?;
+        control.send(vec![Write::AckDigest { list, buffer, sample }]);
+        Ok(())
     }
 
     /// Set how long after its first sample a digest buffer is sent; 0 for only when full.
@@ -266,11 +271,18 @@ impl Switch {
         })
     }
 
+    /// Wait until engines have told of ports that they were just asked to open or close: they do before they answer this.
+    fn wait_until_told(&self, links: &[EngineLink]) {
+        let answers: Vec<_> = links.iter().map(|link| link.ask(|_| ())).collect();
+        // One that does not answer any more has nothing to tell.
+        answers.into_iter().for_each(|answer| drop(answer.wait()));
+    }
+
     fn port_timeout(&self) -> Duration {
         self.inner.config.answer_timeout.max(PORT_TIMEOUT)
     }
 
-    /// Open a port and add it under this number.
+    /// Open a port and add it under this number. Who listens has been told by then.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidPort`] when the number is taken or the port cannot be opened, `Unavailable`.
@@ -298,7 +310,10 @@ impl Switch {
             .collect();
         let results: Vec<Result<()>> =
             answers.into_iter().map(|answer| answer.wait_for(timeout).and_then(|result| result)).collect();
-        let Some(error) = results.iter().find_map(|result| result.clone().err()) else { return Ok(()) };
+        let Some(error) = results.iter().find_map(|result| result.clone().err()) else {
+            self.wait_until_told(&links);
+            return Ok(());
+        };
         // On all engines or on none.
         for (link, result) in links.iter().zip(&results) {
             if result.is_ok() {
@@ -309,7 +324,7 @@ impl Switch {
         Err(error)
     }
 
-    /// Close a port. Packets that were for it are lost, and counted.
+    /// Close a port. Packets that were for it are lost, and counted. Who listens has been told by then.
     ///
     /// # Errors
     /// [`ErrorKind`]: `InvalidPort`, `Unavailable`.
@@ -324,12 +339,21 @@ impl Switch {
             .map(|link| link.ask(move |replica: &mut dyn Replica| replica.remove_port(port)))
             .collect();
         let results: Vec<Result<()>> = answers.into_iter().map(|a| a.wait_for(timeout)?.map(drop)).collect();
+        self.wait_until_told(&links);
         results.into_iter().collect()
     }
 
     /// The ports by number, their counters summed over all engines. None when no engine answers.
     pub fn ports(&self) -> Vec<PortInfo> {
-        let engines = self.ask_all(|replica: &mut dyn Replica| replica.ports()).unwrap_or_default();
+        self.known_ports().unwrap_or_default()
+    }
+
+    /// [`Switch::ports`], for who has to know whether a port that is not among them is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when no engine answers.
+    pub fn known_ports(&self) -> Result<Vec<PortInfo>> {
+        let engines = self.ask_all(|replica: &mut dyn Replica| replica.ports())?;
         let mut ports: BTreeMap<u32, PortInfo> = BTreeMap::new();
         for info in engines.into_iter().flatten() {
             match ports.get_mut(&info.port) {
@@ -343,7 +367,7 @@ impl Switch {
                 }
             }
         }
-        ports.into_values().collect()
+        Ok(ports.into_values().collect())
     }
 
     /// Send a packet out of a port, or (none) through the pipeline as from the CPU port.
@@ -351,7 +375,7 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when there is no engine or it does not catch up.
     pub fn packet_out(&self, port: Option<u32>, bytes: Vec<u8>) -> Result<()> {
-        let control = self.lock_for_write()?;
+        let control = self.lock_with_room()?;
         let sent = match control.links.iter().find(|link| link.is_alive()) {
             Some(link) => link.run(move |replica| replica.inject(port, bytes)),
             None => false,

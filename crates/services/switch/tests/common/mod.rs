@@ -6,13 +6,12 @@ use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_port::{Port, PortUri};
-use barewire_switch::control::{ActionCall, Notification, Switch, SwitchConfig};
+use barewire_switch::control::{ActionCall, Switch, SwitchConfig};
 use barewire_switch::prepared::{EngineKind, Prepared, prepare};
 use barewire_switch::server::ServerConfig;
 use num_bigint::BigUint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 pub const ROUTER: &str = include_str!("../../../../../programs/simple_router.json");
@@ -181,16 +180,6 @@ pub struct StopAtEnd<'a>(pub &'a AtomicBool);
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// What is told next that is not of ports: those of the start may still be told.
-pub fn next_news(heard: &Receiver<Notification>) -> Notification {
-    loop {
-        match heard.recv_timeout(PATIENCE).expect("nothing is told") {
-            Notification::Port { .. } => {}
-            other => return other,
-        }
     }
 }
 
