@@ -10,7 +10,7 @@ use super::message::UpdateType;
 use super::target::{EntryNote, Target};
 use super::value::number32;
 use crate::p4info::index::{ProfileIndex, TableIndex};
-use barewire_switch::control::{ErrorKind, PortInfo, TableAction};
+use barewire_switch::control::{ErrorKind, Group, PortInfo, TableAction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tonic::Code;
@@ -30,6 +30,14 @@ pub(super) struct GroupNote {
     pub(super) watched: Vec<Watched>,
     /// It stands for a group in place: nobody may see it.
     pub(super) in_place: bool,
+}
+
+impl GroupNote {
+    /// Whether a group is the one that was written: another control plane may have taken that away and made another of its
+    /// number, and those say no size.
+    fn is_of(&self, there: &Group) -> bool {
+        u32::try_from(self.message.max_size).unwrap_or(0) == there.max_size
+    }
 }
 
 /// The port that a choice of a group in place depends on.
@@ -52,20 +60,76 @@ impl Target {
     }
 
     /// A profile is programmed by groups in place only, or by members and groups only.
-    pub(super) fn exclusive(&self, profile: u32, in_place: bool) -> Result<()> {
-        let index = self.index().profiles.get(profile);
-        let name = index.map_or("?", |profile| profile.name.as_str());
-        let count = self.notes.one_shots.get(&profile).copied().unwrap_or(0);
+    pub(super) fn exclusive(&mut self, profile: u32, in_place: bool) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let Some(profile) = pipeline.index.profiles.get(profile) else { return Ok(()) };
+        if !in_place && self.has_in_place(profile) {
+            self.drop_orphans(profile)?;
+        }
         let others = match in_place {
-            false => count > 0,
-            true => {
-                let members = index.map(|index| self.switch.members(index.profile)).transpose()?;
-                count == 0 && members.is_some_and(|members| !members.is_empty())
-            }
+            false => self.has_in_place(profile),
+            true => !self.has_in_place(profile) && !self.switch.members(profile.profile)?.is_empty(),
         };
         if others {
             let message = "groups given in place and members and groups of their own exclude each other";
-            return Err(invalid(format!("action profile '{name}': {message}")));
+            return Err(invalid(format!("action profile '{}': {message}", profile.name)));
+        }
+        Ok(())
+    }
+
+    fn has_in_place(&self, profile: &ProfileIndex) -> bool {
+        self.notes.one_shots.get(&profile.id).is_some_and(|count| *count > 0)
+    }
+
+    fn note_in_place(&mut self, key: (u32, u32), watched: Vec<Watched>) {
+        let note = GroupNote { message: ActionProfileGroup::default(), watched, in_place: true };
+        self.notes.groups.insert(key, note);
+        *self.notes.one_shots.entry(key.0).or_default() += 1;
+    }
+
+    /// Take away a group in place and its members, as far as they are there.
+    fn drop_in_place(&mut self, profile: &ProfileIndex, group: u32) -> Result<()> {
+        match self.switch.delete_group(profile.profile, group) {
+            Err(error) if error.kind != ErrorKind::InvalidGroup => return Err(error.into()),
+            _ => {}
+        }
+        if self.notes.groups.remove(&(profile.id, group)).is_some()
+            && let Some(count) = self.notes.one_shots.get_mut(&profile.id)
+        {
+            *count = count.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    fn drop_members(&self, profile: &ProfileIndex, members: impl Iterator<Item = u32>) -> Result<()> {
+        for member in members {
+            // Another control plane may have taken it away, or use it.
+            match self.switch.delete_member(profile.profile, member).map_err(|error| (error.kind, error)) {
+                Ok(()) | Err((ErrorKind::InvalidMember | ErrorKind::MemberStillUsed, _)) => {}
+                Err((_, error)) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Take away groups in place whose entries another control plane took away or gave something else.
+    fn drop_orphans(&mut self, profile: &ProfileIndex) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let mut used = self.retired_groups();
+        for table in pipeline.index.tables.iter().filter(|table| table.profile == Some(profile.id)) {
+            used.extend(self.switch.entries(table.table)?.iter().filter_map(|entry| match entry.action {
+                TableAction::Group(group) => Some(group),
+                _ => None,
+            }));
+        }
+        let of_profile = self.notes.groups.range((profile.id, 0)..=(profile.id, u32::MAX));
+        let orphans: Vec<(u32, Vec<u32>)> = of_profile
+            .filter(|((_, group), note)| note.in_place && !used.contains(group))
+            .map(|((_, group), note)| (*group, note.watched.iter().map(|known| known.member).collect()))
+            .collect();
+        for (group, members) in orphans {
+            self.drop_in_place(profile, group)?;
+            self.drop_members(profile, members.into_iter())?;
         }
         Ok(())
     }
@@ -149,6 +213,35 @@ impl Target {
             .collect()
     }
 
+    /// The members that a group had while these ports were down, for the ports of now.
+    fn had_members(
+        &self,
+        mut had: Vec<(u32, u32)>,
+        note: Option<&GroupNote>,
+        down: &BTreeSet<u32>,
+    ) -> Vec<(u32, u32)> {
+        for known in note.iter().flat_map(|note| &note.watched) {
+            let Some(port) = known.port else { continue };
+            let there = had.iter().position(|(member, _)| *member == known.member);
+            match (self.notes.down.contains(&port), there) {
+                (true, Some(at)) => drop(had.remove(at)),
+                (false, None) if down.contains(&port) => had.push((known.member, known.weight)),
+                _ => {}
+            }
+        }
+        had
+    }
+
+    /// What is known of a group, if it is still there.
+    fn known_group(&mut self, key: (u32, u32), there: Option<&Group>) -> Option<GroupNote> {
+        let note = self.notes.groups.get(&key)?;
+        if there.is_some_and(|there| note.is_of(there)) {
+            return Some(note.clone());
+        }
+        self.notes.groups.remove(&key);
+        None
+    }
+
     fn group_members(
         &mut self,
         profile: &ProfileIndex,
@@ -202,24 +295,23 @@ impl Target {
         }
         self.exclusive(profile.id, false)?;
         let key = (profile.id, id);
-        let before = self.notes.groups.get(&key).cloned();
-        let there = before.is_some() || self.switch.group(p, id).is_ok();
-        match (kind, there) {
-            (UpdateType::Insert, true) => {
+        let there = self.switch.group(p, id).ok();
+        let before = self.known_group(key, there.as_ref());
+        let old = match (kind, there) {
+            (UpdateType::Insert, Some(_)) => {
                 return Err(P4Error::new(Code::AlreadyExists, format!("{place}: it is there already")));
             }
-            (UpdateType::Modify | UpdateType::Delete, false) => {
-                return Err(not_found(format!("{place}: there is no such group")));
-            }
-            _ => {}
-        }
-        if kind == UpdateType::Delete {
-            let members = self.switch.group(p, id)?.members;
+            (UpdateType::Insert, None) => None,
+            (_, None) => return Err(not_found(format!("{place}: there is no such group"))),
+            (_, there) => there,
+        };
+        if let (UpdateType::Delete, Some(old)) = (kind, &old) {
             self.switch.delete_group(p, id).map_err(|error| P4Error::from(error).at(&place))?;
             self.notes.groups.remove(&key);
+            let (old, down) = (old.clone(), self.notes.down.clone());
             self.undo_with(move |target| {
-                let size = before.as_ref().map_or(0, |note| note.message.max_size);
-                target.switch.create_group_as(p, id, members, u32::try_from(size).unwrap_or(0))?;
+                let members = target.had_members(old.members, before.as_ref(), &down);
+                target.switch.create_group_as(p, id, members, old.max_size)?;
                 target.notes.groups.extend(before.map(|note| (key, note)));
                 Ok(())
             });
@@ -250,21 +342,26 @@ impl Target {
             return Err(P4Error::new(Code::ResourceExhausted, message));
         }
         let members = self.effective(&watched);
-        if kind == UpdateType::Insert {
+        if let Some(old) = old {
+            // Not before: watched ports may have been found to be down.
+            let (old, down) = (
+                self.switch.group(p, id).map_or(old.members, |group| group.members),
+                self.notes.down.clone(),
+            );
+            self.switch.set_group_members(p, id, members).map_err(|error| P4Error::from(error).at(&place))?;
+            self.undo_with(move |target| {
+                let members = target.had_members(old, before.as_ref(), &down);
+                target.notes.groups.remove(&key);
+                target.notes.groups.extend(before.map(|note| (key, note)));
+                Ok(target.switch.set_group_members(p, id, members)?)
+            });
+        } else {
             self.switch
                 .create_group_as(p, id, members, max_size)
                 .map_err(|error| P4Error::from(error).at(&place))?;
             self.undo_with(move |target| {
                 target.notes.groups.remove(&key);
                 Ok(target.switch.delete_group(p, id)?)
-            });
-        } else {
-            let old = self.switch.group(p, id)?.members;
-            self.switch.set_group_members(p, id, members).map_err(|error| P4Error::from(error).at(&place))?;
-            self.undo_with(move |target| {
-                target.notes.groups.remove(&key);
-                target.notes.groups.extend(before.map(|note| (key, note)));
-                Ok(target.switch.set_group_members(p, id, old)?)
             });
         }
         self.notes.groups.insert(key, GroupNote { message: group.clone(), watched, in_place: false });
@@ -308,7 +405,6 @@ impl Target {
             return Err(invalid(format!("{place}: {message}")));
         }
         note.one_shot = Some(set.clone());
-        *self.notes.one_shots.entry(profile.id).or_default() += 1;
         let made = self.make_group(profile, calls, note);
         if let Err(error) = &made {
             let error = error.clone();
@@ -334,10 +430,8 @@ impl Target {
         }
         let group = self.switch.create_group(p)?;
         note.group = Some(group);
-        let key = (profile.id, group);
         let members = self.effective(&watched);
-        let note = GroupNote { message: ActionProfileGroup::default(), watched, in_place: true };
-        self.notes.groups.insert(key, note);
+        self.note_in_place((profile.id, group), watched);
         self.switch.set_group_members(p, group, members)?;
         Ok(group)
     }
@@ -351,20 +445,10 @@ impl Target {
         let Some(profile) = table.profile.and_then(|id| pipeline.index.profiles.get(id)) else {
             return Ok(());
         };
-        if let Some(count) = self.notes.one_shots.get_mut(&profile.id) {
-            *count = count.saturating_sub(1);
-        }
         if let Some(group) = note.group {
-            self.notes.groups.remove(&(profile.id, group));
-            self.switch.delete_group(profile.profile, group)?;
+            self.drop_in_place(profile, group)?;
         }
-        for member in &note.members {
-            match self.switch.delete_member(profile.profile, *member) {
-                Err(error) if error.kind != ErrorKind::InvalidMember => return Err(error.into()),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.drop_members(profile, note.members.iter().copied())
     }
 
     /// A port went up or down: groups with members that watch it change.
@@ -374,12 +458,18 @@ impl Target {
             return;
         }
         let pipeline = Arc::clone(&self.pipeline);
-        let watching = |note: &GroupNote| note.watched.iter().any(|member| member.port == Some(port));
+        // A group that another control plane made in the place of one that watches is left alone.
+        let watching = |(profile, group): (u32, u32), note: &GroupNote| {
+            note.watched.iter().any(|member| member.port == Some(port))
+                && pipeline.index.profiles.get(profile).is_some_and(|profile| {
+                    self.switch.group(profile.profile, group).is_ok_and(|there| note.is_of(&there))
+                })
+        };
         let groups: Vec<_> = self
             .notes
             .groups
             .iter()
-            .filter(|(_, note)| watching(note))
+            .filter(|(key, note)| watching(**key, note))
             .map(|(key, note)| (*key, self.effective(&note.watched)))
             .collect();
         for ((profile, group), members) in groups {
@@ -402,12 +492,11 @@ impl Target {
         if watched.is_empty() {
             return;
         }
-        let ports = self.ports.ports();
+        // When no engine answers nothing is known.
+        let Ok(ports) = self.ports.known_ports() else { return };
         for port in watched {
-            // Of a port that is not there now nothing is known.
-            if let Some(info) = ports.iter().find(|info| info.port == port) {
-                self.port_changed(port, info.up);
-            }
+            // A port that is not there is down.
+            self.port_changed(port, ports.iter().any(|info| info.port == port && info.up));
         }
     }
 
@@ -421,7 +510,6 @@ impl Target {
             for entry in self.switch.entries(table.table).unwrap_or_default() {
                 let note = EntryNote::of(&entry);
                 let Some(set) = note.one_shot else { continue };
-                *self.notes.one_shots.entry(profile.id).or_default() += 1;
                 let Some(group) = note.group else { continue };
                 let choices = set.action_profile_actions.iter().zip(note.members);
                 let watched = choices.map(|(choice, member)| Watched {
@@ -430,8 +518,7 @@ impl Target {
                     port: watched_port(choice).unwrap_or(None),
                 });
                 let watched = watched.collect();
-                let message = ActionProfileGroup::default();
-                self.notes.groups.insert((profile.id, group), GroupNote { message, watched, in_place: true });
+                self.note_in_place((profile.id, group), watched);
             }
         }
         for (key, note) in known.into_iter().filter(|(_, note)| !note.in_place) {
@@ -466,7 +553,7 @@ impl Target {
         let chosen =
             |profile: &&ProfileIndex| wanted.action_profile_id == 0 || wanted.action_profile_id == profile.id;
         for profile in index.profiles.iter().filter(chosen) {
-            if self.notes.one_shots.get(&profile.id).is_some_and(|count| *count > 0) {
+            if self.has_in_place(profile) {
                 continue;
             }
             let members = match wanted.member_id {
@@ -496,7 +583,8 @@ impl Target {
                 id => self.switch.group(profile.profile, id).into_iter().collect(),
             };
             for group in groups {
-                match self.notes.groups.get(&(profile.id, group.handle)) {
+                let known = self.notes.groups.get(&(profile.id, group.handle));
+                match known.filter(|note| note.is_of(&group)) {
                     Some(note) if note.in_place => {}
                     Some(note) => out.push(note.message.clone()),
                     // Another control plane's.

@@ -8,7 +8,7 @@ use super::error::{P4Error, Result, invalid, not_found};
 use super::message::UpdateType;
 use super::target::Target;
 use super::value::number32;
-use barewire_switch::control::MirrorSession;
+use barewire_switch::control::{ErrorKind, MirrorSession};
 use tonic::Code;
 
 /// P4Runtime's number for the CPU port, whatever its number in the program.
@@ -57,7 +57,7 @@ impl Target {
 
     /// Whether another control plane made this group.
     fn foreign_group(&self, group: u32) -> bool {
-        self.switch.mc_dump().groups.iter().any(|(id, _)| *id == group)
+        self.switch.mc_has_group(group)
     }
 
     pub(super) fn write_multicast(&mut self, kind: UpdateType, entry: &MulticastGroupEntry) -> Result<()> {
@@ -70,6 +70,10 @@ impl Target {
             let message =
                 format!("{place}: {CLONE_GROUPS} to {} stand for clone sessions", CLONE_GROUPS + SESSION_MAX);
             return Err(invalid(message));
+        }
+        // Another control plane may have taken it away.
+        if !self.switch.mc_has_group(id) {
+            self.notes.multicast.remove(&id);
         }
         let before = self.notes.multicast.get(&id).cloned();
         match (kind, before.is_some()) {
@@ -138,8 +142,25 @@ impl Target {
         Ok(self.switch.mc_set_group(group, &[]).and_then(|()| self.switch.mc_destroy(group))?)
     }
 
+    /// A session as it was written, if it is there: another control plane may have taken it away.
+    fn known_session(&mut self, id: u32) -> Option<CloneSessionEntry> {
+        let entry = self.notes.clones.get(&id)?.clone();
+        if self.switch.mirror(id).is_ok() {
+            return Some(entry);
+        }
+        self.notes.clones.remove(&id);
+        if needs_group(&entry) {
+            // Nothing else uses it; it may be gone as well.
+            let _ = self.drop_clone_group(id);
+        }
+        None
+    }
+
     pub(super) fn delete_clone_session(&mut self, id: u32) -> Result<()> {
-        self.switch.delete_mirror(id)?;
+        match self.switch.delete_mirror(id) {
+            Err(error) if error.kind != ErrorKind::InvalidSession => return Err(error.into()),
+            _ => {}
+        }
         match self.notes.clones.remove(&id) {
             Some(entry) if needs_group(&entry) => self.drop_clone_group(id),
             _ => Ok(()),
@@ -155,7 +176,7 @@ impl Target {
         if id > SESSION_MAX {
             return Err(invalid(format!("{place}: sessions are 1 to {SESSION_MAX}")));
         }
-        let before = self.notes.clones.get(&id).cloned();
+        let before = self.known_session(id);
         match (kind, before.is_some()) {
             (UpdateType::Insert, true) => {
                 return Err(P4Error::new(Code::AlreadyExists, format!("{place}: it is there already")));
@@ -185,7 +206,7 @@ impl Target {
         Ok(())
     }
 
-    /// Groups or sessions: one, or (0) all.
+    /// Groups or sessions: one, or (0) all. Those that another control plane took away are none.
     pub(super) fn read_replication(
         &self,
         wanted: &ReplicationEntry,
@@ -195,15 +216,20 @@ impl Target {
         match wanted {
             ReplicationEntry::MulticastGroupEntry(group) => {
                 let id = group.multicast_group_id;
-                for entry in
-                    self.notes.multicast.values().filter(|entry| id == 0 || entry.multicast_group_id == id)
-                {
+                let chosen = |entry: &&MulticastGroupEntry| {
+                    (id == 0 || entry.multicast_group_id == id)
+                        && self.switch.mc_has_group(entry.multicast_group_id)
+                };
+                for entry in self.notes.multicast.values().filter(chosen) {
                     push(ReplicationEntry::MulticastGroupEntry(entry.clone()));
                 }
             }
             ReplicationEntry::CloneSessionEntry(session) => {
                 let id = session.session_id;
-                for entry in self.notes.clones.values().filter(|entry| id == 0 || entry.session_id == id) {
+                let chosen = |entry: &&CloneSessionEntry| {
+                    (id == 0 || entry.session_id == id) && self.switch.mirror(entry.session_id).is_ok()
+                };
+                for entry in self.notes.clones.values().filter(chosen) {
                     push(ReplicationEntry::CloneSessionEntry(entry.clone()));
                 }
             }

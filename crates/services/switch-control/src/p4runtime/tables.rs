@@ -27,7 +27,13 @@ struct Checked {
 impl EntryNote {
     /// The note in a store's cookie; an empty one when somebody else wrote it.
     pub(super) fn of(entry: &Entry) -> EntryNote {
-        EntryNote::decode(&entry.cookie[..]).unwrap_or_default()
+        let note = EntryNote::decode(&entry.cookie[..]).unwrap_or_default();
+        let in_force = note.group.is_some_and(|group| entry.action == TableAction::Group(group));
+        if note.one_shot.is_none() || in_force {
+            return note;
+        }
+        // Another control plane gave the entry another action.
+        EntryNote { one_shot: None, group: None, members: Vec::new(), ..note }
     }
 
     fn cookie(&self) -> Vec<u8> {
@@ -114,16 +120,17 @@ impl Target {
     }
 
     /// The store's action for an entry's, which is no group in place.
-    fn action_of(&self, table: &TableIndex, action: &WireAction, stand: Stand) -> Result<TableAction> {
+    fn action_of(&mut self, table: &TableIndex, action: &WireAction, stand: Stand) -> Result<TableAction> {
+        let pipeline = Arc::clone(&self.pipeline);
         let place = format!("table '{}'", table.name);
         let wrong = |given: &str, wanted: &str| {
             Err(invalid(format!("{place}: {given} was given, it takes {wanted}")))
         };
-        let profile = table.profile.and_then(|id| self.index().profiles.get(id));
+        let profile = table.profile.and_then(|id| pipeline.index.profiles.get(id));
         match (action.r#type.as_ref(), profile) {
             (None, _) => Err(invalid(format!("{place}: the action is not set"))),
             (Some(ActionChoice::Action(action)), None) => {
-                call_of(self.index(), &place, &table.actions, action, stand).map(TableAction::Call)
+                call_of(&pipeline.index, &place, &table.actions, action, stand).map(TableAction::Call)
             }
             (Some(ActionChoice::Action(_)), Some(_)) => {
                 wrong("an action", "members and groups of its action profile")
@@ -141,14 +148,9 @@ impl Target {
             }
             (Some(ActionChoice::ActionProfileGroupId(id)), Some(profile)) => {
                 self.exclusive(profile.id, false)?;
-                if !self.notes.groups.contains_key(&(profile.id, *id))
-                    && self.switch.group(profile.profile, *id).is_err()
-                {
-                    return Err(not_found(format!(
-                        "{place}: its action profile '{}' has no group {id}",
-                        profile.name
-                    )));
-                }
+                self.switch.group(profile.profile, *id).map_err(|_| {
+                    not_found(format!("{place}: its action profile '{}' has no group {id}", profile.name))
+                })?;
                 Ok(TableAction::Group(*id))
             }
             (Some(ActionChoice::ActionProfileActionSet(_)), Some(_)) => {
@@ -454,7 +456,7 @@ impl Target {
     }
 
     /// The store's write for a plain table entry, and what was there before.
-    fn table_write(&self, kind: UpdateType, update: &Update) -> Result<(TableWrite, Option<Entry>)> {
+    fn table_write(&mut self, kind: UpdateType, update: &Update) -> Result<(TableWrite, Option<Entry>)> {
         let Some(Entity { entity: Some(EntityKind::TableEntry(entry)) }) = &update.entity else {
             return Err(invalid("the update has no table entry"));
         };

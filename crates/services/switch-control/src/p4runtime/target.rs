@@ -53,7 +53,7 @@ pub type Undo = Box<dyn FnOnce(&mut Target) -> Result<()> + Send>;
 pub struct Notes {
     /// Groups as they were written: profile, group.
     pub(super) groups: BTreeMap<(u32, u32), GroupNote>,
-    /// Entries of each profile that have a group in place.
+    /// How many groups in place each profile has.
     pub(super) one_shots: HashMap<u32, usize>,
     /// Opaque data of default entries.
     pub(super) defaults: HashMap<u32, EntryNote>,
@@ -134,6 +134,11 @@ impl Target {
         if let Some(log) = &mut self.undo {
             log.push(Box::new(undo));
         }
+    }
+
+    /// Groups in place that a batch may have to bring back, by number.
+    pub(super) fn retired_groups(&self) -> BTreeSet<u32> {
+        self.retired.iter().filter_map(|(_, note)| note.group).collect()
     }
 
     /// A group in place that a batch does away with, unless it is rolled back.
