@@ -375,7 +375,7 @@ fn reconciling_loses_no_packet_and_no_count() {
         sent += 16;
         received += two.receive(16, Duration::from_millis(200)).len();
     }
-    received += two.receive(sent - received, Duration::from_millis(500)).len();
+    received += two.receive(sent - received, PATIENCE).len();
     let (controller, pushed) = pushing.join().unwrap();
     pushed.unwrap();
     assert_eq!(received, sent, "packets were lost");

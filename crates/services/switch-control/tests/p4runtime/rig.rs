@@ -31,7 +31,7 @@ pub const DEVICE: u64 = 3;
 pub const CPU_PORT: u32 = 510;
 
 /// How long a test waits for something that must come.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Rig {
     pub runtime: Runtime,
@@ -76,6 +76,7 @@ impl Rig {
                     engine: EngineKind::Native,
                     enable_swap: true,
                     started_unix_us: 1_700_000_000_000_000,
+                    answer_timeout: PATIENCE,
                     ..SwitchConfig::default()
                 },
                 ports: (1..).zip(names.iter().cloned()).collect(),
@@ -494,7 +495,8 @@ impl Wire {
     pub fn send(&mut self, bytes: &[u8]) {
         let mut burst = Burst::new();
         assert!(burst.push(self.pool.alloc_from(bytes).expect("a frame")).is_ok());
-        for _ in 0..1000 {
+        let until = barewire_engine::now().as_nanos() + PATIENCE.as_nanos() as u64;
+        while barewire_engine::now().as_nanos() < until {
             self.port.tx_burst(barewire_engine::now(), &mut burst).unwrap();
             if burst.is_empty() {
                 return;

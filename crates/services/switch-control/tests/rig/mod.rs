@@ -30,6 +30,8 @@ impl Rig {
             enable_swap: true,
             engine: EngineKind::Interpreter,
             notifications_addr: "ipc:///nowhere".into(),
+            // Other programs may keep the engine from its core.
+            answer_timeout: Duration::from_secs(60),
             ..SwitchConfig::default()
         };
         let prepared = Arc::new(prepare(PROGRAM, EngineKind::Interpreter).expect("the fixture is a program"));
