@@ -83,7 +83,9 @@ impl Sshds {
     }
 
     fn options(&self) -> SshOptions {
-        SshOptions { config: Some(self.hosts.folder.join("config")), ..SshOptions::default() }
+        // An sshd that is there answers, though a busy machine takes its time.
+        let config = Some(self.hosts.folder.join("config"));
+        SshOptions { config, connect_timeout_s: 60, ..SshOptions::default() }
     }
 
     fn launcher(&self) -> SshLauncher {
@@ -201,8 +203,7 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let sshds = Sshds::new(1);
     let folder = &sshds.hosts.folder;
     let refused = |change: &dyn Fn(&mut SshOptions), reach: &str| {
-        // An sshd that is there answers, though a busy machine takes its time.
-        let mut options = SshOptions { connect_timeout_s: 30, ..sshds.options() };
+        let mut options = sshds.options();
         change(&mut options);
         sshds.refused(&mut SshLauncher::new(agent_binary(folder), options), reach)
     };
