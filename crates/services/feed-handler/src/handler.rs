@@ -449,6 +449,10 @@ impl<C: Consumer> Agent for FeedHandler<C> {
         }
     }
 
+    fn fds_generation(&self) -> u64 {
+        self.sources.iter().map(|source| source.fds_generation()).sum()
+    }
+
     fn prepare_wait(&mut self) -> bool {
         // All of them, also behind one that refuses: each will be told that the wait is over.
         let mut ready = true;

@@ -85,12 +85,19 @@ pub trait Source {
     /// by itself those that do are told to the consumer ([`Consumer::on_line_fault`]) and tried again.
     ///
     /// # Errors
-    /// [`SourceError`] when the source as a whole does not work now. What was wrong with single packets is counted instead.
+    /// [`SourceError`] when the source as a whole does not work, and is not likely to by itself: where none of a handler's does, the
+    /// handler ends. What was wrong with single packets is counted instead.
     fn poll(&mut self, now: Instant, consumer: &mut dyn Consumer) -> Result<usize, SourceError>;
 
     /// Names each descriptor that becomes readable when packets have arrived.
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
         let _ = add;
+    }
+
+    /// Grows whenever [`wait_fds`](Source::wait_fds) would name others, also when a descriptor was closed and its number is in use
+    /// again.
+    fn fds_generation(&self) -> u64 {
+        0
     }
 
     /// Called before the engine sleeps: arms wake-ups. False when packets are waiting, or when the source must be polled.
