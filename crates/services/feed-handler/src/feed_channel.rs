@@ -7,7 +7,7 @@ use barewire_base::{Duration, Instant};
 use barewire_engine::CounterKind;
 use barewire_feed::{
     BookView, Channel, Config, ConfigError, DefinitionLoop, Feed, Gate, Line, LinePolicy, LineSide,
-    LineState, Listener, Reason, Warmer, WhiteList,
+    LineState, Listener, Reason, Warmer, WhiteList, order_room,
 };
 
 /// A line as the core names it.
@@ -39,9 +39,6 @@ pub struct FeedChannel<L> {
     /// Rehearses while nothing arrives, and when next.
     warmer: Option<(Warmer, Instant)>,
 }
-
-/// Orders that there is room for where nothing else is said, for each instrument: both sides of an overlay's ten best.
-const ORDERS_OF_AN_INSTRUMENT: u32 = 32;
 
 /// Time between two rehearsals: they take a few percent of an idle core's time, so that a packet rarely meets one.
 const REHEARSE_EVERY: Duration = Duration::from_micros(5);
@@ -228,7 +225,10 @@ impl ChannelPlan {
             instruments: self.instruments_max as usize,
             orders: self.orders,
             order_loop: has(FeedType::SnapshotMbo),
-            orders_max: self.orders_max.unwrap_or(self.instruments_max * ORDERS_OF_AN_INSTRUMENT) as usize,
+            orders_max: self.orders_max.map_or_else(
+                || order_room(self.instruments_max as usize, has(FeedType::SnapshotMbo)),
+                |orders| orders as usize,
+            ),
             recovery: match self.recovery {
                 Recovery::Natural => barewire_feed::Recovery::Natural,
                 // Without a snapshot feed there is but one way.

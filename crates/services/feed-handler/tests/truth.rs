@@ -7,7 +7,9 @@ use barewire_engine::{IdleStrategy, now};
 use barewire_feed::{
     BookView, DefinitionAction, DefinitionLoop, Feed, Gap, Listener, RecoveryInfo, Reset, Trade,
 };
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, levels};
+use barewire_feed_handler::emulator::{
+    CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, TotalReports, levels,
+};
 use barewire_feed_handler::{
     Consumer, CsvExport, FeedChannel, FeedHandler, FeedType, Input, LineId, Packet, Recovery, Replay,
     SocketOptions,
@@ -160,6 +162,11 @@ fn case(seed: u64) -> (EmulatorConfig, Ear) {
         prefill: seed.is_multiple_of(2),
         events_per_s: if quiet { prng.below(60) as u32 } else { 3_000 },
         chunk_entries: 1 + prng.below(20) as usize,
+        total_reports: if seed.is_multiple_of(3) {
+            TotalReports::Instruments
+        } else {
+            TotalReports::Messages
+        },
         resets: times(&mut prng, 2),
         weekly_resets: if seed % 3 == 1 || seed % 7 == 2 { times(&mut prng, 2) } else { vec![] },
         weekend: Duration::from_micros(500 + prng.below(20_000)),

@@ -5,6 +5,16 @@ use barewire_base::Duration;
 /// Instruments of one emulated channel, at most.
 pub const EMULATED_INSTRUMENTS_MAX: u32 = 10_000;
 
+/// What TotNumReports of the snapshot loops counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TotalReports {
+    /// The messages of the loop, as the exchange's own words have it.
+    #[default]
+    Messages,
+    /// The instruments of the loop.
+    Instruments,
+}
+
 /// What happens to the packets of one line on their way. Each line draws its own fate.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LineFaults {
@@ -78,7 +88,9 @@ pub struct EmulatorConfig {
     pub definition_changes_per_s: u32,
     /// Largest UDP payload.
     pub packet_bytes_max: usize,
-    /// Entries of one message of template 53; fewer than 20 cut it into chunks.
+    /// What the snapshot loops say that there is.
+    pub total_reports: TotalReports,
+    /// Entries of one message of template 53; fewer than 20 cut it into chunks. As many chunks as when the round began are kept to.
     pub chunk_entries: usize,
     /// SendingTime of the first moment, in nanoseconds since 1970.
     pub epoch_ns: u64,
@@ -118,6 +130,7 @@ impl Default for EmulatorConfig {
             weekend: Duration::from_millis(100),
             definition_changes_per_s: 0,
             packet_bytes_max: 1400,
+            total_reports: TotalReports::Messages,
             chunk_entries: 20,
             // 2026-01-05 00:00 UTC, a Monday.
             epoch_ns: 1_767_571_200_000_000_000,

@@ -1,5 +1,6 @@
 //! The messages of the snapshot loop.
 
+use super::config::{EmulatorConfig, TotalReports};
 use super::encode::{MESSAGE_MAX, interleaved, side_type};
 use super::market::{BID, Instrument, OFFER};
 use barewire_sbe::mdp3::snapshot_full_refresh_long_qty69::SnapshotFullRefreshLongQty69Encoder;
@@ -88,17 +89,36 @@ pub(crate) fn snapshot(
     Ok(())
 }
 
-/// Template 53, in chunks.
-pub(crate) fn top_orders(
+/// Most entries of a chunk: as many fit into the smallest packet.
+const CHUNK_MAX: usize = 40;
+
+impl EmulatorConfig {
+    /// Into how many chunks a book by order is cut.
+    pub(crate) fn chunks_of(&self, instrument: &Instrument) -> u32 {
+        interleaved(&instrument.top).count().div_ceil(self.chunk_entries).max(1) as u32
+    }
+
+    /// What a round says that there is, of instruments with so many chunks each, and so many messages beside.
+    pub(crate) fn reports(&self, chunks: &[u32], others: u32) -> u32 {
+        match self.total_reports {
+            TotalReports::Messages => chunks.iter().sum::<u32>() + others,
+            TotalReports::Instruments => chunks.len() as u32,
+        }
+    }
+}
+
+/// Template 53, in so many chunks, or more where these would be too long.
+pub(crate) fn orders(
     instrument: &Instrument,
     last_seq_num: u32,
     reports: u32,
-    chunk_entries: usize,
+    chunks: u32,
     out: &mut Vec<Vec<u8>>,
 ) -> Result<(), EncodeError> {
     let orders: Vec<_> = interleaved(&instrument.top).collect();
-    let chunks: Vec<_> =
-        if orders.is_empty() { vec![&orders[..]] } else { orders.chunks(chunk_entries).collect() };
+    let count = (chunks as usize).max(orders.len().div_ceil(CHUNK_MAX));
+    let place = |n: usize| orders.len() * n / count;
+    let chunks: Vec<_> = (0..count).map(|n| &orders[place(n)..place(n + 1)]).collect();
     for (index, chunk) in chunks.iter().enumerate() {
         let mut buf = vec![0xa5; MESSAGE_MAX];
         let mut message = SnapshotFullRefreshOrderBook53Encoder::new(&mut buf)?;

@@ -25,7 +25,7 @@ mod truth;
 
 pub use book::{Level, book_hash};
 pub use compare::{Difference, levels};
-pub use config::{EMULATED_INSTRUMENTS_MAX, EmulatorConfig, EmulatorError, LineFaults};
+pub use config::{EMULATED_INSTRUMENTS_MAX, EmulatorConfig, EmulatorError, LineFaults, TotalReports};
 pub use definition::{TruthDefinition, TruthLeg, TruthUnderlying};
 pub use lines::LineCounts;
 pub use sender::{CaptureWriter, Sender, connections, order_connections};
@@ -63,6 +63,10 @@ struct Loop {
     next_at: Instant,
     /// Instruments of this round, and how far it has come.
     round: Vec<u32>,
+    /// Into how many chunks the book by order of each is cut; none where it is not told.
+    chunks: Vec<u32>,
+    /// What the round says that there is.
+    reports: u32,
     done: usize,
     seq_num: u32,
     /// Messages that did not fit into the last packet.
@@ -553,11 +557,14 @@ impl Emulator {
         let this = &mut self.snapshots;
         if this.done >= this.round.len() && this.pending.is_empty() {
             // Only instruments that something has happened to.
-            let spoken_of =
-                self.instruments.iter().enumerate().filter(|(_, i)| i.rpt_seq > 0).map(|(n, _)| n as u32);
-            *this = Loop { next_at: this.next_at, round: spoken_of.collect(), ..Loop::default() };
+            let spoken_of = self.instruments.iter().enumerate().filter(|(_, i)| i.rpt_seq > 0);
+            let chunks_of = |i: &Instrument| if i.top_orders { self.config.chunks_of(i) } else { 0 };
+            let (round, chunks) = spoken_of.map(|(n, i)| (n as u32, chunks_of(i))).unzip();
+            *this = Loop { next_at: this.next_at, round, chunks, ..Loop::default() };
+            // The price levels of each instrument are a message, too.
+            this.reports = self.config.reports(&this.chunks, this.round.len() as u32);
         }
-        let reports = this.round.len() as u32;
+        let reports = this.reports;
         let mut body = Vec::with_capacity(self.config.packet_bytes_max);
         loop {
             if let Some(message) = this.pending.front() {
@@ -570,6 +577,7 @@ impl Emulator {
                 continue;
             }
             let Some(index) = this.round.get(this.done) else { break };
+            let chunks = this.chunks[this.done];
             this.done += 1;
             let instrument = &self.instruments[*index as usize];
             if instrument.rpt_seq == 0 {
@@ -578,10 +586,9 @@ impl Emulator {
             }
             let mut messages = Vec::new();
             let mut written = encode_loops::snapshot(instrument, self.seq_num, reports, &mut messages);
-            if instrument.top_orders {
-                let entries = self.config.chunk_entries;
+            if chunks > 0 {
                 written = written.and_then(|()| {
-                    encode_loops::top_orders(instrument, self.seq_num, reports, entries, &mut messages)
+                    encode_loops::orders(instrument, self.seq_num, reports, chunks, &mut messages)
                 });
             }
             debug_assert!(written.is_ok());
@@ -602,11 +609,12 @@ impl Emulator {
     fn order_packet(&mut self, at: Instant) {
         let this = &mut self.orders;
         if this.done >= this.round.len() && this.pending.is_empty() {
-            let spoken_of =
-                self.instruments.iter().enumerate().filter(|(_, i)| i.has_orders()).map(|(n, _)| n as u32);
-            *this = Loop { next_at: this.next_at, round: spoken_of.collect(), ..Loop::default() };
+            let spoken_of = self.instruments.iter().enumerate().filter(|(_, i)| i.has_orders());
+            let (round, chunks) = spoken_of.map(|(n, i)| (n as u32, self.config.chunks_of(i))).unzip();
+            *this = Loop { next_at: this.next_at, round, chunks, ..Loop::default() };
+            this.reports = self.config.reports(&this.chunks, 0);
         }
-        let reports = this.round.len() as u32;
+        let reports = this.reports;
         let mut body = Vec::with_capacity(self.config.packet_bytes_max);
         loop {
             if let Some(message) = this.pending.front() {
@@ -619,14 +627,14 @@ impl Emulator {
                 continue;
             }
             let Some(index) = this.round.get(this.done) else { break };
+            let chunks = this.chunks[this.done];
             this.done += 1;
             let instrument = &self.instruments[*index as usize];
             if !instrument.listed {
                 continue;
             }
             let mut messages = Vec::new();
-            let entries = self.config.chunk_entries;
-            let written = encode_loops::top_orders(instrument, self.seq_num, reports, entries, &mut messages);
+            let written = encode_loops::orders(instrument, self.seq_num, reports, chunks, &mut messages);
             debug_assert!(written.is_ok());
             this.pending.extend(messages);
         }

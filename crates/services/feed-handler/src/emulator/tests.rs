@@ -407,9 +407,11 @@ fn the_last_snapshots_are_the_truth() {
 }
 
 #[test]
-fn reports_count_instruments_in_both_loops() {
-    for seed in 1..=6 {
+fn reports_count_what_they_are_told_to() {
+    for seed in 1..=12 {
+        let of_messages = seed > 6;
         let config = EmulatorConfig {
+            total_reports: if of_messages { TotalReports::Messages } else { TotalReports::Instruments },
             definition_changes_per_s: [0, 60][seed as usize % 2],
             top_orders_share: 1.0,
             chunk_entries: 3,
@@ -446,14 +448,12 @@ fn reports_count_instruments_in_both_loops() {
                 let totals: BTreeSet<u32> = round.iter().map(|(_, total)| *total).collect();
                 assert_eq!(totals.len(), 1, "seed {seed} {feed:?} round {number}");
                 let total = *totals.first().unwrap() as usize;
+                let counted = if of_messages { round.len() } else { instruments.len() };
                 // Those deleted since the round began are in no snapshot.
-                assert!(instruments.len() <= total, "seed {seed} {feed:?} round {number}");
-                assert!(
-                    feed == FeedType::Snapshot || instruments.len() == total,
-                    "seed {seed} round {number}"
-                );
-                whole += usize::from(instruments.len() == total);
-                more += usize::from(round.len() > total);
+                assert!(counted <= total, "seed {seed} {feed:?} round {number}");
+                assert!(feed == FeedType::Snapshot || counted == total, "seed {seed} round {number}");
+                whole += usize::from(counted == total);
+                more += usize::from(round.len() > instruments.len());
             }
             assert!(rounds.len() > 3 && whole * 3 > rounds.len(), "seed {seed} {feed:?}: {whole}");
             assert_eq!(more > 0, feed == FeedType::Snapshot, "seed {seed} {feed:?}: several messages of one");
