@@ -11,7 +11,7 @@ use barewire_sbe::Price9;
 use programs::{Dir, Program, bindings, compile, declared, exported, library};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How long the loops go on after the market's end: whatever was lost last is made good.
 const AFTER: Duration = Duration::from_millis(1_500);
@@ -200,6 +200,28 @@ fn the_books_that_the_example_prints_are_the_truth() {
     }
 }
 
+const SIGINT: u32 = 2;
+
+/// Waits until the process of this program has a handler of its own for the signal: before that it would be killed by it.
+fn wait_until_caught(program: &Path, signal: u32) {
+    let program = program.canonicalize().unwrap();
+    let is_caught = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let ours =
+            |process: &PathBuf| std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program);
+        let status = processes.filter(ours).find_map(|it| std::fs::read_to_string(it.join("status")).ok());
+        let mask =
+            status.as_deref().and_then(|all| all.lines().find_map(|line| line.strip_prefix("SigCgt:")));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_caught() {
+        assert!(std::time::Instant::now() < end, "{} catches no signal", program.display());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn the_example_says_what_is_wrong_and_obeys_a_signal() {
     let rig = Rig::lossy("books-wrong");
@@ -208,7 +230,7 @@ fn the_example_says_what_is_wrong_and_obeys_a_signal() {
     let (code, _) = Program::start(&program, rig.dir.path(), &[&rig.file("offline.toml"), &missing]).finish();
     assert_eq!(code, Some(1));
     let mut waiting = Program::start(&program, rig.dir.path(), &[&rig.file("silent.toml")]);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_until_caught(&program, SIGINT);
     waiting.signal("-INT");
     assert_eq!(waiting.succeed(), "", "no instrument is known");
 }
