@@ -194,7 +194,7 @@
 #define BWF_OFFER 1
 
 /**
- * Nothing is known of the book yet.
+ * Nothing is known of the book yet, or not how deep it is: the definition loop is heard, and has not named the instrument.
  */
 #define BWF_BOOK_UNDEFINED 0
 
@@ -1263,6 +1263,11 @@ typedef struct bwf_callbacks {
    * A packet, message or entry was not used; bwf_reason_name says what `reason` means.
    */
   void (*drop)(void *user, uint32_t channel, uint32_t feed, uint32_t side, uint32_t reason);
+  /**
+   * There was no room for a snapshot of an instrument's book by order (`orders_max`): it is empty and its state
+   * BWF_BOOK_UNDEFINED, and recovery does not wait for it. Told once.
+   */
+  void (*orders_incomplete)(void *user, uint32_t channel, int32_t security_id);
 } bwf_callbacks;
 
 /**

@@ -76,6 +76,9 @@ pub struct BwfCallbacks {
     /// A packet, message or entry was not used; bwf_reason_name says what `reason` means.
     pub drop:
         Option<unsafe extern "C" fn(user: *mut c_void, channel: u32, feed: u32, side: u32, reason: u32)>,
+    /// There was no room for a snapshot of an instrument's book by order (`orders_max`): it is empty and its state
+    /// BWF_BOOK_UNDEFINED, and recovery does not wait for it. Told once.
+    pub orders_incomplete: Option<unsafe extern "C" fn(user: *mut c_void, channel: u32, security_id: i32)>,
 }
 
 const NONE: BwfCallbacks = BwfCallbacks {
@@ -103,6 +106,7 @@ const NONE: BwfCallbacks = BwfCallbacks {
     feed_state: None,
     failover: None,
     drop: None,
+    orders_incomplete: None,
 };
 
 /// The callbacks that C hands in, of this release or an earlier one. Null: none.
@@ -386,6 +390,10 @@ impl Listener for Calls {
 
     fn on_instrument_stale(&mut self, instrument: &Instrument) {
         call!(self.instrument_stale(self.channel, instrument.security_id));
+    }
+
+    fn on_orders_incomplete(&mut self, instrument: &Instrument) {
+        call!(self.orders_incomplete(self.channel, instrument.security_id));
     }
 
     fn on_recovery_begin(&mut self, info: &RecoveryInfo) {

@@ -40,7 +40,7 @@ pub const BWF_BID: usize = 0;
 /// Sellers; the lowest price is best. An index into the arrays of a book.
 pub const BWF_OFFER: usize = 1;
 
-/// Nothing is known of the book yet.
+/// Nothing is known of the book yet, or not how deep it is: the definition loop is heard, and has not named the instrument.
 pub const BWF_BOOK_UNDEFINED: u8 = 0;
 /// Complete and current.
 pub const BWF_BOOK_LATEST: u8 = 1;
