@@ -244,7 +244,7 @@ fn ctrl_c_while_it_goes_up_leaves_nothing() {
                 .count()
         })
     };
-    assert!((0..5_000).any(|_| {
+    assert!((0..30_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(2));
         there() > 3
     }));

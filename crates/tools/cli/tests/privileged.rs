@@ -1,8 +1,10 @@
 //! Real packets between hosts that the binary makes itself. These tests need root; without it they say so.
 
 mod common;
+mod patience;
 
 use common::{barewire, run, said};
+use patience::{code_of, until_seen, until_well};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,6 +16,9 @@ use std::time::Duration;
 
 /// Two cores carry one measurement at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Said where two cores of a busy machine did not meet, and the floor under the figures is missing.
+const NO_FLOOR: &str = "no control rows: ";
 
 /// `None`, and loudly so, when this process is not root.
 fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -53,27 +58,31 @@ fn is_alive(namespace: &str) -> bool {
     pids.into_iter().any(|pid| namespaces_of(pid).contains(namespace))
 }
 
-fn bench(args: &[&str]) -> Value {
-    let said =
-        run(&[&["bench", "msg", "--seconds", "0.3", "--warmup", "0.1", "--runs", "1", "--json"], args]
-            .concat());
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    serde_json::from_str(&said.out).unwrap()
+/// The rows, once each has samples and is not void.
+fn bench(args: &[&str]) -> Vec<Value> {
+    let is_good = |row: &Value| row["samples"].as_u64() > Some(0) && row["void"].is_null();
+    let once = |seconds: &str| {
+        let msg = ["bench", "msg", "--warmup", "0.1", "--runs", "1", "--json", "--seconds", seconds];
+        let said = run(&[&msg[..], args].concat());
+        let mut document: Value = serde_json::from_str(&said.out).expect(&said.err);
+        let Value::Array(rows) = document["rows"].take() else { panic!("{}", said.out) };
+        assert_eq!(said.code, code_of(&rows), "{}", said.err);
+        assert!(rows.iter().all(|row| row["mismatches"] == 0), "{rows:?}");
+        rows
+    };
+    let rows = until_seen("0.3", once, |rows| rows.iter().all(is_good));
+    assert!(rows.iter().all(is_good), "{rows:?}");
+    rows
 }
 
 #[test]
 fn packets_cross_between_hosts_that_leave_no_trace() {
     let Some(_turn) = root("packets_cross_between_hosts_that_leave_no_trace") else { return };
     let before = namespaces();
-    let document =
-        bench(&["--over", "xdp,packet", "--baseline", "kernel-tcp-spin", "--verify", "--window", "4"]);
-    let rows = document["rows"].as_array().unwrap();
+    let rows = bench(&["--over", "xdp,packet", "--baseline", "kernel-tcp-spin", "--verify", "--window", "4"]);
     let names: Vec<_> =
         rows.iter().map(|r| (r["system"].as_str().unwrap(), r["over"].as_str().unwrap())).collect();
     assert_eq!(names, [("barewire", "xdp"), ("barewire", "packet"), ("kernel-tcp-spin", "veth")]);
-    for row in rows {
-        assert!(row["samples"].as_u64().unwrap() > 0 && row["mismatches"] == 0, "{row}");
-    }
     assert_eq!(namespaces(), before);
 }
 
@@ -81,10 +90,8 @@ fn packets_cross_between_hosts_that_leave_no_trace() {
 fn a_faulty_link_loses_no_message() {
     let Some(_turn) = root("a_faulty_link_loses_no_message") else { return };
     let options = "loss=0.02&duplicate=0.01&reorder=0.02&seed=7";
-    let document = bench(&["--over", "fault+packet", "--options", options, "--verify", "--window", "8"]);
-    let row = &document["rows"][0];
-    assert!(row["samples"].as_u64().unwrap() > 0 && row["mismatches"] == 0, "{row}");
-    assert_eq!(row["over"], "fault+packet");
+    let rows = bench(&["--over", "fault+packet", "--options", options, "--verify", "--window", "8"]);
+    assert_eq!(rows[0]["over"], "fault+packet");
 }
 
 #[test]
@@ -99,7 +106,10 @@ fn wrong_port_options_are_told_with_the_nearest_word() {
 #[test]
 fn the_published_tables_come_with_ours() {
     let Some(_turn) = root("the_published_tables_come_with_ours") else { return };
-    let said = run(&["bench", "seeds", "--quick", "--seconds", "0.2", "--json"]);
+    let said = until_well(
+        || run(&["bench", "seeds", "--quick", "--seconds", "0.2", "--json"]),
+        |said| !said.err.contains(NO_FLOOR),
+    );
     // On a machine with other work rows may be void, which is told.
     assert!(matches!(said.code, Some(0 | 4)), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
@@ -141,8 +151,10 @@ fn the_demonstration_ends_in_a_sentence() {
     let Some(_turn) = root("the_demonstration_ends_in_a_sentence") else { return };
     let before = namespaces();
     let page = std::env::temp_dir().join(format!("barewire-demo-{}/report.html", std::process::id()));
-    let said =
-        run(&["demo", "--seconds", "0.4", "--hiccup", "0.05", "--report", &page.display().to_string()]);
+    let said = until_well(
+        || run(&["demo", "--seconds", "0.4", "--hiccup", "0.05", "--report", &page.display().to_string()]),
+        |said| !said.err.contains(NO_FLOOR),
+    );
     // So short a run on a busy machine may be void, which is told; such rows are in no picture.
     let void = said.err.contains("a row is void");
     assert_eq!(said.code, Some(if void { 4 } else { 0 }), "{}", said.err);
@@ -181,7 +193,7 @@ fn long_run() -> (Child, BTreeSet<String>) {
         barewire(&["bench", "msg", "--over", "packet", "--seconds", "60", "--runs", "2", "--warmup", "0"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ours = namespaces_of(std::process::id());
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         let hosts: BTreeSet<String> = namespaces_of(child.id()).difference(&ours).cloned().collect();
         // Two hosts, and a while later the run itself.
         if hosts.len() == 2 {
@@ -192,7 +204,7 @@ fn long_run() -> (Child, BTreeSet<String>) {
     }
     let _ = child.kill();
     let _ = child.wait();
-    panic!("no hosts within five seconds");
+    panic!("no hosts within a minute");
 }
 
 fn signal(child: &Child, name: &str) {
@@ -241,16 +253,22 @@ fn each_end_runs_on_a_host_of_its_own() {
     // It says on stderr when it answers.
     let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("answering on fd77::2, UDP port 888")));
-    let mut client =
-        bench(&["--role", "client", "--port", "xdp:eth0", "--ip", "fd77::1", "--server", "fd77::2"]);
-    client.args(["--seconds", "0.3", "--warmup", "0.1", "--runs", "2", "--verify", "--json"]);
-    let client = said(hosts.ns_a.spawn_in(&mut client).unwrap().wait_with_output().unwrap());
+    let once = |seconds: &str| {
+        let mut client =
+            bench(&["--role", "client", "--port", "xdp:eth0", "--ip", "fd77::1", "--server", "fd77::2"]);
+        client.args(["--seconds", seconds, "--warmup", "0.1", "--runs", "2", "--verify", "--json"]);
+        let client = said(hosts.ns_a.spawn_in(&mut client).unwrap().wait_with_output().unwrap());
+        let mut document: Value = serde_json::from_str(&client.out).expect(&client.err);
+        let Value::Array(rows) = document["rows"].take() else { panic!("{}", client.out) };
+        assert_eq!(client.code, code_of(&rows), "{}", client.err);
+        rows
+    };
+    let is_good = |row: &Value| row["samples"].as_u64() > Some(0) && row["void"].is_null();
+    let rows = until_seen("0.3", once, |rows| is_good(&rows[0]));
     signal(&server, "-INT");
     assert_eq!(server.wait().unwrap().code(), Some(0), "a server that is told to end has done its work");
-    assert_eq!(client.code, Some(0), "{}", client.err);
-    let document: Value = serde_json::from_str(&client.out).unwrap();
-    let row = &document["rows"][0];
+    let row = &rows[0];
     assert_eq!((&row["over"], &row["mismatches"]), (&"xdp:eth0".into(), &0.into()));
-    assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
+    assert!(is_good(row), "{row}");
     assert_eq!(row["runs"].as_array().unwrap().len(), 2, "the server takes one client after the other");
 }

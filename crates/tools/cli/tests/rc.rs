@@ -1,8 +1,10 @@
 //! `barewire rc` against itself, in two processes. No root, no guest.
 
 mod common;
+mod patience;
 
 use common::{Said, barewire, run, said};
+use patience::until_seen;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -105,18 +107,24 @@ fn every_client_over_a_pair_of_sockets() {
     assert_eq!((&report["connections"], &report["failed"]), (&300.into(), &0.into()), "{report}");
     assert!(report["open_ns"]["p50"].as_u64() > Some(0) && report["close_ns"]["p90"].as_u64() > Some(0));
 
-    let mut operations = 0;
+    let (mut operations, mut connected) = (0, 0);
     for operation in ["send", "write", "read", "fetch-add", "compare-swap"] {
         for (window, size) in [("1", "64"), ("64", "3000")] {
-            let args = ["-o", operation, "-w", window, "-S", size, "--seconds", "0.2", "--warmup", "0.05"];
-            let report = object(&client("perf", &theirs, &[&args[..], &["--json"]].concat()));
-            assert_eq!(report["wrong"], 0, "{report}");
+            let args = ["-o", operation, "-w", window, "-S", size, "--warmup", "0.05", "--json"];
+            let perf = |seconds: &str| {
+                let report = object(&client("perf", &theirs, &[&args[..], &["--seconds", seconds]].concat()));
+                assert_eq!(report["wrong"], 0, "{report}");
+                connected += 1;
+                report
+            };
+            let enough = |report: &Value| report["operations"].as_u64() > Some(100);
+            let report = until_seen("0.2", perf, enough);
             let atomic = operation.contains('-');
             assert_eq!(report["size_bytes"].to_string(), if atomic { "8" } else { size }, "{report}");
             let half = operation == "send" && window == "1";
             let wanted = if half { "half_round_trip" } else { "post_to_completion" };
             assert_eq!(report["latency_is"], wanted);
-            assert!(report["operations"].as_u64().is_some_and(|n| n > 100), "{report}");
+            assert!(enough(&report), "{report}");
             if operation == "send" {
                 operations += report["operations"].as_u64().expect("a number");
             }
@@ -125,7 +133,11 @@ fn every_client_over_a_pair_of_sockets() {
     server.interrupt();
     let (code, connections, totals) = server.end();
     assert_eq!(code, Some(0));
-    assert_eq!((&totals["connections"], &totals["failed"]), (&(4 + 300 + 10).into(), &0.into()), "{totals}");
+    assert_eq!(
+        (&totals["connections"], &totals["failed"]),
+        (&(4 + 300 + connected).into(), &0.into()),
+        "{totals}"
+    );
     assert_eq!(connections.iter().filter(|c| c["use"] == "connect" && c["service_port"] == 9).count(), 300);
     // Warm-up is not in the client's sum.
     assert!(totals["messages"].as_u64().is_some_and(|n| n >= operations + 3 + 25 + 3 + 2), "{totals}");
@@ -140,23 +152,36 @@ fn the_same_on_a_bad_wire_and_in_shared_memory() {
     let bad = [wire.unix("a", "b"), wire.unix("b", "a")].map(|port| format!("fault+{port}{faults}"));
     for [ours, theirs] in [bad, [memory.clone(), memory]] {
         println!("{theirs}");
+        let server = Server::start(&ours, &[]);
+        let mut connected = 0;
+        for operation in ["send", "write", "read", "fetch-add", "compare-swap"] {
+            let perf = |seconds: &str| {
+                let args = ["-o", operation, "-w", "16", "-S", "5000", "--seconds", seconds, "--json"];
+                let report = object(&client("perf", &theirs, &args));
+                assert_eq!(report["wrong"], 0, "{report}");
+                connected += 1;
+                report
+            };
+            // Memory loses nothing; a timer may still run out there while the machine is elsewhere.
+            let is_repaired = |report: &Value| {
+                report["packets_resent"].as_u64().expect("a number") > 0 || !theirs.starts_with("fault+")
+            };
+            let report = until_seen("0.3", perf, is_repaired);
+            assert!(is_repaired(&report), "{report}");
+        }
+        server.interrupt();
+        let (code, connections, totals) = server.end();
+        assert_eq!((code, &totals["connections"]), (Some(0), &connected.into()), "{totals}");
+        assert_eq!(connections.len(), connected);
         // With --count it ends by itself.
-        let server = Server::start(&ours, &["--count", "46"]);
+        let server = Server::start(&ours, &["--count", "41"]);
         let report = object(&client("ping", &theirs, &["-S", "20000", "-C", "20", "--json"]));
         assert_eq!(report["wrong"], 0, "{report}");
-        for operation in ["send", "write", "read", "fetch-add", "compare-swap"] {
-            let args = ["-o", operation, "-w", "16", "-S", "5000", "--seconds", "0.3", "--json"];
-            let report = object(&client("perf", &theirs, &args));
-            assert_eq!(report["wrong"], 0, "{report}");
-            let resent = report["packets_resent"].as_u64().expect("a number");
-            // Memory loses nothing; a timer may still run out there while the machine is elsewhere.
-            assert!(resent > 0 || !theirs.starts_with("fault+"), "{report}");
-        }
         let report = object(&client("connect", &theirs, &["-C", "40", "-w", "8", "--json"]));
         assert_eq!((&report["connections"], &report["failed"]), (&40.into(), &0.into()), "{report}");
         let (code, connections, totals) = server.end();
-        assert_eq!((code, &totals["connections"]), (Some(0), &46.into()), "{totals}");
-        assert_eq!(connections.len(), 46);
+        assert_eq!((code, &totals["connections"]), (Some(0), &41.into()), "{totals}");
+        assert_eq!(connections.len(), 41);
     }
 }
 

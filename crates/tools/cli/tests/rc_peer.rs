@@ -1,6 +1,7 @@
 //! `barewire rc` and Linux's own soft RoCE, in both directions, on a clean wire and on a bad one.
 
 mod common;
+mod patience;
 mod rxe_peer;
 
 use barewire_bench::rc::{Greeting, Mode, Offer, service_id};
@@ -8,6 +9,7 @@ use barewire_measure::stamp;
 use barewire_roce::{Access, Data, QpInit, SendOp, SendWr};
 use barewire_verbs::{Device, DeviceConfig, Memory};
 use common::{Said, barewire, run, said};
+use patience::until_seen;
 use rustix::process::{Pid, Signal, kill_process};
 use rxe_peer::{Guest, Running};
 use serde_json::Value;
@@ -128,10 +130,16 @@ fn clients_of_the_guest(guest: &mut Guest, port: &str, sizes: &[u32], connection
 fn operations(port: &str, seconds: &str) {
     for operation in ["send", "write", "read", "fetch-add", "compare-swap"] {
         for (window, size) in [("1", "64"), ("16", "5000")] {
-            let args = ["-p", OPS, "-o", operation, "-w", window, "-S", size, "--seconds", seconds, "--json"];
-            let report = object(&rc("perf", port, &args));
-            assert_eq!(report["wrong"], 0, "{report}");
-            assert!(report["operations"].as_u64().is_some_and(|n| n > 0), "{report}");
+            let perf = |seconds: &str| {
+                let args =
+                    ["-p", OPS, "-o", operation, "-w", window, "-S", size, "--seconds", seconds, "--json"];
+                let report = object(&rc("perf", port, &args));
+                assert_eq!(report["wrong"], 0, "{report}");
+                report
+            };
+            let enough = |report: &Value| report["operations"].as_u64() > Some(0);
+            let report = until_seen(seconds, perf, enough);
+            assert!(enough(&report), "{report}");
             println!("{operation}, {window} in flight: {}/s", report["operations_per_s"]);
         }
     }

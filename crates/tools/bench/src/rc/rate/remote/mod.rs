@@ -546,8 +546,6 @@ mod tests {
     /// Two threads here, a server with two NICs there, between them memory links.
     #[test]
     fn both_ends_meet_over_named_ports() {
-        let stop = AtomicBool::new(false);
-        let connecting = ConnectConfig { threads: 2, ..config() };
         let serving = ServeConfig {
             devices: vec![
                 device("mem:rate-remote-0-0", [10, 9, 0, 200]),
@@ -557,19 +555,23 @@ mod tests {
             own_cq: true,
             baseline: None,
         };
-        let (tell, told) = std::sync::mpsc::channel();
-        let (served, connected) = std::thread::scope(|scope| {
-            let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.len()).unwrap(), &stop));
-            assert_eq!(told.recv(), Ok(2));
-            let connected = until_seen(
-                connecting.duration,
-                |duration| connect(&ConnectConfig { runs: 1, duration, ..connecting.clone() }, &mut |_| {}),
-                |connected| connected.as_ref().map_or(true, |c| c.row.void.is_none() && c.row.failed == 0),
-            );
-            stop.store(true, Ordering::Relaxed);
-            (server.join().unwrap(), connected)
-        });
-        let (served, Connected { row, latency }) = (served.unwrap(), connected.unwrap());
+        // Both ends each time: the names are free again when both are closed.
+        let meet = |duration| {
+            let stop = AtomicBool::new(false);
+            let connecting = ConnectConfig { threads: 2, runs: 1, duration, ..config() };
+            let (tell, told) = std::sync::mpsc::channel();
+            let (served, connected) = std::thread::scope(|scope| {
+                let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.len()).unwrap(), &stop));
+                assert_eq!(told.recv(), Ok(2));
+                let connected = connect(&connecting, &mut |_| {});
+                stop.store(true, Ordering::Relaxed);
+                (server.join().unwrap(), connected)
+            });
+            (served.unwrap(), connected.unwrap())
+        };
+        let went_well = |row: &RcRow| row.void.is_none() && row.failed == 0;
+        let (served, Connected { row, latency }) =
+            until_seen(config().duration, meet, |(_, connected)| went_well(&connected.row));
         assert_eq!((row.void.as_deref(), row.failed, row.hosts, row.threads, row.nics), (None, 0, 2, 2, 2));
         assert!(row.opened > 0 && served.established >= row.opened, "{row:?} {served:?}");
         assert_eq!(latency.samples(), row.latency_ns.samples);
