@@ -83,17 +83,18 @@ impl Target {
 
     fn note_in_place(&mut self, key: (u32, u32), watched: Vec<Watched>) {
         let note = GroupNote { message: ActionProfileGroup::default(), watched, in_place: true };
-        self.notes.groups.insert(key, note);
-        *self.notes.one_shots.entry(key.0).or_default() += 1;
+        if self.notes.groups.insert(key, note).is_none_or(|old| !old.in_place) {
+            *self.notes.one_shots.entry(key.0).or_default() += 1;
+        }
     }
 
-    /// Take away a group in place and its members, as far as they are there.
+    /// Take away a group in place, if it is there.
     fn drop_in_place(&mut self, profile: &ProfileIndex, group: u32) -> Result<()> {
         match self.switch.delete_group(profile.profile, group) {
             Err(error) if error.kind != ErrorKind::InvalidGroup => return Err(error.into()),
             _ => {}
         }
-        if self.notes.groups.remove(&(profile.id, group)).is_some()
+        if self.notes.groups.remove(&(profile.id, group)).is_some_and(|note| note.in_place)
             && let Some(count) = self.notes.one_shots.get_mut(&profile.id)
         {
             *count = count.saturating_sub(1);
@@ -343,11 +344,9 @@ impl Target {
         }
         let members = self.effective(&watched);
         if let Some(old) = old {
-            // Not before: watched ports may have been found to be down.
-            let (old, down) = (
-                self.switch.group(p, id).map_or(old.members, |group| group.members),
-                self.notes.down.clone(),
-            );
+            // Looked at again, for watched ports may just have been found to be down.
+            let old = self.switch.group(p, id).map_or(old.members, |group| group.members);
+            let down = self.notes.down.clone();
             self.switch.set_group_members(p, id, members).map_err(|error| P4Error::from(error).at(&place))?;
             self.undo_with(move |target| {
                 let members = target.had_members(old, before.as_ref(), &down);
@@ -430,8 +429,12 @@ impl Target {
         }
         let group = self.switch.create_group(p)?;
         note.group = Some(group);
-        let members = self.effective(&watched);
-        self.note_in_place((profile.id, group), watched);
+        let (key, members) = ((profile.id, group), self.effective(&watched));
+        // Another control plane took one of this number away, and may have left its members.
+        if let Some(old) = self.notes.groups.get(&key).filter(|old| old.in_place) {
+            self.drop_members(profile, old.watched.iter().map(|known| known.member))?;
+        }
+        self.note_in_place(key, watched);
         self.switch.set_group_members(p, group, members)?;
         Ok(group)
     }

@@ -600,6 +600,18 @@ fn what_another_control_plane_takes_away_may_come_again() {
     assert_eq!(code(write(in_place(3, &[2]))), Code::InvalidArgument);
     write(Update { r#type: Delete as i32, ..member(9) }).unwrap();
     write(in_place(3, &[2])).unwrap();
+    // The group may be taken away too, and its number be another's.
+    let group = switch.groups(profile).unwrap()[0].handle;
+    take(0);
+    switch.delete_group(profile, group).unwrap();
+    write(in_place(3, &[2, 3])).unwrap();
+    assert_eq!(switch.groups(profile).unwrap()[0].handle, group);
+    assert_eq!(switch.members(profile).unwrap().len(), 2);
+    take(0);
+    write(member(9)).unwrap();
+    assert_eq!((switch.members(profile).unwrap().len(), switch.groups(profile).unwrap().len()), (1, 0));
+    write(Update { r#type: Delete as i32, ..member(9) }).unwrap();
+    write(in_place(3, &[2])).unwrap();
     // An entry that was changed to another group has that.
     let other = 77;
     let theirs = switch.members(profile).unwrap()[0].handle;
