@@ -77,7 +77,7 @@ impl Bed {
 
     /// Receive from all, a second later: what is told then.
     fn look(&mut self) -> Vec<(u32, bool)> {
-        self.now = self.now + Span::from_secs(1);
+        self.now += Span::from_secs(1);
         let mut burst = Burst::new();
         for at in 0..self.ports.slots().len() {
             self.ports.receive(at, self.now, &mut burst);
