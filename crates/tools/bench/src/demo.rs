@@ -12,8 +12,8 @@ use barewire_switch::prepared::EngineKind;
 
 /// Requests in flight: E1 and E2 of the published tables.
 const WINDOWS: [u32; 2] = [1, 32];
-/// Each row is measured in two halves, so that its ratio has a range.
-pub const ROUNDS: u32 = 2;
+/// Each row is measured in so many parts: with fewer there is no verdict.
+pub const ROUNDS: u32 = 5;
 /// Not measured, before each run of messages.
 const WARMUP: Duration = Duration::from_millis(200);
 /// Loads of the sweep, as shares of what a system carried at most.
@@ -163,7 +163,7 @@ impl Demo {
             both_lines: false,
             keep_warm: true,
             packets: 20_000,
-            seconds: self.seconds,
+            seconds: self.seconds.div(2),
             runs: ROUNDS,
             cores: self.cores,
             seed: 1,
@@ -231,7 +231,7 @@ mod tests {
         for with_hosts in [true, false] {
             let parts = demo(with_hosts).planned_times().unwrap();
             let whole = parts.iter().fold(Duration::ZERO, |a, b| a + *b).as_secs_f64();
-            assert!((20.0..220.0).contains(&whole), "{whole}: {parts:?}");
+            assert!((20.0..270.0).contains(&whole), "{whole}: {parts:?}");
             assert!(parts.iter().all(|p| *p > Duration::ZERO), "{parts:?}");
         }
     }

@@ -47,7 +47,7 @@ pub use awake::KeepAwake;
 pub use control::Control;
 pub use driver::{Clock, Driver, DriverError, MonotonicClock, RunCounts, RunResult, Void};
 pub use histograms::{BenchRow, Histograms};
-pub use interleave::{Cell, CellError, CellOutcome, Progress, Ratio, Silent, ratio_of_medians};
+pub use interleave::{Cell, CellError, CellOutcome, Progress, Silent};
 pub use interrupt::{interrupt, interrupted};
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};

@@ -167,12 +167,13 @@ const BASELINES: [(Protocol, Waiting); 4] = [
 ];
 
 impl System {
-    /// In what state the cores are when nothing else was said. Who sleeps in the kernel is measured as applications that
-    /// sleep meet it: on cores that sleep, too. Who polls keeps its cores awake anyway.
-    pub fn idle_state(&self) -> IdleState {
+    /// In what states of the cores it is measured when nothing else was said. Who sleeps in the kernel meets both: cores that sleep, too,
+    /// when requests are rare, and cores that something else keeps awake. Who polls keeps its cores awake anyway.
+    pub fn idle_states(&self) -> &'static [IdleState] {
         match self {
-            System::Kernel { waiting: Waiting::Blocking, .. } => IdleState::Cold,
-            _ => IdleState::Warm,
+            System::Kernel { waiting: Waiting::Blocking, .. }
+            | System::Barewire { mode: Mode::DaemonPark, .. } => &[IdleState::Cold, IdleState::Warm],
+            _ => &[IdleState::Warm],
         }
     }
 
@@ -281,7 +282,7 @@ pub struct Settings {
     pub workload: MsgWorkload,
     /// What barewire does when nothing comes; `None`: [`System::idle`].
     pub idle: Option<IdleStrategy>,
-    /// State of the cores; `None`: [`System::idle_state`].
+    /// State of the cores; `None`: all of [`System::idle_states`], each a cell of its own.
     pub idle_state: Option<IdleState>,
     /// Client's and server's core.
     pub cores: Option<(usize, usize)>,
@@ -293,11 +294,8 @@ pub struct Settings {
 
 /// How long `systems` take with `settings`, about: all runs.
 pub fn planned_systems(systems: &[System], settings: &Settings) -> Duration {
-    let one = |system: &System| {
-        let state = settings.idle_state.unwrap_or(system.idle_state());
-        planned_run(state, &settings.workload)
-    };
-    let round = systems.iter().map(one).fold(Duration::ZERO, |a, b| a + b);
+    let states = systems.iter().flat_map(|system| states(system, settings));
+    let round = states.map(|state| planned_run(state, &settings.workload)).fold(Duration::ZERO, |a, b| a + b);
     round.saturating_mul(settings.workload.runs.into())
 }
 
@@ -310,11 +308,21 @@ pub fn cells_for(
     place: &Place,
     settings: &Settings,
 ) -> Result<Vec<Box<dyn Cell>>, PlanError> {
-    systems.iter().map(|system| cell_for(system, place, settings)).collect()
+    let all =
+        systems.iter().flat_map(|system| states(system, settings).into_iter().map(move |s| (system, s)));
+    all.map(|(system, state)| cell_for(system, state, place, settings)).collect()
 }
 
-fn cell_for(system: &System, place: &Place, s: &Settings) -> Result<Box<dyn Cell>, PlanError> {
-    let idle_state = s.idle_state.unwrap_or(system.idle_state());
+fn states(system: &System, settings: &Settings) -> Vec<IdleState> {
+    settings.idle_state.map_or_else(|| system.idle_states().to_vec(), |state| vec![state])
+}
+
+fn cell_for(
+    system: &System,
+    idle_state: IdleState,
+    place: &Place,
+    s: &Settings,
+) -> Result<Box<dyn Cell>, PlanError> {
     let idle = s.idle.unwrap_or(system.idle(s.cores));
     let (workload, command) = (s.workload.clone(), s.command.clone());
     let (mode, over) = match system {
@@ -487,16 +495,18 @@ mod tests {
     }
 
     #[test]
-    fn sleepers_are_measured_cold_and_pollers_warm() {
+    fn sleepers_are_measured_cold_and_warm_and_pollers_warm() {
         let Baselines(systems) = "kernel-tcp,kernel-tcp-spin".parse().unwrap();
-        let systems = [systems, vec![barewire(Mode::Embedded, "mem")]].concat();
+        let ours = vec![barewire(Mode::Embedded, "mem"), barewire(Mode::DaemonPark, "mem")];
+        let systems = [systems, ours].concat();
         let states = |settings: &Settings| -> Vec<IdleState> {
             let cells = cells_for(&systems, &Place::nothing(), settings).unwrap();
             cells.iter().map(|c| c.info().idle_state).collect()
         };
-        assert_eq!(states(&settings()), [IdleState::Cold, IdleState::Warm, IdleState::Warm]);
+        let (cold, warm) = (IdleState::Cold, IdleState::Warm);
+        assert_eq!(states(&settings()), [cold, warm, warm, warm, cold, warm]);
         let cold = Settings { idle_state: Some(IdleState::Cold), ..settings() };
-        assert_eq!(states(&cold), [IdleState::Cold; 3]);
+        assert_eq!(states(&cold), [IdleState::Cold; 4]);
     }
 
     #[test]

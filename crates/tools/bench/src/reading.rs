@@ -1,8 +1,9 @@
 //! What rows say, in words: the comparison, and what a reader has to know before believing it.
 
-use crate::interleave::{Ratio, ratio_of_medians};
 use crate::row::{IdleState, Row};
 use crate::workload::SystemName;
+use barewire_report::compare::{Method, Standing, standing};
+use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
 fn name(row: &Row) -> SystemName {
@@ -18,10 +19,20 @@ fn is_ours(row: &Row) -> bool {
     row.system == "barewire"
 }
 
-/// Same workload: the two rows may be compared.
+/// Same workload on cores in the same state: the two rows may be compared. A core that sleeps takes tens of microseconds to wake, more
+/// than all else that is measured here.
 fn comparable(a: &Row, b: &Row) -> bool {
-    (a.size, a.window, a.connections, a.loop_kind, a.offered_per_s.map(f64::to_bits))
-        == (b.size, b.window, b.connections, b.loop_kind, b.offered_per_s.map(f64::to_bits))
+    let of = |r: &Row| {
+        (r.size, r.window, r.connections, r.loop_kind, r.offered_per_s.map(f64::to_bits), r.idle_state)
+    };
+    of(a) == of(b)
+}
+
+/// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row is void or has none.
+fn stands(ours: &Row, theirs: &Row) -> Option<Standing> {
+    let medians = |row: &Row| row.runs.iter().filter_map(|run| Some(run.p50_ns? as f64)).collect::<Vec<_>>();
+    let is_void = ours.void.is_some() || theirs.void.is_some();
+    (!is_void).then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
 }
 
 /// The baselines that `row` is compared with: all others of its workload.
@@ -29,35 +40,25 @@ fn baselines<'a>(rows: &'a [Row], row: &'a Row) -> impl Iterator<Item = &'a Row>
     rows.iter().filter(move |b| !is_ours(b) && comparable(row, b))
 }
 
-/// One line for each of our rows and each baseline of the same workload: the ratio of their medians. Empty when there is none.
+/// One line for each of our rows and each baseline of the same workload: how it stands by the median round trip. Empty when there is none.
 pub fn ratios(rows: &[Row]) -> String {
     let mut out = String::new();
     for ours in rows.iter().filter(|r| is_ours(r)) {
         for theirs in baselines(rows, ours) {
-            if let Some(ratio) = ratio_of_medians(ours, theirs) {
+            if let Some(standing) = stands(ours, theirs) {
                 let _ = writeln!(
                     out,
-                    "p50 of {} / {}, {} B, window {}: {ratio}",
+                    "{} is {}, {} B, window {}, {} cores",
                     name(ours),
-                    name(theirs),
+                    standing.words(&name(theirs).to_string()),
                     ours.size,
-                    ours.window
+                    ours.window,
+                    ours.idle_state.word(),
                 );
             }
         }
     }
     out
-}
-
-/// How two medians compare, without a ratio below one that nobody can picture, and without one where rounds disagree on who
-/// was first. One round is a figure and no verdict.
-fn compared(ratio: &Ratio) -> String {
-    match ratio.ratio {
-        _ if !ratio.has_range() => format!("at {ratio} of"),
-        _ if (ratio.min..=ratio.max).contains(&1.0) => "no faster and no slower than".to_owned(),
-        r if r < 1.0 => format!("{:.1} times faster than", 1.0 / r),
-        r => format!("{r:.1} times slower than"),
-    }
 }
 
 /// Which rows were taken in which state of the cores.
@@ -88,16 +89,14 @@ pub fn reading(rows: &[Row]) -> String {
     let mut comparisons = Vec::new();
     for ours in rows.iter().filter(|r| is_ours(r) && r.window == 1) {
         let found: Vec<String> = baselines(rows, ours)
-            .filter_map(|b| {
-                let ratio = ratio_of_medians(ours, b)?;
-                Some(format!("{} {} {}", compared(&ratio), b.system, b.mode_shown()))
-            })
+            .filter_map(|b| Some(stands(ours, b)?.words(&format!("{} {}", b.system, b.mode_shown()))))
             .collect();
         if !found.is_empty() {
             comparisons.push(format!(
-                "barewire {} over {} is {}",
+                "barewire {} over {}, {}, is {}",
                 ours.mode_shown(),
                 ours.over,
+                ours.idle_state.word(),
                 found.join(" and ")
             ));
         }
@@ -131,7 +130,7 @@ mod tests {
     use barewire_measure::Histogram;
 
     fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> Row {
-        rounds(2, system, mode, idle_state, ns, contention)
+        rounds(5, system, mode, idle_state, ns, contention)
     }
 
     fn rounds(
@@ -163,44 +162,44 @@ mod tests {
         let rows = [
             row("barewire", "embedded", IdleState::Warm, 10_000, &[]),
             row("kernel-tcp", "blocking", IdleState::Cold, 40_000, &["switches"]),
+            row("kernel-tcp", "blocking", IdleState::Warm, 15_000, &[]),
             row("kernel-tcp-spin", "spin", IdleState::Warm, 5_000, &[]),
         ];
         let text = reading(&rows);
         for part in [
-            "barewire embedded over veth is 4.0 times faster than kernel-tcp blocking and 2.0 times slower than kernel-tcp-spin spin",
-            "no core slept for barewire embedded, kernel-tcp-spin spin (warm), cores were left to sleep for kernel-tcp blocking (cold)",
-            "1 of 3 rows were contended",
+            "barewire embedded over veth, warm, is 1.50 (1.50 to 1.50) times faster than kernel-tcp blocking and \
+             2.00 (2.00 to 2.00) times slower than kernel-tcp-spin spin",
+            "no core slept for barewire embedded, kernel-tcp blocking, kernel-tcp-spin spin (warm), \
+             cores were left to sleep for kernel-tcp blocking (cold)",
+            "1 of 4 rows were contended",
         ] {
-            assert!(text.contains(part), "{text}");
+            assert!(text.contains(part), "{part}: {text}");
         }
         let lines = ratios(&rows);
-        assert_eq!(lines.lines().count(), 2);
-        assert!(lines.starts_with(
-            "p50 of barewire embedded over veth / kernel-tcp blocking over veth, 1024 B, window 1: 0.25 (0.25..0.25 in 2 rounds)"
-        ), "{lines}");
+        assert_eq!(lines.lines().count(), 2, "who woke cores up is compared with nobody here: {lines}");
+        assert!(
+            lines.starts_with(
+                "barewire embedded over veth is 1.50 (1.50 to 1.50) times faster than kernel-tcp blocking over veth, \
+                 1024 B, window 1, warm cores"
+            ),
+            "{lines}"
+        );
     }
 
     #[test]
-    fn rounds_that_disagree_are_no_verdict() {
-        let of = |ratio, min, max, rounds| compared(&Ratio { ratio, min, max, rounds });
-        assert_eq!(of(0.96, 0.81, 1.11, 2), "no faster and no slower than");
-        assert_eq!(of(0.5, 0.4, 0.6, 2), "2.0 times faster than");
-        assert_eq!(of(3.0, 2.0, 4.0, 5), "3.0 times slower than");
-        assert_eq!(of(3.0, 3.0, 3.0, 1), "at 3.00 (one run, no verdict) of");
-    }
-
-    #[test]
-    fn one_round_is_told_without_a_verdict_and_a_void_row_not_at_all() {
-        let ours = rounds(1, "barewire", "embedded", IdleState::Warm, 10_000, &[]);
-        let theirs = rounds(1, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
-        let rows = [ours.clone(), theirs.clone()];
-        let text = reading(&rows);
-        assert!(text.contains("is at 0.25 (one run, no verdict) of kernel-tcp blocking"), "{text}");
-        assert!(!text.contains("faster"), "{text}");
-        assert!(ratios(&rows).ends_with("0.25 (one run, no verdict)\n"), "{}", ratios(&rows));
-        let rows = [ours, Row { void: Some("late".to_owned()), ..theirs }];
-        assert_eq!(ratios(&rows), "");
-        assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
+    fn few_rounds_are_told_without_a_verdict_and_a_void_row_not_at_all() {
+        for (n, words) in [(1, "one run, no verdict"), (3, "3 runs, too few for a verdict")] {
+            let ours = rounds(n, "barewire", "embedded", IdleState::Warm, 10_000, &[]);
+            let theirs = rounds(n, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
+            let rows = [ours.clone(), theirs.clone()];
+            let text = reading(&rows);
+            assert!(text.contains(&format!("is at 0.250 of kernel-tcp blocking ({words})")), "{text}");
+            assert!(!text.contains("faster"), "{text}");
+            assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
+            let rows = [ours, Row { void: Some("late".to_owned()), ..theirs }];
+            assert_eq!(ratios(&rows), "");
+            assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rows as text for a terminal and as Markdown for a report.
 
-use crate::row::{IdleState, LoopKind, Row};
+use crate::row::{LoopKind, Row};
 use crate::seeds::{experiment_of, label};
 use barewire_measure::{RttNs, samples_needed};
 use std::fmt::Write as _;
@@ -60,10 +60,7 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
     if row.contended {
         notes.push("contended".to_owned());
     }
-    notes.push(match row.idle_state {
-        IdleState::Cold => "cold".to_owned(),
-        IdleState::Warm => "warm".to_owned(),
-    });
+    notes.push(row.idle_state.word().to_owned());
     notes.extend(run_spread(row));
     if let Some(little) = row.little.filter(|l| (l - 1.0).abs() > LITTLE_TOLERANCE) {
         notes.push(format!("Little's law off: {little:.2}"));

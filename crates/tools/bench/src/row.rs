@@ -20,6 +20,16 @@ pub enum IdleState {
     Warm,
 }
 
+impl IdleState {
+    /// `warm` or `cold`, as rows and options say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            IdleState::Cold => "cold",
+            IdleState::Warm => "warm",
+        }
+    }
+}
+
 /// Closed or open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -9,6 +9,20 @@ use barewire_port::suggest;
 pub fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    found
-        .ok_or_else(|| format!("`{text}` is not known{}; known: {}", suggest(text, &names), names.join(", ")))
+    // The suggestion ends with all of them.
+    found.ok_or_else(|| format!("`{text}` is not known; {}", suggest(text, &names)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_word_is_told_the_right_ones_once() {
+        let known = [("mem", 1), ("pcap", 2), ("xdp", 3)];
+        assert_eq!(word("pcap", &known), Ok(2));
+        let why = word("xpd", &known).unwrap_err();
+        assert_eq!(why, "`xpd` is not known; did you mean `xdp`? (known: mem, pcap, xdp)");
+        assert_eq!(word("veth", &known).unwrap_err(), "`veth` is not known; known: mem, pcap, xdp");
+    }
 }

@@ -151,14 +151,17 @@ fn a_verdict_needs_repetitions_and_a_baseline_that_ran_beside() {
         rows.iter().find(|r| r.name == "barewire").unwrap().beside.clone()
     };
     let bridge = json!({ "system": "bridge" });
-    assert_eq!(beside("a", &four, bridge.clone(), &slower), ["2.00 times faster than bridge (TCP)"]);
+    assert_eq!(
+        beside("a", &four, bridge.clone(), &slower),
+        ["2.00 (1.98 to 2.02) times faster than bridge (TCP)"]
+    );
     assert_eq!(
         beside("b", &four[..1], bridge.clone(), &slower),
-        ["2.00 times that of bridge (TCP; one run, no verdict)"]
+        ["at 2.00 of bridge (TCP) (one run, no verdict)"]
     );
     assert_eq!(
         beside("c", &four, bridge, &slower[..3]),
-        ["2.00 times that of bridge (TCP; too few runs, no verdict)"]
+        ["at 2.00 of bridge (TCP) (3 runs, too few for a verdict)"]
     );
     let none: [&str; 0] = [];
     for (name, key) in [("d", "void"), ("e", "recorded"), ("f", "no_baseline")] {

@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, default_value = "10", value_parser = measured::seconds)]
     seconds: Duration,
     /// Runs of each row
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Look for the rate at which packets are lost, too
     #[arg(long)]

@@ -36,15 +36,15 @@ pub struct Args {
     /// What barewire runs over: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
-    /// How barewire runs: embedded, embedded-one-thread, daemon; several with commas
+    /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park; several with commas
     #[arg(long, value_delimiter = ',', default_value = "embedded")]
     mode: Vec<Mode>,
     /// Bytes of a request, and of its response
     #[arg(long, default_value_t = 1024)]
     size: u32,
-    /// Requests outstanding at once
-    #[arg(long, default_value_t = 1)]
-    window: u32,
+    /// Requests outstanding at once; several with commas [default: 1, or 256 with --rate]
+    #[arg(long, value_delimiter = ',')]
+    window: Vec<u32>,
     /// Connections that the requests are spread over
     #[arg(long, default_value_t = 1)]
     connections: u32,
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true)]
     warmup_max: Duration,
     /// Runs of each system
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Open loop: requests per second, whatever happens to the responses; several with commas
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',')]
@@ -72,10 +72,10 @@ pub struct Args {
     /// Seed of payloads and gaps
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: a daemon parks, else spin, or yield on one core]
+    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
     #[arg(long)]
     idle: Option<IdleStrategy>,
-    /// State of the cores [default: cold for blocking kernel sockets, else warm]
+    /// State of the cores [default: both for who sleeps (blocking kernel sockets, daemon-park), else warm]
     #[arg(long, value_enum)]
     idle_state: Option<State>,
     /// Cores for client and server, such as 0,1, or `none` [default: the first two]
@@ -139,16 +139,27 @@ enum End {
 }
 
 impl Args {
-    /// One for each rate; one without.
+    /// One for each window and rate; without rates one for each window.
     fn workloads(&self) -> Vec<MsgWorkload> {
-        let closed = self.rate.is_empty().then_some(None);
-        closed.into_iter().chain(self.rate.iter().map(|r| Some(*r))).map(|rate| self.workload(rate)).collect()
+        let rates: Vec<Option<f64>> =
+            if self.rate.is_empty() { vec![None] } else { self.rate.iter().map(|r| Some(*r)).collect() };
+        let of_window = |window| rates.iter().map(move |rate| self.workload(window, *rate));
+        self.windows().into_iter().flat_map(of_window).collect()
     }
 
-    fn workload(&self, rate: Option<f64>) -> MsgWorkload {
+    /// With a schedule the window only bounds what a stall queues: a small one would make it a closed loop.
+    fn windows(&self) -> Vec<u32> {
+        match (self.window.is_empty(), self.rate.is_empty()) {
+            (false, _) => self.window.clone(),
+            (true, true) => vec![1],
+            (true, false) => vec![OPEN_WINDOW],
+        }
+    }
+
+    fn workload(&self, window: u32, rate: Option<f64>) -> MsgWorkload {
         MsgWorkload {
             size: self.size,
-            window: self.window,
+            window,
             rate,
             arrivals: match self.arrivals {
                 Gaps::Cbr => Arrivals::Cbr,
@@ -210,7 +221,7 @@ impl Args {
                 if end == End::Server {
                     return Ok(OneEnd::KernelAnswers(kernel));
                 }
-                let state = self.idle_state().unwrap_or(system.idle_state());
+                let state = self.idle_state().unwrap_or(system.idle_states()[0]);
                 return Ok(OneEnd::Asks(Box::new(RemoteKernelCell::new(
                     kernel,
                     at?,
@@ -245,6 +256,8 @@ impl Args {
     }
 }
 
+/// Requests in flight at most where a schedule says when they leave.
+const OPEN_WINDOW: u32 = 256;
 /// What a run folder says when nothing known ran beside it.
 const NO_BASELINE: &str = "no kernel baseline of the same work ran beside it (`--baseline kernel-tcp`): the control rows are the floor";
 
@@ -258,7 +271,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     if let Some(asked) = args.search.asked()? {
-        return search(args, asked, args.workload(None), console);
+        return search(args, asked, args.workload(args.windows()[0], None), console);
     }
     let cores = pin(args.cores, console)?;
     let mut results = args.leave.begin(console);
@@ -302,7 +315,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
                 false => HardwareClass::BareMetal,
             };
             let [workload] = workloads.as_slice() else {
-                return Err(Failure::new(Code::Usage, "between two machines there is one `--rate`").into());
+                return Err(Failure::new(
+                    Code::Usage,
+                    "between two machines there is one `--rate` and one `--window`",
+                )
+                .into());
             };
             match args.one_end(end, workload, cores, command)? {
                 OneEnd::Asks(cell) => vec![cell],

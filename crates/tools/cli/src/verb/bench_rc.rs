@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, default_value = "3", value_parser = measured::seconds)]
     seconds: Duration,
     /// Runs of each row
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Cores of client and server, as 0,1; or none [default: two that are allowed]
     #[arg(long, value_parser = measured::cores)]

@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, default_value = "3", value_parser = measured::seconds)]
     seconds: Duration,
     /// Runs of each system
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Packets of the capture that is replayed over pcap
     #[arg(long, default_value_t = 1_000_000)]

@@ -7,10 +7,12 @@
 mod bootstrap;
 mod little;
 mod quantile;
+mod standing;
 
 pub use bootstrap::{Interval, repetitions_needed};
 pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
 pub use quantile::quantile_interval;
+pub use standing::{Standing, standing};
 
 use crate::figure::{Better, Figure, Stat, Unit, figures, identity, primary, quantity};
 use crate::run::{HardwareClass, Record, Role, Run};
@@ -426,8 +428,9 @@ fn one(
             repetitions_needed(method.confidence),
         ));
     }
+    let repetitions = (side_a.repetitions, side_b.repetitions);
     let verdict = match interval {
-        Some(i) if unknown.is_empty() => judge(i, figure.better, method.floor),
+        Some(i) if unknown.is_empty() => standing::verdict(i, repetitions, figure.better, &method),
         _ => Verdict::Unknown,
     };
     if interval.is_none() && unknown.is_empty() {

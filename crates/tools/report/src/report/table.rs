@@ -3,8 +3,8 @@
 use super::item::Item;
 use super::{Ids, pictures};
 use crate::chart::Chart;
-use crate::compare::{LITTLE_TOLERANCE, Method, little, repetitions_needed};
-use crate::figure::{Better, Figure, Stat, Unit, primary, quantity};
+use crate::compare::{self, LITTLE_TOLERANCE, Method, little};
+use crate::figure::{Figure, Stat, primary, quantity};
 use crate::published::{self, Column, Printed, PublishedRow, PublishedTable};
 use crate::run::{Role, Run};
 use barewire_measure::little_law_check;
@@ -365,36 +365,15 @@ fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String>
         .collect()
 }
 
-/// `3.7 times faster than X (TCP)`; a ratio without a verdict where there are too few repetitions for one, and no verdict where
-/// repetitions overlap.
+/// `3.7 (3.5 to 3.9) times faster than X (TCP)`, or what can be said instead.
 fn standing(ours: &Figure, theirs: &Figure, name: &str) -> Option<String> {
-    let (a, b) = (ours.value.filter(|v| *v > 0.0)?, theirs.value.filter(|v| *v > 0.0)?);
-    let fewest = ours.runs.len().min(theirs.runs.len());
-    if fewest < repetitions_needed(Method::default().confidence) {
-        let few = if fewest < 2 { "one run, no verdict" } else { "too few runs, no verdict" };
-        return Some(format!(
-            "{} times that of {name} ({}; {few})",
-            quantity(a / b, Unit::Ratio),
-            ours.label
-        ));
-    }
-    let ends = |runs: &[f64]| {
-        let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, runs.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    // A row without repetitions of its own is one.
+    let runs = |figure: &Figure| -> Option<Vec<f64>> {
+        let value = figure.value.filter(|v| *v > 0.0)?;
+        Some(if figure.runs.is_empty() { vec![value] } else { figure.runs.clone() })
     };
-    let ((a_low, a_high), (b_low, b_high)) = (ends(&ours.runs), ends(&theirs.runs));
-    if a_low <= b_high && b_low <= a_high {
-        return Some(format!("no faster and no slower than {name} ({})", ours.label));
-    }
-    let gain = match ours.better {
-        Better::Lower => b / a,
-        Better::Higher => a / b,
-    };
-    let words = match gain {
-        g if g >= 1.0 => format!("{} times faster than", quantity(g, Unit::Ratio)),
-        g => format!("{} times slower than", quantity(1.0 / g, Unit::Ratio)),
-    };
-    Some(format!("{words} {name} ({})", ours.label))
+    let standing = compare::standing(&runs(ours)?, &runs(theirs)?, ours.better, &Method::default())?;
+    Some(standing.words(&format!("{name} ({})", ours.label)))
 }
 
 /// Marks a measured row that must not be set against the published ones of its case, with all that stands between them.

@@ -1,10 +1,11 @@
 //! Rows about RDMA as text.
 
 use super::{DataRow, RcRow, Span, Steps};
-use crate::interleave::ROUNDS_NEEDED;
 use crate::render::{latency, rate};
 use crate::switch::render::columns;
 use barewire_measure::samples_needed;
+use barewire_report::compare::{Method, standing};
+use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
 /// What a reader has to know about a row before using it; void first.
@@ -94,29 +95,17 @@ pub fn ratios(rows: &[RcRow]) -> String {
     let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
     for base in baselines.filter(usable) {
         for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
-            let by_run: Vec<f64> = row
-                .runs
-                .iter()
-                .zip(&base.runs)
-                .filter(|(_, b)| b.connections_per_s > 0.0)
-                .map(|(a, b)| a.connections_per_s / b.connections_per_s)
-                .collect();
-            let (min, max) = by_run.iter().fold((f64::MAX, 0.0f64), |(a, b), &r| (a.min(r), b.max(r)));
-            let range = match by_run.len() {
-                runs if runs < ROUNDS_NEEDED => "one run, no verdict".to_owned(),
-                runs => format!("{min:.2}..{max:.2} in {runs} runs"),
+            let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
+            let Some(standing) = standing(&rates(row), &rates(base), Better::Higher, &Method::default())
+            else {
+                continue;
             };
             let wires = if row.without_wires() {
                 " over loopback, in other ways and without wires: no system call against three"
             } else {
                 ""
             };
-            let _ = writeln!(
-                out,
-                "{} / kernel TCP{wires}: {:.2} times its rate ({range})",
-                row.title(),
-                row.connections_per_s / base.connections_per_s,
-            );
+            let _ = writeln!(out, "{} is {}", row.title(), standing.words(&format!("kernel TCP{wires}")),);
         }
     }
     for few in rows.iter().filter(usable) {
