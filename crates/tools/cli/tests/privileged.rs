@@ -114,7 +114,7 @@ fn the_published_tables_come_with_ours() {
     assert!(matches!(said.code, Some(0 | 4)), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     let rows = document["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 20);
+    assert_eq!(rows.len(), 24);
     for window in [1, 32] {
         let over = rows.iter().filter(|r| r["mode"] == "embedded" && r["window"] == window);
         let over: Vec<_> = over.map(|r| r["over"].as_str().unwrap()).collect();

@@ -182,7 +182,7 @@ fn tables_take_turns_and_compare() {
         "kernel-udp-spin",
         "cold",
         "warm",
-        "of kernel-tcp blocking over loopback",
+        "of kernel-tcp blocking over ",
         ratio,
     ] {
         assert!(said.out.contains(word), "{word}: {}", said.out);
