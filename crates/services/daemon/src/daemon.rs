@@ -361,7 +361,7 @@ impl Daemon {
         }
         // However the engine ended, nobody is served any more.
         self.stop.stop();
-        self.manager.tell("STOPPING=1\n");
+        self.manager.tell_last("STOPPING=1\n");
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }

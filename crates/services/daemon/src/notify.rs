@@ -16,6 +16,10 @@ const LOOKS: u64 = 4;
 /// A manager that waits less is not believed: an engine may be without a core for so long.
 const WAIT_MIN: Duration = Duration::from_millis(40);
 
+/// How often, and how far apart, the last word is tried.
+const LAST_TRIES: u32 = 50;
+const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// The line to the manager, or none.
 #[derive(Debug, Default)]
 pub(crate) struct Manager(Option<UnixDatagram>);
@@ -40,6 +44,18 @@ impl Manager {
             Some(socket)
         };
         Manager(address.filter(|address| !address.is_empty()).and_then(connect))
+    }
+
+    /// As [`tell`](Self::tell), but it is worth some patience: signs of life that the manager has not read yet may fill its queue.
+    pub(crate) fn tell_last(&self, what: &str) {
+        if let Some(socket) = &self.0 {
+            for _ in 0..LAST_TRIES {
+                match socket.send(what.as_bytes()) {
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(LAST_PAUSE),
+                    _ => return,
+                }
+            }
+        }
     }
 
     /// Best effort: a manager that is not there does not keep the daemon from serving.
@@ -135,6 +151,28 @@ mod tests {
             assert_eq!(period(usec, pid, 7), None, "{usec} {pid:?}");
         }
         assert_eq!(period(&u64::MAX.to_string(), None, 7), Some(Duration::MAX.div(LOOKS)));
+    }
+
+    #[test]
+    fn the_last_word_waits_for_a_manager_that_is_behind() {
+        let name = format!("barewire-notify-last-{}", std::process::id());
+        let heard =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        let manager = Manager::at(Some(format!("@{name}").into()));
+        // Far more than its queue holds; what finds no room is lost, as signs of life may be.
+        for _ in 0..2_000 {
+            manager.tell("WATCHDOG=1\n");
+        }
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 64];
+            std::iter::repeat_with(|| {
+                let n = heard.recv(&mut bytes).unwrap();
+                bytes[..n].to_vec()
+            })
+            .position(|word| word == b"STOPPING=1\n")
+        });
+        manager.tell_last("STOPPING=1\n");
+        assert!(reader.join().unwrap().is_some_and(|before| before < 2_000));
     }
 
     #[test]
