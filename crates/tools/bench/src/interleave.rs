@@ -116,7 +116,11 @@ pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Pro
     cells
         .iter()
         .zip(results)
-        .map(|(cell, (runs, failed))| CellOutcome { row: Row::from_runs(cell.info(), &runs), runs, failed })
+        .map(|(cell, (made, failed))| {
+            let mut row = Row::from_runs(cell.info(), &made);
+            row.broken_off = failed.as_ref().map(|e| format!("run {} of {runs} failed: {e}", made.len() + 1));
+            CellOutcome { row, runs: made, failed }
+        })
         .collect()
 }
 
@@ -205,6 +209,8 @@ mod tests {
         assert_eq!(outcomes[0].runs.len(), 3);
         assert_eq!(outcomes[1].runs.len(), 1);
         assert!(matches!(outcomes[1].failed, Some(CellError::Panicked("server"))));
+        let broken: Vec<_> = outcomes.iter().map(|o| o.row.broken_off.as_deref()).collect();
+        assert_eq!(broken, [None, Some("run 2 of 3 failed: the server thread panicked")], "the row says so");
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
     if let Some(why) = &row.void {
         notes.push(format!("VOID: {why}"));
     }
+    notes.extend(row.broken_off.clone());
     if row.contended {
         notes.push("contended".to_owned());
     }

@@ -127,6 +127,9 @@ pub struct Row {
     pub contention: Vec<String>,
     /// Why the row must not be used, if so: the first void run's reason.
     pub void: Option<String>,
+    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
     /// `service`; of an open loop `response` and `send_lag`, too.
     #[serde(default, skip_serializing)]
     pub histograms: Histograms,
@@ -235,6 +238,7 @@ impl Row {
             seed: w.seed,
             contention,
             void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),
+            broken_off: None,
             histograms,
         }
     }
