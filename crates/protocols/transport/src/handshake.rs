@@ -379,3 +379,28 @@ fn become_open(f: &mut Flow, now: Instant, config: &Config) {
     }
     f.used_at = now;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many strangers ask: so many answers leave in a second, and refusals take half of them at most.
+    #[test]
+    fn answers_to_strangers_are_bounded_and_refusals_leave_half() {
+        let mut strays = Strays::new();
+        let now = Instant::from_nanos(5_000_000_000);
+        let mut answered =
+            |now, waiting_max| (0..20_000).filter(|_| strays.admit(now, waiting_max)).count() as u32;
+        assert_eq!(answered(now, STRAYS_MAX / 2), STRAYS_PER_SECOND / 2);
+        assert_eq!(answered(now, STRAYS_MAX), STRAYS_PER_SECOND / 2);
+        assert_eq!(answered(now, STRAYS_MAX), 0);
+        let next = now + Duration::from_secs(1);
+        assert_eq!(answered(next, STRAYS_MAX), STRAYS_PER_SECOND);
+        // What waits to leave counts as well.
+        let (mut strays, any) = (Strays::new(), SocketAddr::from(([10, 0, 0, 1], 1)));
+        for _ in 0..STRAYS_MAX / 2 {
+            strays.push(any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
+        }
+        assert!(!strays.admit(now, STRAYS_MAX / 2) && strays.admit(now, STRAYS_MAX));
+    }
+}

@@ -107,7 +107,7 @@ pub(crate) struct Receiver {
     /// Since when there has been one of those, and the bytes that came since.
     kept_since: Instant,
     kept_bytes: u64,
-    /// A new segment came since somebody last looked.
+    /// A segment that was not here came since somebody last looked.
     pub is_heard: bool,
     /// The last refusal for want of room was of a message that could have been handed over: who keeps room is in its way.
     pub is_in_need: bool,
@@ -345,6 +345,8 @@ impl Receiver {
                         return Err(DropReason::TooLarge);
                     }
                     self.is_in_need = !matches!(turn, Turn::Later { .. });
+                    // It came, and in such a pause its sender repeats no other: nobody is to be ended for what we refuse.
+                    self.is_heard = true;
                     // What waits for this one does so since we have no room for it, not since nothing comes: it is the application that
                     // does not read. But who asks for more than is ever left to it may be asking in order to wait.
                     if turn == Turn::Awaited && (data.msg_len <= share || app_holds) {

@@ -367,6 +367,12 @@ fn long_messages_leave_room_for_short_ones_that_were_lost() {
     run(2602);
 }
 
+/// In a pause for want of room a sender repeats only what is refused: that nothing else of it comes is our doing, and ends nobody.
+#[test]
+fn what_is_refused_is_a_sign_of_life() {
+    run(4702);
+}
+
 #[test]
 fn honest_flows_beside_liars_0() {
     seeds_part(SEEDS, 0, PARTS, run);

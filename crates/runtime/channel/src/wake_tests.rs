@@ -185,15 +185,18 @@ fn a_closed_channel_wakes_after_its_last_completion() {
 
 #[test]
 fn a_daemon_that_dies_without_a_word_hangs_up() {
-    let (daemon, fds) = DaemonChannel::create(GEOMETRY).unwrap();
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let mut app = AppChannel::attach(ChannelFds { wake_app: ours.into(), ..fds }).unwrap();
-    let waiter = thread::spawn(move || (app.wait(PATIENCE).unwrap(), app.is_closed()));
-    thread::sleep(Duration::from_millis(30));
-    // What the system does with a killed daemon's end; the closed word stays unset.
-    drop(theirs);
-    assert_eq!(waiter.join().unwrap(), (Wake::Gone, true));
-    drop(daemon);
+    for has_waker in [false, true] {
+        let (daemon, fds) = DaemonChannel::create(GEOMETRY).unwrap();
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut app = AppChannel::attach(ChannelFds { wake_app: ours.into(), ..fds }).unwrap();
+        let waker = has_waker.then(|| app.waker().unwrap());
+        let waiter = thread::spawn(move || (app.wait(PATIENCE).unwrap(), app.is_closed()));
+        thread::sleep(Duration::from_millis(30));
+        // What the system does with a killed daemon's end; the closed word stays unset.
+        drop(theirs);
+        assert_eq!(waiter.join().unwrap(), (Wake::Gone, true));
+        drop((daemon, waker));
+    }
 }
 
 /// Each side does a little, then spins a random while or sleeps: a wake-up that is lost ends in a time-out.
