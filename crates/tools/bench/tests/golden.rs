@@ -56,6 +56,7 @@ fn closed() -> Row {
         seed: 1,
         contention: vec![],
         void: None,
+        broken_off: None,
         histograms: Histograms::default(),
     }
 }
