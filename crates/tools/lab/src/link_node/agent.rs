@@ -191,7 +191,6 @@ impl LinkAgent {
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         let mut work = 0;
         let rested = (from.rests_until, to.rests_until);
-        let sent_before = to.port.counters().tx_frames.get();
         if from.may_work(now) && to.pending.is_empty() {
             match from.port.rx_burst(now, &mut to.pending) {
                 Ok(0) => {}
@@ -216,9 +215,7 @@ impl LinkAgent {
         if rested != (from.rests_until, to.rests_until) {
             self.generation += 1;
         }
-        // What leaves after its delay was accepted long ago. It is work all the same, or it would not be published before the next
-        // frame comes.
-        work + (to.port.counters().tx_frames.get() - sent_before) as usize
+        work
     }
 }
 
@@ -239,7 +236,12 @@ impl Agent for LinkAgent {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
-        self.pass(now, 0) + self.pass(now, 1)
+        let sent = |sides: &[Side; 2]| sides.iter().map(|s| s.port.counters().tx_frames.get()).sum::<u64>();
+        let before = sent(&self.sides);
+        let work = self.pass(now, 0) + self.pass(now, 1);
+        // What leaves after its delay was accepted long ago, and may leave while its port is asked for frames. It is work all the
+        // same, or it would not be published before the next frame comes.
+        work + (sent(&self.sides) - before) as usize
     }
 
     fn next_deadline(&self) -> Option<Instant> {

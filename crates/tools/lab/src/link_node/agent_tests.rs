@@ -64,7 +64,9 @@ impl Bench {
             }
             now += gap_ns.min(1_000);
         }
-        assert_eq!(self.report.get(), self.agent.report(), "all is published");
+        let sent = |r: LinkReport| [r.forward, r.reverse].map(|d| (d.sent, d.sent_bytes));
+        assert_eq!(sent(self.report.get()), sent(self.agent.report()), "what has left is published");
+        self.agent.publish(Instant::from_nanos(now));
         got
     }
 }
