@@ -55,7 +55,7 @@ build: tools room ## Build the release binary
 VOID_IS_SAID = || { code=$$?; [ $$code = 4 ] || exit $$code; }
 
 .PHONY: demo
-demo: build ## The four programs beside what is known, in four minutes, with a report (as root: over real packets)
+demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
 	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)
 
 .PHONY: bench

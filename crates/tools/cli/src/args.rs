@@ -87,7 +87,7 @@ pub enum Verb {
         #[command(subcommand)]
         what: Bench,
     },
-    /// Show the four programs beside what is known, on hosts made for them, in four minutes
+    /// Show the four programs beside what is known, on hosts made for them, in three minutes
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),

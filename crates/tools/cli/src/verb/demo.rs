@@ -1,4 +1,4 @@
-//! `barewire demo`: the four programs beside what is known, in four minutes.
+//! `barewire demo`: the four programs beside what is known, in three minutes.
 
 use super::bench_seeds::place;
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
