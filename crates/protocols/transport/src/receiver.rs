@@ -328,19 +328,19 @@ impl Receiver {
                     (is_behind_a_gap && ahead.saturating_add(segments) > WINDOW_SEGMENTS as u32)
                         .then_some(first_seq)
                 };
-                let largest = memory.message_max(owner);
-                let share = largest / LATER_LEAVES;
                 let turn = match missing_until {
                     Some(end) => {
+                        let largest = memory.message_max(owner);
                         let gap = self.longest_gap(end).max(1).saturating_mul(mss).min(largest);
-                        Turn::Later { spare: gap.max(share) }
+                        Turn::Later { spare: gap.max(largest / LATER_LEAVES) }
                     }
-                    None if leaves_room => Turn::Later { spare: share },
+                    None if leaves_room => Turn::Later { spare: memory.message_max(owner) / LATER_LEAVES },
                     None if self.kept > 0 => Turn::Awaited,
                     None => Turn::Next,
                 };
                 let buf = if room(turn) { memory.alloc(owner, data.msg_len, turn) } else { None };
                 let Some(buf) = buf else {
+                    let largest = memory.message_max(owner);
                     if data.msg_len > largest {
                         return Err(DropReason::TooLarge);
                     }
@@ -349,7 +349,7 @@ impl Receiver {
                     self.is_heard = true;
                     // What waits for this one does so since we have no room for it, not since nothing comes: it is the application that
                     // does not read. But who asks for more than is ever left to it may be asking in order to wait.
-                    if turn == Turn::Awaited && (data.msg_len <= share || app_holds) {
+                    if turn == Turn::Awaited && (data.msg_len <= largest / LATER_LEAVES || app_holds) {
                         (self.kept_since, self.kept_bytes) = (now, 0);
                     }
                     if self.starved.is_none_or(|first| before(data.msg_id, first)) {
