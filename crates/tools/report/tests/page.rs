@@ -13,7 +13,7 @@ use barewire_report::text;
 use sample::{HOSTILE, START_MS, full, row, start};
 use serde_json::json;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A report of two runs, compared.
 fn report() -> (tempfile::TempDir, Run, Report) {
@@ -442,14 +442,25 @@ fn an_empty_run_is_a_page_too() {
 #[test]
 fn recorded_documents_of_every_verb_are_rendered() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs");
-    let mut documents = 0;
+    let (mut documents, mut folders) = (0, 0);
     for entry in fs::read_dir(&folder).unwrap().flatten() {
+        // A record is a run folder, or documents of `bench --json` beside their text.
+        if entry.path().join("manifest.json").exists() {
+            assert_tells(&Run::open(&entry.path()).unwrap(), &entry.path());
+            folders += 1;
+            continue;
+        }
         for file in fs::read_dir(entry.path()).unwrap().flatten() {
             let path = file.path();
             if path.extension().is_none_or(|e| e != "json") {
                 continue;
             }
-            let document = import::document(&fs::read_to_string(&path).unwrap()).unwrap();
+            // The machine of a record whose figures stand in its text.
+            if path.file_name().is_some_and(|name| name == "fingerprint.json") {
+                continue;
+            }
+            let document = import::document(&fs::read_to_string(&path).unwrap())
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!document.rows.is_empty(), "{}", path.display());
             let dir = tempfile::tempdir().unwrap();
             let mut start = start("recorded");
@@ -458,23 +469,24 @@ fn recorded_documents_of_every_verb_are_rendered() {
             for row in document.rows {
                 row.write(&mut writer).unwrap();
             }
-            let run = Run::open(&writer.finish(START_MS).unwrap()).unwrap();
-            assert!(run.fingerprint().is_some(), "{}", path.display());
-            let report = Report::of(&[&run], &Options { all_published: false, ..Options::default() });
-            let shown = report.tables.iter().flat_map(|t| &t.groups).flat_map(|g| &g.rows);
-            let shown = shown.filter(|r| matches!(r.source, Source::Measured | Source::Baseline));
-            let told = shown.filter(|r| r.cells.iter().any(|c| c.text != "-")).count();
-            assert!(
-                told > 0 && told >= run.records.len() / 2,
-                "{}: {told} of {}",
-                path.display(),
-                run.records.len()
-            );
-            assert!(page(&report).contains("</html>"));
+            assert_tells(&Run::open(&writer.finish(START_MS).unwrap()).unwrap(), &path);
             documents += 1;
         }
     }
     assert!(documents >= 20, "{documents}");
+    assert!(folders > 0);
+}
+
+/// The page of `run` has a cell with a figure in at least half of its rows.
+fn assert_tells(run: &Run, path: &Path) {
+    assert!(run.fingerprint().is_some(), "{}", path.display());
+    let report = Report::of(&[run], &Options { all_published: false, ..Options::default() });
+    let shown = report.tables.iter().flat_map(|t| &t.groups).flat_map(|g| &g.rows);
+    let shown = shown.filter(|r| matches!(r.source, Source::Measured | Source::Baseline));
+    let told = shown.filter(|r| r.cells.iter().any(|c| c.text != "-")).count();
+    let records = run.records.len();
+    assert!(told > 0 && told >= records / 2, "{}: {told} of {records}", path.display());
+    assert!(page(&report).contains("</html>"));
 }
 
 #[test]
