@@ -11,6 +11,7 @@
 mod clock;
 mod contention;
 mod control;
+mod cpu;
 mod fingerprint;
 mod histogram;
 mod histogram_log;
@@ -19,12 +20,14 @@ mod proc_text;
 mod sys;
 
 pub use clock::{ClockCost, clock_cost, realtime_ns, stamp};
-pub use contention::{Contention, ContentionReport};
+pub use contention::{Contention, ContentionReport, OTHERS, OVERSUBSCRIBED, STOLEN};
 pub use control::{
     ControlRows, CoreToCore, Hiccups, SyscallCost, Wakeup, allowed_cores, core_to_core_rtt, eventfd_wakeup,
     hiccup_meter, pin_to_core, syscall_cost,
 };
+pub use cpu::{CoreTime, Task, TaskTime, set_busy_poll};
 pub use fingerprint::{Build, Difference, FINGERPRINT_SCHEMA, Fingerprint, Hugepages, Machine, RunState};
 pub use histogram::{Histogram, MAX_NS, Quantile, RttNs, Summary, samples_needed};
 pub use histogram_log::{HistogramError, LOG_HEADER};
 pub use little::little_law_check;
+pub use sys::{Received, SocketRing};

@@ -67,6 +67,53 @@ pub(crate) fn cpu_ticks(text: &str) -> Option<CpuTicks> {
     Some(CpuTicks { total: numbers.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)), steal })
 }
 
+/// Ticks of one core or more, from `/proc/stat`: whom their time went to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoreTicks {
+    /// Programs and the kernel on their behalf: user, nice, system.
+    pub(crate) worked: u64,
+    /// Hard and soft interrupts.
+    pub(crate) interrupts: u64,
+}
+
+/// The ticks of `cores` together; of all where there are none named.
+pub(crate) fn core_ticks(text: &str, cores: &[usize]) -> Option<CoreTicks> {
+    let mut sum = CoreTicks::default();
+    let mut found = 0;
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(' ') else { continue };
+        let Some(core) = name.strip_prefix("cpu").and_then(|n| n.parse::<usize>().ok()) else { continue };
+        if !cores.is_empty() && !cores.contains(&core) {
+            continue;
+        }
+        let numbers: Vec<u64> = rest.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let [user, nice, system, _idle, _iowait, hard, soft, ..] = numbers[..] else { return None };
+        sum.worked += user + nice + system;
+        sum.interrupts += hard + soft;
+        found += 1;
+    }
+    (found > 0).then_some(sum)
+}
+
+/// Ns that a task ran, from `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst).
+pub(crate) fn run_ns(text: &str) -> Option<u64> {
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Ticks in user space and in the kernel, from `/proc/PID/stat`: fields 14 and 15.
+pub(crate) fn user_and_system_ticks(text: &str) -> Option<(u64, u64)> {
+    // The name, in parentheses, may hold spaces and parentheses.
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Whether a kernel configuration takes interrupts out of the time of the task that they come in.
+pub(crate) fn interrupts_are_apart(config: &str) -> bool {
+    config
+        .lines()
+        .any(|line| matches!(line, "CONFIG_IRQ_TIME_ACCOUNTING=y" | "CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y"))
+}
+
 /// The `some` line of `/proc/pressure/cpu`: time in which at least one runnable thread had no core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pressure {

@@ -1,10 +1,14 @@
 //! The system calls that std has no safe form of. Everything unsafe of this crate is here.
 #![allow(unsafe_code)]
 
+mod uring;
+
+pub use uring::{Received, SocketRing};
+
 use std::fs::File;
 use std::io;
-use std::mem::{MaybeUninit, size_of_val};
-use std::os::fd::FromRawFd;
+use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
 /// Cores that an affinity mask of ours has room for; the largest kernel configuration has 8192.
 const MASK_CORES: usize = 8192;
@@ -55,11 +59,46 @@ pub(crate) fn involuntary_switches() -> u64 {
     usage.ru_nivcsw as u64
 }
 
+/// CPU time of this process's children that ended and were waited for, in ns.
+pub(crate) fn children_ns() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is room for one rusage and the call writes nothing else; it cannot fail with RUSAGE_CHILDREN.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    // SAFETY: rusage is plain integers, for which the zeroes from above are valid even had the call not written.
+    let usage = unsafe { usage.assume_init() };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
 /// The cheapest system call that no library caches.
 #[inline]
 pub(crate) fn getppid() -> libc::pid_t {
     // SAFETY: takes no pointer and cannot fail.
     unsafe { libc::getppid() }
+}
+
+/// How long a receive call on `socket` polls its device before it sleeps, in us (man 7 socket, `SO_BUSY_POLL`), and that it prefers to
+/// (`SO_PREFER_BUSY_POLL`, from Linux 5.11 on).
+pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
+    // asm-generic/socket.h: the libc crate names neither.
+    const SO_BUSY_POLL: libc::c_int = 46;
+    const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+    for (option, value) in [(SO_BUSY_POLL, us as libc::c_int), (SO_PREFER_BUSY_POLL, 1)] {
+        // SAFETY: `value` is readable for the length given, and the kernel reads no more.
+        let rc = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if rc != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// An eventfd with count 0 that blocks its readers.

@@ -2,12 +2,15 @@
 
 use crate::driver::RunResult;
 use crate::interleave::{Cell, CellError};
-use crate::kernel::{Ends, KernelCell, Protocol, Waiting};
+use crate::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
 use crate::plan::default_cores;
 use crate::row::IdleState;
 use crate::workload::MsgWorkload;
 use barewire_base::Duration;
-use barewire_measure::{ControlRows, RttNs};
+use barewire_measure::{
+    ControlRows, CoreToCore, RttNs, allowed_cores, clock_cost, core_to_core_rtt, eventfd_wakeup,
+    hiccup_meter, syscall_cost,
+};
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -16,6 +19,8 @@ pub const HICCUP_WINDOW: Duration = Duration::from_millis(300);
 /// How long the kernel's round trips are timed.
 const KERNEL_TIME: Duration = Duration::from_millis(200);
 const KERNEL_WARMUP: Duration = Duration::from_millis(50);
+/// Wake-ups that are timed.
+const WAKEUPS: u32 = 200;
 
 /// A round trip of the kernel's UDP over the loopback, one 1024-byte request at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +43,9 @@ pub struct Control {
     /// Clock, system call, core to core, wake-up, hiccups.
     #[serde(flatten)]
     pub machine: ControlRows,
+    /// Why two cores did not meet, where there are two: somebody else's thread held one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_to_core_missing: Option<String>,
     /// The kernel's UDP. `None`: `kernel_udp_missing` says why.
     pub kernel_udp: Option<KernelTrip>,
     /// Why the kernel's round trip is not there.
@@ -51,17 +59,52 @@ impl Control {
         window + KERNEL_WARMUP + KERNEL_TIME + Duration::from_millis(200)
     }
 
-    /// Measures all of them; hiccups for `window`.
+    /// Measures all of them; hiccups for `window`. Two cores that do not meet, and a round trip that fails, take no other row with them:
+    /// what is missing says why.
     ///
     /// # Errors
     /// When the machine's own rows cannot be had: pins, eventfd.
     pub fn measure(window: Duration) -> io::Result<Control> {
-        let machine = ControlRows::measure(window)?;
+        Control::with(window, core_to_core_rtt)
+    }
+
+    fn with(
+        window: Duration,
+        core_to_core: impl Fn(usize, usize) -> io::Result<CoreToCore>,
+    ) -> io::Result<Control> {
+        let cores = allowed_cores()?;
+        let pair = match cores[..] {
+            [a, b, ..] => Some((a, b)),
+            _ => None,
+        };
+        let wakeup = eventfd_wakeup(pair, WAKEUPS)?;
+        let hiccups = hiccup_meter(cores.first().copied(), window)?;
+        let (core_to_core, core_to_core_missing) = match pair.map(|(a, b)| core_to_core(a, b)).transpose() {
+            Ok(met) => (met, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let machine = ControlRows {
+            clock: clock_cost(),
+            syscall: syscall_cost(),
+            core_to_core,
+            wakeup_median_ns: wakeup.median_ns,
+            wakeup_max_ns: wakeup.max_ns,
+            hiccup_max_ns: hiccups.max_gap_ns,
+            hiccup_lost_percent: hiccups.lost_ns as f64 * 100.0 / hiccups.window_ns.max(1) as f64,
+            hiccup_window_ns: hiccups.window_ns,
+        };
         let (kernel_udp, kernel_udp_missing) = match kernel() {
             Ok(trip) => (Some(trip), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Ok(Control { machine, kernel_udp, kernel_udp_missing })
+        Ok(Control { machine, core_to_core_missing, kernel_udp, kernel_udp_missing })
+    }
+
+    /// Rows that are missing, and why.
+    pub fn missing(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("core to core", &self.core_to_core_missing), ("the kernel's UDP", &self.kernel_udp_missing)]
+            .into_iter()
+            .filter_map(|(what, why)| Some((what, why.as_deref()?)))
     }
 
     /// All of it in one line.
@@ -99,8 +142,7 @@ fn kernel() -> Result<KernelTrip, CellError> {
     let cores = default_cores().ok();
     let waiting = if cores.is_some() { Waiting::Spin } else { Waiting::Blocking };
     let mut cell = KernelCell::new(
-        Protocol::Udp,
-        waiting,
+        Baseline { protocol: Protocol::Udp, calls: Calls::Each, waiting },
         Ends::loopback(),
         cores,
         workload,
@@ -122,6 +164,20 @@ fn kernel() -> Result<KernelTrip, CellError> {
 mod tests {
     use super::*;
     use crate::patience::until_well;
+
+    #[test]
+    fn cores_that_do_not_meet_take_no_other_row_with_them() {
+        let held = |_, _| Err(io::Error::new(io::ErrorKind::TimedOut, "the other core does not answer"));
+        let control = Control::with(Duration::from_millis(5), held).unwrap();
+        let m = &control.machine;
+        assert!(m.core_to_core.is_none() && m.wakeup_median_ns > 0 && m.hiccup_window_ns >= 5_000_000);
+        let told: Vec<_> = control.missing().filter(|(what, _)| *what == "core to core").collect();
+        let wanted = [("core to core", "the other core does not answer")];
+        // On one core there is nothing that could be missing.
+        assert_eq!(told, if allowed_cores().unwrap().len() > 1 { &wanted[..] } else { &[] });
+        let json = serde_json::to_value(&control).unwrap();
+        assert!(json["core_to_core"].is_null() && json["wakeup_median_ns"].is_u64(), "{json}");
+    }
 
     #[test]
     fn the_floor_is_measured_in_half_a_second_and_told() {

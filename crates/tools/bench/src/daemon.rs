@@ -2,6 +2,7 @@
 //! they are in use; client and server are threads of this one.
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::driver::{self, RunResult};
 use crate::embedded::SERVER_PORT;
 use crate::interleave::{Cell, CellError};
@@ -116,15 +117,21 @@ impl DaemonCell {
             };
             daemons.push(DaemonProcess::start(&folder.0, side, namespace, command)?);
         }
+        let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
+        let meter = CpuMeter::new(&cores);
+        for (daemon, end) in daemons.iter().zip([End::Client, End::Server]) {
+            meter.process(end, daemon.child.id());
+        }
 
         let stop = AtomicBool::new(false);
         let watch = Contention::start();
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
         let (client_end, server_end) = std::thread::scope(|scope| {
-            let (stop, idle) = (&stop, self.idle);
+            let (stop, idle, meter) = (&stop, self.idle, &meter);
             let (client_socket, server_socket) = (daemons[0].socket.clone(), daemons[1].socket.clone());
             let server = scope.spawn(move || {
                 watched(core(1), move || -> Result<(), AnyError> {
+                    meter.joins(End::Server);
                     let mut client = attach(&server_socket, "bench server", workload)?;
                     client.listen_wait(SERVER_PORT, 0, CONNECT_TIMEOUT)?;
                     let _ = ready.send(());
@@ -134,10 +141,11 @@ impl DaemonCell {
             let client = is_ready.recv().is_ok().then(|| {
                 scope.spawn(move || {
                     watched(core(0), move || -> Result<RunResult, AnyError> {
+                        meter.joins(End::Client);
                         let client = attach(&client_socket, "bench client", workload)?;
                         let server = SocketAddr::from((ips[1], SERVER_PORT));
                         let mut client = DaemonClient::connect(client, server, workload, idle)?;
-                        Ok(driver::run(&mut client, workload)?)
+                        Ok(meter.run(&mut client, workload)?)
                     })
                 })
             });

@@ -11,6 +11,7 @@
 //! measured time, even if its response came in the drain: leaving those out would hide a stall at the end. The rate counts
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
+use crate::cpu::CpuUse;
 use crate::interrupt::interrupted;
 use crate::render::latency;
 use crate::warmup::Convergence;
@@ -38,6 +39,9 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Longest sleep that the driver asks of a system in one call.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// An open loop stays awake for so long before a send: the generator's own waking up must be in no response time. From ten thousand
+/// requests a second on it never sleeps.
+const AWAKE_BEFORE: Duration = Duration::from_micros(100);
 /// Due requests that are sent before the driver looks for responses again.
 const SEND_BURST: u32 = 32;
 
@@ -79,7 +83,7 @@ pub enum DriverError {
     Interrupted,
 }
 
-/// Why a run's figures must not be used. The run is kept, and branded.
+/// Why a run's figures must not be used: the instrument was at fault, not the system. The run is kept, and branded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Void {
@@ -98,10 +102,8 @@ pub enum Void {
     },
     /// Responses differed from their requests.
     Mismatches(u64),
-    /// Requests had no response when the drain ended; their times, the longest of all, are missing.
+    /// Closed loop: requests had no response when the drain ended; their times, the longest of all, are missing.
     Unanswered(u64),
-    /// Requests were due and never sent: the system is slower than the schedule by far.
-    Unsent(u64),
     /// Nothing was answered within the measured time.
     NoSamples,
 }
@@ -120,8 +122,34 @@ impl std::fmt::Display for Void {
             ),
             Void::Mismatches(n) => write!(f, "{n} responses differed from their requests"),
             Void::Unanswered(n) => write!(f, "{n} requests were never answered"),
-            Void::Unsent(n) => write!(f, "{n} requests were due and never sent: the system held others back"),
             Void::NoSamples => f.write_str("no response arrived in the measured time"),
+        }
+    }
+}
+
+/// The offered load was more than the system carries. A result, not a fault: percentiles are of the requests that were answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overload {
+    /// Requests due within the measured time.
+    pub due: u64,
+    /// Those that were sent and had no response when the drain ended.
+    pub unanswered: u64,
+    /// Those that the system held back for [`DRAIN_LIMIT`] beyond the end: never sent.
+    pub unsent: u64,
+}
+
+impl std::fmt::Display for Overload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let share = |n| percent(n, self.due);
+        match (self.unanswered, self.unsent) {
+            (unanswered, 0) => write!(f, "{:.2} % of the requests were never answered", share(unanswered)),
+            (0, unsent) => write!(f, "{:.2} % of the requests were due and never sent", share(unsent)),
+            (unanswered, unsent) => write!(
+                f,
+                "{:.2} % of the requests were never answered, {:.2} % were due and never sent",
+                share(unanswered),
+                share(unsent)
+            ),
         }
     }
 }
@@ -191,6 +219,10 @@ pub struct RunResult {
     pub settled: Option<bool>,
     /// Why the machine was not the run's own, when it was not. Filled in by whoever watched the run.
     pub contention: Vec<String>,
+    /// Responses of the whole run, warm-up and drain included.
+    pub answered: u64,
+    /// What the run cost, when somebody metered it.
+    pub cpu: Option<CpuUse>,
 }
 
 impl RunResult {
@@ -199,16 +231,21 @@ impl RunResult {
         self.counts.completed as f64 / self.measured.as_secs_f64()
     }
 
+    /// What the system did not carry of an offered load.
+    pub fn overload(&self) -> Option<Overload> {
+        let c = &self.counts;
+        let lost = self.response.is_some() && c.unanswered + c.unsent > 0;
+        lost.then_some(Overload { due: c.sends + c.unsent, unanswered: c.unanswered, unsent: c.unsent })
+    }
+
     /// Why the run is void, if it is: the first of the reasons that applies.
     pub fn void(&self) -> Option<Void> {
         let c = &self.counts;
         let late = percent(c.late_by_generator, c.sends);
         if c.mismatches > 0 {
             Some(Void::Mismatches(c.mismatches))
-        } else if c.unanswered > 0 {
+        } else if c.unanswered > 0 && self.response.is_none() {
             Some(Void::Unanswered(c.unanswered))
-        } else if c.unsent > 0 {
-            Some(Void::Unsent(c.unsent))
         } else if late > LAG_PERCENT_MAX {
             Some(Void::GeneratorLate { percent: late })
         } else if let Some(lag) = self.sends_lag() {
@@ -249,6 +286,7 @@ struct Book {
     verify_seed: Option<u64>,
     lossy: bool,
     counts: RunCounts,
+    answered: u64,
     service: Histogram,
     response: Option<Histogram>,
     send_lag: Option<Histogram>,
@@ -306,6 +344,7 @@ impl Book {
             self.counts.mismatches += 1;
         }
         slot.busy = false;
+        self.answered += 1;
         let slot = *slot;
         self.free.push_back(index);
         if let Some(settling) = &mut self.settling {
@@ -420,6 +459,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
                 verify_seed: workload.verify.then_some(workload.seed),
                 lossy: resend_after.is_some(),
                 counts: RunCounts::default(),
+                answered: 0,
                 service: Histogram::new(),
                 response: workload.rate.map(|_| Histogram::new()),
                 send_lag: workload.rate.map(|_| Histogram::new()),
@@ -476,6 +516,8 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
             counts: self.book.counts,
             settled: self.book.settled,
             contention: Vec::new(),
+            answered: self.book.answered,
+            cpu: None,
         }
     }
 
@@ -542,7 +584,11 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
                 Wait::No
             } else {
                 held_back = false;
-                Wait::AtMost(intended.since(now).min(SLEEP_MAX))
+                // A sleep ends late by what waking up takes: the last of the way to a send is spent awake.
+                match (intended - AWAKE_BEFORE).since(now) {
+                    Duration::ZERO => Wait::No,
+                    sleep => Wait::AtMost(sleep.min(SLEEP_MAX)),
+                }
             };
             let answered = self.poll(wait)?;
             self.after_poll(now, answered, refused)?;

@@ -1,6 +1,7 @@
 //! barewire without a daemon: an engine in the client's own thread and one in the server's.
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::driver::{self, RunResult};
 use crate::interleave::{Cell, CellError};
 use crate::kernel::watched;
@@ -279,16 +280,19 @@ impl EmbeddedCell {
         let (a, b) = MemoryLink::new(MemoryConfig::default())?;
         let watch = Contention::start();
         let client_core = self.cores.map(|c| c.0);
+        let meter = CpuMeter::new(&client_core.into_iter().collect::<Vec<_>>());
         let (result, _) = std::thread::scope(|scope| {
+            let meter = &meter;
             scope
                 .spawn(move || {
                     watched(client_core, move || -> Result<RunResult, AnyError> {
+                        meter.joins_both();
                         let mut server = EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, workload)?)?;
                         let client = open(Side::Mem(Box::new(a)), CLIENT_IP, workload)?;
                         let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
                         let client =
                             EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
-                        Ok(driver::run(&mut OneThread { client, server }, workload)?)
+                        Ok(meter.run(&mut OneThread { client, server }, workload)?)
                     })
                 })
                 .join()
@@ -325,11 +329,13 @@ impl EmbeddedCell {
         let (client_core, server_core) = (self.cores.map(|c| c.0), self.cores.map(|c| c.1));
         let stop = AtomicBool::new(false);
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
+        let meter = CpuMeter::new(&client_core.into_iter().chain(server_core).collect::<Vec<_>>());
         let watch = Contention::start();
         let (client_end, server_end) = std::thread::scope(|scope| {
-            let (stop, idle) = (&stop, self.idle);
+            let (stop, idle, meter) = (&stop, self.idle, &meter);
             let serve = move || {
                 watched(server_core, move || -> Result<(), AnyError> {
+                    meter.joins(End::Server);
                     let mut server = EchoServer::new(open(b, server_ip, workload)?)?;
                     let _ = ready.send(());
                     while !stop.load(Ordering::Relaxed) {
@@ -342,11 +348,12 @@ impl EmbeddedCell {
             };
             let ask = move || {
                 watched(client_core, move || -> Result<RunResult, AnyError> {
+                    meter.joins(End::Client);
                     let client = open(a, client_ip, workload)?;
                     let at = SocketAddr::from((server_ip, SERVER_PORT));
                     let mut client = EmbeddedClient::connect(client, at, workload.connections, None)?;
                     let mut client = Idling { client: &mut client, idle };
-                    Ok(driver::run(&mut client, workload)?)
+                    Ok(meter.run(&mut client, workload)?)
                 })
             };
             let server = scope.spawn(move || match hosts {

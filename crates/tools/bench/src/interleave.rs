@@ -157,6 +157,8 @@ mod tests {
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
             settled: None,
+            answered: 0,
+            cpu: None,
             contention: Vec::new(),
         }
     }

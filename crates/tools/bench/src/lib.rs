@@ -11,6 +11,7 @@
 
 mod awake;
 pub mod control;
+pub mod cpu;
 pub mod daemon;
 pub mod demo;
 pub mod driver;
@@ -29,6 +30,7 @@ pub mod rc;
 pub mod reading;
 pub mod render;
 mod results;
+mod rounds;
 mod row;
 pub mod search;
 pub mod seeds;
@@ -45,13 +47,15 @@ mod workload;
 
 pub use awake::KeepAwake;
 pub use control::Control;
-pub use driver::{Clock, Driver, DriverError, MonotonicClock, RunCounts, RunResult, Void};
+pub use driver::{Clock, Driver, DriverError, MonotonicClock, Overload, RunCounts, RunResult, Void};
 pub use histograms::{BenchRow, Histograms};
 pub use interleave::{Cell, CellError, CellOutcome, Progress, Silent};
 pub use interrupt::{interrupt, interrupted};
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};
-pub use row::{CellInfo, IdleState, LoopKind, Output, OutputError, Row, RunLine, SCHEMA};
+pub use row::{
+    CellInfo, IdleState, LoopKind, OfRuns, Output, OutputError, ResponseNs, Row, RunLine, RunsNs, SCHEMA,
+};
 pub use simulated::{FramesRow, SimulatedRow};
 pub use workload::{
     Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,

@@ -1,6 +1,7 @@
 //! Embedded endpoints on ports that are named by a URI: two in this process, or one here and one on another machine.
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::driver::{self, RunResult};
 use crate::embedded::{EchoServer, EmbeddedClient, Idle, config_for};
 use crate::interleave::{Cell, CellError};
@@ -123,10 +124,11 @@ pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) ->
 }
 
 /// Opens `role`, connects to `server` and runs its workload once.
-fn ask(role: &Role, server: SocketAddr) -> Result<RunResult, AnyError> {
+fn ask(role: &Role, server: SocketAddr, meter: &CpuMeter) -> Result<RunResult, AnyError> {
     let (asked, _) = watched(role.core, || -> Result<RunResult, AnyError> {
+        meter.joins(End::Client);
         let client = EmbeddedClient::connect(role.open()?, server, role.workload.connections, None)?;
-        Ok(driver::run(&mut Resting { client, idle: role.idle }, &role.workload)?)
+        Ok(meter.run(&mut Resting { client, idle: role.idle }, &role.workload)?)
     })?;
     asked
 }
@@ -184,9 +186,9 @@ impl Cell for RemoteCell {
         let cores: Vec<usize> = self.role.core.into_iter().collect();
         let _awake = settle(self.info.idle_state, &cores)?;
         let watch = Contention::start();
-        let (role, server) = (&self.role, self.server);
+        let (role, server, meter) = (&self.role, self.server, &CpuMeter::new(&cores));
         // A thread of its own: pinning it must not pin the caller.
-        let asked = std::thread::scope(|scope| scope.spawn(move || ask(role, server)).join());
+        let asked = std::thread::scope(|scope| scope.spawn(move || ask(role, server, meter)).join());
         let mut result = asked.map_err(|_| CellError::Panicked("client"))?.map_err(CellError::Other)?;
         result.contention = watch.finish().reasons;
         Ok(result)
@@ -273,16 +275,18 @@ impl PairCell {
         let at = SocketAddr::new(server.address.ip, crate::embedded::SERVER_PORT);
         let stop = AtomicBool::new(false);
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
+        let meter = CpuMeter::new(&self.cores.map_or(vec![], |(a, b)| vec![a, b]));
         let (served, asked) = std::thread::scope(|scope| {
-            let (stop, server, client) = (&stop, &server, &client);
+            let (stop, server, client, meter) = (&stop, &server, &client, &meter);
             let serving = scope.spawn(move || {
+                meter.joins(End::Server);
                 let tell = move |_: &str| {
                     let _ = ready.send(());
                 };
                 serve(server, tell, stop)
             });
             // The server says when it listens; when it could not start, this ends at once and its error is told.
-            let asking = is_ready.recv().is_ok().then(|| scope.spawn(move || ask(client, at)));
+            let asking = is_ready.recv().is_ok().then(|| scope.spawn(move || ask(client, at, meter)));
             let asked = asking.map(|thread| thread.join());
             stop.store(true, Ordering::Relaxed);
             (serving.join(), asked)

@@ -6,14 +6,14 @@ use crate::daemon::DaemonCell;
 use crate::embedded::{EmbeddedCell, Idle, Wires};
 use crate::interleave::Cell;
 use crate::interleave::planned_run;
-use crate::kernel::{Ends, KernelCell, Protocol, Waiting, system_name};
+use crate::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
 use crate::pair::PairCell;
 use crate::row::IdleState;
 use crate::workload::MsgWorkload;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_lab::{LabError, LinkConfig, TwoHosts, TwoHostsConfig};
-use barewire_measure::allowed_cores;
+use barewire_measure::{SocketRing, allowed_cores};
 use barewire_port::{WRAPPERS, suggest};
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -150,28 +150,15 @@ pub enum System {
         over: Over,
     },
     /// The kernel's sockets.
-    Kernel {
-        /// Which transport.
-        protocol: Protocol,
-        /// How both ends wait.
-        waiting: Waiting,
-    },
+    Kernel(Baseline),
 }
-
-/// The kernel baselines, in the order in which tables show them.
-const BASELINES: [(Protocol, Waiting); 4] = [
-    (Protocol::Tcp, Waiting::Blocking),
-    (Protocol::Tcp, Waiting::Spin),
-    (Protocol::Udp, Waiting::Blocking),
-    (Protocol::Udp, Waiting::Spin),
-];
 
 impl System {
     /// In what states of the cores it is measured when nothing else was said. Who sleeps in the kernel meets both: cores that sleep, too,
     /// when requests are rare, and cores that something else keeps awake. Who polls keeps its cores awake anyway.
     pub fn idle_states(&self) -> &'static [IdleState] {
         match self {
-            System::Kernel { waiting: Waiting::Blocking, .. }
+            System::Kernel(Baseline { waiting: Waiting::Blocking, .. })
             | System::Barewire { mode: Mode::DaemonPark, .. } => &[IdleState::Cold, IdleState::Warm],
             _ => &[IdleState::Warm],
         }
@@ -190,16 +177,17 @@ impl System {
 
     /// The kernel's TCP whose ends poll.
     pub fn is_spinning_tcp(&self) -> bool {
-        matches!(self, System::Kernel { protocol: Protocol::Tcp, waiting: Waiting::Spin })
+        matches!(
+            self,
+            System::Kernel(Baseline { protocol: Protocol::Tcp, calls: Calls::Each, waiting: Waiting::Spin })
+        )
     }
 
     /// System and wires as rows name them.
     pub fn row_name(&self, with_hosts: bool) -> (&str, &str) {
         match self {
             System::Barewire { over, .. } => ("barewire", over.as_str()),
-            System::Kernel { protocol, waiting } => {
-                (system_name(*protocol, *waiting), if with_hosts { "veth" } else { "loopback" })
-            }
+            System::Kernel(baseline) => (baseline.name(), if with_hosts { "veth" } else { "loopback" }),
         }
     }
 
@@ -216,18 +204,19 @@ impl FromStr for Baselines {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Baselines, PlanError> {
-        let system = |&(protocol, waiting): &(Protocol, Waiting)| System::Kernel { protocol, waiting };
         let mut found: Vec<System> = Vec::new();
         for word in text.split(',').map(str::trim) {
             let wanted: Vec<System> = match word {
-                ALL => BASELINES.iter().map(system).collect(),
+                ALL => Baseline::all().map(System::Kernel).collect(),
                 NONE => Vec::new(),
-                word => {
-                    let named = BASELINES.iter().find(|(p, w)| system_name(*p, *w) == word);
-                    let names = BASELINES.iter().map(|(p, w)| system_name(*p, *w)).chain([ALL, NONE]);
-                    let named = named.ok_or_else(|| unknown("baseline", word, &names.collect::<Vec<_>>()))?;
-                    vec![system(named)]
-                }
+                word => match Baseline::named(word) {
+                    Some(baseline) => vec![System::Kernel(baseline)],
+                    None => {
+                        let names: Vec<&str> =
+                            Baseline::all().map(Baseline::name).chain([ALL, NONE]).collect();
+                        return Err(unknown("baseline", word, &names));
+                    }
+                },
             };
             for system in wanted {
                 if !found.contains(&system) {
@@ -254,7 +243,7 @@ impl Place {
     /// When hosts are needed and cannot be made. For a baseline alone they are not needed.
     pub fn prepare(systems: &[System]) -> Result<Place, LabError> {
         let needed = systems.iter().any(System::needs_hosts);
-        if !needed && !systems.iter().any(|s| matches!(s, System::Kernel { .. })) {
+        if !needed && !systems.iter().any(|s| matches!(s, System::Kernel(_))) {
             return Ok(Place { hosts: None, no_hosts: None });
         }
         let config = TwoHostsConfig {
@@ -326,9 +315,9 @@ fn cell_for(
     let idle = s.idle.unwrap_or(system.idle(s.cores));
     let (workload, command) = (s.workload.clone(), s.command.clone());
     let (mode, over) = match system {
-        System::Kernel { protocol, waiting } => {
+        System::Kernel(baseline) => {
             let ends = place.hosts.as_ref().map_or_else(Ends::loopback, Ends::hosts);
-            let cell = KernelCell::new(*protocol, *waiting, ends, s.cores, workload, idle_state, command);
+            let cell = KernelCell::new(*baseline, ends, s.cores, workload, idle_state, command);
             return Ok(Box::new(cell));
         }
         System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark), over } => {
@@ -403,6 +392,11 @@ pub fn core_allowed(core: usize) -> bool {
     allowed_cores().is_ok_and(|cores| cores.contains(&core))
 }
 
+/// Whether the kernel, and whoever confined this process, lets it use the baseline: an io_uring is forbidden in many containers.
+fn is_here(baseline: Baseline) -> bool {
+    baseline.calls != Calls::Ring || SocketRing::new(Vec::new()).is_ok()
+}
+
 /// The systems of the published tables' counterparts, in the order of the report: all of them, or, without hosts, those that
 /// need none.
 pub fn seed_systems(with_hosts: bool) -> Vec<System> {
@@ -421,9 +415,7 @@ pub fn seed_systems(with_hosts: bool) -> Vec<System> {
     };
     let barewire =
         ours.iter().map(|&(mode, over)| System::Barewire { mode, over: Over { text: over.to_owned() } });
-    let kernel = [BASELINES[0], BASELINES[1], BASELINES[3]];
-    let kernel = kernel.map(|(protocol, waiting)| System::Kernel { protocol, waiting });
-    barewire.chain(kernel).collect()
+    barewire.chain(Baseline::all().filter(|b| is_here(*b)).map(System::Kernel)).collect()
 }
 
 /// The systems of the demonstration: over real packets where hosts can be made, else in memory.
@@ -433,7 +425,10 @@ pub fn demo_systems(with_hosts: bool) -> Vec<System> {
         // The daemon once: it takes both ways of reaching an interface as it takes one.
         System::Barewire { mode: Mode::Daemon | Mode::DaemonPark, over } => over.scheme() != "packet",
         System::Barewire { over, .. } => over.needs_hosts() == with_hosts,
-        System::Kernel { protocol, .. } => *protocol == Protocol::Tcp,
+        // What most programs do, the same that polls as ours do, and that which also takes as many messages at once.
+        System::Kernel(baseline) => {
+            ["kernel-tcp", "kernel-tcp-spin", "kernel-tcp-batch-spin"].contains(&baseline.name())
+        }
     };
     all.into_iter().filter(shown).collect()
 }
@@ -487,7 +482,7 @@ mod tests {
         }
         assert!("embeded".parse::<Mode>().unwrap_err().to_string().contains("did you mean `embedded`?"));
         let all: Baselines = "all".parse().unwrap();
-        assert_eq!(all.0.len(), 4);
+        assert_eq!(all.0.len(), Baseline::all().count());
         assert_eq!("kernel-tcp,kernel-tcp,all".parse(), Ok(all));
         assert_eq!("none".parse(), Ok(Baselines(vec![])));
         let why = "kernel-tpc".parse::<Baselines>().unwrap_err().to_string();
@@ -541,8 +536,11 @@ mod tests {
 
     #[test]
     fn the_tables_have_their_systems() {
-        assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (10, 6));
-        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (6, 5));
+        // Where there is no io_uring, its two are not there.
+        let rings = usize::from(is_here(Baseline::named("kernel-io-uring").unwrap()));
+        let kernel = Baseline::all().count() - 2 * (1 - rings);
+        assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (7 + kernel, 3 + kernel));
+        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (7, 6));
         assert_eq!(demo_systems(true).iter().filter(|s| s.needs_hosts()).count(), 4);
         assert!(!demo_systems(false).iter().any(System::needs_hosts));
     }

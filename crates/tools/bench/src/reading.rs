@@ -1,7 +1,9 @@
 //! What rows say, in words: the comparison, and what a reader has to know before believing it.
 
+use crate::kernel::{Baseline, Calls};
 use crate::row::{IdleState, Row};
 use crate::workload::SystemName;
+use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
 use std::fmt::Write as _;
@@ -35,12 +37,37 @@ fn stands(ours: &Row, theirs: &Row) -> Option<Standing> {
     (!is_void).then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
 }
 
-/// The baselines that `row` is compared with: all others of its workload.
-fn baselines<'a>(rows: &'a [Row], row: &'a Row) -> impl Iterator<Item = &'a Row> {
-    rows.iter().filter(move |b| !is_ours(b) && comparable(row, b))
+/// Most baselines that are all named beside a row of ours. Of more, those that matter.
+const ALL_NAMED: usize = 3;
+
+/// The baselines that `row` is compared with: all others of its workload and state. Of many, what most programs do (a call for each
+/// message over TCP, asleep in between) and, over TCP and over UDP, whichever is fastest: nobody is to look for it in the table.
+fn baselines<'a>(rows: &'a [Row], row: &Row) -> Vec<&'a Row> {
+    let all: Vec<&Row> = rows.iter().filter(|b| !is_ours(b) && comparable(row, b)).collect();
+    if all.len() <= ALL_NAMED {
+        return all;
+    }
+    let median = |row: &Row| row.rtt_of_runs_ns.p50.map_or(u64::MAX, |runs| runs.median);
+    let fastest = |udp: bool| {
+        let of = (0..all.len())
+            .filter(|&at| all[at].void.is_none() && all[at].system.starts_with("kernel-udp") == udp);
+        of.min_by_key(|&at| median(all[at]))
+    };
+    let chosen = [fastest(false), fastest(true)];
+    let matters = |(at, row): &(usize, &Row)| {
+        row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
+    };
+    all.iter().copied().enumerate().filter(matters).map(|(_, row)| row).collect()
 }
 
-/// One line for each of our rows and each baseline of the same workload: how it stands by the median round trip. Empty when there is none.
+/// What a baseline did with less freedom than ours, which take as many messages at once as there are.
+fn handicap(row: &Row) -> &'static str {
+    let each = Baseline::named(&row.system).is_some_and(|baseline| baseline.calls == Calls::Each);
+    if row.window > 1 && each { " (a call for each message)" } else { "" }
+}
+
+/// A line for each of our rows and each baseline that it is compared with: how it stands by the median round trip. Empty when there is
+/// none.
 pub fn ratios(rows: &[Row]) -> String {
     let mut out = String::new();
     for ours in rows.iter().filter(|r| is_ours(r)) {
@@ -50,7 +77,7 @@ pub fn ratios(rows: &[Row]) -> String {
                     out,
                     "{} is {}, {} B, window {}, {} cores",
                     name(ours),
-                    standing.words(&name(theirs).to_string()),
+                    standing.words(&format!("{}{}", name(theirs), handicap(theirs))),
                     ours.size,
                     ours.window,
                     ours.idle_state.word(),
@@ -89,6 +116,7 @@ pub fn reading(rows: &[Row]) -> String {
     let mut comparisons = Vec::new();
     for ours in rows.iter().filter(|r| is_ours(r) && r.window == 1) {
         let found: Vec<String> = baselines(rows, ours)
+            .into_iter()
             .filter_map(|b| Some(stands(ours, b)?.words(&format!("{} {}", b.system, b.mode_shown()))))
             .collect();
         if !found.is_empty() {
@@ -106,18 +134,35 @@ pub fn reading(rows: &[Row]) -> String {
     } else {
         format!("With one request in flight and by the median round trip, {}", comparisons.join("; "))
     };
-    let contended = rows.iter().filter(|r| r.contended).count();
-    let company = match contended {
-        0 => "nothing else ran on our cores".to_owned(),
-        n => format!(
-            "{n} of {} rows were contended (something else ran on our cores), so take the ratios as rough",
-            rows.len()
-        ),
-    };
+    let company = company(rows);
     format!(
         "{comparison}; {}; {company}; both ends ran on this one machine, with no network card between them.",
         states(rows)
     )
+}
+
+/// Who else was on the cores, or whether we were too many ourselves.
+fn company(rows: &[Row]) -> String {
+    let count = |word: &str| {
+        let by = |row: &&Row| row.contention.iter().any(|reason| reason.starts_with(word));
+        rows.iter().filter(by).count()
+    };
+    let of = rows.len();
+    let mut parts = Vec::new();
+    for (word, what) in [
+        (OVERSUBSCRIBED, "our own threads were more than the cores"),
+        (STOLEN, "the hypervisor gave our cores to other machines"),
+        (OTHERS, "other processes ran on our cores"),
+    ] {
+        let n = count(word);
+        if n > 0 {
+            parts.push(format!("in {n} of {of} rows {what} ({word})"));
+        }
+    }
+    if parts.is_empty() {
+        return "nothing else ran on our cores".to_owned();
+    }
+    format!("{}, so take the ratios as rough", parts.join(", "))
 }
 
 #[cfg(test)]
@@ -150,6 +195,8 @@ mod tests {
             measured: Duration::from_secs(1),
             counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
             settled: None,
+            answered: 0,
+            cpu: None,
             contention: contention.iter().map(|&s| s.to_owned()).collect(),
         };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
@@ -161,7 +208,13 @@ mod tests {
     fn the_sentence_names_ratio_state_and_company() {
         let rows = [
             row("barewire", "embedded", IdleState::Warm, 10_000, &[]),
-            row("kernel-tcp", "blocking", IdleState::Cold, 40_000, &["switches"]),
+            row(
+                "kernel-tcp",
+                "blocking",
+                IdleState::Cold,
+                40_000,
+                &["others: other processes took 40 % of a core"],
+            ),
             row("kernel-tcp", "blocking", IdleState::Warm, 15_000, &[]),
             row("kernel-tcp-spin", "spin", IdleState::Warm, 5_000, &[]),
         ];
@@ -171,7 +224,7 @@ mod tests {
              2.00 (2.00 to 2.00) times slower than kernel-tcp-spin spin",
             "no core slept for barewire embedded, kernel-tcp blocking, kernel-tcp-spin spin (warm), \
              cores were left to sleep for kernel-tcp blocking (cold)",
-            "1 of 4 rows were contended",
+            "in 1 of 4 rows other processes ran on our cores (others), so take",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -183,6 +236,38 @@ mod tests {
                  1024 B, window 1, warm cores"
             ),
             "{lines}"
+        );
+    }
+
+    #[test]
+    fn of_many_baselines_the_usual_and_the_fastest_are_named() {
+        let warm = |system: &str, ns| row(system, "m", IdleState::Warm, ns, &[]);
+        let mut rows = vec![
+            warm("barewire", 10_000),
+            warm("kernel-tcp", 15_000),
+            warm("kernel-tcp-spin", 9_000),
+            warm("kernel-tcp-batch-spin", 8_000),
+            warm("kernel-io-uring", 12_000),
+            warm("kernel-udp", 14_000),
+            warm("kernel-udp-spin", 7_000),
+        ];
+        for row in &mut rows {
+            row.window = 32;
+        }
+        let named = |rows: &[Row]| -> Vec<String> {
+            baselines(rows, &rows[0]).iter().map(|row| row.system.clone()).collect()
+        };
+        assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-batch-spin", "kernel-udp-spin"]);
+        rows[3].void = Some("late".to_owned());
+        assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-spin", "kernel-udp-spin"]);
+        let text = ratios(&rows);
+        assert!(
+            text.contains("kernel-udp-spin m over veth (a call for each message), 1024 B, window 32"),
+            "{text}"
+        );
+        assert!(
+            !ratios(&rows[..2].iter().map(|r| Row { window: 1, ..r.clone() }).collect::<Vec<_>>())
+                .contains("a call")
         );
     }
 

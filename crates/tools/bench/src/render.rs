@@ -1,6 +1,6 @@
 //! Rows as text for a terminal and as Markdown for a report.
 
-use crate::row::{LoopKind, Row};
+use crate::row::{LoopKind, OfRuns, Row};
 use crate::seeds::{experiment_of, label};
 use barewire_measure::{RttNs, samples_needed};
 use std::fmt::Write as _;
@@ -35,20 +35,71 @@ pub fn rate(per_s: f64) -> String {
     }
 }
 
+/// A percentile of a row: over its runs, where every run carries it, else of the samples of all runs together.
+fn shown(of_runs: Option<OfRuns>, pooled: Option<u64>) -> Option<u64> {
+    of_runs.map_or(pooled, |runs| Some(runs.median))
+}
+
+/// The percentiles that a row shows: of service times, or, asked for and of an open loop, of response times.
+pub(crate) fn shown_times(row: &Row, response: bool) -> RttNs {
+    let (pooled, of_runs) = match (response, &row.response_ns) {
+        (true, Some(times)) => (times, row.response_of_runs_ns.unwrap_or_default()),
+        _ => (&row.rtt_ns, row.rtt_of_runs_ns),
+    };
+    RttNs {
+        p50: shown(of_runs.p50, pooled.p50),
+        p99: shown(of_runs.p99, pooled.p99),
+        p99_9: shown(of_runs.p99_9, pooled.p99_9),
+        ..*pooled
+    }
+}
+
 /// `18 us, 21 us, 22 us`: p50, p99, p99.9.
 pub(crate) fn triple(p: &RttNs) -> String {
     format!("{}, {}, {}", percentile(p.p50, 0.5), percentile(p.p99, 0.99), percentile(p.p99_9, 0.999))
 }
 
-/// The shortest and the longest of the runs' medians: how far one run is from the next.
+/// The best and the worst of the runs at each percentile, and of their rates: how far one run is from the next.
 fn run_spread(row: &Row) -> Option<String> {
-    let medians = || row.runs.iter().filter_map(|r| r.p50_ns);
-    match (medians().min(), medians().max()) {
-        (Some(low), Some(high)) if row.runs.len() > 1 => {
-            Some(format!("run p50 {}..{}", latency(low), latency(high)))
-        }
-        _ => None,
+    if row.runs.len() < 2 {
+        return None;
     }
+    let of = row.response_of_runs_ns.unwrap_or(row.rtt_of_runs_ns);
+    let mut parts: Vec<String> = [("p50", of.p50), ("p99", of.p99), ("p99.9", of.p99_9)]
+        .into_iter()
+        .filter_map(|(name, runs)| {
+            let runs = runs?;
+            Some(format!("{name} {}..{}", latency(runs.min), latency(runs.max)))
+        })
+        .collect();
+    let rates = || row.runs.iter().map(|run| run.rate_per_s);
+    let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    parts.push(format!("{}..{}/s", rate(low), rate(high)));
+    let runs = format!("{} runs: {}", row.runs.len(), parts.join(", "));
+    let together = of.p99_9.is_none() && row.rtt_ns.p99_9.is_some();
+    Some(runs + if together { ", p99.9 of all together" } else { "" })
+}
+
+/// What an operation cost: `13.2 us` of CPU, both ends together; `-` where that is not known.
+fn cost(row: &Row) -> String {
+    row.cpu_ns_per_op.map_or_else(|| "-".to_owned(), |ns| latency(ns as u64))
+}
+
+/// How many cores it kept busy.
+fn cores(row: &Row) -> String {
+    row.cpu.as_ref().map_or_else(|| "-".to_owned(), |cpu| format!("{:.1}", cpu.cores))
+}
+
+/// By whom, in a word each: `oversubscribed`, `stolen`, `others`.
+pub(crate) fn contended_by(row: &Row) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for reason in &row.contention {
+        let word = reason.split(':').next().unwrap_or(reason);
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(", ")
 }
 
 /// What a reader has to know about a row before using it; void first.
@@ -57,9 +108,10 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
     if let Some(why) = &row.void {
         notes.push(format!("VOID: {why}"));
     }
+    notes.extend(row.overloaded.as_ref().map(|what| format!("overloaded: {what}")));
     notes.extend(row.broken_off.clone());
     if row.contended {
-        notes.push("contended".to_owned());
+        notes.push(format!("contended ({})", contended_by(row)));
     }
     notes.push(row.idle_state.word().to_owned());
     notes.extend(run_spread(row));
@@ -90,9 +142,9 @@ pub(crate) fn notes(row: &Row) -> Vec<String> {
 
 /// The table for a terminal. An open-loop row takes two lines: service times, then response times.
 pub fn text_table(rows: &[Row]) -> String {
-    const HEAD: [&str; 13] = [
+    const HEAD: [&str; 15] = [
         "system", "mode", "over", "size", "window", "conns", "loop", "time", "p50", "p99", "p99.9", "max",
-        "rate/s",
+        "rate/s", "cpu/op", "cores",
     ];
     let mut lines: Vec<(Vec<String>, String)> = vec![(HEAD.map(str::to_owned).to_vec(), "notes".to_owned())];
     let max = |p: &RttNs| p.max.map_or_else(|| "-".to_owned(), latency);
@@ -119,13 +171,13 @@ pub fn text_table(rows: &[Row]) -> String {
             },
         ];
         let first = if row.response_ns.is_some() { "service" } else { "rtt" };
-        cells.extend(times(first, &row.rtt_ns));
-        cells.push(rate(row.rate_per_s));
+        cells.extend(times(first, &shown_times(row, false)));
+        cells.extend([rate(row.rate_per_s), cost(row), cores(row)]);
         lines.push((cells, notes(row).join("; ")));
-        if let Some(response) = &row.response_ns {
+        if row.response_ns.is_some() {
             let mut cells = vec![String::new(); 7];
-            cells.extend(times("response", response));
-            cells.push(String::new());
+            cells.extend(times("response", &shown_times(row, true)));
+            cells.extend([const { String::new() }; 3]);
             lines.push((cells, String::new()));
         }
     }
@@ -181,7 +233,8 @@ pub(crate) fn workload_notes(row: &Row) -> String {
 /// open-loop row shows response times.
 pub fn markdown_table(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Notes |\n| --- | --- | --- | --- | --- |\n",
+        "| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | CPU/RPC, cores | Notes |\n\
+         | --- | --- | --- | --- | --- | --- |\n",
     );
     let mut previous: Option<&Row> = None;
     for row in rows {
@@ -189,20 +242,21 @@ pub fn markdown_table(rows: &[Row]) -> String {
             (&p.system, &p.mode, &p.idle, &p.over) == (&row.system, &row.mode, &row.idle, &row.over)
         });
         if !same && previous.is_some() {
-            out.push_str("| | | | | |\n");
+            out.push_str("| | | | | | |\n");
         }
         let (server, nic) = if same {
             (String::new(), String::new())
         } else {
             (format!("{} *{}*", cell(&row.system), cell(&row.mode_shown())), cell(&row.over))
         };
-        let times = row.response_ns.as_ref().unwrap_or(&row.rtt_ns);
         let _ = writeln!(
             out,
-            "| {server} | {nic} | {}: {} | {} | {}; {} |",
+            "| {server} | {nic} | {}: {} | {} | {}, {} | {}; {} |",
             experiment(row),
-            triple(times),
+            triple(&shown_times(row, true)),
             rate(row.rate_per_s),
+            cost(row),
+            cores(row),
             workload_notes(row),
             cell(&notes(row).join("; ")),
         );

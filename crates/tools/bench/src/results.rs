@@ -217,6 +217,8 @@ mod tests {
                 counts: RunCounts { sends: 30, completed: 30, ..RunCounts::default() },
                 contention: Vec::new(),
                 settled: None,
+                answered: 0,
+                cpu: None,
             }
         };
         let name = SystemName {

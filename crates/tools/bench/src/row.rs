@@ -1,6 +1,7 @@
 //! A row: everything that is known about one figure, and the JSON document that carries rows.
 
-use crate::driver::{RunCounts, RunResult};
+use crate::cpu::{CpuPerOp, per_op};
+use crate::driver::{Overload, RunCounts, RunResult};
 use crate::histograms::{BenchRow, Histograms};
 use crate::workload::{Arrivals, MsgWorkload, SystemName};
 use barewire_measure::{Fingerprint, Histogram, RttNs, little_law_check};
@@ -47,14 +48,67 @@ pub struct RunLine {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the run.
     pub p99_ns: Option<u64>,
+    /// 99.9th percentile of the run.
+    #[serde(default)]
+    pub p99_9_ns: Option<u64>,
+    /// Open loop: the same from the intended send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ResponseNs>,
     /// Responses per second.
     pub rate_per_s: f64,
     /// Responses with a time.
     pub samples: u64,
-    /// Another process ran on our cores, or the hypervisor took them.
+    /// Others ran on our cores, the hypervisor took them, or our own threads were more than they.
     pub contended: bool,
     /// Why the run is void, if it is.
     pub void: Option<String>,
+    /// What of the offered load was not carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overloaded: Option<String>,
+}
+
+/// Response times of one run of an open loop, from the intended send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseNs {
+    /// Median.
+    pub p50: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<u64>,
+}
+
+/// A percentile over the runs of a row, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfRuns {
+    /// Median of the runs' own.
+    pub median: u64,
+    /// Of the best run.
+    pub min: u64,
+    /// Of the worst run.
+    pub max: u64,
+}
+
+impl OfRuns {
+    /// `None` when any run is too short for it, or there is none.
+    fn over(values: impl Iterator<Item = Option<u64>>) -> Option<OfRuns> {
+        let mut values = values.collect::<Option<Vec<u64>>>()?;
+        values.sort_unstable();
+        let (min, max) = (*values.first()?, *values.last()?);
+        // Of an even number the upper one of the two in the middle: never a value that no run had.
+        Some(OfRuns { median: values[values.len() / 2], min, max })
+    }
+}
+
+/// Percentiles over the runs of a row. What a table shows: a pool of all samples leans to the fast runs, which make more of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsNs {
+    /// Medians.
+    pub p50: Option<OfRuns>,
+    /// 99th percentiles.
+    pub p99: Option<OfRuns>,
+    /// 99.9th percentiles.
+    pub p99_9: Option<OfRuns>,
 }
 
 /// One row of a report. Times are nanoseconds from the send call (t1) to the response in the application (t5).
@@ -77,8 +131,11 @@ pub struct Row {
     pub connections: u32,
     /// Responses with a time, over all runs.
     pub samples: u64,
-    /// Round trip: service time, over all runs.
+    /// Round trip: service time, the samples of all runs together.
     pub rtt_ns: RttNs,
+    /// Round trip: each percentile over the runs. Tables and verdicts are made of these.
+    #[serde(default)]
+    pub rtt_of_runs_ns: RunsNs,
     /// Responses per second of measured time, over all runs.
     pub rate_per_s: f64,
     /// Closed or open.
@@ -90,6 +147,9 @@ pub struct Row {
     pub service_ns: Option<RttNs>,
     /// Open loop: from the intended send (t0) to the response (t5).
     pub response_ns: Option<RttNs>,
+    /// Open loop: `response_ns` over the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_of_runs_ns: Option<RunsNs>,
     /// Open loop: from the intended send (t0) to the send call (t1), of sends that nothing held back: what the generator itself adds to
     /// every response time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +187,16 @@ pub struct Row {
     pub contention: Vec<String>,
     /// Why the row must not be used, if so: the first void run's reason.
     pub void: Option<String>,
+    /// The offered load was more than the system carries: what of it was not answered, or not sent. A result; `rate_per_s` is what was
+    /// carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overloaded: Option<String>,
+    /// CPU time for each request with its response, both ends together, in ns.
+    #[serde(default)]
+    pub cpu_ns_per_op: Option<f64>,
+    /// Whose, and where.
+    #[serde(default)]
+    pub cpu: Option<CpuPerOp>,
     /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_off: Option<String>,
@@ -203,6 +273,16 @@ impl Row {
         }
         let rate = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
         let rtt_ns = RttNs::from(service.summary());
+        let lines: Vec<RunLine> = runs.iter().map(RunLine::of).collect();
+        let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
+        let mut overload: Option<Overload> = None;
+        for run in runs.iter().filter_map(RunResult::overload) {
+            let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0 });
+            sum.unanswered += run.unanswered;
+            sum.unsent += run.unsent;
+        }
+        // Of all runs, those that carried everything included.
+        let overload = overload.map(|sum| Overload { due: counts.sends + counts.unsent, ..sum });
         Row {
             system: info.name.system.clone(),
             mode: info.name.mode.clone(),
@@ -213,14 +293,25 @@ impl Row {
             connections: w.connections,
             samples: service.samples(),
             rtt_ns,
+            rtt_of_runs_ns: RunsNs {
+                p50: OfRuns::over(lines.iter().map(|run| run.p50_ns)),
+                p99: OfRuns::over(lines.iter().map(|run| run.p99_ns)),
+                p99_9: OfRuns::over(lines.iter().map(|run| run.p99_9_ns)),
+            },
             rate_per_s: tenth(rate),
             loop_kind: if open { LoopKind::Open } else { LoopKind::Closed },
             offered_per_s: w.rate,
             service_ns: open.then_some(rtt_ns),
             response_ns: open.then(|| RttNs::from(response.summary())),
+            response_of_runs_ns: open.then(|| {
+                let over = |of: fn(&ResponseNs) -> Option<u64>| {
+                    OfRuns::over(lines.iter().map(|run| run.response.as_ref().and_then(of)))
+                };
+                RunsNs { p50: over(|r| r.p50), p99: over(|r| r.p99), p99_9: over(|r| r.p99_9) }
+            }),
             send_lag_ns: send_lag.map(|lag| RttNs::from(lag.summary())),
             seconds,
-            runs: runs.iter().map(RunLine::of).collect(),
+            runs: lines,
             idle_state: info.idle_state,
             contended: runs.iter().any(|r| !r.contention.is_empty()),
             little: service
@@ -238,6 +329,9 @@ impl Row {
             seed: w.seed,
             contention,
             void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),
+            overloaded: overload.map(|overload| overload.to_string()),
+            cpu_ns_per_op,
+            cpu,
             broken_off: None,
             histograms,
         }
@@ -249,10 +343,17 @@ impl RunLine {
         RunLine {
             p50_ns: run.service.quantile(0.5).value(),
             p99_ns: run.service.quantile(0.99).value(),
+            p99_9_ns: run.service.quantile(0.999).value(),
+            response: run.response.as_ref().map(|response| ResponseNs {
+                p50: response.quantile(0.5).value(),
+                p99: response.quantile(0.99).value(),
+                p99_9: response.quantile(0.999).value(),
+            }),
             rate_per_s: tenth(run.rate_per_s()),
             samples: run.service.samples(),
             contended: !run.contention.is_empty(),
             void: run.void().map(|v| v.to_string()),
+            overloaded: run.overload().map(|o| o.to_string()),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What readers of the output see, to the letter.
 
+use barewire_bench::cpu::CpuPerOp;
 use barewire_bench::render::{latency, markdown_table, percentile, rate, text_table};
 use barewire_bench::seeds::message_tables;
-use barewire_bench::{Arrivals, Histograms, IdleState, LoopKind, Output, OutputError, Row, RunLine};
+use barewire_bench::{
+    Arrivals, Histograms, IdleState, LoopKind, OfRuns, Output, OutputError, Row, RunLine, RunsNs,
+};
 use barewire_measure::{Fingerprint, RttNs};
 use barewire_report::run::HardwareClass;
 use proptest::prelude::*;
@@ -20,7 +23,17 @@ fn times(min: u64, p50: u64, p90: u64, p99: u64, p99_9: u64, max: u64) -> RttNs 
 }
 
 fn run(p50_ns: u64, rate_per_s: f64) -> RunLine {
-    RunLine { p50_ns: Some(p50_ns), p99_ns: None, rate_per_s, samples: 5_000, contended: false, void: None }
+    RunLine {
+        p50_ns: Some(p50_ns),
+        p99_ns: None,
+        p99_9_ns: None,
+        response: None,
+        rate_per_s,
+        samples: 5_000,
+        contended: false,
+        void: None,
+        overloaded: None,
+    }
 }
 
 fn closed() -> Row {
@@ -34,6 +47,21 @@ fn closed() -> Row {
         connections: 1,
         samples: 120_000,
         rtt_ns: times(8_210, 18_040, 19_100, 21_499, 22_300, 1_203_000),
+        rtt_of_runs_ns: RunsNs {
+            p50: Some(OfRuns { median: 18_100, min: 17_900, max: 18_100 }),
+            ..RunsNs::default()
+        },
+        response_of_runs_ns: None,
+        overloaded: None,
+        cpu_ns_per_op: Some(13_240.0),
+        cpu: Some(CpuPerOp {
+            client_ns: 6_200.0,
+            server_ns: Some(7_000.0),
+            user_ns: 2_000.0,
+            system_ns: 11_200.0,
+            softirq_ns: 3_000.0,
+            cores: 0.72,
+        }),
         rate_per_s: 54_321.5,
         loop_kind: LoopKind::Closed,
         offered_per_s: None,
@@ -64,13 +92,16 @@ fn closed() -> Row {
 fn pipelined() -> Row {
     Row {
         window: 32,
+        rtt_of_runs_ns: RunsNs::default(),
+        cpu_ns_per_op: None,
+        cpu: None,
         rtt_ns: times(900, 9_310, 9_960, 54_000, 0, 12_345_678),
         samples: 50_000,
         rate_per_s: 1_043_210.0,
         runs: vec![run(9_310, 1_043_210.0)],
         idle_state: IdleState::Cold,
         contended: true,
-        contention: vec!["steal".to_owned()],
+        contention: vec!["stolen: 3 %".to_owned()],
         little: Some(0.5),
         verified: true,
         command: "barewire bench msg --window 32 | tee `x`".to_owned(),
@@ -88,6 +119,9 @@ fn open() -> Row {
         loop_kind: LoopKind::Open,
         offered_per_s: Some(10_000.0),
         samples: 150,
+        rtt_of_runs_ns: RunsNs::default(),
+        cpu_ns_per_op: None,
+        overloaded: Some("1.23 % of the requests were never answered".to_owned()),
         rtt_ns: times(6_000, 7_400, 0, 0, 0, 812_000),
         service_ns: Some(times(6_000, 7_400, 0, 0, 0, 812_000)),
         response_ns: Some(times(6_100, 7_500, 0, 0, 0, 50_000_000)),
@@ -144,12 +178,12 @@ fn times_and_rates_have_a_sensible_precision() {
 #[test]
 fn markdown_has_the_shape_of_the_published_table() {
     let expected = "\
-| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Notes |
-| --- | --- | --- | --- | --- |
-| kernel-tcp *blocking* | veth | E1: 18 us, 21 us, 22 us | 54K | 1024 B, window 1; warm; run p50 18 us..18 us |
-|  |  | E2: 9.3 us, 54 us, n<100000 | 1043K | 1024 B, window 32; contended; cold; Little's law off: 0.50; verified |
-| | | | | |
-| kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends |
+| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | CPU/RPC, cores | Notes |
+| --- | --- | --- | --- | --- | --- |
+| kernel-tcp *blocking* | veth | E1: 18 us, 21 us, 22 us | 54K | 13 us, 0.7 | 1024 B, window 1; warm; 2 runs: p50 18 us..18 us, 54K..54K/s, p99.9 of all together |
+|  |  | E2: 9.3 us, 54 us, n<100000 | 1043K | -, - | 1024 B, window 32; contended (stolen); cold; Little's law off: 0.50; verified |
+| | | | | | |
+| kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | -, 0.7 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; overloaded: 1.23 % of the requests were never answered; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends |
 ";
     assert_eq!(markdown_table(&[closed(), pipelined(), open()]), expected);
     // Only what repeats a published experiment has its label.
@@ -162,10 +196,10 @@ fn markdown_has_the_shape_of_the_published_table() {
 #[test]
 fn text_has_aligned_columns() {
     let expected = "\
-system           mode      over      size  window  conns  loop      time         p50      p99     p99.9      max  rate/s  notes
-kernel-tcp       blocking  veth      1024       1      1  closed    rtt        18 us    21 us     22 us  1203 us     54K  warm; run p50 18 us..18 us
-kernel-tcp       blocking  veth      1024      32      1  closed    rtt       9.3 us    54 us  n<100000    12 ms   1043K  contended; cold; Little's law off: 0.50; verified
-kernel-udp-spin  spin      loopback  1024     256      4  open 10K  service   7.4 us  n<10000  n<100000   812 us     987  VOID: the generator was late for 4.9 % of its sends; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends
+system           mode      over      size  window  conns  loop      time         p50      p99     p99.9      max  rate/s  cpu/op  cores  notes
+kernel-tcp       blocking  veth      1024       1      1  closed    rtt        18 us    21 us     22 us  1203 us     54K   13 us    0.7  warm; 2 runs: p50 18 us..18 us, 54K..54K/s, p99.9 of all together
+kernel-tcp       blocking  veth      1024      32      1  closed    rtt       9.3 us    54 us  n<100000    12 ms   1043K       -      -  contended (stolen); cold; Little's law off: 0.50; verified
+kernel-udp-spin  spin      loopback  1024     256      4  open 10K  service   7.4 us  n<10000  n<100000   812 us     987       -    0.7  VOID: the generator was late for 4.9 % of its sends; overloaded: 1.23 % of the requests were never answered; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends
                                                                     response  7.5 us  n<10000  n<100000    50 ms
 ";
     assert_eq!(text_table(&[closed(), pipelined(), open()]), expected);
@@ -178,12 +212,14 @@ fn json_is_one_object_with_the_documented_keys_in_order() {
         r#"{"schema":1,"fingerprint":{"cpu":"x"},"rows":[{"system":"kernel-tcp","mode":"blocking","over":"veth","#,
         r#""size":1024,"window":1,"connections":1,"samples":120000,"#,
         r#""rtt_ns":{"min":8210,"p50":18040,"p90":19100,"p99":21499,"p99_9":22300,"max":1203000},"#,
+        r#""rtt_of_runs_ns":{"p50":{"median":18100,"min":17900,"max":18100},"p99":null,"p99_9":null},"#,
         r#""rate_per_s":54321.5,"loop":"closed","offered_per_s":null,"service_ns":null,"response_ns":null,"seconds":2.0,"#,
-        r#""runs":[{"p50_ns":17900,"p99_ns":null,"rate_per_s":54400.0,"samples":5000,"contended":false,"void":null},"#,
-        r#"{"p50_ns":18100,"p99_ns":null,"rate_per_s":54243.0,"samples":5000,"contended":false,"void":null}],"#,
+        r#""runs":[{"p50_ns":17900,"p99_ns":null,"p99_9_ns":null,"rate_per_s":54400.0,"samples":5000,"contended":false,"void":null},"#,
+        r#"{"p50_ns":18100,"p99_ns":null,"p99_9_ns":null,"rate_per_s":54243.0,"samples":5000,"contended":false,"void":null}],"#,
         r#""idle_state":"warm","contended":false,"little":0.991,"command":"barewire bench msg --window 1","#,
         r#""arrivals":null,"behind_percent":null,"verified":false,"mismatches":0,"resends":0,"unanswered":0,"seed":1,"#,
-        r#""contention":[],"void":null}]}"#,
+        r#""contention":[],"void":null,"cpu_ns_per_op":13240.0,"cpu":{"client_ns":6200.0,"server_ns":7000.0,"#,
+        r#""user_ns":2000.0,"system_ns":11200.0,"softirq_ns":3000.0,"cores":0.72}}]}"#,
     );
     assert_eq!(output.to_json(), expected);
     assert_eq!(Output::from_json(expected).unwrap(), output);
@@ -237,7 +273,7 @@ fn published_and_measured_rows_stand_side_by_side() {
 | Bare metal, Ubuntu 22.04 | Bluefield-2, mlx5 | 9 us, 12 us, 13 us | 99K | published | window 1; machines with NICs |
 | Bare metal, Ubuntu 20.04 | CX5, mlx5 | not run by the authors | not run by the authors | published | window 1; XXX in the text: not run by its authors; machines with NICs |
 | Bare metal, Ubuntu 20.04 | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 1; XXX in the text: not run by its authors; machines with NICs |
-| kernel-tcp *blocking* | veth | 18 us, 21 us, 22 us | 54K | measured here, **not comparable** (one machine, no NIC) | [1] 1024 B, window 1; warm; run p50 18 us..18 us; Little's law 0.99; 8.2 us..1203 us |
+| kernel-tcp *blocking* | veth | 18 us, 21 us, 22 us | 54K | measured here, **not comparable** (one machine, no NIC) | [1] 1024 B, window 1; warm; 2 runs: p50 18 us..18 us, 54K..54K/s, p99.9 of all together; Little's law 0.99; 8.2 us..1203 us |
 | Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | Source | Notes |
 | --- | --- | --- | --- | --- | --- |
 | Azure F8s_v2, Ubuntu 22.03 | CX4-Lx, netvsc | 41 us, 54 us, 61 us | 753K | published | window 32; no proximity groups; cloud VMs |
@@ -248,7 +284,7 @@ fn published_and_measured_rows_stand_side_by_side() {
 | Bare metal, Ubuntu 22.04 | Bluefield-2, mlx5 | 24 us, 26 us, 28 us | 1320K | published | window 32; machines with NICs |
 | Bare metal, Ubuntu 20.04 | CX5, mlx5 | not run by the authors | not run by the authors | published | window 32; XXX in the text: not run by its authors; machines with NICs |
 | Bare metal, Ubuntu 20.04 | CX6-Dx, mlx5 | not run by the authors | not run by the authors | published | window 32; XXX in the text: not run by its authors; machines with NICs |
-| kernel-tcp *blocking* | veth | 9.3 us, 54 us, n<100000 | 1043K | measured here, **not comparable** (one machine, no NIC) | [2] 1024 B, window 32; contended; cold; Little's law off: 0.50; verified; 900 ns..12 ms |
+| kernel-tcp *blocking* | veth | 9.3 us, 54 us, n<100000 | 1043K | measured here, **not comparable** (one machine, no NIC) | [2] 1024 B, window 32; contended (stolen); cold; Little's law off: 0.50; verified; 900 ns..12 ms |
 ";
     assert_eq!(tables, expected);
     for line in [
@@ -274,7 +310,7 @@ proptest! {
         let row = Row { system, over, rtt_ns: times(ns, ns, ns, ns, ns, ns), rate_per_s: per_s, ..closed() };
         let bars = |line: &str| line.replace("\\|", "").matches('|').count();
         for line in markdown_table(&[row.clone(), row.clone()]).lines() {
-            prop_assert_eq!(bars(line), 6, "{}", line);
+            prop_assert_eq!(bars(line), 7, "{}", line);
         }
         for line in message_tables(std::slice::from_ref(&row), "", HardwareClass::BareMetal).lines().filter(|l| l.starts_with('|')) {
             prop_assert_eq!(bars(line), 7, "{}", line);

@@ -1,9 +1,11 @@
-//! The client of a kernel baseline, as the driver sees it.
+//! The client of a kernel baseline, as the driver sees it: which one, and the one that makes a call for each message.
 
 use super::link::{self, ALL, Link, Received};
-use super::{CONNECTIONS_MAX, Protocol, UDP_RESEND_AFTER, Waiting, system_name};
+use super::many::{BatchClient, DatagramClient, RingClient};
+use super::{BUSY_POLL_US, Baseline, CONNECTIONS_MAX, Calls, Protocol, UDP_RESEND_AFTER, Waiting};
 use crate::workload::{RequestResponse, SystemError, Wait};
 use barewire_base::Duration;
+use barewire_measure::set_busy_poll;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -12,12 +14,54 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Longest sleep in a plain `recv`: the socket's time-out. Shorter waits go through `ppoll`, which is exact.
-const TCP_RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
+pub(super) const TCP_RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The same over UDP, where the driver has to come back to send again.
-const UDP_RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
+pub(super) const UDP_RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Client sockets connected to an echo server.
-pub struct KernelClient {
+/// A client of `baseline` on connected sockets, 1 to [`CONNECTIONS_MAX`] of them, for messages of `size` bytes. Used by the thread that
+/// makes it.
+///
+/// # Errors
+/// What the kernel says to a receive time-out, to busy polling, to an io_uring; `InvalidInput` for any other number of sockets.
+pub fn kernel_client(
+    baseline: Baseline,
+    sockets: Vec<OwnedFd>,
+    size: u32,
+) -> io::Result<Box<dyn RequestResponse>> {
+    if sockets.is_empty() || sockets.len() > CONNECTIONS_MAX as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let receive_timeout = match baseline.protocol {
+        Protocol::Tcp => TCP_RECEIVE_TIMEOUT,
+        Protocol::Udp => UDP_RECEIVE_TIMEOUT,
+    };
+    for socket in &sockets {
+        set_socket_timeout(socket, Timeout::Recv, Some(receive_timeout.into()))?;
+        if baseline.waiting == Waiting::BusyPoll {
+            set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
+        }
+    }
+    let (system, spins, size) = (baseline.name(), baseline.waiting.spins(), size as usize);
+    let links = match (baseline.calls, baseline.protocol) {
+        (Calls::Ring, _) => return Ok(Box::new(RingClient::new(sockets, system, spins, size)?)),
+        (Calls::Batch, Protocol::Udp) => {
+            return Ok(Box::new(DatagramClient::new(sockets, system, spins, size)));
+        }
+        (Calls::Batch | Calls::Epoll, _) => {
+            let polls = baseline.calls == Calls::Epoll;
+            return Ok(Box::new(BatchClient::new(sockets, system, spins, polls, size)?));
+        }
+        (Calls::Each, Protocol::Tcp) => Links::Tcp(sockets.into_iter().map(|s| Link::new(s, size)).collect()),
+        // One byte more than a message: a longer datagram must not pass for a good one.
+        (Calls::Each, Protocol::Udp) => {
+            Links::Udp { sockets, incoming: vec![0; size + 1].into(), refused: false }
+        }
+    };
+    Ok(Box::new(EachClient { links, system, spin: spins, receive_timeout }))
+}
+
+/// A call for each message.
+struct EachClient {
     links: Links,
     system: &'static str,
     spin: bool,
@@ -27,42 +71,6 @@ pub struct KernelClient {
 enum Links {
     Tcp(Vec<Link>),
     Udp { sockets: Vec<OwnedFd>, incoming: Box<[u8]>, refused: bool },
-}
-
-impl KernelClient {
-    /// A client on connected sockets, 1 to [`CONNECTIONS_MAX`] of them, for messages of `size` bytes.
-    ///
-    /// # Errors
-    /// What the kernel says to a receive time-out; `InvalidInput` for any other number of sockets.
-    pub fn new(
-        protocol: Protocol,
-        waiting: Waiting,
-        sockets: Vec<OwnedFd>,
-        size: u32,
-    ) -> io::Result<KernelClient> {
-        if sockets.is_empty() || sockets.len() > CONNECTIONS_MAX as usize {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let receive_timeout = match protocol {
-            Protocol::Tcp => TCP_RECEIVE_TIMEOUT,
-            Protocol::Udp => UDP_RECEIVE_TIMEOUT,
-        };
-        for socket in &sockets {
-            set_socket_timeout(socket, Timeout::Recv, Some(receive_timeout.into()))?;
-        }
-        let size = size as usize;
-        let links = match protocol {
-            Protocol::Tcp => Links::Tcp(sockets.into_iter().map(|s| Link::new(s, size)).collect()),
-            // One byte more than a message: a longer datagram must not pass for a good one.
-            Protocol::Udp => Links::Udp { sockets, incoming: vec![0; size + 1].into(), refused: false },
-        };
-        Ok(KernelClient {
-            links,
-            system: system_name(protocol, waiting),
-            spin: waiting == Waiting::Spin,
-            receive_timeout,
-        })
-    }
 }
 
 impl Links {
@@ -90,7 +98,7 @@ impl Links {
     }
 }
 
-impl RequestResponse for KernelClient {
+impl RequestResponse for EachClient {
     fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
         let fail = |source| SystemError::Io { system: self.system, call: "send", source };
         match &mut self.links {

@@ -1,29 +1,34 @@
 //! Baselines: the same workload over the kernel's TCP and UDP sockets.
 //!
-//! Messages of one fixed size, one send and one receive call for each message, no batching, `TCP_NODELAY`. Over TCP a
-//! message has a length of four bytes in front; over UDP the datagram is the message. The server is one thread that
-//! answers with the bytes it got; the client is one thread that runs the [`driver`]. Each has its core, if cores are
-//! given, and its sockets belong to its own side of the wires.
+//! Messages of one fixed size, `TCP_NODELAY`. Over TCP a message has a length of four bytes in front; over UDP the datagram is the
+//! message. The server is one thread that answers with the bytes it got; the client is one thread that runs the [`driver`]. Each has its
+//! core, if cores are given, and its sockets belong to its own side of the wires.
 //!
-//! `blocking` sleeps in the kernel, in `recv` for one connection and in `ppoll` for several; `spin` calls a `recv` that
-//! does not wait, over and over.
+//! A [`Baseline`] says how many messages a call takes, and how both ends wait. `blocking` sleeps in the kernel: in `recv` for one
+//! connection, in `ppoll` or `epoll_wait` for several, in `io_uring_enter`; `spin` calls a `recv` that does not wait, over and over.
 
+mod baseline;
+mod batch;
 mod client;
+mod datagrams;
 mod link;
+mod many;
 mod remote;
 mod server;
 
-pub use client::KernelClient;
+pub use baseline::{BUSY_POLL_US, Baseline, Calls, Protocol, Waiting};
+pub use client::kernel_client;
 pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::driver::{self, RunResult};
 use crate::interleave::{Cell, CellError};
 use crate::row::{CellInfo, IdleState};
 use crate::workload::{MsgWorkload, SystemName};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use barewire_measure::{Contention, ContentionReport, pin_to_core};
+use barewire_measure::{Contention, ContentionReport, OVERSUBSCRIBED, pin_to_core};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU64;
@@ -41,36 +46,6 @@ pub const UDP_RESEND_AFTER: Duration = Duration::from_millis(50);
 const UDP_BUFFER_LEN: usize = 4 << 20;
 /// Involuntary switches per second of client or server above which a warm run counts as contended.
 const SWITCHES_PER_S_MAX: f64 = 20.0;
-/// Share of core time that a hypervisor may steal from a warm run, in percent.
-const STEAL_PERCENT_MAX: f64 = 1.0;
-
-/// Which of the kernel's transports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// `SOCK_STREAM`.
-    Tcp,
-    /// `SOCK_DGRAM`.
-    Udp,
-}
-
-/// How both ends wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Waiting {
-    /// Asleep in the kernel.
-    Blocking,
-    /// Non-blocking reads in a loop.
-    Spin,
-}
-
-impl Waiting {
-    /// As rows name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Waiting::Blocking => "blocking",
-            Waiting::Spin => "spin",
-        }
-    }
-}
 
 /// Runs a closure where sockets of one side have to be made. A socket keeps the network namespace that it was made in.
 pub type Enter = Arc<dyn Fn(&mut (dyn FnMut() + Send)) -> io::Result<()> + Send + Sync>;
@@ -121,8 +96,7 @@ impl Ends {
 /// A kernel baseline: a [`Cell`] of an interleaved plan.
 #[derive(Clone)]
 pub struct KernelCell {
-    protocol: Protocol,
-    waiting: Waiting,
+    baseline: Baseline,
     ends: Ends,
     client_core: Option<usize>,
     server_core: Option<usize>,
@@ -133,8 +107,7 @@ impl KernelCell {
     /// A baseline of `workload` between `ends`. `cores`: client's and server's, to pin them. `command` is what the row
     /// says produced it.
     pub fn new(
-        protocol: Protocol,
-        waiting: Waiting,
+        baseline: Baseline,
         ends: Ends,
         cores: Option<(usize, usize)>,
         workload: MsgWorkload,
@@ -142,14 +115,13 @@ impl KernelCell {
         command: String,
     ) -> KernelCell {
         let name = SystemName {
-            system: system_name(protocol, waiting).to_owned(),
-            mode: waiting.name().to_owned(),
+            system: baseline.name().to_owned(),
+            mode: baseline.waiting.name().to_owned(),
             over: ends.over.clone(),
             idle: None,
         };
         KernelCell {
-            protocol,
-            waiting,
+            baseline,
             ends,
             client_core: cores.map(|c| c.0),
             server_core: cores.map(|c| c.1),
@@ -171,46 +143,46 @@ fn check(protocol: Protocol, workload: &MsgWorkload) -> Result<(), CellError> {
     Ok(())
 }
 
-/// `kernel-tcp`, `kernel-tcp-spin`, `kernel-udp` or `kernel-udp-spin`.
-pub fn system_name(protocol: Protocol, waiting: Waiting) -> &'static str {
-    match (protocol, waiting) {
-        (Protocol::Tcp, Waiting::Blocking) => "kernel-tcp",
-        (Protocol::Tcp, Waiting::Spin) => "kernel-tcp-spin",
-        (Protocol::Udp, Waiting::Blocking) => "kernel-udp",
-        (Protocol::Udp, Waiting::Spin) => "kernel-udp-spin",
-    }
-}
-
 impl Cell for KernelCell {
     fn info(&self) -> &CellInfo {
         &self.info
     }
 
     fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
-        let workload = &self.info.workload;
-        check(self.protocol, workload)?;
-        let sockets = Sockets::open(self.protocol, &self.ends, workload.connections)?;
-        let mut client = KernelClient::new(self.protocol, self.waiting, sockets.client, workload.size)
-            .map_err(|source| CellError::Setup { what: "client sockets", source })?;
-
+        let (workload, baseline) = (&self.info.workload, self.baseline);
+        check(baseline.protocol, workload)?;
+        let sockets = Sockets::open(baseline.protocol, &self.ends, workload.connections)?;
         let cores: Vec<usize> = self.client_core.into_iter().chain(self.server_core).collect();
         let awake = settle(self.info.idle_state, &cores)?;
 
         let stop = AtomicBool::new(false);
+        let meter = CpuMeter::new(&cores);
+        let (joined, has_joined) = std::sync::mpsc::sync_channel::<()>(1);
         let watch = Contention::start();
         let (client_end, server_end) = std::thread::scope(|scope| {
-            let (size, waiting, stop) = (workload.size as usize, self.waiting, &stop);
+            let (size, stop, meter) = (workload.size as usize, &stop, &meter);
             let (server_core, client_core, server_socket) =
                 (self.server_core, self.client_core, sockets.server);
             let server = scope.spawn(move || {
-                watched(server_core, || match server_socket {
-                    ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, waiting, size, stop),
-                    ServerSocket::Udp(socket) => server::serve_udp(&socket, waiting, size, stop),
+                watched(server_core, || {
+                    meter.joins(End::Server);
+                    let _ = joined.send(());
+                    match server_socket {
+                        ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, baseline, size, stop),
+                        ServerSocket::Udp(socket) => server::serve_udp(&socket, baseline, size, stop),
+                    }
                 })
             });
             let client = scope.spawn(move || {
-                // Moved in: its sockets close when the run ends, and a server that waits for them wakes up.
-                watched(client_core, move || driver::run(&mut client, workload))
+                watched(client_core, move || -> Result<RunResult, CellError> {
+                    meter.joins(End::Client);
+                    // Where the server could not start, this ends at once, and its error is told.
+                    let _ = has_joined.recv();
+                    // Its sockets close when the run ends, and a server that waits for them wakes up.
+                    let mut client = kernel_client(baseline, sockets.client, workload.size)
+                        .map_err(|source| CellError::Setup { what: "client sockets", source })?;
+                    Ok(meter.run(&mut client, workload)?)
+                })
             });
             let client_end = client.join();
             stop.store(true, Ordering::Relaxed);
@@ -233,8 +205,8 @@ impl Cell for KernelCell {
     }
 }
 
-/// Who else was on the cores. Spinners that keep them awake are always runnable and often switched out, by design: only the
-/// threads that are measured, and the hypervisor, tell of others then.
+/// Who else was on the cores. Spinners that keep them awake are threads of ours that always wait, by design: whether ours were too many
+/// only the threads that are measured tell then.
 fn company(
     report: ContentionReport,
     spinners: bool,
@@ -245,15 +217,15 @@ fn company(
         return report.reasons;
     }
     let seconds = report.window_ns as f64 / 1e9;
-    let mut reasons = Vec::new();
+    let by_others = |reason: &String| !reason.starts_with(OVERSUBSCRIBED);
+    let mut reasons: Vec<String> = report.reasons.into_iter().filter(by_others).collect();
     for (who, switches) in [("client", client_switches), ("server", server_switches)] {
         let per_s = switches.map_or(0.0, |n| n as f64 / seconds);
-        if per_s > SWITCHES_PER_S_MAX {
-            reasons.push(format!("{who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"));
+        if per_s > SWITCHES_PER_S_MAX && reasons.is_empty() {
+            reasons.push(format!(
+                "{OVERSUBSCRIBED}: {who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"
+            ));
         }
-    }
-    if let Some(steal) = report.steal_percent.filter(|&s| s > STEAL_PERCENT_MAX) {
-        reasons.push(format!("{steal:.1} % of core time stolen by the hypervisor"));
     }
     reasons
 }

@@ -1,16 +1,17 @@
 //! A baseline with its ends on two machines: the same client and the same echo servers as between the sides of one.
 //!
-//! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and how it waits (0:
-//! asleep, 1: awake), [`GREETING_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server that waits
-//! otherwise refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in
-//! its backlog.
+//! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and which baseline it is
+//! (its place among all), [`GREETING_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server of another
+//! baseline refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its
+//! backlog.
 
 use super::{
-    CONNECTIONS_MAX, KernelClient, Protocol, UDP_SIZE_MAX, Waiting, check, company, grow_buffers, server,
-    system_name, watched,
+    Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, company, grow_buffers, kernel_client, server,
+    watched,
 };
 use crate::awake::{KeepAwake, settle};
-use crate::driver::{self, RunResult};
+use crate::cpu::{CpuMeter, End};
+use crate::driver::RunResult;
 use crate::interleave::{Cell, CellError};
 use crate::interrupt::interrupted;
 use crate::row::{CellInfo, IdleState};
@@ -38,10 +39,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Which baseline, and where an end of it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelEnd {
-    /// Which of the kernel's transports.
-    pub protocol: Protocol,
-    /// How this end waits.
-    pub waiting: Waiting,
+    /// Which.
+    pub baseline: Baseline,
     /// This end's address.
     pub ip: IpAddr,
     /// Its core.
@@ -53,7 +52,7 @@ pub struct KernelEnd {
 struct Greeting {
     size: u32,
     connections: u32,
-    waiting: Waiting,
+    baseline: Baseline,
 }
 
 impl Greeting {
@@ -62,19 +61,15 @@ impl Greeting {
         bytes[..8].copy_from_slice(&GREETING);
         bytes[8..12].copy_from_slice(&self.size.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.connections.to_le_bytes());
-        bytes[16..].copy_from_slice(&u32::from(self.waiting == Waiting::Spin).to_le_bytes());
+        bytes[16..].copy_from_slice(&self.baseline.number().to_le_bytes());
         bytes
     }
 
     /// `None`: it is none, or asks for what nobody may have.
     fn parse(bytes: &[u8; GREETING_LEN]) -> Option<Greeting> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let waiting = match number(16) {
-            0 => Waiting::Blocking,
-            1 => Waiting::Spin,
-            _ => return None,
-        };
-        let greeting = Greeting { size: number(8), connections: number(12), waiting };
+        let baseline = Baseline::numbered(number(16)).filter(|b| b.protocol == Protocol::Tcp)?;
+        let greeting = Greeting { size: number(8), connections: number(12), baseline };
         let fits = (SIZE_MIN..=SIZE_MAX).contains(&greeting.size)
             && (1..=CONNECTIONS_MAX).contains(&greeting.connections);
         (bytes.starts_with(&GREETING) && fits).then_some(greeting)
@@ -104,20 +99,20 @@ pub fn serve(
             }
             done.store(true, Ordering::Relaxed);
         });
-        let served = watched(end.core, || match end.protocol {
+        let served = watched(end.core, || match end.baseline.protocol {
             Protocol::Udp => {
                 let socket = UdpSocket::bind(at).map_err(listening)?;
                 grow_buffers(&socket);
                 ready(socket.local_addr().map_err(listening)?);
-                server::serve_udp(&socket, end.waiting, UDP_SIZE_MAX as usize, &done).map_err(listening)
+                server::serve_udp(&socket, end.baseline, UDP_SIZE_MAX as usize, &done).map_err(listening)
             }
             Protocol::Tcp => {
                 let listener = TcpListener::bind(at).map_err(listening)?;
                 listener.set_nonblocking(true).map_err(listening)?;
                 ready(listener.local_addr().map_err(listening)?);
-                while let Some((greeting, sockets)) = client_of(&listener, end.waiting, &done, &mut told) {
+                while let Some((greeting, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
                     let size = greeting.size as usize;
-                    if let Err(error) = server::serve_tcp(sockets, end.waiting, size, &done) {
+                    if let Err(error) = server::serve_tcp(sockets, end.baseline, size, &done) {
                         told(&format!("a client's connections are closed: {error}"));
                     }
                 }
@@ -133,17 +128,17 @@ pub fn serve(
 /// The next client's connections, all of them. `None`: the end has come.
 fn client_of(
     listener: &TcpListener,
-    waiting: Waiting,
+    baseline: Baseline,
     done: &AtomicBool,
     told: &mut impl FnMut(&str),
 ) -> Option<(Greeting, Vec<OwnedFd>)> {
     loop {
         let (first, sockets) = match greeted(listener, done, None) {
-            Ok(Some((greeting, _))) if greeting.waiting != waiting => {
+            Ok(Some((greeting, _))) if greeting.baseline != baseline => {
                 told(&format!(
-                    "a client that waits otherwise ({}, this end {}) is refused: the same `--baseline` at both ends",
-                    greeting.waiting.name(),
-                    waiting.name()
+                    "a client of another baseline ({}, this end {}) is refused: the same `--baseline` at both ends",
+                    greeting.baseline.name(),
+                    baseline.name()
                 ));
                 continue;
             }
@@ -231,8 +226,8 @@ impl RemoteKernelCell {
         command: String,
     ) -> RemoteKernelCell {
         let name = SystemName {
-            system: system_name(end.protocol, end.waiting).to_owned(),
-            mode: end.waiting.name().to_owned(),
+            system: end.baseline.name().to_owned(),
+            mode: end.baseline.waiting.name().to_owned(),
             over: "network".to_owned(),
             idle: None,
         };
@@ -241,10 +236,10 @@ impl RemoteKernelCell {
 
     fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
         let workload = &self.info.workload;
-        let waiting = self.end.waiting;
-        let greeting = Greeting { size: workload.size, connections: workload.connections, waiting };
+        let baseline = self.end.baseline;
+        let greeting = Greeting { size: workload.size, connections: workload.connections, baseline };
         let connect = |_| -> io::Result<OwnedFd> {
-            match self.end.protocol {
+            match baseline.protocol {
                 Protocol::Tcp => {
                     let mut stream = connect_from(self.end.ip, self.server)?;
                     stream.set_nodelay(true)?;
@@ -285,18 +280,24 @@ impl Cell for RemoteKernelCell {
 
     fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
         let workload = &self.info.workload;
-        check(self.end.protocol, workload)?;
+        let KernelEnd { baseline, core, .. } = self.end;
+        check(baseline.protocol, workload)?;
         let setup = |what| move |source| CellError::Setup { what, source };
         let sockets = self.sockets().map_err(setup("connecting to the server's kernel"))?;
-        let KernelEnd { protocol, waiting, core, .. } = self.end;
-        let mut client =
-            KernelClient::new(protocol, waiting, sockets, workload.size).map_err(setup("client sockets"))?;
         let cores: Vec<usize> = core.into_iter().collect();
         let awake = settle(self.info.idle_state, &cores)?;
+        let meter = CpuMeter::new(&cores);
         let watch = Contention::start();
         // A thread of its own: pinning it must not pin the caller.
         let asked = std::thread::scope(|scope| {
-            scope.spawn(move || watched(core, move || driver::run(&mut client, workload))).join()
+            let meter = &meter;
+            let ask = move || -> Result<RunResult, CellError> {
+                meter.joins(End::Client);
+                let mut client =
+                    kernel_client(baseline, sockets, workload.size).map_err(setup("client sockets"))?;
+                Ok(meter.run(&mut client, workload)?)
+            };
+            scope.spawn(move || watched(core, ask)).join()
         });
         let (result, switches) =
             asked.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
@@ -314,8 +315,8 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::mpsc;
 
-    fn end(protocol: Protocol, waiting: Waiting) -> KernelEnd {
-        KernelEnd { protocol, waiting, ip: Ipv4Addr::LOCALHOST.into(), core: None }
+    fn end(baseline: Baseline) -> KernelEnd {
+        KernelEnd { baseline, ip: Ipv4Addr::LOCALHOST.into(), core: None }
     }
 
     /// Runs `client` against a server; what the server told of refused ones.
@@ -336,12 +337,10 @@ mod tests {
     }
 
     #[test]
-    fn both_transports_and_ways_to_wait_answer_one_client_after_the_other() {
-        for protocol in [Protocol::Tcp, Protocol::Udp] {
-            for (waiting, connections, size) in
-                [(Waiting::Blocking, 1, 64), (Waiting::Blocking, 3, 200), (Waiting::Spin, 2, 5000)]
-            {
-                let told = beside_server(end(protocol, waiting), |at| {
+    fn every_baseline_answers_one_client_after_the_other() {
+        for baseline in Baseline::all() {
+            for (connections, size) in [(1, 64), (3, 200), (2, 5000)] {
+                let told = beside_server(end(baseline), |at| {
                     let client = |duration| {
                         let workload = MsgWorkload {
                             size,
@@ -352,36 +351,32 @@ mod tests {
                             warmup: Duration::from_millis(10),
                             ..MsgWorkload::default()
                         };
-                        let mut cell = RemoteKernelCell::new(
-                            end(protocol, waiting),
-                            at,
-                            workload,
-                            IdleState::Warm,
-                            String::new(),
-                        );
+                        let command = String::new();
+                        let mut cell =
+                            RemoteKernelCell::new(end(baseline), at, workload, IdleState::Warm, command);
                         let counts = cell.run(0).unwrap().counts;
-                        assert_eq!(counts.mismatches, 0, "{protocol:?} {waiting:?}");
+                        assert_eq!(counts.mismatches, 0, "{baseline:?}");
                         counts.completed
                     };
                     for _ in 0..2 {
                         let completed = until_seen(Duration::from_millis(60), client, |&n| n > 0);
-                        assert!(completed > 0, "{protocol:?} {waiting:?}");
+                        assert!(completed > 0, "{baseline:?}");
                     }
                 });
-                assert_eq!(told, Vec::<String>::new(), "{protocol:?} {waiting:?}");
+                assert_eq!(told, Vec::<String>::new(), "{baseline:?}");
             }
         }
     }
 
     #[test]
     fn strangers_are_refused_and_the_next_client_is_served() {
-        let told = beside_server(end(Protocol::Tcp, Waiting::Blocking), |at| {
-            let waiting = Waiting::Blocking;
-            let good = Greeting { size: SIZE_MIN, connections: 1, waiting };
+        let baseline = Baseline::BLOCKING_TCP;
+        let told = beside_server(end(baseline), |at| {
+            let good = Greeting { size: SIZE_MIN, connections: 1, baseline };
             for words in [
                 *b"GET / HTTP/1.1\r\n\r\n\r\n",
                 Greeting { size: u32::MAX, ..good }.bytes(),
-                Greeting { waiting: Waiting::Spin, ..good }.bytes(),
+                Greeting { baseline: Baseline::named("kernel-tcp-spin").unwrap(), ..good }.bytes(),
             ] {
                 let mut stranger = TcpStream::connect(at).unwrap();
                 stranger.write_all(&words).unwrap();
@@ -399,6 +394,6 @@ mod tests {
         });
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told[0].contains("no client of this baseline"), "{told:?}");
-        assert!(told[2].contains("waits otherwise (spin, this end blocking)"), "{told:?}");
+        assert!(told[2].contains("another baseline (kernel-tcp-spin, this end kernel-tcp)"), "{told:?}");
     }
 }

@@ -1,38 +1,55 @@
-//! The echo servers of the kernel baselines: one thread, one receive and one send call for each message.
+//! The echo servers of the kernel baselines: one thread each.
 
-use super::Waiting;
+use super::batch::BatchLink;
+use super::datagrams::{self, Batch};
 use super::link::{self, ALL, Link, Received};
+use super::many::Epoll;
+use super::{BUSY_POLL_US, Baseline, Calls, Waiting};
 use barewire_base::Duration;
+use barewire_measure::{SocketRing, set_busy_poll};
+use nix::sys::socket::MsgFlags;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A sleeping server looks this often whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// Echoes messages of `size` bytes on every connection until all are closed or `stop` is set.
+/// Echoes messages of `size` bytes on every connection, as `baseline` does it, until all are closed or `stop` is set.
 pub(super) fn serve_tcp(
     sockets: Vec<OwnedFd>,
-    waiting: Waiting,
+    baseline: Baseline,
     size: usize,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    if baseline.waiting == Waiting::BusyPoll {
+        sockets.iter().try_for_each(|socket| set_busy_poll(socket.as_fd(), BUSY_POLL_US))?;
+    }
+    let spins = baseline.waiting.spins();
+    match baseline.calls {
+        Calls::Each => serve_each(sockets, spins, size, stop),
+        Calls::Batch => serve_batches(sockets, spins, None, size, stop),
+        Calls::Epoll => {
+            let epoll = Epoll::new(sockets.iter().map(AsFd::as_fd))?;
+            serve_batches(sockets, spins, Some(epoll), size, stop)
+        }
+        Calls::Ring => serve_ring(sockets, spins, stop),
+    }
+}
+
+/// One receive and one send call for each message.
+fn serve_each(sockets: Vec<OwnedFd>, spins: bool, size: usize, stop: &AtomicBool) -> io::Result<()> {
     let mut links: Vec<Link> = sockets.into_iter().map(|s| Link::new(s, size)).collect();
     let stopped = || stop.load(Ordering::Relaxed);
     let several = links.len() > 1;
-    let (receive, send) = match waiting {
-        Waiting::Spin => (RecvFlags::DONTWAIT, SendFlags::DONTWAIT),
-        // With one connection `recv` itself sleeps; the client's close ends it.
-        Waiting::Blocking if !several => (RecvFlags::empty(), SendFlags::empty()),
-        Waiting::Blocking => (RecvFlags::DONTWAIT, SendFlags::empty()),
-    };
+    let (receive, send) = flags(spins, several);
     while !links.is_empty() && !stopped() {
         let mut ready = ALL;
-        if several && waiting == Waiting::Blocking {
+        if several && !spins {
             ready = link::ready(links.len(), |i| (links[i].fd(), PollFlags::IN), STOP_CHECK)?;
         }
         // From the last to the first: one that is taken out is replaced by one that has had its turn.
@@ -51,19 +68,110 @@ pub(super) fn serve_tcp(
     Ok(())
 }
 
-/// Echoes every datagram of up to `size` bytes to whoever sent it until `stop` is set.
-pub(super) fn serve_udp(
-    socket: &UdpSocket,
-    waiting: Waiting,
+/// How servers receive and send. With one connection `recv` itself sleeps; the client's close ends it.
+fn flags(spins: bool, several: bool) -> (RecvFlags, SendFlags) {
+    match (spins, several) {
+        (true, _) => (RecvFlags::DONTWAIT, SendFlags::DONTWAIT),
+        (false, false) => (RecvFlags::empty(), SendFlags::empty()),
+        (false, true) => (RecvFlags::DONTWAIT, SendFlags::empty()),
+    }
+}
+
+/// One receive call for all that is there, one send call for all answers to it.
+fn serve_batches(
+    sockets: Vec<OwnedFd>,
+    spins: bool,
+    mut epoll: Option<Epoll>,
     size: usize,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    match waiting {
-        Waiting::Spin => socket.set_nonblocking(true)?,
-        Waiting::Blocking => {
-            socket.set_read_timeout(Some(STOP_CHECK.into()))?;
+    // A connection keeps its place: epoll names them by it.
+    let mut links: Vec<Option<BatchLink>> =
+        sockets.into_iter().map(|s| Some(BatchLink::new(s, size))).collect();
+    let stopped = || stop.load(Ordering::Relaxed);
+    let waits = epoll.is_some() || links.len() > 1;
+    let (receive, send) = flags(spins, waits);
+    while links.iter().any(Option::is_some) && !stopped() {
+        let mut ready = ALL;
+        if let Some(epoll) = &mut epoll {
+            ready = epoll.ready(STOP_CHECK)?;
+        } else if waits && !spins {
+            let open: Vec<usize> = (0..links.len()).filter(|&i| links[i].is_some()).collect();
+            let socket = |i: usize| links[open[i]].as_ref().map(|link| (link.fd(), PollFlags::IN));
+            let Some(first) = socket(0) else { break };
+            let bits = link::ready(open.len(), |i| socket(i).unwrap_or(first), STOP_CHECK)?;
+            ready = open.iter().enumerate().fold(0, |all, (bit, i)| all | (bits >> bit & 1) << i);
+        }
+        for place in (0..links.len()).filter(|i| ready >> i & 1 == 1) {
+            let Some(link) = &mut links[place] else { continue };
+            let open = match link.receive(receive)? {
+                Some(true) => link.echo(send, stopped)?,
+                Some(false) => true,
+                None => false,
+            };
+            if !open {
+                links[place] = None;
+            }
         }
     }
+    Ok(())
+}
+
+/// Sends bytes back as they come: an echo has no need of whole messages, which favours this one.
+fn serve_ring(sockets: Vec<OwnedFd>, spins: bool, stop: &AtomicBool) -> io::Result<()> {
+    let mut ring = SocketRing::new(sockets)?;
+    let sleep = if spins { Duration::ZERO } else { STOP_CHECK };
+    while !ring.all_closed() && !stop.load(Ordering::Relaxed) {
+        ring.turn(sleep.into())?;
+        while let Some(received) = ring.take() {
+            ring.echo(received);
+        }
+    }
+    Ok(())
+}
+
+/// Echoes every datagram of up to `size` bytes to whoever sent it, as `baseline` does it, until `stop` is set.
+pub(super) fn serve_udp(
+    socket: &UdpSocket,
+    baseline: Baseline,
+    size: usize,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let spins = baseline.waiting.spins();
+    if spins {
+        socket.set_nonblocking(true)?;
+    } else {
+        socket.set_read_timeout(Some(STOP_CHECK.into()))?;
+    }
+    if baseline.waiting == Waiting::BusyPoll {
+        set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
+    }
+    if baseline.calls == Calls::Each {
+        return serve_datagrams(socket, size, stop);
+    }
+    let wait = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
+    let mut batch = Batch::new(size);
+    while !stop.load(Ordering::Relaxed) {
+        match batch.receive(socket.as_fd(), wait) {
+            Ok(_) => {}
+            Err(error) if datagrams::passes(&error) || passes(&error) => continue,
+            Err(error) => return Err(error),
+        }
+        let mut sent = 0;
+        while sent < batch.len() {
+            match batch.send(socket.as_fd(), sent, wait) {
+                Ok(count) => sent += count,
+                // No room, or the client has gone: a lost datagram either way, and the client's to notice.
+                Err(error) if datagrams::passes(&error) || passes(&error) => sent += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One receive and one send call for each datagram.
+fn serve_datagrams(socket: &UdpSocket, size: usize, stop: &AtomicBool) -> io::Result<()> {
     let mut datagram = vec![0; size];
     while !stop.load(Ordering::Relaxed) {
         let (len, from) = match socket.recv_from(&mut datagram) {

@@ -308,6 +308,8 @@ mod tests {
             measured: Duration::from_secs(1),
             counts,
             settled: None,
+            answered: 0,
+            cpu: None,
             contention: Vec::new(),
         };
         let late = Duration::from_millis(1);

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::embedded::SERVER_PORT;
 use barewire_bench::interleave::{CellError, planned_time};
-use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel, system_name};
+use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel};
 use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
 use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
 use barewire_bench::reading::ratios;
@@ -81,7 +81,9 @@ pub struct Args {
     /// Cores for client and server, such as 0,1, or `none` [default: the first two]
     #[arg(long, value_parser = measured::cores)]
     cores: Option<Cores>,
-    /// Kernel sockets beside it, or as this `--role`: kernel-tcp, kernel-tcp-spin, kernel-udp, kernel-udp-spin, all; several with commas
+    /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
+    /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; several
+    /// with commas
     #[arg(long, default_value = "none")]
     baseline: Baselines,
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
@@ -216,8 +218,8 @@ impl Args {
             if end == End::Client { ("--port", &self.port) } else { ("--listen", &self.listen) };
         match self.baseline.0.as_slice() {
             [] => {}
-            [system @ System::Kernel { protocol, waiting }] => {
-                let kernel = KernelEnd { protocol: *protocol, waiting: *waiting, ip: address.ip, core };
+            [system @ System::Kernel(baseline)] => {
+                let kernel = KernelEnd { baseline: *baseline, ip: address.ip, core };
                 if end == End::Server {
                     return Ok(OneEnd::KernelAnswers(kernel));
                 }
@@ -396,7 +398,7 @@ fn listen(role: &Role, console: &Console) -> anyhow::Result<Code> {
 
 /// The same over the kernel's sockets.
 fn listen_kernel(end: &KernelEnd, console: &Console) -> anyhow::Result<Code> {
-    let name = system_name(end.protocol, end.waiting);
+    let name = end.baseline.name();
     let ready = |at: SocketAddr| console.tell(&format!("answering on {at}, {name}; Ctrl-C ends it"));
     let told = |why: &str| console.note(why);
     serving(|| serve_kernel(end, SERVER_PORT, ready, told, &AtomicBool::new(false)))

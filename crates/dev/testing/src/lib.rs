@@ -1,0 +1,17 @@
+//! What tests of all crates share: they say loudly that they cannot run here, and are patient with a machine that is busy.
+//!
+//! ```text
+//! a test that lacks something -> skip(Needs::Root, why) -> `SKIPPED: test: why`, which `make test` counts
+//!                                                       -> a failure where BAREWIRE_REQUIRE names `root`
+//! a run that saw too little   -> until_seen, until_well -> `REPEATED: test: why`, and once more
+//! ```
+//! It depends on nothing, and crates name it under `[dev-dependencies]` only.
+#![forbid(unsafe_code)]
+
+mod needs;
+mod patience;
+mod skip;
+
+pub use needs::{Needs, REQUIRE, Unknown};
+pub use patience::{until_seen, until_well};
+pub use skip::{find_shared, have, have_part, is_root, program, root, shared, skip, skip_part};

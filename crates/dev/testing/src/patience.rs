@@ -1,0 +1,71 @@
+//! For tests of what takes time: on a machine with much else to do a short run may see too little, and is repeated, which is told.
+
+use crate::skip::this_test;
+use std::fmt::Debug;
+
+/// Runs for the first of `lengths`, and for the next one as long as there was not enough to see. What came of the last run.
+///
+/// A run is judged for how much it saw alone: what must hold of every run, `run` asserts itself, or a repetition would hide it.
+/// Lengths are what `run` understands: durations, or seconds as a command line takes them.
+#[track_caller]
+pub fn until_seen<D: Debug, T, const N: usize>(
+    lengths: [D; N],
+    mut run: impl FnMut(D) -> T,
+    enough: impl Fn(&T) -> bool,
+) -> T {
+    let mut lengths = lengths.into_iter();
+    let mut result = run(lengths.next().expect("a length"));
+    for length in lengths {
+        if enough(&result) {
+            break;
+        }
+        println!("REPEATED: {}: too little was seen; now for {length:?}", this_test());
+        result = run(length);
+    }
+    result
+}
+
+/// Runs again, up to so many `times` in all, until one went well. What came of the last.
+///
+/// As with [`until_seen`], `run` asserts itself what must hold of every run.
+#[track_caller]
+pub fn until_well<T>(times: u32, mut run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
+    let mut result = run();
+    for time in 2..=times {
+        if well(&result) {
+            break;
+        }
+        println!("REPEATED: {}: it did not go well; time {time} of {times}", this_test());
+        result = run();
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_repeated_until_there_was_enough_and_no_longer() {
+        let mut runs = Vec::new();
+        let run = |length| {
+            runs.push(length);
+            length
+        };
+        assert_eq!(until_seen(["0.1", "1", "8"], run, |&length| length != "0.1"), "1");
+        assert_eq!(runs, ["0.1", "1"]);
+        assert_eq!(until_seen([1, 2, 3], |length| length, |_| false), 3);
+    }
+
+    #[test]
+    fn a_run_that_never_goes_well_ends() {
+        let mut runs = 0;
+        let mut run = || {
+            runs += 1;
+            runs
+        };
+        assert_eq!(until_well(5, &mut run, |_| false), 5);
+        assert_eq!(until_well(5, &mut run, |&n| n >= 7), 7);
+        assert_eq!(until_well(1, &mut run, |_| false), 8);
+    }
+}
