@@ -5,7 +5,6 @@ use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
-use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::embedded::SERVER_PORT;
 use barewire_bench::interleave::{CellError, planned_time};
@@ -19,7 +18,7 @@ use barewire_bench::{Arrivals, Cell, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments.
@@ -29,9 +28,12 @@ Over `packet` and `xdp` two hosts with a link are made for the run, which needs 
 `--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B A B, run by run.
 
 On two machines:
-  server:  barewire bench msg --role server --listen xdp:eth0 --ip 10.0.0.2/24
-  client:  barewire bench msg --role client --port xdp:eth0 --ip 10.0.0.1/24 --server 10.0.0.2
-The same over the kernel's own sockets: both ends with --baseline kernel-tcp in place of --listen and --port.")]
+  server:  barewire bench msg -s --port xdp:eth0 --ip 10.0.0.2/24
+  client:  barewire bench msg -c 10.0.0.2 --port xdp:eth0 --ip 10.0.0.1/24
+The same over the kernel's own sockets, as good programs use them:
+  server:  barewire bench msg -s --baseline kernel-tcp-batch
+  client:  barewire bench msg -c 10.0.0.2 --baseline kernel-tcp-batch")]
+#[command(group(clap::ArgGroup::new("end").args(["role", "serve", "connect"])))]
 pub struct Args {
     /// What barewire runs over: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
@@ -40,51 +42,51 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "embedded")]
     mode: Vec<Mode>,
     /// Bytes of a request, and of its response
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 1024, help_heading = "Workload")]
     size: u32,
     /// Requests outstanding at once; several with commas [default: 1, or 256 with --rate]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = "Workload")]
     window: Vec<u32>,
     /// Connections that the requests are spread over
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = "Workload")]
     connections: u32,
     /// Measured time of a run
-    #[arg(long, default_value = "3", value_parser = measured::seconds)]
+    #[arg(long, default_value = "3", value_parser = measured::seconds, help_heading = "Workload")]
     seconds: Duration,
     /// Time before it that is not measured
-    #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS")]
+    #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
     warmup: Duration,
     /// The warm-up goes on until the median stands still (four windows of 20 ms within 5 %), but not beyond this
-    #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true)]
+    #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true, help_heading = "Workload")]
     warmup_max: Duration,
     /// Runs of each system
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, help_heading = "Workload")]
     runs: u32,
     /// Open loop: requests per second, whatever happens to the responses; several with commas
-    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',')]
+    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', help_heading = "Workload")]
     rate: Vec<f64>,
     /// Open loop: gaps between requests
-    #[arg(long, value_enum, default_value_t = Gaps::Cbr, requires = "rate")]
+    #[arg(long, value_enum, default_value_t = Gaps::Cbr, requires = "rate", help_heading = "Workload")]
     arrivals: Gaps,
     /// Compare every byte of every response
-    #[arg(long)]
+    #[arg(long, help_heading = "Workload")]
     verify: bool,
     /// Seed of payloads and gaps
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = "Workload")]
     seed: u64,
     /// What barewire does when nothing comes: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
-    #[arg(long)]
+    #[arg(long, help_heading = "Cores")]
     idle: Option<IdleStrategy>,
     /// State of the cores [default: both for who sleeps (blocking kernel sockets, daemon-park), else warm]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
     /// Cores for client and server, such as 0,1, or `none` [default: the first two]
-    #[arg(long, value_parser = measured::cores)]
+    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
     cores: Option<Cores>,
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
     /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; several
     /// with commas
-    #[arg(long, default_value = "none")]
+    #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -96,23 +98,29 @@ pub struct Args {
     late_ms: f64,
     #[command(flatten)]
     leave: Leave,
+    /// One end only: answers, until Ctrl-C; as `--role server`
+    #[arg(short = 's', long, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
+    serve: bool,
+    /// One end only: asks the server on this host, and measures; as `--role client --server HOST`
+    #[arg(short = 'c', long, value_name = "HOST", value_parser = host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
+    connect: Option<IpAddr>,
     /// One end only, the other on another machine: over a port, or (one `--baseline`, the same at both) the kernel's sockets
-    #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"])]
+    #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
     role: Option<End>,
-    /// Server: its port's URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
-    #[arg(long, value_name = "URI", requires = "role")]
+    /// Server: its port's URI, as `--port`
+    #[arg(long, value_name = "URI", requires = "end", help_heading = "Two machines")]
     listen: Option<String>,
-    /// Client: its port's URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
-    #[arg(long, value_name = "URI", requires = "role")]
+    /// This end's port: its URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
+    #[arg(long, value_name = "URI", requires = "end", help_heading = "Two machines")]
     port: Option<String>,
     /// This end's address, such as 10.0.0.1/24
-    #[arg(long, value_name = "ADDR", required_if_eq_any([("role", "server"), ("role", "client")]), requires = "role")]
+    #[arg(long, value_name = "ADDR", requires = "end", help_heading = "Two machines")]
     ip: Option<HostAddress>,
     /// Router to other networks
-    #[arg(long, value_name = "ADDR", requires = "role")]
+    #[arg(long, value_name = "ADDR", requires = "end", help_heading = "Two machines")]
     gateway: Option<IpAddr>,
     /// Client: the server's address
-    #[arg(long, value_name = "ADDR", required_if_eq("role", "client"), requires = "role")]
+    #[arg(long, value_name = "ADDR", requires = "end", help_heading = "Two machines")]
     server: Option<IpAddr>,
 }
 
@@ -193,6 +201,17 @@ impl Args {
     }
 }
 
+/// A host by address or name.
+fn host(text: &str) -> Result<IpAddr, String> {
+    if let Ok(ip) = text.parse() {
+        return Ok(ip);
+    }
+    let found = (text, 0)
+        .to_socket_addrs()
+        .map_err(|why| format!("neither an address nor a name that is known here: {why}"))?;
+    found.map(|at| at.ip()).next().ok_or_else(|| "a name without an address".to_owned())
+}
+
 /// One end of two machines.
 enum OneEnd {
     Asks(Box<dyn Cell>),
@@ -201,7 +220,16 @@ enum OneEnd {
 }
 
 impl Args {
-    /// The end that `--role` asks for: over the port that is named, or over the kernel's sockets.
+    /// Which end alone is asked for, if one is.
+    fn end(&self) -> Option<End> {
+        match (self.serve, self.connect) {
+            (true, _) => Some(End::Server),
+            (_, Some(_)) => Some(End::Client),
+            _ => self.role,
+        }
+    }
+
+    /// The end that is asked for: over the port that is named, or over the kernel's sockets.
     fn one_end(
         &self,
         end: End,
@@ -210,23 +238,25 @@ impl Args {
         command: String,
     ) -> anyhow::Result<OneEnd> {
         let usage = |why: &str| Failure::new(Code::Usage, why);
-        let address = self.ip.ok_or_else(|| anyhow!("--ip is missing"))?;
         let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
-        let at = self.server.map(|ip| SocketAddr::new(ip, SERVER_PORT));
-        let at = at.ok_or_else(|| anyhow!("--server is missing"));
-        let (option, port) =
-            if end == End::Client { ("--port", &self.port) } else { ("--listen", &self.listen) };
+        let at = self.connect.or(self.server).map(|ip| SocketAddr::new(ip, SERVER_PORT));
+        let asks = end == End::Client;
+        let at = at.ok_or_else(|| usage("`-c HOST` (or `--server`) is missing: who answers"));
+        let at = asks.then_some(at).transpose()?;
+        let any = match at {
+            Some(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
         match self.baseline.0.as_slice() {
             [] => {}
             [system @ System::Kernel(baseline)] => {
-                let kernel = KernelEnd { baseline: *baseline, ip: address.ip, core };
-                if end == End::Server {
-                    return Ok(OneEnd::KernelAnswers(kernel));
-                }
+                let kernel =
+                    KernelEnd { baseline: *baseline, ip: self.ip.map_or(any, |address| address.ip), core };
+                let Some(at) = at else { return Ok(OneEnd::KernelAnswers(kernel)) };
                 let state = self.idle_state().unwrap_or(system.idle_states()[0]);
                 return Ok(OneEnd::Asks(Box::new(RemoteKernelCell::new(
                     kernel,
-                    at?,
+                    at,
                     workload.clone(),
                     state,
                     command,
@@ -238,21 +268,21 @@ impl Args {
                 );
             }
         }
-        let Some(port) = port.clone() else {
-            let why = format!(
-                "{option} is missing: the URI of this end's port, or `--baseline` for the kernel's own sockets"
-            );
-            return Err(usage(&why).into());
-        };
+        let port = self.listen.as_ref().filter(|_| end == End::Server).or(self.port.as_ref()).cloned();
+        let port = port.ok_or_else(|| {
+            usage("`--port` is missing: the URI of this end's port; or `--baseline` for the kernel's own sockets")
+        })?;
+        let address =
+            self.ip.ok_or_else(|| usage("`--ip` is missing: this end's address, such as 10.0.0.1/24"))?;
         // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
         let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
         let idle = embedded_idle(self.idle.unwrap_or_else(|| embedded.idle(cores)))?;
         let role = Role { port, address, gateway: self.gateway, workload: workload.clone(), idle, core };
-        Ok(match end {
-            End::Server => OneEnd::Answers(role),
-            End::Client => {
+        Ok(match at {
+            None => OneEnd::Answers(role),
+            Some(at) => {
                 let state = self.idle_state().unwrap_or(IdleState::Warm);
-                OneEnd::Asks(Box::new(RemoteCell::new(role, at?, state, command)))
+                OneEnd::Asks(Box::new(RemoteCell::new(role, at, state, command)))
             }
         })
     }
@@ -279,7 +309,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let mut hardware = HardwareClass::OneMachine;
-    let mut cells: Vec<Box<dyn Cell>> = match args.role {
+    let mut cells: Vec<Box<dyn Cell>> = match args.end() {
         None => {
             let all: Vec<Settings> = workloads
                 .into_iter()
@@ -347,7 +377,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 
 /// Searches each system's throughput, one after the other.
 fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -> anyhow::Result<Code> {
-    if args.role.is_some() || !args.rate.is_empty() {
+    if args.end().is_some() || !args.rate.is_empty() {
         let why = "`--search` chooses the rate, and has both ends here";
         return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
     }
