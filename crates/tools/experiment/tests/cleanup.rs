@@ -164,7 +164,7 @@ fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
         let began = stamp();
         writeln!(
             stdin,
-            "garbage\n{{\"do\":\"hello\",\"schema\":2,\"host\":\"x\",\"fingerprint\":false}}\n{start}"
+            "garbage\n{{\"do\":\"hello\",\"schema\":3,\"host\":\"x\",\"fingerprint\":false,\"silence_ms\":5000}}\n{start}"
         )
         .unwrap();
         let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines().map_while(Result::ok);

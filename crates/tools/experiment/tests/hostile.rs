@@ -43,7 +43,7 @@ fn row(id: u32, rate: u64) -> Event {
 #[ignore = "the process that other tests start as an agent that misbehaves"]
 fn evil_agent() {
     let how = std::env::var(EVIL).unwrap();
-    let mut slow = false;
+    let (mut slow, mut mute) = (false, false);
     println!();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         match serde_json::from_str(&line).unwrap() {
@@ -55,11 +55,13 @@ fn evil_agent() {
                 scratch: "/nowhere".into(),
                 fingerprint: None,
             })),
-            Request::Clock { seq } => {
+            Request::Clock { seq } if !mute => {
                 // Half of all there is away: the offset is as large as one can be.
                 let away = if how == "clock" { 1 << 63 } else { 0 };
                 tell(&Event::Clock { seq, unix_ns: now_ns().wrapping_add(away) });
             }
+            // It hears, and says nothing any more.
+            _ if mute => {}
             Request::Ping => tell(&Event::Pong),
             Request::Sweep => tell(&Event::Swept { ended: 0, left: 0 }),
             Request::Put { path, last, .. } => {
@@ -71,12 +73,13 @@ fn evil_agent() {
                     tell(&Event::Put { path });
                 }
             }
+            Request::Start { .. } if how == "mute" => mute = true,
             Request::Start { id, .. } => {
                 let others = id.saturating_sub(FORGED_IDS)..id + FORGED_IDS;
                 for other in others.filter(|other| how == "forge" && *other != id) {
                     tell(&Event::Started { id: other, pid: 1, unix_ns: 1 });
                     tell(&row(other, FORGED));
-                    tell(&Event::Exited { id: other, code: Some(0), signal: None });
+                    tell(&Event::Exited { id: other, code: Some(0), signal: None, unix_ns: 1 });
                     tell(&Event::Error { id: Some(other), text: "forged".into() });
                 }
                 tell(&Event::Started { id, pid: 1, unix_ns: now_ns() });
@@ -91,7 +94,7 @@ fn evil_agent() {
                     }
                     tell(&Event::Line { id, stream: Stream::Out, text: String::new(), more: false });
                 }
-                tell(&Event::Exited { id, code: Some(0), signal: None });
+                tell(&Event::Exited { id, code: Some(0), signal: None, unix_ns: now_ns() });
                 if how == "flood" {
                     // Now, and whatever it is told: only a signal ends it.
                     let line = [b"cleanup command `".as_slice(), &[b'x'; 2000], b"\n"].concat();
@@ -161,6 +164,7 @@ fn with(how: &'static str, hosts: usize, text: &str, out: &Path) -> (Result<Outc
         command: vec!["test".into()],
         agent: agent_command(),
         control: vec![],
+        resume: None,
     };
     let mut told = Told::default();
     let outcome = run(&plan, &mut Mixed { how, hosts }, &options, &mut told, &|| false);
@@ -201,6 +205,34 @@ fn a_host_whose_clock_is_nonsense_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (outcome, _) = with("clock", 2, BOTH, folder.path());
     assert!(outcome.unwrap().failures.is_empty());
+}
+
+#[test]
+fn a_host_that_falls_silent_is_lost_after_the_time_that_the_file_says_and_ends_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+HOSTS
+[method]
+runs = 1
+seconds = 0.1
+timeout_s = 300
+silence_s = 10
+[sweep]
+machines = [2, 1]
+[[role]]
+name = "client"
+hosts = ["h1", "h2"]
+count = "{machines}"
+collect = "json"
+command = ["sh", "-c", "echo '{{\"rate_per_s\": 5}}'"]
+"#;
+    let (outcome, told) = with("mute", 2, text, folder.path());
+    let outcome = outcome.unwrap();
+    let (host, why) = outcome.lost.clone().unwrap();
+    assert!(host == "h2" && why.contains("said nothing for 10 s"), "{why}");
+    assert_eq!((outcome.rows, outcome.failures.len(), outcome.can_resume), (1, 1, true), "{outcome:?}");
+    assert!(told.notes.iter().any(|note| note.contains("the rest goes on")), "{:?}", told.notes);
+    assert_eq!(Run::open(&outcome.folder).unwrap().records[1].row["rate_per_s"], 5);
 }
 
 #[test]

@@ -131,7 +131,7 @@ const CLIENT: &str = "[[role]]\nname = \"client\"\nhosts = \"rest\"\ncollect = \
 
 #[test]
 fn an_experiment_over_two_sshds_sends_the_binary_once_and_leaves_nothing() {
-    if !can_run("an_experiment_over_two_sshds_sends_the_binary_once_and_leaves_nothing", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(2);
@@ -160,7 +160,7 @@ fn an_experiment_over_two_sshds_sends_the_binary_once_and_leaves_nothing() {
 
 #[test]
 fn eight_hosts_give_one_table() {
-    if !can_run("eight_hosts_give_one_table", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(8);
@@ -177,7 +177,7 @@ fn eight_hosts_give_one_table() {
 
 #[test]
 fn a_shared_connection_is_shared_and_closed() {
-    if !can_run("a_shared_connection_is_shared_and_closed", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(2);
@@ -197,7 +197,7 @@ fn a_shared_connection_is_shared_and_closed() {
 
 #[test]
 fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
-    if !can_run("what_can_be_wrong_is_told_apart_and_comes_with_a_hint", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(1);
@@ -261,7 +261,7 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
 
 #[test]
 fn an_sshd_that_dies_ends_the_run_and_is_named() {
-    if !can_run("an_sshd_that_dies_ends_the_run_and_is_named", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(2);
@@ -299,7 +299,7 @@ fn an_sshd_that_dies_ends_the_run_and_is_named() {
 
 #[test]
 fn an_agent_that_is_killed_whole_leaves_nothing() {
-    if !can_run("an_agent_that_is_killed_whole_leaves_nothing", &PROGRAMS) {
+    if !can_run(&PROGRAMS) {
         return;
     }
     let sshds = Sshds::new(2);

@@ -41,6 +41,10 @@ pub(crate) const SWEEPS: &str = "BAREWIRE_AGENT_SWEEPS";
 /// Says to an agent that it is a job step of Slurm's, and is to look at its node's slurmd: in a job, others may run, too.
 pub(crate) const AS_STEP: &str = "BAREWIRE_AGENT_STEP";
 
+/// How long controller and agent may hear nothing of each other before each takes the other for lost: a benchmark that fills the card which
+/// carries their connection, too, holds their words up.
+pub(crate) const SILENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// What an experiment calls `barewire`: the agent's own binary, of the same commit as the controller's. Anything else is looked up where it
 /// runs.
 fn program<'a>(named: &'a str, own: &'a str) -> &'a str {

@@ -5,7 +5,7 @@ use super::outbox::Outbox;
 use super::protocol::{Event, SignalWord, Stream};
 use crate::sys;
 use barewire_base::{Duration, Instant};
-use barewire_measure::stamp;
+use barewire_measure::{realtime_ns, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io::{self, Read};
@@ -103,7 +103,7 @@ impl Watch {
     fn run(mut self) {
         let mut out = Pipe { stream: Stream::Out, from: self.child.stdout.take(), lines: Lines::default() };
         let mut err = Pipe { stream: Stream::Err, from: self.child.stderr.take(), lines: Lines::default() };
-        let mut ended: Option<(ExitStatus, Instant)> = None;
+        let mut ended: Option<(ExitStatus, Instant, u64)> = None;
         let mut told = false;
         while !(told && out.from.is_none() && err.from.is_none()) {
             let pid_fd = ended.is_none().then(|| self.fd.as_fd());
@@ -121,20 +121,22 @@ impl Watch {
             if ready[2] {
                 // The lock: nobody may send a signal to an id that is free.
                 let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                ended = Some((self.child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0)), stamp()));
+                let status = self.child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
+                ended = Some((status, stamp(), realtime_ns()));
                 *running = None;
             }
             let closed = out.from.is_none() && err.from.is_none();
             let quiet = closed || !(ready[0] || ready[1] || ready[2]);
             // What it has left behind may write for ever.
             let is_due = |at: Instant| quiet || stamp().since(at) > DRAIN_MAX;
-            if let Some((status, _)) = ended.filter(|(_, at)| !told && is_due(*at)) {
+            if let Some((status, _, unix_ns)) = ended.filter(|(_, at, _)| !told && is_due(*at)) {
                 let id = self.id;
                 // What it left without an end of line is a line.
                 for (lines, stream) in [(&mut out.lines, Stream::Out), (&mut err.lines, Stream::Err)] {
                     lines.finish(|text, more| self.outbox.line(Event::Line { id, stream, text, more }));
                 }
-                self.outbox.tell(Event::Exited { id, code: status.code(), signal: status.signal() });
+                let (code, signal) = (status.code(), status.signal());
+                self.outbox.tell(Event::Exited { id, code, signal, unix_ns });
                 told = true;
             }
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Version of the conversation. Both sides must have the same.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 /// Longest line that is understood, in bytes.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a file in one request: on a slow line it must pass before the other side takes the silence for an end.
@@ -25,6 +25,8 @@ pub enum Request {
         host: String,
         /// The machine's fingerprint is wanted.
         fingerprint: bool,
+        /// A controller that has said nothing for so long is gone.
+        silence_ms: u64,
     },
     /// Still here.
     Ping,
@@ -143,6 +145,8 @@ pub enum Event {
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,
+        /// When, by the host's clock in ns since 1970.
+        unix_ns: u64,
     },
     /// A file is there.
     Put {

@@ -132,7 +132,10 @@ mod tests {
                     String::from_utf8_lossy(&output.stderr)
                 )
             }
-            other => println!("SKIPPED: a small file system needs root and unshare: {other:?}"),
+            other => barewire_testing::skip(
+                barewire_testing::Needs::Root,
+                format!("a small file system needs root and unshare: {other:?}"),
+            ),
         }
     }
 

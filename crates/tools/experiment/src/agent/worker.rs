@@ -7,7 +7,7 @@ use super::process::Process;
 use super::protocol::{Event, Hello, LINE_BYTES_MAX, Request, SCHEMA, SignalWord};
 use super::slurmd::Slurmd;
 use super::undo::{self, Undo};
-use super::{Family, WORKER, end_family};
+use super::{Family, SILENCE, WORKER, end_family};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Fingerprint, realtime_ns, stamp};
 use std::collections::HashMap;
@@ -18,8 +18,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 
-/// A controller that has said nothing for so long is gone.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// A sign of life at least so often.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at the clock and at signals. An agent must not disturb what is measured beside it.
@@ -56,6 +54,7 @@ pub(super) fn run(scratch: &Path, stop: &AtomicBool) -> io::Result<()> {
         exe: env::current_exe()?.display().to_string(),
         slurmd: Slurmd::find(),
         heard: stamp(),
+        silence: SILENCE.into(),
         told: stamp(),
     };
     let served = worker.serve(&requests, stop);
@@ -112,6 +111,8 @@ struct Worker<'a> {
     exe: String,
     slurmd: Option<Slurmd>,
     heard: Instant,
+    /// A controller that has said nothing for so long is gone.
+    silence: Duration,
     told: Instant,
 }
 
@@ -133,7 +134,7 @@ impl Worker<'_> {
                     self.error(None, format!("a request that cannot be read: {why}"));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if stamp().since(self.heard) > SILENCE_MAX {
+                    if stamp().since(self.heard) > self.silence {
                         return Ok(());
                     }
                 }
@@ -163,7 +164,10 @@ impl Worker<'_> {
 
     fn answer(&mut self, request: Request) {
         match request {
-            Request::Hello { schema, fingerprint, .. } => self.hello(schema, fingerprint),
+            Request::Hello { schema, fingerprint, silence_ms, .. } => {
+                self.silence = Duration::from_millis(silence_ms);
+                self.hello(schema, fingerprint);
+            }
             Request::Ping => self.outbox.tell(Event::Pong),
             Request::Clock { seq } => self.outbox.tell(Event::Clock { seq, unix_ns: realtime_ns() }),
             Request::Start { id, argv, cwd, env, at_unix_ns } => {
@@ -218,7 +222,7 @@ impl Worker<'_> {
         self.waiting = waiting;
         for waiting in forgotten {
             let signal = Some(rustix::process::Signal::TERM.as_raw());
-            self.outbox.tell(Event::Exited { id: waiting.id, code: None, signal });
+            self.outbox.tell(Event::Exited { id: waiting.id, code: None, signal, unix_ns: realtime_ns() });
         }
     }
 

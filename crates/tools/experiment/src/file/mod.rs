@@ -12,6 +12,10 @@
 //! ssh = "alice@machine"
 //! settings = { interface = "eth0" }
 //!
+//! [method]
+//! runs = 5
+//! silence_s = 60                           # a host that says nothing for so long is lost
+//!
 //! [sweep]
 //! threads = [1, 2, 4]                      # several keys: each with each
 //! zip = [{ size = 64, window = 32 }, { size = 1024, window = 8 }]   # these go together
@@ -68,6 +72,8 @@ const EVERYWHERE: &str = "*";
 const NAME_LEN_MAX: usize = 32;
 /// Longest time that a file may name, in seconds: a week.
 const SECONDS_MAX: f64 = 7.0 * 86_400.0;
+/// The shortest silence after which a host may be taken for lost.
+pub const SILENCE_LEAST: Duration = Duration::from_secs(3);
 
 /// What launchers tell of a host, beside what the file says: placeholders `{host.…}`.
 pub const HOST_FACTS: [&str; 7] = ["name", "address", "index", "interface", "cidr", "mac", "ip6"];
@@ -397,6 +403,15 @@ impl<'a> Reader<'a> {
             usual.ready_timeout.as_secs_f64(),
         )?;
         let pause = self.seconds("method.cell_pause_s", table.cell_pause_s.as_ref(), 0.0)?;
+        let silence =
+            self.seconds("method.silence_s", table.silence_s.as_ref(), usual.silence.as_secs_f64())?;
+        if let Some(given) = table.silence_s.as_ref().filter(|_| silence < SILENCE_LEAST.as_secs_f64()) {
+            let what = format!(
+                "method.silence_s = {silence}: at least {} s: a sign of life is given each second",
+                SILENCE_LEAST.as_secs_f64()
+            );
+            return Err(self.at(given, what));
+        }
         Ok(MethodPlan {
             runs,
             warmup_s,
@@ -406,6 +421,7 @@ impl<'a> Reader<'a> {
             ready_timeout: Duration::from_secs_f64(ready),
             interleave: table.interleave.unwrap_or(usual.interleave),
             pause: Duration::from_secs_f64(pause),
+            silence: Duration::from_secs_f64(silence),
         })
     }
 

@@ -75,6 +75,7 @@ pub(super) struct MethodTable {
     pub(super) ready_timeout_s: Option<Spanned<f64>>,
     pub(super) interleave: Option<bool>,
     pub(super) cell_pause_s: Option<Spanned<f64>>,
+    pub(super) silence_s: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize)]

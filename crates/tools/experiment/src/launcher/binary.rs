@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! look   is a file of this checksum there, and does it run?          one command on the host
-//! store  standard input -> a file of its own -> checksum -> mode -> renamed to its place at a stroke
+//! store  standard input -> gunzip -> a file of its own -> checksum -> mode -> renamed to its place at a stroke
 //! ```
 //! Both are one line of POSIX shell inside single quotes without `!`, which every login shell hands on as it stands, csh and fish too.
 //! Their answers are marked lines: whatever else comes, the login shell printed, and it would stand between the agent's lines too.
 
 use barewire_report::run::HardwareClass;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Files of the cache folder that no experiment used for so many days go when another is stored.
 const UNUSED_DAYS: u32 = 30;
@@ -24,6 +26,8 @@ const MARK: &str = "bw1 ";
 #[derive(Clone)]
 pub struct AgentBinary {
     bytes: Arc<Vec<u8>>,
+    /// The same as gzip has it, once a host wanted it.
+    packed: Arc<OnceLock<Arc<Vec<u8>>>>,
     sha256: String,
     arguments: Vec<String>,
     /// `x86_64`, when the bytes say so.
@@ -55,7 +59,7 @@ impl AgentBinary {
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let machine = elf_machine(&bytes);
         let arguments = arguments.iter().map(|&word| word.to_owned()).collect();
-        Ok(AgentBinary { bytes: Arc::new(bytes), sha256, arguments, machine })
+        Ok(AgentBinary { bytes: Arc::new(bytes), packed: Arc::default(), sha256, arguments, machine })
     }
 
     /// Its SHA-256, in hexadecimal digits.
@@ -63,8 +67,17 @@ impl AgentBinary {
         &self.sha256
     }
 
-    pub(super) fn bytes(&self) -> Arc<Vec<u8>> {
-        Arc::clone(&self.bytes)
+    /// What is sent to a host: compressed, where it can unpack that.
+    pub(super) fn sent(&self, packed: bool) -> Arc<Vec<u8>> {
+        if !packed {
+            return Arc::clone(&self.bytes);
+        }
+        // Once for all hosts. Into memory: nothing can fail.
+        Arc::clone(self.packed.get_or_init(|| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            let packed = encoder.write_all(&self.bytes).and_then(|()| encoder.finish());
+            Arc::new(packed.unwrap_or_default())
+        }))
     }
 
     pub(super) fn arguments(&self) -> &[String] {
@@ -113,6 +126,8 @@ pub(super) struct Answer {
     pub(super) bad_sum: bool,
     /// The host cannot compute a SHA-256.
     pub(super) no_sum: bool,
+    /// It has gzip.
+    pub(super) unpacks: bool,
     /// Others may write where the binary lies, or would lie.
     pub(super) shared: bool,
     /// `uname -s`, `uname -m`.
@@ -163,6 +178,7 @@ pub(super) fn look_script(binary: &AgentBinary, cache: Option<&str>) -> String {
         "{head}echo \"{MARK}system $(uname -s) $(uname -m)\"; \
          echo \"{MARK}address ${{SSH_CONNECTION:-}}\"; \
          echo \"{MARK}boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)\"; \
+         if has gzip; then echo \"{MARK}unpacks\"; fi; \
          if grep -qw hypervisor /proc/cpuinfo 2>/dev/null; then echo \"{MARK}virtual\"; fi; \
          if [ -f \"$f\" ]; then if own; then case \"$(sum <\"$f\")\" in {sha}*) touch -c \"$f\"; try;; esac; \
          else echo \"{MARK}shared\"; fi; fi; \
@@ -172,11 +188,13 @@ pub(super) fn look_script(binary: &AgentBinary, cache: Option<&str>) -> String {
     )
 }
 
-/// Stores the binary, which comes at standard input.
-pub(super) fn store_script(binary: &AgentBinary, cache: Option<&str>) -> String {
+/// Stores the binary, which comes at standard input as [`AgentBinary::sent`] has it. What cannot be unpacked has another checksum; that
+/// there is no room is `cat`'s to say.
+pub(super) fn store_script(binary: &AgentBinary, cache: Option<&str>, packed: bool) -> String {
+    let read = if packed { "gzip -dc | cat" } else { "cat" };
     format!(
         "{head}mkdir -p \"$d\" || exit 71; own || {{ echo \"{MARK}shared\"; exit 77; }}; t=$(mktemp \"$d/.incoming.XXXXXX\") || exit 72; \
-         cat >\"$t\" || {{ rm -f \"$t\"; exit 73; }}; s=\"$(sum <\"$t\")\"; \
+         {read} >\"$t\" || {{ rm -f \"$t\"; exit 73; }}; s=\"$(sum <\"$t\")\"; \
          case \"$s\" in {sha}*) ;; none) rm -f \"$t\"; echo \"{MARK}no-sum\"; exit 74;; \
          *) rm -f \"$t\"; echo \"{MARK}bad-sum\"; exit 75;; esac; \
          chmod 700 \"$t\" && mv -f \"$t\" \"$f\" || {{ rm -f \"$t\"; exit 76; }}; \
@@ -223,6 +241,7 @@ impl Answer {
                 "fails" => answer.fails = Some(rest.trim().to_owned()),
                 "bad-sum" => answer.bad_sum = true,
                 "no-sum" => answer.no_sum = true,
+                "unpacks" => answer.unpacks = true,
                 "shared" => answer.shared = true,
                 "end" => ended = true,
                 _ => {}
@@ -364,7 +383,7 @@ mod tests {
         let cache = Some("~/cache");
         let of = |mode: u32| {
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            let stored = on_host(home.path(), &store_script(&binary, cache), &binary.bytes).unwrap();
+            let stored = on_host(home.path(), &store_script(&binary, cache, false), &binary.bytes).unwrap();
             let looked = on_host(home.path(), &look_script(&binary, cache), b"").unwrap();
             (stored.runs.is_some(), stored.shared, looked.runs.is_some(), looked.shared)
         };
@@ -378,14 +397,15 @@ mod tests {
             std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
             assert_eq!(of(0o755), (false, true, false, true));
         } else {
-            println!("SKIPPED: a folder of another user: needs root");
+            barewire_testing::skip_part(barewire_testing::Needs::Root, "a folder of another user");
         }
     }
 
     #[test]
     fn scripts_fit_into_single_quotes_of_any_shell() {
         let binary = script_binary("x");
-        for script in [look_script(&binary, None), store_script(&binary, Some("~/x"))] {
+        let store = |packed| store_script(&binary, Some("~/x"), packed);
+        for script in [look_script(&binary, None), store(false), store(true)] {
             assert!(!script.contains(['\'', '!', '\n']), "{script}");
         }
     }
@@ -400,14 +420,22 @@ mod tests {
         assert_eq!(first.address.as_deref(), Some("fd00::2"));
         assert!(!first.boot.is_empty());
 
-        // Half of it: nothing stays.
-        let store = store_script(&binary, None);
-        assert!(on_host(home.path(), &store, &binary.bytes[..5]).unwrap().bad_sum);
         let cache = home.path().join(".cache/barewire");
-        assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
-
         let place = cache.join(format!("agent-{}", binary.sha256)).to_str().unwrap().to_owned();
-        assert_eq!(on_host(home.path(), &store, &binary.bytes).unwrap().runs.as_ref(), Some(&place));
+        // As it is, and last as it is sent to this machine, which has gzip.
+        assert!(first.unpacks);
+        for packed in [false, true] {
+            let (store, sent) = (store_script(&binary, None, packed), binary.sent(packed));
+            assert_eq!(sent.starts_with(&[0x1f, 0x8b]), packed);
+            let _ = fs::remove_file(&place);
+            // Half of it, or something else: nothing stays.
+            for bad in [&sent[..sent.len() / 2], &[], b"neither"] {
+                assert!(on_host(home.path(), &store, bad).unwrap().bad_sum);
+                assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
+            }
+            assert_eq!(on_host(home.path(), &store, &sent).unwrap().runs.as_ref(), Some(&place));
+            assert_eq!(fs::read(&place).unwrap(), *binary.bytes);
+        }
         assert_eq!(on_host(home.path(), &look, b"").unwrap().runs.as_ref(), Some(&place));
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
         assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
@@ -424,7 +452,7 @@ mod tests {
     fn what_does_not_run_says_why() {
         let home = tempfile::tempdir().unwrap();
         let binary = script_binary("#!/bin/sh\necho no such instruction >&2; exit 1\n");
-        let answer = on_host(home.path(), &store_script(&binary, None), &binary.bytes).unwrap();
+        let answer = on_host(home.path(), &store_script(&binary, None, false), &binary.bytes).unwrap();
         assert_eq!((answer.runs.as_ref(), answer.fails.as_deref()), (None, Some("no such instruction")));
         assert!(answer.broken().0.contains("no such instruction"));
     }

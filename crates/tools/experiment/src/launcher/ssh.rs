@@ -1,7 +1,7 @@
 //! Hosts over SSH: the user's own OpenSSH client, so that `ssh_config`, agents, keys and bastions are what they are for `ssh` itself.
 //!
 //! ```text
-//! obtain   ssh DEST sh -c '…'            what is the host, has it the binary? if not: the same again, the binary at standard input
+//! obtain   ssh DEST sh -c '…'            what is the host, has it the binary? if not: the same again, the binary, compressed, at its input
 //! start    ssh DEST exec FILE agent      the pipes of this process are the agent's
 //! ```
 //! A password is never asked for (`BatchMode`), so none is ever seen here. When the client dies, the agent's input ends, and it
@@ -18,6 +18,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ const AT_ONCE: usize = 8;
 const STORE_WAIT: Duration = Duration::from_secs(300);
 /// What a command on a host may take beside connecting.
 const COMMAND_WAIT: Duration = Duration::from_secs(8);
-/// Seconds after which a silent connection is asked for a sign of life, and how many such questions may stay unanswered.
-const ALIVE: (u32, u32) = (2, 2);
+/// How many questions for a sign of life may stay unanswered on a connection.
+const ALIVE: u32 = 3;
 /// The exit code of ssh for errors of its own.
 const SSH_FAILED: i32 = 255;
 
@@ -48,6 +49,8 @@ pub struct SshOptions {
     pub cache: Option<String>,
     /// How long a host may take to answer. Default 6.
     pub connect_timeout_s: u32,
+    /// After how much silence a connection is given up. Default as for an agent in a plan.
+    pub silence: Duration,
 }
 
 impl Default for SshOptions {
@@ -59,6 +62,7 @@ impl Default for SshOptions {
             share: false,
             cache: None,
             connect_timeout_s: 6,
+            silence: crate::agent::SILENCE,
         }
     }
 }
@@ -122,8 +126,9 @@ impl SshLauncher {
             command.arg("-o").arg(option);
         }
         command.arg("-o").arg(format!("ConnectTimeout={}", self.options.connect_timeout_s));
-        command.arg("-o").arg(format!("ServerAliveInterval={}", ALIVE.0));
-        command.arg("-o").arg(format!("ServerAliveCountMax={}", ALIVE.1));
+        let interval_s = self.options.silence.as_secs().div_ceil(ALIVE.into()).max(1);
+        command.arg("-o").arg(format!("ServerAliveInterval={interval_s}"));
+        command.arg("-o").arg(format!("ServerAliveCountMax={ALIVE}"));
         if let Some(sockets) = &self.sockets {
             command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o"]);
             command.arg(format!("ControlPath={}/%C", sockets.display()));
@@ -136,12 +141,11 @@ impl SshLauncher {
         &self,
         host: &HostSpec,
         script: &str,
-        store: bool,
+        input: Option<Arc<Vec<u8>>>,
         cancel: &AtomicBool,
     ) -> Result<Answer, LaunchError> {
         let destination = destination(host);
-        let input = store.then(|| self.binary.bytes());
-        let longest = if store { STORE_WAIT } else { COMMAND_WAIT };
+        let longest = if input.is_some() { STORE_WAIT } else { COMMAND_WAIT };
         let longest = longest + Duration::from_secs(self.options.connect_timeout_s.into());
         let mut command = self.command(destination, &format!("exec sh -c '{script}'"));
         let failed = |why: String, hint: String| unfit(host, why, hint);
@@ -191,12 +195,14 @@ impl SshLauncher {
     /// Makes one host ready; says where the binary is, and what the host is.
     fn prepare(&self, host: &HostSpec, cancel: &AtomicBool) -> Result<(Obtained, Answer), LaunchError> {
         let cache = self.options.cache.as_deref();
-        let mut answer = self.ask(host, &binary::look_script(&self.binary, cache), false, cancel)?;
+        let mut answer = self.ask(host, &binary::look_script(&self.binary, cache), None, cancel)?;
         if let Some((why, hint)) = answer.unsuited(&self.binary) {
             return Err(unfit(host, why, hint));
         }
         if answer.runs.is_none() && answer.fails.is_none() {
-            let stored = self.ask(host, &binary::store_script(&self.binary, cache), true, cancel)?;
+            let (packed, sent) = (answer.unpacks, self.binary.sent(answer.unpacks));
+            let script = binary::store_script(&self.binary, cache, packed);
+            let stored = self.ask(host, &script, Some(sent), cancel)?;
             (answer.bad_sum, answer.no_sum) = (stored.bad_sum, stored.no_sum);
             (answer.runs, answer.fails, answer.shared) = (stored.runs, stored.fails, stored.shared);
         }

@@ -88,6 +88,8 @@ pub struct MethodPlan {
     pub interleave: bool,
     /// Silence between two runs.
     pub pause: Duration,
+    /// A host that has said nothing for so long is lost, and so is the controller to a host.
+    pub silence: Duration,
 }
 
 impl Default for MethodPlan {
@@ -101,6 +103,7 @@ impl Default for MethodPlan {
             ready_timeout: Duration::from_secs(30),
             interleave: true,
             pause: Duration::ZERO,
+            silence: crate::agent::SILENCE,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::assign::Values;
 use super::fleet::Clock;
 use super::merge::over_hosts;
 use super::rows::{self, Row};
+use super::together::Part;
 use super::{Controller, Stop};
 use crate::agent::protocol::{Event, Request, SignalWord, Stream};
 use crate::plan::{Collect, Plan, Point, RolePlan, StopSignal};
@@ -55,6 +56,7 @@ pub(super) struct Task {
     /// It was told to end: how it ends is no failure.
     stopped: bool,
     started_unix_ns: Option<u64>,
+    ended_unix_ns: Option<u64>,
     out: String,
     all: String,
     /// The line that has not ended, of each stream.
@@ -100,8 +102,12 @@ impl Controller<'_> {
         run: u32,
         assigned: &[Vec<usize>],
     ) -> Result<RunOutcome, Stop> {
-        self.measure_clocks(CLOCK_EXCHANGES)?;
         self.tasks.clear();
+        self.measure_clocks(CLOCK_EXCHANGES)?;
+        let lost = assigned.iter().flatten().find_map(|host| Some((*host, self.why_gone(*host)?)));
+        if let Some((host, why)) = lost {
+            return Ok(Err(format!("host {} was lost: {why}", self.hosts[host].name)));
+        }
         let outcome = self.start_and_watch(point, run, assigned)?;
         // Before they are told to end, after which no end is a failure.
         let failures =
@@ -157,6 +163,9 @@ impl Controller<'_> {
     ) -> Result<(), String> {
         let spec = &self.plan.roles[role];
         for (index, &host) in assigned[role].iter().enumerate() {
+            if let Some(why) = self.why_gone(host) {
+                return Err(format!("{} on {}: its host was lost: {why}", spec.name, self.hosts[host].name));
+            }
             let agent = &self.fleet.agents[host];
             let (exe, scratch) =
                 agent.hello.as_ref().map_or(("barewire", ""), |h| (h.exe.as_str(), h.scratch.as_str()));
@@ -190,6 +199,7 @@ impl Controller<'_> {
                 ready: spec.ready.is_none(),
                 stopped: false,
                 started_unix_ns: None,
+                ended_unix_ns: None,
                 out: String::new(),
                 all: String::new(),
                 partial: Default::default(),
@@ -219,8 +229,12 @@ impl Controller<'_> {
         }
     }
 
-    fn handle_next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
-        let event = self.next()?;
+    /// Takes in what comes next. A host that is lost ends what it had a part in, and nothing else, once measuring has begun.
+    pub(super) fn handle_next(&mut self) -> Result<Option<(usize, Event)>, Stop> {
+        let event = match self.next() {
+            Err(Stop::Lost { host, why }) => return self.lose(host, why).map(|()| None),
+            other => other?,
+        };
         match event {
             Some((host, Event::Line { id, stream, text, more })) => {
                 self.line(host, id, stream, text, more);
@@ -232,9 +246,10 @@ impl Controller<'_> {
                 }
                 Ok(None)
             }
-            Some((host, Event::Exited { id, code, signal })) => {
+            Some((host, Event::Exited { id, code, signal, unix_ns })) => {
                 if let Some(task) = self.tasks.iter_mut().find(|task| task.is(host, id)) {
                     task.state = State::Exited { code, signal };
+                    task.ended_unix_ns = Some(unix_ns);
                     self.log(host, &ended_text(code, signal));
                 }
                 Ok(None)
@@ -250,10 +265,30 @@ impl Controller<'_> {
             Some((host, Event::Error { id: None, text })) => {
                 self.log(host, &text);
                 self.fleet.give_up(host);
-                Err(Stop::Lost { host, why: text })
+                self.lose(host, text).map(|()| None)
             }
             other => Ok(other),
         }
+    }
+
+    /// Why a host is lost, if it is.
+    fn why_gone(&self, host: usize) -> Option<&str> {
+        self.gone.iter().find(|(gone, _)| *gone == host).map(|(_, why)| why.as_str())
+    }
+
+    /// A host is lost: with it goes what ran there. Before anything was measured, that ends everything.
+    fn lose(&mut self, host: usize, why: String) -> Result<(), Stop> {
+        if !self.measuring {
+            return Err(Stop::Lost { host, why });
+        }
+        let name = &self.hosts[host].name;
+        // At once: ending what others run for it takes seconds.
+        self.watch.note(&format!("host {name}: {why}; what needs it fails, the rest goes on"));
+        for task in self.tasks.iter_mut().filter(|task| task.host == host && task.is_running()) {
+            task.state = State::Failed(format!("its host was lost: {why}"));
+        }
+        self.gone.push((host, why));
+        Ok(())
     }
 
     /// The last lines of processes that nobody waits for any more.
@@ -431,13 +466,16 @@ impl Controller<'_> {
         self.fleet.send_all(&Request::Sweep);
         let mut swept = vec![false; self.fleet.agents.len()];
         let began = stamp();
-        while !swept.iter().all(|done| *done) {
+        // What still fills the network holds the order up, too.
+        let longest = SWEEP_WAIT.max(self.silence());
+        while let Some(host) = (0..swept.len()).find(|host| !swept[*host] && self.why_gone(*host).is_none()) {
             if (self.interrupted)() {
                 return Err(Stop::Interrupted);
             }
-            if stamp().since(began) > SWEEP_WAIT {
-                let host = swept.iter().position(|done| !done).unwrap_or_default();
-                return Err(Stop::Lost { host, why: "did not end what it had started".to_owned() });
+            if stamp().since(began) > longest {
+                self.fleet.give_up(host);
+                self.lose(host, "did not end what it had started".to_owned())?;
+                continue;
             }
             if let Some((host, Event::Swept { left, .. })) = self.handle_next()? {
                 swept[host] = true;
@@ -459,6 +497,9 @@ impl Controller<'_> {
         for host in 0..self.fleet.agents.len() {
             let mut best: Option<Clock> = None;
             for _ in 0..exchanges {
+                if self.why_gone(host).is_some() {
+                    break;
+                }
                 self.clock_seq += 1;
                 let seq = self.clock_seq;
                 let (sent, from) = (stamp(), realtime_ns());
@@ -469,17 +510,17 @@ impl Controller<'_> {
                     }
                     match self.handle_next()? {
                         Some((who, Event::Clock { seq: got, unix_ns })) if who == host && got == seq => {
-                            break unix_ns;
+                            break Some(unix_ns);
                         }
-                        _ if stamp().since(sent) > super::fleet::SILENCE_MAX => {
-                            return Err(Stop::Lost {
-                                host,
-                                why: "does not say what its clock shows".to_owned(),
-                            });
+                        _ if self.why_gone(host).is_some() => break None,
+                        _ if stamp().since(sent) > self.silence() => {
+                            self.fleet.give_up(host);
+                            self.lose(host, "does not say what its clock shows".to_owned())?;
                         }
                         _ => {}
                     }
                 };
+                let Some(theirs) = theirs else { break };
                 let trip = stamp().since(sent).as_nanos();
                 let ours = from + trip / 2;
                 let clock = Clock { ahead_ns: theirs.wrapping_sub(ours) as i64, error_ns: trip.div_ceil(2) };
@@ -487,9 +528,14 @@ impl Controller<'_> {
                     best = Some(clock);
                 }
             }
-            self.fleet.agents[host].clock = best;
+            self.fleet.agents[host].clock = best.or(self.fleet.agents[host].clock);
         }
         Ok(())
+    }
+
+    /// After how much silence a host is lost.
+    fn silence(&self) -> Duration {
+        self.plan.method.silence.into()
     }
 
     fn collect(&mut self) -> RunOutcome {
@@ -497,7 +543,7 @@ impl Controller<'_> {
         let mut starts: Vec<(u64, u64)> = Vec::new();
         for (number, role) in self.plan.roles.iter().enumerate() {
             let Some(how) = &role.collect else { continue };
-            let mut hosts: Vec<(String, Vec<Row>)> = Vec::new();
+            let mut hosts: Vec<(Part, Vec<Row>)> = Vec::new();
             for task in self.tasks.iter().filter(|task| task.role == number) {
                 if task.overflow {
                     let most = OUT_BYTES_MAX.min(OUTS_BYTES_MAX / self.tasks.len());
@@ -512,8 +558,10 @@ impl Controller<'_> {
                 if matches!(task.state, State::Exited { code: Some(VOID_CODE), .. }) && !void() {
                     return Err(self.told_end(task));
                 }
-                hosts.push((self.hosts[task.host].name.clone(), rows));
                 let clock = self.fleet.agents[task.host].clock;
+                let lived = task.started_unix_ns.zip(task.ended_unix_ns);
+                let host = self.hosts[task.host].name.clone();
+                hosts.push((Part { host, clock, lived, ..Part::default() }, rows));
                 if let (Some(at), Some(clock)) = (task.started_unix_ns, clock) {
                     // Hosts say what they like of their clocks: what makes no sense wraps.
                     starts.push((at.wrapping_sub(clock.ahead_ns as u64), clock.error_ns));
@@ -538,14 +586,14 @@ impl Controller<'_> {
 fn merged(
     number: usize,
     role: &RolePlan,
-    hosts: Vec<(String, Vec<Row>)>,
+    hosts: Vec<(Part, Vec<Row>)>,
     apart: bool,
     merge: &crate::plan::MergePlan,
 ) -> Result<Vec<(RowPlace, Row)>, String> {
     if apart {
-        let all = hosts.into_iter().flat_map(|(host, rows)| {
+        let all = hosts.into_iter().flat_map(|(part, rows)| {
             rows.into_iter().map(move |mut row| {
-                row.row.insert("host".to_owned(), host.clone().into());
+                row.row.insert("host".to_owned(), part.host.clone().into());
                 row.row.insert("role".to_owned(), role.name.clone().into());
                 row
             })
@@ -553,13 +601,17 @@ fn merged(
         return Ok(all.enumerate().map(|(index, row)| ((number, index), row)).collect());
     }
     let most = hosts.iter().map(|(_, rows)| rows.len()).max().unwrap_or_default();
-    if let Some((host, rows)) = hosts.iter().find(|(_, rows)| rows.len() != most) {
+    if let Some((part, rows)) = hosts.iter().find(|(_, rows)| rows.len() != most) {
+        let host = &part.host;
         return Err(format!("{} on {host}: {} rows, {most} on another host", role.name, rows.len()));
     }
-    let mut by_host: Vec<(String, std::vec::IntoIter<Row>)> =
-        hosts.into_iter().map(|(host, rows)| (host, rows.into_iter())).collect();
+    let mut by_host: Vec<(Part, std::vec::IntoIter<Row>)> =
+        hosts.into_iter().map(|(part, rows)| (part, rows.into_iter())).collect();
     let row = |index| {
-        let same = by_host.iter_mut().filter_map(|(host, rows)| Some((host.clone(), rows.next()?))).collect();
+        let same = by_host
+            .iter_mut()
+            .filter_map(|(part, rows)| Some(Part { row: rows.next()?, ..part.clone() }))
+            .collect();
         ((number, index), over_hosts(same, merge))
     };
     Ok((0..most).map(row).collect())

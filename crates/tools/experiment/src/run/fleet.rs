@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 
-/// An agent that has said nothing for so long is lost.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Between two pings.
 const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long agents may take to clean up, all together.
@@ -121,6 +119,10 @@ pub(super) struct Fleet {
     room: Arc<Room>,
     /// When somebody last looked for silent ones.
     looked: Instant,
+    /// An agent that has said nothing for so long is lost.
+    silence: Duration,
+    /// What was read ahead of its turn.
+    pending: VecDeque<Heard>,
     /// What came while nobody could take it in.
     leftover: Vec<(usize, Event)>,
     leftover_bytes: usize,
@@ -129,13 +131,15 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) fn new() -> Fleet {
+    pub(super) fn new(silence: Duration) -> Fleet {
         let (sender, said) = mpsc::sync_channel(WAITING_MAX);
         Fleet {
             agents: Vec::new(),
             sender,
             said,
             looked: stamp(),
+            silence,
+            pending: VecDeque::new(),
             leftover: Vec::new(),
             leftover_bytes: 0,
             room: Arc::default(),
@@ -179,7 +183,7 @@ impl Fleet {
     }
 
     pub(super) fn send(&self, host: usize, request: Request) {
-        let Some(agent) = self.agents.get(host) else { return };
+        let Some(agent) = self.agents.get(host).filter(|agent| !agent.lost) else { return };
         if let Some(requests) = &agent.requests {
             agent.queued.fetch_add(1, Ordering::Relaxed);
             // An agent that is gone is noticed where it is listened to.
@@ -196,11 +200,14 @@ impl Fleet {
         (0..self.agents.len()).for_each(|host| self.send(host, request.clone()));
     }
 
-    /// The next event, if one comes within `wait`.
+    /// The next event, if one comes within `wait`. Of agents that are lost there is none.
     ///
     /// # Errors
-    /// When an agent is gone, or has been silent for too long.
+    /// When an agent is gone, or has been silent for too long: once for each.
     pub(super) fn next(&mut self, wait: std::time::Duration) -> Result<Option<(usize, Event)>, Lost> {
+        if let Some(heard) = self.pending.pop_front() {
+            return self.take(heard);
+        }
         let said = self.said.recv_timeout(wait);
         let now = stamp();
         // Now and then although others talk.
@@ -221,23 +228,32 @@ impl Fleet {
         // Before its first word it may be a login that takes its time. Whose word waits to be taken in is not silent.
         let silent = |agent: &Agent| {
             let heard = agent.heard.load(Ordering::Relaxed);
-            agent.hello.is_some() && heard != WAITS && now.since(Instant::from_nanos(heard)) > SILENCE_MAX
+            let since = now.since(Instant::from_nanos(heard));
+            !agent.lost && agent.hello.is_some() && heard != WAITS && since > self.silence
         };
         let Some(host) = self.agents.iter().position(silent) else { return Ok(()) };
-        self.agents[host].lost = true;
-        let why = format!("said nothing for {} s", SILENCE_MAX.as_secs_f64());
+        self.give_up(host);
+        let why = format!("said nothing for {} s", self.silence.as_secs_f64());
         Err(Lost { host, why: self.with_words(host, &why) })
     }
 
-    /// The agent cannot go on: it is ended with the others, and not waited for.
+    /// The agent cannot go on: it is not waited for. Should it still be there, the end of its input tells it to clean up.
     pub(super) fn give_up(&mut self, host: usize) {
-        self.agents[host].lost = true;
+        let agent = &mut self.agents[host];
+        agent.lost = true;
+        if let Some(requests) = agent.requests.take() {
+            let _ = requests.send(Request::End);
+        }
     }
 
     fn take(&mut self, Heard { host, said, .. }: Heard) -> Result<Option<(usize, Event)>, Lost> {
         let Some(agent) = self.agents.get_mut(host) else { return Ok(None) };
         match said {
-            Said::Event(event) => return Ok(Some((host, event))),
+            // Its last lines are for its log.
+            Said::Event(event) if !agent.lost || matches!(event, Event::Line { .. }) => {
+                return Ok(Some((host, event)));
+            }
+            Said::Event(_) => return Ok(None),
             Said::Words(text) => {
                 if text.contains(CLEANUP_FAILED) && self.uncleaned.len() < UNCLEANED_MAX {
                     let told: String = text.trim().chars().take(WORD_LEN_MAX).collect();
@@ -249,15 +265,30 @@ impl Fleet {
                 agent.words.push_back(text.chars().take(WORD_LEN_MAX).collect());
                 return Ok(None);
             }
-            Said::Closed => agent.lost = true,
+            Said::Closed if agent.lost => return Ok(None),
+            Said::Closed => {}
         }
+        self.give_up(host);
         // What it says on standard error comes on another thread, and says most.
         std::thread::sleep(LOOK);
-        self.drain();
+        self.read_ahead();
         let status = self.agents[host].child.try_wait().ok().flatten();
         let why =
             status.map_or("its agent is gone".to_owned(), |status| format!("its agent ended: {status}"));
         Err(Lost { host, why: self.with_words(host, &why) })
+    }
+
+    /// Takes in words of agents that wait behind what others say, which keeps its turn: no more than can wait at once.
+    fn read_ahead(&mut self) {
+        for _ in 0..WAITING_MAX {
+            let Ok(heard) = self.said.try_recv() else { return };
+            self.room.leave(heard.bytes);
+            match heard.said {
+                // Words are no loss.
+                Said::Words(_) => drop(self.take(heard)),
+                _ => self.pending.push_back(heard),
+            }
+        }
     }
 
     /// Sets aside what waits, and no more than can wait at once: somebody may talk faster than we listen, for ever.
@@ -300,6 +331,9 @@ impl Fleet {
             if let Some(requests) = agent.requests.take() {
                 let _ = requests.send(Request::End);
             }
+        }
+        for heard in std::mem::take(&mut self.pending) {
+            self.set_aside(heard);
         }
         let began = stamp();
         let mut late = Vec::new();

@@ -1,6 +1,7 @@
 //! The run folder of an experiment: a record for each row of each cell, with all its runs; logs; what was run.
 
 use super::cell::RowPlace;
+use super::journal::{Earlier, Journal, PARTIAL, described};
 use super::merge::over_runs;
 use super::rows::{Row, is_void};
 use super::{Controller, Options, RunOutcome, Stop, cell_text};
@@ -15,8 +16,6 @@ use barewire_report::run::{AxisValue, HardwareClass, Record, RunError, RunStart,
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// A clock that may be wrong by more than this deserves a word.
@@ -46,8 +45,14 @@ pub struct Outcome {
     pub void: usize,
     /// Runs that gave no row.
     pub failures: Vec<Failure>,
-    /// The host that was lost, if one was, and what happened.
+    /// The host that was lost first, if one was, and what happened.
     pub lost: Option<(String, String)>,
+    /// Others that were lost after it.
+    pub lost_too: Vec<(String, String)>,
+    /// Runs that were taken over from a run folder that broke off.
+    pub resumed_runs: usize,
+    /// The command with `--resume` and the folder measures what is missing.
+    pub can_resume: bool,
     /// Somebody pressed Ctrl-C.
     pub interrupted: bool,
     /// What could not be given back.
@@ -76,18 +81,17 @@ struct Cell {
     failures: Vec<(u32, String)>,
     spread_ns: Option<(u64, u64)>,
     runs: u32,
+    /// A run of it gave nothing.
+    broke_off: bool,
 }
 
 pub(super) struct Folder {
     writer: RunWriter,
     cells: Vec<Cell>,
-    /// [`PARTIAL`], while it is written.
-    partial: Option<File>,
+    /// Rows of every run as they come: all there is of an experiment whose controller is killed. It goes when nothing is missing.
+    journal: Option<Journal>,
+    resumed_runs: usize,
 }
-
-/// Rows of every run as they come, a JSON object a line: all there is of an experiment whose controller is killed. It goes when the
-/// records are written.
-const PARTIAL: &str = "partial.jsonl";
 
 fn not_kept(why: &std::io::Error) -> String {
     format!("runs were not kept as they came: {PARTIAL}: {why}")
@@ -99,6 +103,7 @@ impl Folder {
         launcher: &str,
         hardware: HardwareClass,
         options: &Options,
+        earlier: Option<Earlier>,
     ) -> Result<Folder, RunError> {
         let plan = controller.plan;
         let collecting = plan.roles.iter().position(|role| role.collect.is_some()).unwrap_or_default();
@@ -115,7 +120,7 @@ impl Folder {
             commit: (!commit.is_empty() && commit != "unknown").then_some(commit),
             command: controller.redactor.words(&options.command).join(" "),
             hardware,
-            config: config(controller, launcher),
+            config: config(controller, launcher, earlier.as_ref()),
             fingerprint,
         };
         let mut writer = RunWriter::create(&options.out, &start)?;
@@ -125,14 +130,31 @@ impl Folder {
                 writer.caveat(&format!("the clock of {} is known within {error:.1} ms only", agent.name));
             }
         }
-        let partial = match File::create_new(writer.path().join(PARTIAL)) {
-            Ok(file) => Some(file),
-            Err(e) => {
-                writer.caveat(&not_kept(&e));
-                None
-            }
-        };
-        Ok(Folder { writer, cells: plan.points.iter().map(|_| Cell::default()).collect(), partial })
+        let journal = Journal::create(writer.path(), described(plan, launcher))
+            .inspect_err(|e| writer.caveat(&not_kept(e)))
+            .ok();
+        let cells = plan.points.iter().map(|_| Cell::default()).collect();
+        let mut folder = Folder { writer, cells, journal, resumed_runs: 0 };
+        if let Some(earlier) = earlier {
+            folder.take_over(earlier);
+        }
+        Ok(folder)
+    }
+
+    /// Runs of an experiment that broke off count as if they were of this one.
+    fn take_over(&mut self, mut earlier: Earlier) {
+        let runs = std::mem::take(&mut earlier.runs);
+        self.resumed_runs = runs.len();
+        for ((cell, number), rows) in runs {
+            self.add(cell, number, Ok(rows));
+        }
+        let shown = earlier.folder.display().to_string();
+        self.writer.caveat(&format!("{} runs were measured before, in {shown}", self.resumed_runs));
+        if self.journal.is_some()
+            && let Err(e) = earlier.is_taken()
+        {
+            self.writer.caveat(&format!("{shown} does not know that it was resumed: {e}"));
+        }
     }
 
     /// Where it is.
@@ -163,7 +185,16 @@ impl Folder {
             }
             Err(why) => *why = redactor.text(std::mem::take(why)),
         }
-        self.keep_partial(cell, number, &outcome);
+        self.add(cell, number, outcome);
+    }
+
+    fn add(&mut self, cell: usize, number: u32, outcome: RunOutcome) {
+        if let Some(journal) = &mut self.journal
+            && let Err(e) = journal.keep(cell, number, &outcome)
+        {
+            self.journal = None;
+            self.writer.caveat(&not_kept(&e));
+        }
         let cell = &mut self.cells[cell];
         cell.runs += 1;
         match outcome {
@@ -174,19 +205,10 @@ impl Folder {
                     cell.rows.entry(place).or_default().push(row);
                 }
             }
-            Err(why) => cell.failures.push((number, why)),
-        }
-    }
-
-    fn keep_partial(&mut self, cell: usize, number: u32, outcome: &RunOutcome) {
-        let Some(file) = &mut self.partial else { return };
-        let rows: Vec<Value> =
-            outcome.iter().flat_map(|run| &run.rows).map(|(_, row)| json!(row.row)).collect();
-        let line = json!({ "cell": cell, "run": number, "rows": rows, "failed": outcome.as_ref().err() });
-        // In one write: who is killed leaves whole lines.
-        if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
-            self.partial = None;
-            self.writer.caveat(&not_kept(&e));
+            Err(why) => {
+                cell.broke_off = true;
+                cell.failures.push((number, why));
+            }
         }
     }
 
@@ -206,18 +228,25 @@ impl Folder {
             void: 0,
             failures: Vec::new(),
             lost: None,
+            lost_too: Vec::new(),
+            resumed_runs: self.resumed_runs,
+            can_resume: false,
             interrupted: matches!(ended, Err(Stop::Interrupted)),
             left_behind: None,
         };
+        let mut lost = std::mem::take(&mut controller.gone).into_iter();
+        let named = |(host, why): (usize, String)| (controller.hosts[host].name.clone(), why);
+        outcome.lost = lost.next().map(named);
+        outcome.lost_too = lost.map(named).collect();
+        for (host, why) in outcome.lost.iter().chain(&outcome.lost_too) {
+            self.writer.caveat(&format!("host {host} was lost: {why}"));
+        }
         let early = match ended {
             Ok(()) => None,
             Err(Stop::Interrupted) => Some("interrupted".to_owned()),
             Err(Stop::Here(why)) => Some(why),
             Err(Stop::Lost { host, why }) => {
-                let host = controller.hosts[host].name.clone();
-                let told = format!("host {host} was lost: {why}");
-                outcome.lost = Some((host, why));
-                Some(told)
+                Some(format!("host {} was lost: {why}", controller.hosts[host].name))
             }
         };
         if let Some(why) = &early {
@@ -225,6 +254,9 @@ impl Folder {
         }
         let cells = std::mem::take(&mut self.cells);
         let collects = plan.roles.iter().any(|role| role.collect.is_some());
+        let whole = |cell: &Cell| cell.runs == plan.method.runs && !cell.broke_off;
+        let complete = cells.iter().all(whole);
+        outcome.can_resume = !complete && self.journal.is_some();
         let mut records: Vec<OfPoint> = Vec::new();
         for (cell, point) in cells.into_iter().zip(&plan.points) {
             for (run, why) in &cell.failures {
@@ -298,8 +330,10 @@ impl Folder {
         }
         outcome.left_behind = (!left.is_empty()).then(|| left.join("; "));
         let path = self.writer.finish(realtime_ns() / 1_000_000)?;
-        // What is left of it would only repeat the records.
-        let _ = std::fs::remove_file(path.join(PARTIAL));
+        if complete {
+            // What is left of it would only repeat the records.
+            let _ = std::fs::remove_file(path.join(PARTIAL));
+        }
         Ok(outcome)
     }
 }
@@ -349,14 +383,12 @@ fn redact_strings(row: &mut serde_json::Map<String, Value>, redactor: &Redactor)
     row.values_mut().for_each(|value| all(value, redactor));
 }
 
-/// The resolved configuration. What looks secret is hidden.
-fn config(controller: &Controller<'_>, launcher: &str) -> Value {
+/// The resolved configuration: the plan, and the hosts that were obtained for it. What looks secret is hidden.
+fn config(controller: &Controller<'_>, launcher: &str, earlier: Option<&Earlier>) -> Value {
     let plan = controller.plan;
-    let variables = |of: &BTreeMap<String, String>| -> Value {
-        of.iter()
-            .map(|(name, value)| (name.clone(), json!(redact::shown(name, value))))
-            .collect::<serde_json::Map<_, _>>()
-            .into()
+    let settings = |of: &BTreeMap<String, String>| -> Value {
+        let shown = of.iter().map(|(name, value)| (name.clone(), json!(redact::shown(name, value))));
+        shown.collect::<serde_json::Map<_, _>>().into()
     };
     let hosts: Vec<Value> = controller
         .hosts
@@ -366,7 +398,7 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
             let hello = agent.hello.as_ref();
             let clock = agent.clock.map(|c| json!({ "ahead_ns": c.ahead_ns, "error_ns": c.error_ns }));
             json!({
-                "name": host.name, "address": host.address, "settings": variables(&host.settings), "clock": clock,
+                "name": host.name, "address": host.address, "settings": settings(&host.settings), "clock": clock,
                 "version": hello.map(|h| &h.version), "commit": hello.map(|h| &h.commit),
                 "fingerprint": hello.and_then(|h| h.fingerprint.as_ref()),
             })
@@ -385,7 +417,7 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
             };
             json!({
                 "name": role.name, "hosts": hosts, "command": controller.redactor.words(&command), "ready": role.ready,
-                "environment": variables(&role.environment), "collects": role.collect.is_some(),
+                "environment": settings(&role.environment), "collects": role.collect.is_some(),
             })
         })
         .collect();
@@ -396,10 +428,11 @@ fn config(controller: &Controller<'_>, launcher: &str) -> Value {
         "method": {
             "runs": method.runs, "warmup_s": method.warmup_s, "seconds": method.seconds,
             "timeout_s": method.timeout.map(|t| t.as_secs_f64()), "endless": method.endless, "interleave": method.interleave,
-            "cell_pause_s": method.pause.as_secs_f64(),
+            "cell_pause_s": method.pause.as_secs_f64(), "silence_s": method.silence.as_secs_f64(),
         },
         "cells": plan.points.iter().map(|point| point_text(point)).collect::<Vec<_>>(),
-        "roles": roles, "hosts": hosts, "environment": variables(&plan.environment),
+        "roles": roles, "hosts": hosts, "environment": settings(&plan.environment),
         "black": plan.black, "quiet": plan.quiet,
+        "resumed": earlier.map(|earlier| earlier.folder.display().to_string()),
     })
 }

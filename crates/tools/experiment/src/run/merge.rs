@@ -1,6 +1,7 @@
 //! Rows of several hosts, and of several runs, as one.
 
 use super::rows::{Row, is_void, void_text};
+use super::together::{MEASURED, Part, SHARE, together};
 use crate::plan::MergePlan;
 use barewire_measure::Histogram;
 use serde_json::{Map, Value, json};
@@ -26,11 +27,14 @@ const COUNTS: [&str; 12] = [
 /// Ends of keys of which the largest is the honest one.
 const TIME_ENDS: [&str; 5] = ["_ns", "_us", "_ms", "_s", "seconds"];
 
-/// The rows of one run that stand for the same thing on several hosts, as one. What each host said is kept under `per_host`.
-pub(crate) fn over_hosts(rows: Vec<(String, Row)>, plan: &MergePlan) -> Row {
-    if rows.len() < 2 {
-        return rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
+/// The rows of one run that stand for the same thing on several hosts, as one, which is void where they were not measured together. What
+/// each host said is kept under `per_host`.
+pub(crate) fn over_hosts(parts: Vec<Part>, plan: &MergePlan) -> Row {
+    if parts.len() < 2 {
+        return parts.into_iter().next().map(|part| part.row).unwrap_or_default();
     }
+    let known = together(&parts);
+    let rows: Vec<(String, Row)> = parts.into_iter().map(|part| (part.host, part.row)).collect();
     let family = rows[0].1.family;
     let per_host: Vec<Value> =
         rows.iter().map(|(host, row)| json!({ "host": host, "row": row.row })).collect();
@@ -43,7 +47,7 @@ pub(crate) fn over_hosts(rows: Vec<(String, Row)>, plan: &MergePlan) -> Row {
     }
     let keys: BTreeSet<&String> = rows.iter().flat_map(|(_, row)| row.row.keys()).collect();
     let mut merged = Map::new();
-    for key in keys.into_iter().filter(|key| *key != "runs") {
+    for key in keys.into_iter().filter(|key| *key != "runs" && *key != MEASURED) {
         let values: Vec<&Value> = rows.iter().filter_map(|(_, row)| row.row.get(key)).collect();
         if key == "void" {
             let void = rows.iter().find_map(|(host, row)| Some(format!("{host}: {}", void_text(&row.row)?)));
@@ -51,6 +55,11 @@ pub(crate) fn over_hosts(rows: Vec<(String, Row)>, plan: &MergePlan) -> Row {
         } else if let Some(value) = of_hosts(key, &values, plan, &histograms) {
             merged.insert(key.clone(), value);
         }
+    }
+    if let Some(why) = known.tell(&mut merged)
+        && !is_void(&merged)
+    {
+        merged.insert("void".to_owned(), why.into());
     }
     merged.entry("hosts").or_insert_with(|| json!(rows.len()));
     merged.insert("per_host".to_owned(), Value::Array(per_host));
@@ -137,6 +146,10 @@ fn of_runs(key: &str, values: &[&Value], histograms: &BTreeMap<String, Histogram
     let first = *values.first()?;
     if let Some(numbers) = numbers(values) {
         let whole = values.iter().all(|value| value.is_u64() || value.is_i64());
+        if key == SHARE {
+            // The worst run's: no other says what the row can be trusted for.
+            return Some(json!(numbers.iter().copied().fold(f64::MAX, f64::min)));
+        }
         return Some(match COUNTS.contains(&key) || key == "seconds" {
             true => number(numbers.iter().sum(), whole),
             false if values.iter().all(|value| *value == first) => first.clone(),
@@ -158,8 +171,8 @@ fn runs_of(rows: &[Row]) -> Vec<Value> {
             Some(Value::Array(own)) if !own.is_empty() => lines.extend(own.iter().cloned()),
             _ => {
                 let figure = |(key, value): (&String, &Value)| {
-                    let keep =
-                        value.is_number() || key == "void" || key == "contended" || is_distribution(value);
+                    let word = ["void", "contended", MEASURED].contains(&key.as_str());
+                    let keep = value.is_number() || word || is_distribution(value);
                     keep.then(|| (key.clone(), value.clone()))
                 };
                 lines.push(Value::Object(row.row.iter().filter_map(figure).collect()));
@@ -281,6 +294,10 @@ mod tests {
         Row { row: serde_json::from_str(text).unwrap(), ..Row::default() }
     }
 
+    fn part(host: &str, row: Row) -> Part {
+        Part { host: host.into(), row, ..Part::default() }
+    }
+
     fn with(mut row: Row, samples: &[(u64, u64)]) -> Row {
         let mut histogram = Histogram::new();
         samples.iter().for_each(|&(ns, n)| histogram.record_n(ns, n));
@@ -304,7 +321,7 @@ mod tests {
             ),
             &[(9000, 1000)],
         );
-        let merged = over_hosts(vec![("h1".into(), a), ("h2".into(), b)], &MergePlan::default());
+        let merged = over_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default());
         let get = |key: &str| merged.row.get(key).cloned().unwrap_or_default();
         assert_eq!(
             (get("rate_per_s"), get("samples"), get("seconds")),
@@ -325,6 +342,27 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_took_turns_give_a_void_row_and_the_worst_run_counts() {
+        let rows = |shift: u64| {
+            let one = |from: u64| {
+                let text = format!(
+                    r#"{{"rate_per_s":100,"void":null,"measured":{{"begin_unix_ns":{from},"end_unix_ns":{}}}}}"#,
+                    from + 1_000_000_000
+                );
+                part("h", row(&text))
+            };
+            over_hosts(vec![one(1), one(1 + shift)], &MergePlan::default())
+        };
+        let (good, bad) = (rows(1_000_000), rows(500_000_000));
+        assert_eq!((void_text(&good.row), good.row["rate_per_s"].as_u64()), (None, Some(200)));
+        assert!(void_text(&bad.row).unwrap().contains("50 %"), "{bad:?}");
+        assert_eq!(good.row["per_host"][0]["row"]["measured"]["begin_unix_ns"], 1);
+        let (merged, _) = over_runs(&[good.clone(), rows(20_000_000), good]);
+        assert_eq!((void_text(&merged), merged[SHARE].as_f64()), (None, Some(0.98)));
+        assert!(merged["runs"][1]["measured"]["end_unix_ns"].is_u64(), "{merged:?}");
+    }
+
+    #[test]
     fn the_file_says_how_and_percentiles_without_histograms_are_the_worst() {
         let rows = |keys: &str| {
             let one = |n: u32, p: &str| row(&format!(r#"{{"a":{n},"b_ns":{{"p50":{n},"p99":{p}}}}}"#));
@@ -334,7 +372,7 @@ mod tests {
                 "mean" => MergePlan { mean: ["a".into()].into(), ..MergePlan::default() },
                 _ => MergePlan { max: ["a".into()].into(), ..MergePlan::default() },
             };
-            over_hosts(vec![("x".into(), one(1, "7")), ("y".into(), one(4, "null"))], &plan).row
+            over_hosts(vec![part("x", one(1, "7")), part("y", one(4, "null"))], &plan).row
         };
         assert_eq!(rows("sum")["a"], 5);
         assert_eq!(rows("min")["a"], 1);

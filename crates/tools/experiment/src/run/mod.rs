@@ -5,10 +5,13 @@ mod cell;
 mod control;
 mod fleet;
 mod folder;
+mod journal;
 mod merge;
 mod rows;
+mod together;
 
-pub use folder::Outcome;
+pub use folder::{Failure, Outcome};
+pub use journal::newest_unfinished;
 
 use crate::agent::protocol::{CHUNK_BYTES, Event, Request, SCHEMA};
 use crate::file::point_text;
@@ -25,7 +28,9 @@ use cell::{RunOutcome, Task};
 use control::Controls;
 use fleet::{Fleet, Lost};
 use folder::Folder;
+use journal::Earlier;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -60,6 +65,8 @@ pub struct Options {
     pub agent: Vec<OsString>,
     /// What a host that measures is asked for its control rows with, as words of a role's command. Empty: nothing.
     pub control: Vec<String>,
+    /// The run folder of the same experiment that broke off: what it has is not measured again.
+    pub resume: Option<PathBuf>,
 }
 
 /// Told what happens.
@@ -113,7 +120,7 @@ pub enum ExperimentError {
     Interrupted,
 }
 
-/// Why a run of a cell, and all that come after it, cannot go on.
+/// Why a run of a cell, and all that come after it, cannot go on; a host's loss only while nothing was measured.
 #[derive(Clone, Debug)]
 enum Stop {
     Interrupted,
@@ -167,6 +174,9 @@ fn on_hosts(
         File::open(&sync.source)
             .map_err(|e| ExperimentError::Plan(format!("sync: {}: {e}", sync.source.display())))?;
     }
+    // Before hosts are obtained, too.
+    let earlier = options.resume.as_deref().map(|folder| Earlier::read(folder, plan, launcher.name()));
+    let earlier = earlier.transpose().map_err(ExperimentError::Plan)?;
     let mut hosts = {
         let (what, pulse) = (format!("{}: {}", launcher.name(), launcher.obtaining()), Pulse::new());
         let watch = RefCell::new(&mut *watch);
@@ -193,7 +203,7 @@ fn on_hosts(
     }
     let mut keep = used.iter();
     hosts.retain(|_| *keep.next().unwrap_or(&false));
-    let mut fleet = Fleet::new();
+    let mut fleet = Fleet::new(plan.method.silence.into());
     for host in &hosts {
         if interrupted() {
             return Err(ExperimentError::Interrupted);
@@ -218,34 +228,32 @@ fn on_hosts(
         next_id: 1,
         clock_seq: 0,
         unended: Vec::new(),
+        measuring: false,
+        gone: Vec::new(),
         began: stamp(),
     };
     let begun = controller.greet().and_then(|()| controller.put_files());
     begun.and_then(|()| controller.put_cleanup()).map_err(|stop| controller.failed(stop))?;
-    let mut folder = Folder::create(&controller, launcher.name(), hardware, options)?;
+    let done: BTreeSet<(usize, u32)> =
+        earlier.iter().flat_map(|earlier| earlier.runs.keys().copied()).collect();
+    let mut folder = Folder::create(&controller, launcher.name(), hardware, options, earlier)?;
+    controller.measuring = true;
     let floor = controls.as_ref().map(|controls| controller.measure_controls(controls)).transpose();
     let ended = match floor {
         Ok(floor) => {
             floor.map_or(Ok(()), |floor| folder.controls(floor))?;
-            controller.run_all(&mut folder)
+            controller.run_all(&done, &mut folder)
         }
         Err(stop) => Err(stop),
     };
-    if let Err(Stop::Lost { host, why }) = &ended {
-        // At once: cleaning up takes seconds.
-        controller.watch.note(&format!("host {}: {why}; the run ends", controller.hosts[*host].name));
-    }
     let late = controller.fleet.end();
     controller.log_leftover();
     let uncleaned = std::mem::take(&mut controller.fleet.uncleaned);
     controller.unended.extend(uncleaned.into_iter().map(|told| controller.redactor.text(told)));
-    let lost = match &ended {
-        Err(Stop::Lost { host, .. }) => Some(controller.hosts[*host].name.as_str()),
-        _ => None,
-    };
-    lost.into_iter().chain(late.iter().map(String::as_str)).for_each(|host| launcher.lost(host));
+    let lost: Vec<String> =
+        controller.gone.iter().map(|(host, _)| controller.hosts[*host].name.clone()).collect();
+    lost.iter().chain(&late).for_each(|host| launcher.lost(host));
     let measured = folder.path().to_owned();
-    let lost = lost.map(str::to_owned);
     folder.finish(&mut controller, ended, &late).map_err(|e| {
         // Who reads why there is no folder must hear all the same what hosts were left like.
         let lost = lost.iter().map(|host| format!("host {host} was lost"));
@@ -357,6 +365,10 @@ struct Controller<'a> {
     clock_seq: u64,
     /// What of its processes a host could not end.
     unended: Vec<String>,
+    /// There is a run folder: a host that is lost ends only what needs it.
+    measuring: bool,
+    /// Hosts that were lost since then, one after the other, and what happened.
+    gone: Vec<(usize, String)>,
     began: barewire_base::Instant,
 }
 
@@ -364,7 +376,9 @@ impl Controller<'_> {
     /// Until every agent has said who it is.
     fn greet(&mut self) -> Result<(), Stop> {
         for (at, host) in self.hosts.iter().enumerate() {
-            let hello = Request::Hello { schema: SCHEMA, host: host.name.clone(), fingerprint: true };
+            let silence_ms = self.plan.method.silence.as_millis() as u64;
+            let hello =
+                Request::Hello { schema: SCHEMA, host: host.name.clone(), fingerprint: true, silence_ms };
             self.fleet.send(at, hello);
         }
         let began = stamp();
@@ -513,14 +527,15 @@ impl Controller<'_> {
         }
     }
 
-    /// All cells, all runs.
-    fn run_all(&mut self, folder: &mut Folder) -> Result<(), Stop> {
+    /// All runs of all cells but for those that are done.
+    fn run_all(&mut self, had: &BTreeSet<(usize, u32)>, folder: &mut Folder) -> Result<(), Stop> {
         let plan = self.plan;
         let (cells, runs) = (plan.points.len(), plan.method.runs);
-        let order: Vec<(usize, u32)> = match plan.method.interleave {
+        let mut order: Vec<(usize, u32)> = match plan.method.interleave {
             true => (1..=runs).flat_map(|run| (0..cells).map(move |cell| (cell, run))).collect(),
             false => (0..cells).flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect(),
         };
+        order.retain(|one| !had.contains(one));
         let began = stamp();
         let planned = plan.run_seconds();
         for (done, &(cell, run)) in order.iter().enumerate() {
@@ -547,7 +562,7 @@ impl Controller<'_> {
                 self.watch.note(&format!("{}: {why}", cell_text(plan, point, run)));
             }
             folder.keep(cell, run, outcome, &self.redactor);
-            if done + 1 < order.len() {
+            if done + 1 < order.len() && self.gone.len() < self.hosts.len() {
                 self.pause(plan.method.pause)?;
             }
         }
@@ -560,7 +575,7 @@ impl Controller<'_> {
             if (self.interrupted)() {
                 return Err(Stop::Interrupted);
             }
-            self.next()?;
+            self.handle_next()?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use barewire_lab::Programs;
 use barewire_report::run::Run;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -107,6 +107,16 @@ pub fn run_until(
     folder: &Path,
     interrupted: &dyn Fn(&Told) -> bool,
 ) -> (Result<Outcome, ExperimentError>, Told) {
+    resume_until(plan, folder, None, interrupted)
+}
+
+/// The same, gone on with from a run folder that broke off.
+pub fn resume_until(
+    plan: &Plan,
+    folder: &Path,
+    resume: Option<PathBuf>,
+    interrupted: &dyn Fn(&Told) -> bool,
+) -> (Result<Outcome, ExperimentError>, Told) {
     let own = std::env::current_exe().unwrap();
     let mut launcher = LocalLauncher::new(agent_command(), Programs::of_binary(&own));
     let options = Options {
@@ -114,6 +124,7 @@ pub fn run_until(
         command: vec!["test".into()],
         agent: agent_command(),
         control: vec![],
+        resume,
     };
     // Told from inside the run, asked from inside the run.
     struct Shared<'a>(&'a Mutex<Told>);

@@ -9,6 +9,7 @@ use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watc
 use barewire_experiment::{agent, file};
 use barewire_lab::{Lab, Namespace, Programs, Topology, is_root_capable};
 use barewire_measure::stamp;
+use barewire_testing::{Needs, have, program};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -47,23 +48,9 @@ pub fn agent_binary(folder: &Path) -> AgentBinary {
 }
 
 /// False, and loudly so, when a test cannot run here.
-pub fn can_run(test: &str, programs: &[&str]) -> bool {
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: {test}: {why}; {}", why.hint());
-        return false;
-    }
-    let there = |program: &&&str| {
-        program.starts_with('/') && Path::new(program).exists()
-            || std::env::var_os("PATH")
-                .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()))
-    };
-    match programs.iter().find(|program| !there(program)) {
-        Some(missing) => {
-            eprintln!("SKIPPED: {test}: {missing} is not installed");
-            false
-        }
-        None => true,
-    }
+pub fn can_run(programs: &[&str]) -> bool {
+    have(Needs::Root, is_root_capable()).is_some()
+        && programs.iter().all(|name| have(Needs::Peers, program(name)).is_some())
 }
 
 pub struct Hosts {
@@ -162,6 +149,7 @@ impl Hosts {
             command: vec![],
             agent: Vec::<OsString>::new(),
             control: vec![],
+            resume: None,
         };
         self.inside(|| barewire_experiment::run::run(plan, launcher, &options, watch, &|| false))
     }

@@ -27,6 +27,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -169,11 +170,10 @@ impl SlurmLauncher {
         job: u64,
         node: &Node,
         script: &str,
-        store: bool,
+        input: Option<Arc<Vec<u8>>>,
         cancel: &AtomicBool,
     ) -> Result<Answer, LaunchError> {
-        let (input, longest) =
-            if store { (Some(self.binary.bytes()), STORE_WAIT) } else { (None, LOOK_WAIT) };
+        let longest = if input.is_some() { STORE_WAIT } else { LOOK_WAIT };
         let mut command = self.step(job, node);
         command.args(["sh", "-c", script]);
         match run(&mut command, input, longest, cancel) {
@@ -220,14 +220,16 @@ impl SlurmLauncher {
 
     fn prepare(&self, job: u64, node: &Node, cancel: &AtomicBool) -> Result<(Obtained, Answer), LaunchError> {
         let cache = self.options.cache.as_deref();
-        let mut answer = self.script(job, node, &binary::look_script(&self.binary, cache), false, cancel)?;
+        let mut answer = self.script(job, node, &binary::look_script(&self.binary, cache), None, cancel)?;
         // No login shell runs here.
         answer.noise = None;
         if let Some((why, hint)) = answer.unsuited(&self.binary) {
             return Err(unfit(node, why, hint));
         }
         if answer.runs.is_none() && answer.fails.is_none() {
-            let stored = self.script(job, node, &binary::store_script(&self.binary, cache), true, cancel)?;
+            let (packed, sent) = (answer.unpacks, self.binary.sent(answer.unpacks));
+            let script = binary::store_script(&self.binary, cache, packed);
+            let stored = self.script(job, node, &script, Some(sent), cancel)?;
             (answer.bad_sum, answer.no_sum) = (stored.bad_sum, stored.no_sum);
             (answer.runs, answer.fails, answer.shared) = (stored.runs, stored.fails, stored.shared);
         }
