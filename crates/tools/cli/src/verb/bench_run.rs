@@ -7,7 +7,9 @@ use crate::signals;
 use barewire_bench::interrupted;
 use barewire_experiment::launcher::LaunchError;
 use barewire_experiment::plan::{Plan, RoleHosts};
-use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watch, run as run_plan};
+use barewire_experiment::run::{
+    ExperimentError, Failure as Failed, Options, Outcome, Progress, Watch, newest_unfinished, run as run_plan,
+};
 use barewire_experiment::{file, mitosis, redact};
 use barewire_report::span_text;
 use serde_json::json;
@@ -26,7 +28,8 @@ use std::path::PathBuf;
   barewire report runs/NAME --html report.html
 
 The file says who runs what where and what is varied. Each host's output comes with its name in front; all of it is kept in the run
-folder. Ctrl-C ends everything everywhere, and what was measured is kept.")]
+folder. Ctrl-C ends everything everywhere, and what was measured is kept: the same command with `--resume` measures what is missing. A
+host that is lost ends what needs it, and the rest goes on; the command then ends with 4, or with 1 where nothing was measured.")]
 pub struct Args {
     /// The experiment (TOML)
     file: PathBuf,
@@ -42,6 +45,9 @@ pub struct Args {
     /// Folder that the run folder is made in
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     out: PathBuf,
+    /// Go on with an experiment that broke off, and measure only what it lacks [default: the newest one of this file in --out]
+    #[arg(long, value_name = "RUN_FOLDER", num_args = 0..=1)]
+    resume: Option<Option<PathBuf>>,
     /// Leave this host out
     #[arg(long, value_name = "HOST")]
     black: Vec<String>,
@@ -114,7 +120,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             .hint("`--launcher ssh` runs it there; `--launcher local` runs all of it on this machine")
             .into());
     }
-    let Some(mut launcher) = args.hosts.launcher()? else {
+    let Some(mut launcher) = args.hosts.launcher(&plan)? else {
         print(args.hosts.manifests(&plan)?.trim_end())?;
         return Ok(Code::Done);
     };
@@ -125,9 +131,23 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         agent: agent()?,
         control: CONTROL.map(str::to_owned).into(),
+        resume: resumed(args, &plan)?,
     };
     let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
     conclude(outcome.map_err(of_experiment)?, args.json, console)
+}
+
+/// The run folder that is gone on with, if one is.
+fn resumed(args: &Args, plan: &Plan) -> anyhow::Result<Option<PathBuf>> {
+    let none = || {
+        let why = format!("nothing of `{}` in {} broke off", plan.name, args.out.display());
+        Failure::new(Code::Usage, why).hint("name its run folder: `--resume RUN_FOLDER`")
+    };
+    match &args.resume {
+        None => Ok(None),
+        Some(Some(folder)) => Ok(Some(folder.clone())),
+        Some(None) => Ok(Some(newest_unfinished(&args.out, &plan.name).ok_or_else(none)?)),
+    }
 }
 
 /// The plan of the file, whichever form it has, and whether it is a foreign one: those leave out black hosts as they are read.
@@ -273,32 +293,75 @@ fn conclude(outcome: Outcome, as_json: bool, console: &Console) -> anyhow::Resul
             outcome.folder.display()
         ));
     }
-    // Hosts have a part in these words.
-    for failure in &outcome.failures {
-        console.error(&harmless(&format!("{}: {}", failure.of, failure.why)));
+    if outcome.resumed_runs > 0 {
+        console.note(&format!("{} runs were taken over from before", outcome.resumed_runs));
     }
-    if let Some((host, why)) = &outcome.lost {
+    // Hosts have a part in these words.
+    for same in outcome.failures.chunk_by(|a, b| a.why == b.why) {
+        console.error(&harmless(&told(same)));
+    }
+    for (host, why) in outcome.lost.iter().chain(&outcome.lost_too) {
         console.error(&harmless(&format!("host {host} was lost: {why}")));
     }
     if let Some(left) = &outcome.left_behind {
         console.error(&harmless(&format!("left behind: {left}")));
     }
-    if outcome.interrupted {
-        return Ok(Code::Interrupted);
-    }
-    if outcome.failed() {
-        return Ok(Code::Failed);
+    if outcome.can_resume {
+        let folder = outcome.folder.display();
+        console.note(&format!("the same command with `--resume {folder}` measures what is missing"));
     }
     if outcome.void > 0 {
         console.note("a row is void: its figures must not be used");
-        return Ok(Code::Void);
     }
-    Ok(Code::Done)
+    Ok(code_of(&outcome))
+}
+
+/// What the command ends with: a part that failed leaves the others' rows, as a void one does.
+fn code_of(outcome: &Outcome) -> Code {
+    match outcome {
+        Outcome { interrupted: true, .. } => Code::Interrupted,
+        Outcome { left_behind: Some(_), .. } | Outcome { rows: 0, .. } if outcome.failed() => Code::Failed,
+        _ if outcome.failed() || outcome.void > 0 => Code::Void,
+        _ => Code::Done,
+    }
+}
+
+/// Runs that failed one after the other for the same reason.
+fn told(same: &[Failed]) -> String {
+    let Some((first, rest)) = same.split_first() else { return String::new() };
+    let more = if rest.is_empty() { String::new() } else { format!(" (and {} runs after it)", rest.len()) };
+    format!("{}{more}: {}", first.of, first.why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_failed_ends_with_4_and_nothing_at_all_with_1() {
+        let outcome = |rows, void, failures: usize| Outcome {
+            folder: PathBuf::new(),
+            cells: 2,
+            cells_without_rows: 0,
+            rows,
+            void,
+            failures: vec![Failed { of: "x 1, run 1".into(), why: "gone".into() }; failures],
+            lost: None,
+            lost_too: Vec::new(),
+            resumed_runs: 0,
+            can_resume: false,
+            interrupted: false,
+            left_behind: None,
+        };
+        assert_eq!(code_of(&outcome(2, 0, 0)), Code::Done);
+        assert_eq!(code_of(&outcome(1, 1, 0)), Code::Void);
+        assert_eq!(code_of(&outcome(1, 0, 3)), Code::Void);
+        assert_eq!(code_of(&outcome(0, 0, 1)), Code::Failed);
+        let left = Outcome { left_behind: Some("a process".into()), ..outcome(1, 0, 0) };
+        assert_eq!(code_of(&left), Code::Failed);
+        assert_eq!(code_of(&Outcome { interrupted: true, ..left }), Code::Interrupted);
+        assert_eq!(told(&outcome(0, 0, 3).failures), "x 1, run 1 (and 2 runs after it): gone");
+    }
 
     #[test]
     fn lines_of_hosts_cannot_talk_to_the_terminal() {

@@ -27,6 +27,10 @@ pub struct Launching {
     /// every host
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
+    /// A host that says nothing for so long is lost, and so are we to a host. Longer where a benchmark fills the card that carries
+    /// SSH, too [default: the file's, or 30s]
+    #[arg(long, value_name = "TIME", value_parser = silence)]
+    silence: Option<Duration>,
     /// ssh: another configuration than ~/.ssh/config
     #[arg(long, value_name = "FILE")]
     ssh_config: Option<PathBuf>,
@@ -113,6 +117,13 @@ pub enum From {
 /// How long a run of a foreign file may take.
 const FOREIGN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A time after which somebody silent may be taken for lost.
+fn silence(text: &str) -> Result<Duration, String> {
+    let (silence, least) = (seconds(text)?, Duration::from(file::SILENCE_LEAST));
+    let short = || format!("at least {} s: a sign of life is given each second", least.as_secs_f64());
+    (silence >= least).then_some(silence).ok_or_else(short)
+}
+
 /// The agent's command line on this machine.
 ///
 /// # Errors
@@ -139,11 +150,14 @@ fn lists(option: &str, given: &[String]) -> Result<BTreeMap<String, Vec<String>>
 }
 
 impl Launching {
-    /// Puts the plan on the hosts that the command line names.
+    /// Puts the plan on the hosts that the command line names, and says when one of them is lost.
     ///
     /// # Errors
     /// When their file is wrong, or does not fit the plan.
     pub fn place(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        if let Some(silence) = self.silence {
+            plan.method.silence = silence.into();
+        }
         let Some(path) = &self.hosts else { return Ok(()) };
         let usage = |why: String| Failure::new(Code::Usage, why);
         let inventory = file::read_hosts(path).map_err(|e| usage(e.to_string()))?;
@@ -151,11 +165,11 @@ impl Launching {
         Ok(())
     }
 
-    /// The launcher that was asked for; `None` where nothing is started, but [`manifests`](Launching::manifests) are written.
+    /// The launcher that was asked for, for `plan`; `None` where nothing is started, but [`manifests`](Launching::manifests) are written.
     ///
     /// # Errors
     /// Words that cannot be, or a program that cannot be read.
-    pub fn launcher(&self) -> anyhow::Result<Option<Box<dyn Launcher>>> {
+    pub fn launcher(&self, plan: &Plan) -> anyhow::Result<Option<Box<dyn Launcher>>> {
         let launcher: Box<dyn Launcher> = match self.launcher.unwrap_or(From::Local) {
             From::K8s => return Ok(None),
             From::Local => {
@@ -168,6 +182,7 @@ impl Launching {
                     options: self.ssh_option.clone(),
                     share: self.ssh_share,
                     cache: self.remote_cache.clone(),
+                    silence: plan.method.silence,
                     ..SshOptions::default()
                 };
                 Box::new(SshLauncher::new(AgentBinary::this_program()?, options))
@@ -269,6 +284,14 @@ impl Foreign {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silence_has_a_unit_and_a_least() {
+        assert_eq!(silence("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(silence("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(silence("3"), Ok(Duration::from_secs(3)));
+        assert!(silence("2.9s").is_err_and(|why| why.contains("at least 3 s")) && silence("long").is_err());
+    }
 
     #[test]
     fn words_in_pairs() {
