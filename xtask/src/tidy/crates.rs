@@ -32,6 +32,8 @@ fn floor(folder: &str) -> Option<Floor> {
         // The garden: may look into every room, and nobody builds on it.
         ("fuzz", None, ..) => at(6, "fuzz"),
         ("xtask", None, ..) => at(7, "xtask"),
+        // The scaffold: only tests stand on it.
+        ("crates", Some("dev"), Some(_), None) => at(8, "dev"),
         _ => None,
     }
 }
@@ -54,7 +56,7 @@ fn arrows(workspace: &Workspace, member: &Member, findings: &mut Vec<Finding>) {
             line: 0,
             rule: "floor",
             reason: format!("`{}` stands on no floor of the house", member.name),
-            hint: "crates live in crates/{ground,ports,protocols,runtime,services,tools}/NAME",
+            hint: "crates live in crates/{ground,ports,protocols,runtime,services,tools,dev}/NAME",
         });
         return;
     };

@@ -127,6 +127,16 @@ fn a_build_dependency_is_an_arrow_and_a_dev_dependency_is_none() {
 }
 
 #[test]
+fn only_tests_stand_on_what_is_for_tests() {
+    let house = House::new();
+    house.member("dev/testing", "");
+    house.member("ground/wire", "\n[dev-dependencies]\ntesting = { path = \"../../dev/testing\" }");
+    house.expect_none();
+    house.member("tools/lab", "testing = { path = \"../../dev/testing\" }");
+    house.expect("arrow", "crates/tools/lab/Cargo.toml");
+}
+
+#[test]
 fn a_circle() {
     let house = House::new();
     house.member("ground/wire", "frame = { path = \"../frame\" }");

@@ -5,10 +5,8 @@ use barewire_wire::roce::ext::{Aeth, Syndrome};
 use barewire_wire::roce::rdma_cm::{self, Addresses, IpHeader, PortSpace};
 use barewire_wire::roce::{self, Opcode, Operation, Segment, bth, icrc};
 use barewire_wire::{ipv4, udp, vlan};
-use std::path::Path;
 
 const VECTORS: &str = include_str!("roce_vectors.txt");
-const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/roce/two-guests.pcap");
 
 fn vectors() -> Vec<(&'static str, Vec<u8>)> {
     VECTORS
@@ -158,11 +156,8 @@ fn the_fields_of_data_packets() {
 
 #[test]
 fn every_frame_of_the_capture() {
-    if !Path::new(CAPTURE).exists() {
-        println!("SKIPPED: no capture of two hosts here");
-        return;
-    }
-    let bytes = std::fs::read(CAPTURE).unwrap();
+    let Some(capture) = barewire_testing::shared("data/roce/two-guests.pcap") else { return };
+    let bytes = std::fs::read(capture).unwrap();
     let le32 = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     assert_eq!(le32(0), 0xa1b2_c3d4, "a pcap file in little-endian order");
     let (mut at, mut roce_frames, mut management) = (24, 0, 0);

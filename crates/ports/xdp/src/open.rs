@@ -520,9 +520,7 @@ mod tests {
     /// On the loopback of a namespace of its own, where its index is always 1.
     #[test]
     fn a_queue_is_free_when_its_owner_has_closed() {
-        // SAFETY: no arguments, no memory.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: a_queue_is_free_when_its_owner_has_closed needs root");
+        if !barewire_testing::root() {
             return;
         }
         let test = || {

@@ -7,7 +7,7 @@ use barewire_base::DropReason;
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_port::{Port, PortError};
 use barewire_xdp::{Attach, XdpConfig, XdpPort};
-use common::{FAR, NEAR, arp_request, eventually, ip, now, with_veth};
+use common::{FAR, NEAR, arp_request, eventually, ip, now, with_xdp_veth as with_veth};
 
 const FRAMES: u32 = 256;
 

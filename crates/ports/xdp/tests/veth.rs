@@ -11,7 +11,9 @@ use barewire_packet::{PacketConfig, PacketPort};
 use barewire_port::conformance::{ConformancePair, run_all};
 use barewire_port::{OpenError, Port};
 use barewire_xdp::{Attach, Mode, NeedWakeup, Queues, XdpConfig, XdpPort};
-use common::{FAR, NEAR, arp_request, clock_ns, echo_request, eventually, ip, now, with_veth};
+use common::{
+    FAR, NEAR, arp_request, clock_ns, echo_request, eventually, ip, now, with_xdp_veth as with_veth,
+};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 

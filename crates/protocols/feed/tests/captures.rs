@@ -2,9 +2,6 @@
 
 use barewire_base::Instant;
 use barewire_feed::*;
-use std::path::Path;
-
-const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/cme/pcap");
 
 /// UDP payloads of a classic pcap file of Ethernet frames, IPv4, with or without one VLAN tag.
 fn payloads(file: &[u8]) -> Vec<Vec<u8>> {
@@ -65,11 +62,8 @@ impl Listener for Seen {
 
 #[test]
 fn real_packets_are_taken_in_whole() {
-    let folder = Path::new(CAPTURES);
-    let Ok(files) = std::fs::read_dir(folder) else {
-        eprintln!("SKIPPED: no captures in {}", folder.display());
-        return;
-    };
+    let Some(folder) = barewire_testing::shared("data/cme/pcap") else { return };
+    let files = std::fs::read_dir(folder).unwrap();
     let mut all = Seen::default();
     let mut packets = 0;
     for file in files.flatten().filter(|f| f.path().extension().is_some_and(|e| e == "pcap")) {

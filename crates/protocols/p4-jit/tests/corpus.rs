@@ -5,15 +5,11 @@ use barewire_p4::import::import;
 use barewire_p4::ir::{Node, TableId};
 use barewire_p4_jit::Options;
 use barewire_p4_jit::differential::{Pair, packets};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 fn corpus() -> Option<Vec<PathBuf>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    if !root.is_dir() {
-        eprintln!("SKIPPED: no shared data beside the repository");
-        return None;
-    }
+    let root = barewire_testing::shared("data/p4")?;
     let mut files = Vec::new();
     let mut folders = vec![root];
     while let Some(folder) = folders.pop() {

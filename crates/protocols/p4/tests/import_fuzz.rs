@@ -7,6 +7,7 @@ use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::Program;
 use barewire_p4::phv::{Layout, slot};
 use barewire_p4::state::PlainState;
+use barewire_testing::{Needs, find_shared, have_part};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,9 +23,11 @@ fn seeds() -> Vec<(String, String)> {
             }
         }
     }
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
     let mut paths = Vec::new();
-    walk(&data, &mut paths);
+    match have_part(Needs::Shared, find_shared("data/p4")) {
+        Some(data) => walk(&data, &mut paths),
+        None => println!("only a small program by hand is mutated"),
+    }
     paths.sort();
     let mut seeds: Vec<(String, String)> = paths
         .iter()
@@ -32,7 +35,6 @@ fn seeds() -> Vec<(String, String)> {
         .filter(|(_, text)| text.len() < 40_000)
         .collect();
     if seeds.is_empty() {
-        eprintln!("SKIPPED: no programs under {}; only a small one by hand is mutated", data.display());
         seeds.push(("by hand".into(), include_str!("import_common/small.json").into()));
     }
     seeds

@@ -10,18 +10,14 @@ use barewire_p4::phv::{Phv, Place, slot};
 use barewire_p4::state::{PlainState, TableAction};
 use barewire_p4::stf::{Command, parse};
 use num_bigint::BigUint;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const SEED: u64 = 0x5eed_0004;
 const PACKETS: usize = 40;
 
 fn samples() -> Option<Vec<PathBuf>> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    if !data.is_dir() {
-        eprintln!("SKIPPED: no sample programs at {}", data.display());
-        return None;
-    }
+    let data = barewire_testing::shared("data/p4")?;
     let mut files = Vec::new();
     let mut folders = vec![data];
     while let Some(folder) = folders.pop() {

@@ -13,15 +13,6 @@ use std::sync::Arc;
 
 const DROP_PORT: u64 = 511;
 
-fn data() -> Option<PathBuf> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    if !data.is_dir() {
-        eprintln!("SKIPPED: no sample programs at {}", data.display());
-        return None;
-    }
-    Some(data)
-}
-
 struct Target {
     program: Arc<Program>,
     interpreter: Interpreter,
@@ -171,7 +162,7 @@ fn tests_in(data: &Path, folders: &[&str]) -> Vec<PathBuf> {
 
 #[test]
 fn every_name_of_the_samples_tests_is_found() {
-    let Some(data) = data() else { return };
+    let Some(data) = barewire_testing::shared("data/p4") else { return };
     let (mut tests, mut names) = (0, 0);
     for json in tests_in(&data, &["p4_16", "p4_14", "psa"]) {
         let text = std::fs::read_to_string(&json).unwrap();
@@ -205,7 +196,7 @@ fn every_name_of_the_samples_tests_is_found() {
 
 #[test]
 fn unicast_tests_of_the_samples_pass() {
-    let Some(data) = data() else { return };
+    let Some(data) = barewire_testing::shared("data/p4") else { return };
     let (mut passed, mut beyond, mut failed) = (0, 0, Vec::new());
     for json in tests_in(&data, &["p4_16", "p4_14"]) {
         match run(&json) {

@@ -7,7 +7,6 @@ use barewire_wire::roce::{Opcode, bth};
 use common::*;
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 
 /// Frames, and which side sent each.
@@ -144,11 +143,7 @@ fn packet(p: &Pair, side: usize, qpn: Qpn, opcode: u8, off: i32, body: &[u8], fl
 /// a queue pair of ours.
 #[test]
 fn a_captured_conversation_of_strangers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/roce/two-guests.pcap");
-    if !path.exists() {
-        println!("SKIPPED: no capture of two hosts here");
-        return;
-    }
+    let Some(path) = barewire_testing::shared("data/roce/two-guests.pcap") else { return };
     let bytes = std::fs::read(path).unwrap();
     let le32 = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let mut ends: Vec<End> = [2, 3]

@@ -4,6 +4,7 @@
 mod render;
 
 use barewire_sbe::layout::Schema;
+use barewire_testing::{Needs, skip};
 use std::path::Path;
 
 #[test]
@@ -13,8 +14,7 @@ fn generated_files_are_up_to_date() {
     let names = match render::write(Schema::builtin(), &fresh) {
         Ok(names) => names,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED: there is no rustfmt: {error}");
-            return;
+            return skip(Needs::Tools, format!("there is no rustfmt: {error}"));
         }
         Err(error) => panic!("{error}"),
     };

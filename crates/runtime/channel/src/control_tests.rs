@@ -3,6 +3,7 @@
 use super::*;
 use crate::message::{FromApp, FromDaemon, Hello, Refused, Stat, Welcome};
 use crate::{Geometry, VERSION};
+use barewire_testing::{Needs, skip};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -350,8 +351,7 @@ fn who_serves_a_socket_is_looked_at() {
     // A directory of its own below one of root's: nobody else can put a socket there.
     let theirs = PathBuf::from(format!("/run/barewire-control-server-{}", std::process::id()));
     if own != 0 || fs::create_dir(&theirs).is_err() {
-        println!("SKIPPED: only root can make a directory for somebody else");
-        return;
+        return skip(Needs::Root, "only root can make a directory for somebody else");
     }
     let theirs = Dir(theirs);
     let path = theirs.file("a.sock");

@@ -4,16 +4,14 @@ use barewire_engine::best_port;
 use barewire_frame::{Pool, PoolConfig};
 use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
 use barewire_port::OpenError;
+use barewire_testing::{Needs, have};
 
 fn pool(frames: u32, chunk_len: u32) -> Pool {
     Pool::new(PoolConfig { frames, chunk_len, ..PoolConfig::default() }).expect("a pool")
 }
 
-fn hosts(test: &str, mtu: u32) -> Option<TwoHosts> {
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: {test}: {why}; hint: {}", why.hint());
-        return None;
-    }
+fn hosts(mtu: u32) -> Option<TwoHosts> {
+    have(Needs::Root, is_root_capable())?;
     let link = LinkConfig { mtu, ..LinkConfig::default() };
     Some(
         TwoHosts::create(&TwoHostsConfig { link, label: None, ..TwoHostsConfig::default() })
@@ -36,7 +34,7 @@ fn chosen(hosts: &TwoHosts, frames: u32, chunk_len: u32) -> (String, String) {
 
 #[test]
 fn the_choice_follows_from_pool_and_interface() {
-    let Some(hosts) = hosts("the_choice_follows_from_pool_and_interface", 1500) else { return };
+    let Some(hosts) = hosts(1500) else { return };
     let (uri, why) = chosen(&hosts, 4096, 2048);
     assert_eq!(uri, "xdp:eth0?fill_frames=1024");
     assert!(why.contains("stay where they are") && why.contains("AF_XDP on eth0"), "{why}");
@@ -48,7 +46,7 @@ fn the_choice_follows_from_pool_and_interface() {
 
 #[test]
 fn a_hook_that_is_taken_is_said() {
-    let Some(hosts) = hosts("a_hook_that_is_taken_is_said", 1500) else { return };
+    let Some(hosts) = hosts(1500) else { return };
     let choose = || {
         let p = pool(4096, 2048);
         let _owner = best_port("eth0", &p).expect("a port");
@@ -62,7 +60,7 @@ fn a_hook_that_is_taken_is_said() {
 
 #[test]
 fn a_large_mtu_needs_the_other_port_and_a_missing_interface_is_named() {
-    let Some(hosts) = hosts("a_large_mtu_needs_the_other_port", 1800) else { return };
+    let Some(hosts) = hosts(1800) else { return };
     let (uri, why) = chosen(&hosts, 1024, 2048);
     assert_eq!(uri, "packet:eth0?tx=0");
     assert!(why.contains("not AF_XDP") && why.contains("chunk_len=4096"), "{why}");

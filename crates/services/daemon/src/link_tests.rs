@@ -3,6 +3,7 @@
 use super::*;
 use crate::aside;
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_testing::{Needs, have};
 use std::sync::mpsc;
 
 struct Bed {
@@ -14,11 +15,8 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(name: &str) -> Option<Bed> {
-        if let Err(why) = is_root_capable() {
-            eprintln!("SKIPPED: {name} needs root: {why}");
-            return None;
-        }
+    fn new() -> Option<Bed> {
+        have(Needs::Root, is_root_capable())?;
         let (near, far) = (Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap());
         make(&near, &far);
         let mut watch = near.enter(|| LinkWatch::new("eth0")).unwrap().unwrap();
@@ -67,7 +65,7 @@ fn busy() -> OpenError {
 
 #[test]
 fn an_engine_is_asked_once_until_it_answers() {
-    let Some(mut bed) = Bed::new("an_engine_is_asked_once_until_it_answers") else { return };
+    let Some(mut bed) = Bed::new() else { return };
     assert!(bed.reopens().is_empty());
     bed.remake();
     let asked = bed.reopens();
@@ -80,7 +78,7 @@ fn an_engine_is_asked_once_until_it_answers() {
 
 #[test]
 fn a_port_on_an_interface_that_is_gone_again_is_none() {
-    let Some(mut bed) = Bed::new("a_port_on_an_interface_that_is_gone_again_is_none") else { return };
+    let Some(mut bed) = Bed::new() else { return };
     bed.remake();
     let first = bed.reopens();
     bed.remake();

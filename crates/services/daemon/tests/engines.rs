@@ -4,6 +4,7 @@ mod common;
 use barewire_client::{CloseReason, ConnectOptions, Event};
 use barewire_daemon::Daemon;
 use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
+use barewire_testing::{Needs, have};
 use common::*;
 use std::net::SocketAddr;
 
@@ -12,20 +13,16 @@ const MESSAGES: u64 = 200;
 
 #[test]
 fn frames_dealt_out_at_random_all_arrive() {
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: frames_dealt_out_at_random_all_arrive needs root: {why}");
-        return;
+    if have(Needs::Root, is_root_capable()).is_some() {
+        dealt_out(1500, None, 3_000);
     }
-    dealt_out(1500, None, 3_000);
 }
 
 #[test]
 fn long_frames_and_tagged_ones_arrive_too() {
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: long_frames_and_tagged_ones_arrive_too needs root: {why}");
-        return;
+    if have(Needs::Root, is_root_capable()).is_some() {
+        dealt_out(9000, Some(7), 20_000);
     }
-    dealt_out(9000, Some(7), 20_000);
 }
 
 /// Echoes of messages of `len` bytes, and conversations from engine to engine, over a link with this MTU.

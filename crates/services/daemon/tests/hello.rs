@@ -360,10 +360,8 @@ fn an_event_loop_of_the_applications_own() {
 #[test]
 fn over_a_veth_pair() {
     use barewire_lab::{TwoHosts, TwoHostsConfig, is_root_capable};
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: over_a_veth_pair needs root: {why}");
-        return;
-    }
+    use barewire_testing::{Needs, have};
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     for scheme in ["packet", "xdp"] {
         let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..Default::default() }).unwrap();
         let dir = Dir::new();

@@ -143,7 +143,7 @@ fn interface(name: &str, address: &str) {
 /// The interface of one line loses its address, so that its groups cannot be joined; then it has it again.
 #[test]
 fn a_line_that_cannot_be_joined_is_down_until_it_can() {
-    if !privileged("a_line_that_cannot_be_joined_is_down_until_it_can") {
+    if !privileged() {
         return;
     }
     let host = barewire_lab::Namespace::anonymous().unwrap();

@@ -83,7 +83,7 @@ fn all(keep: &Keep, sent: u64) -> bool {
 
 #[test]
 fn sockets_receive_every_line_with_the_kernels_stamp() {
-    if !privileged("sockets_receive_every_line_with_the_kernels_stamp") {
+    if !privileged() {
         return;
     }
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
@@ -153,7 +153,7 @@ fn sockets_receive_every_line_with_the_kernels_stamp() {
 
 #[test]
 fn a_parked_engine_is_woken_and_several_channels_share_it() {
-    if !privileged("a_parked_engine_is_woken_and_several_channels_share_it") {
+    if !privileged() {
         return;
     }
     let host = Namespace::anonymous().unwrap();
@@ -211,7 +211,7 @@ fn a_parked_engine_is_woken_and_several_channels_share_it() {
 
 #[test]
 fn only_named_senders_get_through_a_source_specific_join() {
-    if !privileged("only_named_senders_get_through_a_source_specific_join") {
+    if !privileged() {
         return;
     }
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
@@ -256,7 +256,7 @@ fn only_named_senders_get_through_a_source_specific_join() {
 
 #[test]
 fn full_buffers_and_long_packets_are_counted() {
-    if !privileged("full_buffers_and_long_packets_are_counted") {
+    if !privileged() {
         return;
     }
     let host = Namespace::anonymous().unwrap();
@@ -311,7 +311,7 @@ fn full_buffers_and_long_packets_are_counted() {
 
 #[test]
 fn ports_receive_the_same_and_hold_the_memberships() {
-    if !privileged("ports_receive_the_same_and_hold_the_memberships") {
+    if !privileged() {
         return;
     }
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
@@ -380,7 +380,7 @@ fn warm_up(
 
 #[test]
 fn stamps_come_from_whom_the_options_say() {
-    if !privileged("stamps_come_from_whom_the_options_say") {
+    if !privileged() {
         return;
     }
     let host = Namespace::anonymous().unwrap();
@@ -423,7 +423,7 @@ fn stamps_come_from_whom_the_options_say() {
 
 #[test]
 fn groups_of_ipv6_are_joined_too() {
-    if !privileged("groups_of_ipv6_are_joined_too") {
+    if !privileged() {
         return;
     }
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();

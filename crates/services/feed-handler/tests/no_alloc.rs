@@ -86,7 +86,7 @@ fn emitted(config: &EmulatorConfig) -> Vec<(Instant, FeedType, Side, Vec<u8>)> {
 
 #[test]
 fn sockets_to_books_allocate_nothing() {
-    if !privileged("sockets_to_books_allocate_nothing") {
+    if !privileged() {
         return;
     }
     let host = barewire_lab::Namespace::anonymous().unwrap();

@@ -7,23 +7,21 @@ use barewire_base::{Duration, Instant};
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig};
 use barewire_feed_handler::{Found, check};
 use barewire_sbe::layout::Schema;
+use barewire_testing::{Needs, shared, skip};
 use common::{Folder, channel, emulation};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A Python with the package, and the folder of schemas and captures.
-fn oracle(test: &str) -> Option<(String, PathBuf)> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/cme");
-    if !data.join("schema").is_dir() {
-        eprintln!("SKIPPED: {test}: no schemas at {}", data.display());
-        return None;
-    }
+fn oracle() -> Option<(String, PathBuf)> {
+    let data = shared("data/cme")?;
     let python = std::env::var("BAREWIRE_PYTHON").unwrap_or_else(|_| "python3".into());
     let found = Command::new(&python).args(["-c", "import sbedecoder"]).output();
     if !found.is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "SKIPPED: {test}: {python} cannot import sbedecoder (BAREWIRE_PYTHON names another Python)"
+        skip(
+            Needs::Python,
+            format!("{python} cannot import sbedecoder (BAREWIRE_PYTHON names another Python)"),
         );
         return None;
     }
@@ -70,7 +68,7 @@ fn compare(python: &str, data: &Path, folder: &Folder, captures: &[PathBuf]) -> 
 
 #[test]
 fn the_exchanges_captures_read_the_same() {
-    let Some((python, data)) = oracle("the_exchanges_captures_read_the_same") else { return };
+    let Some((python, data)) = oracle() else { return };
     let folder = Folder::new("other-decoder-captures");
     let mut captures: Vec<PathBuf> = std::fs::read_dir(data.join("pcap"))
         .unwrap()
@@ -84,7 +82,7 @@ fn the_exchanges_captures_read_the_same() {
 
 #[test]
 fn an_emulated_channel_reads_the_same() {
-    let Some((python, data)) = oracle("an_emulated_channel_reads_the_same") else { return };
+    let Some((python, data)) = oracle() else { return };
     let folder = Folder::new("other-decoder-emulated");
     let config = EmulatorConfig {
         resets: vec![Duration::from_millis(100)],

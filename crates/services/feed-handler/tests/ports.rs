@@ -216,7 +216,7 @@ impl Consumer for Heard {
 
 #[test]
 fn a_port_follows_an_interface_that_is_made_anew() {
-    if !privileged("a_port_follows_an_interface_that_is_made_anew") {
+    if !privileged() {
         return;
     }
     for scheme in ["packet", "xdp"] {
@@ -264,7 +264,7 @@ fn a_port_follows_an_interface_that_is_made_anew() {
 /// One port carries both lines, and its interface is away for some seconds: the handler waits for it.
 #[test]
 fn a_handler_whose_only_interface_goes_away_waits_for_it() {
-    if !privileged("a_handler_whose_only_interface_goes_away_waits_for_it") {
+    if !privileged() {
         return;
     }
     let host = barewire_lab::Namespace::anonymous().unwrap();

@@ -396,7 +396,7 @@ fn a_replay_gives_the_books_and_the_export_of_them() {
 
 #[test]
 fn live_books_over_sockets_are_the_truth() {
-    if !privileged("live_books_over_sockets_are_the_truth") {
+    if !privileged() {
         return;
     }
     let host = barewire_lab::Namespace::anonymous().unwrap();

@@ -13,6 +13,7 @@ mod oracle;
 use barewire_lab::is_root_capable;
 use barewire_p4::ir::{Arch, Program};
 use barewire_switch::prepared::{EngineKind, Prepared};
+use barewire_testing::{Needs, find_shared, have, have_part, program as program_of_system, skip};
 use oracle::bmv2;
 use oracle::ours::{self, Fate, Noise, Ours};
 use oracle::scenario::{self, Scenario};
@@ -43,16 +44,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("import/p4_16_samples/psa-dpdk-errorcode-2", "bmv2 ends itself where this program's verify fails"),
     ("import/p4_16_samples/issue1607-bmv2", "bmv2 ends itself: it takes no stack field as a header"),
 ];
-
-fn corpus() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    path.is_dir().then_some(path)
-}
-
-fn on_path(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
-}
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -236,7 +227,7 @@ fn compare(path: &Path, name: &str) -> Verdict {
         Ok(program) => Arc::new(program),
         Err(error) => return Verdict::Skipped(format!("not imported: {error}")),
     };
-    if !on_path(bmv2::binary(program.arch)) {
+    if program_of_system(bmv2::binary(program.arch)).is_err() {
         return Verdict::Skipped(format!("no {} on the PATH", bmv2::binary(program.arch)));
     }
     let seed = number("BAREWIRE_ORACLE_SEED", 1);
@@ -299,29 +290,18 @@ fn compare(path: &Path, name: &str) -> Verdict {
 fn packets_come_out_as_from_a_real_bmv2() {
     // Another project's program on a busy machine is no part of what must pass everywhere: who wants it asks.
     if std::env::var_os("BAREWIRE_ORACLE").is_none() {
-        eprintln!(
-            "SKIPPED: the real bmv2 is asked only with BAREWIRE_ORACLE=few, all, or a word that program paths hold"
-        );
-        return;
+        let how = "BAREWIRE_ORACLE=few, all, or a word that program paths hold";
+        return skip(Needs::Bmv2, format!("the real bmv2 is asked only with {how}"));
     }
-    if !on_path(bmv2::binary(Arch::V1Model)) {
-        eprintln!("SKIPPED: no simple_switch on the PATH");
-        return;
-    }
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: no namespace for simple_switch: {why}");
-        return;
-    }
+    let Some(_) = have(Needs::Bmv2, program_of_system(bmv2::binary(Arch::V1Model))) else { return };
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     let mut all = Vec::new();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     for (root, folders) in [
-        (Some(own), &["programs", "tests/stf"][..]),
-        (corpus(), &["p4_16", "p4_14", "legacy", "psa", "import"][..]),
+        (Ok(own), &["programs", "tests/stf"][..]),
+        (find_shared("data/p4"), &["p4_16", "p4_14", "legacy", "psa", "import"][..]),
     ] {
-        let Some(root) = root else {
-            eprintln!("SKIPPED in part: no corpus of P4 programs beside the repository");
-            continue;
-        };
+        let Some(root) = have_part(Needs::Shared, root) else { continue };
         let mut found = Vec::new();
         folders.iter().for_each(|folder| programs(&root.join(folder), &mut found));
         all.extend(found.into_iter().map(|path| {

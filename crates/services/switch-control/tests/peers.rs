@@ -5,7 +5,8 @@ mod rig;
 
 use barewire_lab::{Namespace, is_root_capable};
 use barewire_switch_control::cli::Session;
-use rig::{PROGRAM, Rig, on_path, skipped};
+use barewire_testing::{Needs, have, program, shared};
+use rig::{PROGRAM, Rig};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -203,14 +204,8 @@ struct Bmv2 {
 impl Bmv2 {
     /// A `simple_switch` in a namespace of its own; none when this machine has none.
     fn start(label: &str) -> Option<Bmv2> {
-        let Some(binary) = on_path("simple_switch") else {
-            skipped("no simple_switch on the PATH");
-            return None;
-        };
-        if let Err(why) = is_root_capable() {
-            skipped(&format!("no namespace for simple_switch: {why}"));
-            return None;
-        }
+        let binary = have(Needs::Bmv2, program("simple_switch"))?;
+        have(Needs::Root, is_root_capable())?;
         let folder = std::env::temp_dir().join(format!("barewire-{label}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let program = folder.join("control.json");
@@ -302,7 +297,7 @@ fn compare(name: &str, expected: &[String], found: &[String]) {
 
 #[test]
 fn p4langs_command_line_drives_our_server() {
-    let Some(cli) = on_path("simple_switch_CLI") else { return skipped("no simple_switch_CLI on the PATH") };
+    let Some(cli) = have(Needs::Bmv2, program("simple_switch_CLI")) else { return };
     let rig = Rig::start();
     let ours = {
         let mut command = Command::new(&cli);
@@ -351,11 +346,9 @@ fn our_command_line_says_the_same_of_a_bmv2_and_of_ours() {
 /// The commands that bmv2's own throughput test loads, in the program of that test, compiled by the retired p4c-bm.
 #[test]
 fn the_tables_of_bmv2s_throughput_test() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/p4/legacy/");
-    let Ok(program) = std::fs::read_to_string(format!("{folder}simple_router.json")) else {
-        return skipped("no data/p4/legacy beside the repository");
-    };
-    let commands = std::fs::read_to_string(format!("{folder}simple_router.commands.txt")).unwrap();
+    let Some(folder) = shared("data/p4/legacy") else { return };
+    let program = std::fs::read_to_string(folder.join("simple_router.json")).unwrap();
+    let commands = std::fs::read_to_string(folder.join("simple_router.commands.txt")).unwrap();
     let rig = Rig::start();
     rig.switch().commit(&program).unwrap();
     let mut session = Session::connect(rig.thrift.local_addr(), Duration::from_secs(10)).unwrap();
@@ -375,7 +368,7 @@ fn the_tables_of_bmv2s_throughput_test() {
 
 #[test]
 fn both_command_lines_say_the_same_of_a_bmv2() {
-    let Some(cli) = on_path("simple_switch_CLI") else { return skipped("no simple_switch_CLI on the PATH") };
+    let Some(cli) = have(Needs::Bmv2, program("simple_switch_CLI")) else { return };
     let Some(first) = Bmv2::start("both-1") else { return };
     let ours = our_answers(first.session());
     drop(first);

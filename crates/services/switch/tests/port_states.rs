@@ -11,6 +11,7 @@ use barewire_switch::datapath::Output;
 use barewire_switch::ports::Ports;
 use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::{Server, ServerConfig};
+use barewire_testing::{Needs, have};
 use common::*;
 use std::cell::Cell;
 use std::process::Command;
@@ -175,13 +176,7 @@ fn subscribers_hear_of_ports_that_come_and_go() {
 /// The same with an interface: its own state says whether the port is up.
 #[test]
 fn an_interface_that_is_down_stays_down_until_it_is_up() {
-    if let Err(why) = is_root_capable() {
-        eprintln!(
-            "SKIPPED: an_interface_that_is_down_stays_down_until_it_is_up: {why}; hint: {}",
-            why.hint()
-        );
-        return;
-    }
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     for uri in ["packet:sw1", "packet:sw1?tx=0", "trace+packet:sw1?trace=/dev/null"] {
         let space = Namespace::anonymous().expect("a namespace");
         make(&space);

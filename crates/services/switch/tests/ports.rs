@@ -12,6 +12,7 @@ use barewire_switch::datapath::TargetConfig;
 use barewire_switch::plane::Plane;
 use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::{Publisher, Server, ServerConfig, StartError};
+use barewire_testing::{Needs, have};
 use common::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -327,10 +328,7 @@ type Counts = Mutex<Vec<(u32, u64, u64)>>;
 /// Two engines share two real interfaces; flows spread over both, counters add up, both see every write.
 #[test]
 fn two_engines_share_interfaces() {
-    if let Err(why) = is_root_capable() {
-        eprintln!("SKIPPED: two_engines_share_interfaces: {why}; hint: {}", why.hint());
-        return;
-    }
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     let space = Namespace::anonymous().expect("a namespace");
     let link = LinkConfig { offloads: false, ..LinkConfig::default() };
     for (near, far) in [("sw1", "h1"), ("sw2", "h2")] {

@@ -3,23 +3,14 @@
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::stf;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Tests the runner cannot pass, each with its reason.
 const EXPECTED_TO_FAIL: &[(&str, &str)] = &[];
 
-fn corpus() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    if path.is_dir() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: no STF corpus at {}", path.display());
-    None
-}
-
 fn run_folder(folder: &str, kind: EngineKind) {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = barewire_testing::shared("data/p4") else { return };
     let mut tests: Vec<PathBuf> = std::fs::read_dir(corpus.join(folder))
         .expect("the corpus is readable")
         .map(|entry| entry.expect("the corpus is readable").path())

@@ -2,6 +2,7 @@
 
 use barewire_base::Duration;
 use barewire_roce::*;
+use barewire_testing::{Needs, have, program};
 use barewire_verbs::{Connection, Device, DeviceConfig, Memory, Request};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -291,30 +292,9 @@ fn values(capture: &Path, field: &str) -> BTreeSet<u32> {
     text.lines().filter(|line| !line.is_empty()).map(|line| number(line).expect("a number")).collect()
 }
 
-/// Installs tshark where it is missing and we may.
-fn provide() -> Result<(), String> {
-    let there = || Command::new("tshark").arg("--version").output().is_ok_and(|o| o.status.success());
-    if there() {
-        return Ok(());
-    }
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    if is_root {
-        for args in [&["update"][..], &["install", "-y", "--no-install-recommends", "tshark"]] {
-            let mut apt = Command::new("apt-get");
-            apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "-o", "DPkg::Lock::Timeout=300"]);
-            apt.args(["-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0"]);
-            let _ = apt.args(args).output();
-        }
-    }
-    if there() { Ok(()) } else { Err("tshark is not installed (as root: apt-get install tshark)".to_owned()) }
-}
-
 #[test]
 fn an_independent_dissector_reads_every_kind_of_frame() {
-    if let Err(why) = provide() {
-        println!("SKIPPED: an_independent_dissector_reads_every_kind_of_frame: {why}");
-        return;
-    }
+    let Some(_) = have(Needs::Peers, program("tshark")) else { return };
     let dir = std::env::temp_dir().join(format!("barewire-tshark-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");
     let (v4, v6) = (|n| IpAddr::from([10, 0, 0, n]), |n| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n]));

@@ -261,6 +261,7 @@ fn u64_of(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_testing::{Needs, skip_part};
     use proptest::prelude::*;
 
     #[test]
@@ -298,7 +299,7 @@ mod tests {
         // A sandbox may refuse netlink; where it answers, features have names.
         match &facts[0].features {
             Some(on) => assert!(on.iter().any(|f| f == "loopback"), "{on:?}"),
-            None => eprintln!("SKIPPED: ethtool netlink does not answer here"),
+            None => skip_part(Needs::Machine, "ethtool netlink does not answer here"),
         }
     }
 

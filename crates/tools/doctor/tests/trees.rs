@@ -3,6 +3,7 @@
 use barewire_doctor::{
     Answer, Coalescing, Facts, Measured, NicFacts, Options, Probes, Report, Root, Status, XdpHook, examine,
 };
+use barewire_testing::{Needs, have};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -448,9 +449,7 @@ fn rights_are_mended_by_one_command() {
 /// A veth in a namespace of its own answers over netlink.
 #[test]
 fn a_veth_tells_what_it_is() {
-    if let Err(why) = barewire_lab::is_root_capable() {
-        return eprintln!("SKIPPED: {why}");
-    }
+    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
     let hosts = barewire_lab::TwoHosts::create(&barewire_lab::TwoHostsConfig::default()).expect("two hosts");
     let options = Options { interfaces: vec!["eth0".to_owned()] };
     let facts = hosts.ns_a.enter(|| collect(&Root::machine(), &options));

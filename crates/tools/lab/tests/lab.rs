@@ -3,24 +3,15 @@
 use barewire_engine::{StopFlag, now};
 use barewire_lab::{CaptureLimits, Lab, LabError, Phase, Programs, SwitchKind, Topology, serve_link_node};
 use barewire_port::PcapReader;
+use barewire_testing::{Needs, have, root};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
-
-/// False, and loudly so, when this process is not root.
-fn root(test: &str) -> bool {
-    let uid = fs::metadata("/proc/self").expect("/proc is mounted").uid();
-    if uid != 0 {
-        eprintln!("SKIPPED: {test}: making network namespaces needs root");
-    }
-    uid == 0
-}
 
 /// A test of this binary that plays the link node's process; `lab` is told in its environment.
 fn programs(lab: &str) -> Programs {
@@ -177,7 +168,7 @@ name = "wire"
 
 #[test]
 fn delay_is_seen_as_declared_and_down_leaves_nothing() {
-    if !root("delay_is_seen_as_declared_and_down_leaves_nothing") {
+    if !root() {
         return;
     }
     let bench = Bench::new("delay");
@@ -264,7 +255,7 @@ fn which_arrive(bench: &Bench, count: u32) -> Vec<u32> {
 
 #[test]
 fn loss_is_as_declared_and_a_seed_replays() {
-    if !root("loss_is_as_declared_and_a_seed_replays") {
+    if !root() {
         return;
     }
     let bench = Bench::new("loss");
@@ -301,7 +292,7 @@ fn loss_is_as_declared_and_a_seed_replays() {
 
 #[test]
 fn tcp_and_large_frames_pass_a_link_node_of_either_kind() {
-    if !root("tcp_and_large_frames_pass_a_link_node_of_either_kind") {
+    if !root() {
         return;
     }
     for (kind, mtu) in [("packet", 9000), ("xdp", 3000)] {
@@ -345,7 +336,7 @@ fn tcp_and_large_frames_pass_a_link_node_of_either_kind() {
 
 #[test]
 fn a_bridge_joins_and_routes_lead_through_a_router() {
-    if !root("a_bridge_joins_and_routes_lead_through_a_router") {
+    if !root() {
         return;
     }
     let bench = Bench::new("bridge");
@@ -414,7 +405,7 @@ ends = ["six", "s1"]
 
 #[test]
 fn exec_has_the_code_the_group_and_the_signals() {
-    if !root("exec_has_the_code_the_group_and_the_signals") {
+    if !root() {
         return;
     }
     let bench = Bench::new("exec");
@@ -468,7 +459,7 @@ fn exec_has_the_code_the_group_and_the_signals() {
 
 #[test]
 fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
-    if !root("a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing") {
+    if !root() {
         return;
     }
     let bench = Bench::new("twice");
@@ -503,7 +494,7 @@ fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
 
 #[test]
 fn who_wants_no_more_of_it_finds_nothing_left() {
-    if !root("who_wants_no_more_of_it_finds_nothing_left") {
+    if !root() {
         return;
     }
     let bench = Bench::new("enough");
@@ -547,7 +538,7 @@ fn who_wants_no_more_of_it_finds_nothing_left() {
 
 #[test]
 fn a_capture_has_what_passed() {
-    if !root("a_capture_has_what_passed") {
+    if !root() {
         return;
     }
     let bench = Bench::new("pcap");
@@ -601,21 +592,18 @@ fn a_capture_has_what_passed() {
 }
 
 /// The binary beside this test's folder, if somebody has built it.
-fn barewire() -> Option<PathBuf> {
+fn barewire() -> Result<PathBuf, &'static str> {
     let exe = std::env::current_exe().unwrap();
-    let binary = exe.parent()?.parent()?.join("barewire");
-    binary.is_file().then_some(binary)
+    let binary = exe.ancestors().nth(2).map(|folder| folder.join("barewire"));
+    binary.filter(|file| file.is_file()).ok_or("needs the `barewire` binary (cargo build)")
 }
 
 #[test]
 fn a_switch_of_ours_joins_eight_hosts() {
-    if !root("a_switch_of_ours_joins_eight_hosts") {
+    if !root() {
         return;
     }
-    let Some(binary) = barewire() else {
-        eprintln!("SKIPPED: a_switch_of_ours_joins_eight_hosts: needs the `barewire` binary (cargo build)");
-        return;
-    };
+    let Some(binary) = have(Needs::Tools, barewire()) else { return };
     let bench = Bench::new("eight");
     let lab = Lab::new(
         &bench.folder,
@@ -695,7 +683,7 @@ fn start_victim(bench: &Bench, until: &str) -> (Child, BufReader<ChildStdout>) {
 
 #[test]
 fn whoever_made_it_may_be_killed() {
-    if !root("whoever_made_it_may_be_killed") {
+    if !root() {
         return;
     }
     let bench = Bench::new("killed");

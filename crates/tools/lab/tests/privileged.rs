@@ -4,6 +4,7 @@ use barewire_lab::{
     LabError, LinkConfig, Namespace, Offloads, TwoHosts, TwoHostsConfig, VethPair, is_root_capable,
     sweep_stale,
 };
+use barewire_testing::{Needs, skip_part};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -13,10 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// False, and loudly so, when this process is not root. As root everything must work.
-fn root(test: &str) -> bool {
-    let uid = fs::metadata("/proc/self").expect("/proc is mounted").uid();
-    if uid != 0 {
-        eprintln!("SKIPPED: {test}: making network namespaces needs root");
+fn root() -> bool {
+    if !barewire_testing::root() {
         return false;
     }
     if let Err(why) = is_root_capable() {
@@ -58,7 +57,7 @@ fn read_inside(ns: &Namespace, path: &str) -> String {
 
 #[test]
 fn two_hosts_talk_over_both_wires() {
-    if !root("two_hosts_talk_over_both_wires") {
+    if !root() {
         return;
     }
     let config = TwoHostsConfig {
@@ -95,7 +94,7 @@ fn two_hosts_talk_over_both_wires() {
 
 #[test]
 fn offloads_are_off_on_the_wire_and_switch() {
-    if !root("offloads_are_off_on_the_wire_and_switch") {
+    if !root() {
         return;
     }
     let config = TwoHostsConfig {
@@ -117,7 +116,7 @@ fn offloads_are_off_on_the_wire_and_switch() {
 
 #[test]
 fn neighbours_and_routes_are_the_kernels() {
-    if !root("neighbours_and_routes_are_the_kernels") {
+    if !root() {
         return;
     }
     let hosts =
@@ -148,7 +147,7 @@ fn neighbours_and_routes_are_the_kernels() {
 
 #[test]
 fn names_are_those_of_ip_netns_and_go_with_the_value() {
-    if !root("names_are_those_of_ip_netns_and_go_with_the_value") {
+    if !root() {
         return;
     }
     let ns = Namespace::create("named").unwrap();
@@ -161,7 +160,7 @@ fn names_are_those_of_ip_netns_and_go_with_the_value() {
 
     match Command::new("ip").args(["netns", "exec", &name, "readlink", "/proc/self/ns/net"]).output() {
         Ok(out) => assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), format!("net:[{inode_inside}]")),
-        Err(_) => eprintln!("SKIPPED: names_are_those_of_ip_netns: needs the program `ip`"),
+        Err(_) => skip_part(Needs::Peers, "needs the program `ip`"),
     }
     let Err(LabError::System { source, .. }) = Namespace::create("named") else {
         panic!("a second one of that name")
@@ -181,7 +180,7 @@ fn names_are_those_of_ip_netns_and_go_with_the_value() {
 
 #[test]
 fn failure_half_way_and_dropping_leave_nothing() {
-    if !root("failure_half_way_and_dropping_leave_nothing") {
+    if !root() {
         return;
     }
     let ours = |label: &str| {
@@ -213,7 +212,7 @@ fn failure_half_way_and_dropping_leave_nothing() {
 
 #[test]
 fn programs_and_closures_run_inside() {
-    if !root("programs_and_closures_run_inside") {
+    if !root() {
         return;
     }
     let (ns, other) = (Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap());
@@ -301,7 +300,7 @@ fn kill_and_sweep(dir: &Path) -> bool {
 
 #[test]
 fn a_killed_process_is_swept() {
-    if !root("a_killed_process_is_swept") {
+    if !root() {
         return;
     }
     let living = Namespace::create("living").unwrap();

@@ -2,6 +2,7 @@
 
 use barewire_engine::{CounterKind, CountersPage, counters_path};
 use barewire_metrics::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER, Format, MetricsServer, Page, Which, render};
+use barewire_testing::{Needs, skip};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -232,9 +233,9 @@ fn there_are_no_more_pages_and_counters_than_can_be_shown() {
 /// Anybody may write to /dev/shm, with any name.
 #[test]
 fn pages_that_others_put_where_everybody_may_are_not_shown() {
-    use std::os::unix::fs::{MetadataExt as _, chown};
-    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return eprintln!("SKIPPED: pages_that_others_put_where_everybody_may_are_not_shown: needs root");
+    use std::os::unix::fs::chown;
+    if !barewire_testing::root() {
+        return;
     }
     let name = format!("metrics-test-foreign-{}", std::process::id());
     let path = format!("/dev/shm/barewire-{name}.counters");
@@ -261,7 +262,7 @@ fn promtool_finds_nothing_to_complain_about() {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        return eprintln!("SKIPPED: promtool is not installed (Debian package prometheus)");
+        return skip(Needs::Tools, "promtool is not installed (Debian package prometheus)");
     };
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let out = child.wait_with_output().unwrap();

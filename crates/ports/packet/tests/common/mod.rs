@@ -1,6 +1,7 @@
 //! A network namespace of the test's own, with a veth pair in it. It vanishes with the thread.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use barewire_testing::{Needs, skip, skip_part};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -12,9 +13,7 @@ pub const FAR: &str = "bw-far";
 /// Runs `test` on a thread in a fresh network namespace where `NEAR` and `FAR` are up and joined, without IPv6 chatter
 /// and addresses. Says loudly when it cannot.
 pub fn with_veth(name: &str, queues: u32, test: impl FnOnce() + Send + 'static) {
-    // SAFETY: no arguments, no memory.
-    if unsafe { libc::geteuid() } != 0 {
-        eprintln!("SKIPPED: {name} needs root");
+    if !barewire_testing::root() {
         return;
     }
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -48,6 +47,21 @@ pub fn with_veth(name: &str, queues: u32, test: impl FnOnce() + Send + 'static) 
     if let Err(panic) = thread.expect("a thread").join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// As [`with_veth`], for ports of AF_XDP: a kernel without such sockets is said, too.
+pub fn with_xdp_veth(name: &str, queues: u32, test: impl FnOnce() + Send + 'static) {
+    // SAFETY: creates a descriptor, owned here alone.
+    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let error = std::io::Error::last_os_error();
+    if socket < 0 && error.raw_os_error() == Some(libc::EAFNOSUPPORT) {
+        return skip(Needs::Xdp, format!("the kernel has no AF_XDP: {error}"));
+    }
+    if socket >= 0 {
+        // SAFETY: opened above, and nobody else has it.
+        unsafe { libc::close(socket) };
+    }
+    with_veth(name, queues, test);
 }
 
 /// A thread in a network namespace of its own: a host.
@@ -126,7 +140,7 @@ pub fn offloads(interface: &str, changes: &[&str]) -> bool {
         Ok(out) if out.status.success() => true,
         Ok(out) => panic!("ethtool: {}", String::from_utf8_lossy(&out.stderr)),
         Err(_) => {
-            eprintln!("SKIPPED: a part that needs the `ethtool` command");
+            skip_part(Needs::Peers, "a part that needs the `ethtool` command");
             false
         }
     }

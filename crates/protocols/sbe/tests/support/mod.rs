@@ -64,13 +64,7 @@ fn body(out: &mut Vec<u8>, body: &Body, version: u16, prng: &mut Prng, entries_m
 
 /// The exchange's files that a test may read where they are; `None`, said loudly, where they are not.
 pub fn shared(path: &str) -> Option<PathBuf> {
-    let folder =
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/cme")).join(path);
-    if folder.exists() {
-        return Some(folder);
-    }
-    eprintln!("SKIPPED: {} is not there", folder.display());
-    None
+    barewire_testing::shared(&format!("data/cme/{path}"))
 }
 
 /// The payloads of the UDP datagrams in a pcap file of Ethernet frames, with VLAN tags or not, IPv4 without fragments.

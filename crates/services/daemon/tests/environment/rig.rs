@@ -6,6 +6,7 @@ use barewire_channel::Geometry;
 use barewire_client::{Client, ConnectOptions, Event, FlowId, SendError, WaitError};
 use barewire_daemon::{Daemon, DaemonError};
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_testing::{Needs, have};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ pub const PACKET: Kind = Kind {
 };
 
 /// Says loudly when the machine cannot.
-pub fn is_able(name: &str) -> bool {
-    is_root_capable().inspect_err(|why| eprintln!("SKIPPED: {name} needs root: {why}")).is_ok()
+pub fn is_able() -> bool {
+    have(Needs::Root, is_root_capable()).is_some()
 }
 
 pub struct Rig {

@@ -107,12 +107,6 @@ impl Drop for Folder {
 }
 
 /// False, and loudly so, where no network namespaces can be made.
-pub fn privileged(test: &str) -> bool {
-    match barewire_lab::is_root_capable() {
-        Ok(()) => true,
-        Err(why) => {
-            eprintln!("SKIPPED: {test}: {why}; {}", why.hint());
-            false
-        }
-    }
+pub fn privileged() -> bool {
+    barewire_testing::have(barewire_testing::Needs::Root, barewire_lab::is_root_capable()).is_some()
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
 
+use barewire_testing::{Needs, skip, skip_part};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -48,7 +49,7 @@ pub fn have(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("SKIPPED: {tool} is not installed; what C programs see is not tested");
+        skip(Needs::Tools, format!("{tool} is not installed; what C programs see is not tested"));
     }
     found
 }
@@ -68,7 +69,7 @@ pub fn sanitizers(dir: &Dir) -> &'static [&'static str] {
     let runs = built.is_ok_and(|b| b.status.success())
         && Command::new(&program).output().is_ok_and(|ran| ran.status.success());
     if !runs {
-        eprintln!("SKIPPED: cc has no sanitizers that work here; the program runs without");
+        skip_part(Needs::Tools, "cc has no sanitizers that work here; the program runs without");
         return &[];
     }
     FLAGS

@@ -2,6 +2,7 @@
 //! (`BAREWIRE_PYTHON` names the Python). The test runs itself again inside a network namespace of its own.
 
 use crate::rig::*;
+use barewire_testing::{Needs, skip};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -26,12 +27,11 @@ fn packets_of_ptf_pass() {
         return inside(&python);
     }
     if let Err(error) = run(Command::new(&python).args(["-c", "import p4runtime_sh, ptf, bf_pktpy"])) {
-        eprintln!("SKIPPED: {python} has no p4runtime_sh and ptf (pip install p4runtime-shell ptf): {error}");
-        return;
+        let why = format!("{python} has no p4runtime_sh and ptf (pip install p4runtime-shell ptf): {error}");
+        return skip(Needs::Python, why);
     }
     if let Err(error) = run(Command::new("unshare").args(["--net", "true"])) {
-        eprintln!("SKIPPED: no network namespaces here (root is needed): {error}");
-        return;
+        return skip(Needs::Root, error);
     }
     let this = std::env::current_exe().unwrap();
     let mut again = Command::new("timeout");

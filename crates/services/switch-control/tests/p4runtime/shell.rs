@@ -1,6 +1,7 @@
 //! p4lang's own `p4runtime-shell` against our server, when this machine has it (`BAREWIRE_PYTHON` names the Python).
 
 use crate::rig::*;
+use barewire_testing::{Needs, skip};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,8 +10,7 @@ fn the_shell_of_p4lang_works() {
     let python = std::env::var("BAREWIRE_PYTHON").unwrap_or_else(|_| "python3".into());
     let there = Command::new(&python).args(["-c", "import p4runtime_sh"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: {python} has no p4runtime_sh (pip install p4runtime-shell)");
-        return;
+        return skip(Needs::Python, format!("{python} has no p4runtime_sh (pip install p4runtime-shell)"));
     }
     let rig = Rig::with_ports(2);
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");

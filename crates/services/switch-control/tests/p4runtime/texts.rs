@@ -2,16 +2,12 @@
 
 use crate::rig::P4INFO;
 use barewire_switch_control::p4info::{Index, text};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 #[test]
 fn every_p4info_goes_with_its_program() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/p4");
-    let Ok(folders) = std::fs::read_dir(&root) else {
-        eprintln!("SKIPPED: {} is not there", root.display());
-        return;
-    };
+    let Some(root) = barewire_testing::shared("data/p4") else { return };
+    let folders = std::fs::read_dir(root).unwrap();
     let mut count = 0;
     for folder in folders.flatten().filter(|folder| folder.path().is_dir()) {
         for file in std::fs::read_dir(folder.path()).unwrap().flatten() {

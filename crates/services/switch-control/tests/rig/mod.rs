@@ -95,14 +95,3 @@ impl Script {
         }
     }
 }
-
-/// Say loudly that a test did nothing.
-pub fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
-}
-
-/// The path of a program of the system, if it is there.
-pub fn on_path(name: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}

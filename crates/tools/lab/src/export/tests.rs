@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{GraphStyle, Topology, graph};
+use barewire_testing::{Needs, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -236,7 +237,7 @@ fn folder(name: &str) -> PathBuf {
 fn python(folder: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("python3").args(arguments).current_dir(folder).output();
     let Ok(output) = output else {
-        eprintln!("SKIPPED: there is no python3");
+        skip(Needs::Tools, "there is no python3");
         return None;
     };
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -705,11 +705,8 @@ fn names_are_found_in_the_program() {
 /// Load, swap and commit with a program as its compiler wrote it.
 #[test]
 fn a_real_program_is_loaded_swapped_and_committed() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/p4/legacy/simple_router.json");
-    let Ok(json) = std::fs::read_to_string(path) else {
-        eprintln!("SKIPPED: a_real_program_is_loaded_swapped_and_committed: there is no {path}");
-        return;
-    };
+    let Some(path) = barewire_testing::shared("data/p4/legacy/simple_router.json") else { return };
+    let json = std::fs::read_to_string(path).unwrap();
     let (s, _) = switch_with(|config| config.enable_swap = true);
     let engine = Engine::spawn(&s, |_| {});
     s.load(&json).unwrap();
