@@ -47,9 +47,18 @@ room:
 	    echo "hint: free some, or set CARGO_TARGET_DIR to a folder where there is more" >&2; \
 	fi
 
+# It goes to every host of an experiment.
+BINARY_BYTES_MAX := 25000000
+
 .PHONY: build
-build: tools room ## Build the release binary
+build: tools room ## Build the release binary, stripped
 	$(CARGO) build --release --package barewire-cli
+	@bytes=$$(wc -c < $(BAREWIRE)); [ "$$bytes" -le $(BINARY_BYTES_MAX) ] || \
+	    echo "note: $(BAREWIRE) has $$bytes bytes, and $(BINARY_BYTES_MAX) are what it should have at most" >&2
+
+.PHONY: symbols
+symbols: tools room ## The same in target/symbols/barewire, with names and lines for debuggers and profilers
+	$(CARGO) build --profile symbols --package barewire-cli
 
 # A void row (code 4: a busy machine, most often) is told and left out of the pictures: that is no failure of make.
 VOID_IS_SAID = || { code=$$?; [ $$code = 4 ] || exit $$code; }
@@ -63,13 +72,16 @@ bench: build ## All published tables, with ours measured here beside them, in a 
 	@mkdir -p $(TARGET)/bench
 	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json --run $(TARGET)/bench/runs --html $(TARGET)/bench/seeds.html $(VOID_IS_SAID)
 
-# Adds up cargo's own result lines. A test that needs what this machine lacks says `SKIPPED: ` and counts as passed there: it is
-# taken out again. Ignored tests are not skipped: they are children, which other tests start.
+# Adds up cargo's own result lines. A test that needs what this machine lacks says `SKIPPED: ` with its name and counts as passed there:
+# it is taken out again, once. Ignored tests are not skipped: they are children, which other tests start.
 define ADD_UP
 /^test result: / { passed += $$4; failed += $$6; binaries++ } \
 /^test result: FAILED/ { bad++ } \
-/^SKIPPED: / { skipped++; print } \
+/^SKIPPED: / && !told[binaries, $$2]++ { skipped++; print } \
+/^SKIPPED IN PART: / { print } \
+/^REPEATED: / { repeated++ } \
 END { \
+    if (repeated) printf "%d measurements were repeated: a busy machine\n", repeated; \
     printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped; \
     exit !(binaries && passed && !failed && !bad) \
 }
@@ -79,27 +91,64 @@ endef
 SHOWN := ^(test .*FAILED|test result|     Running|   Doc-tests|error|SKIPPED)
 AGAIN := /^failures:$$/,/^test result/p; /^error/,/^$$/p
 
-# What tests speak with: program and Debian package. Without it the tests say SKIPPED. `make test PEERS=` installs nothing.
-PEERS ?= sshd:openssh-server munged:munge slurmctld:slurmctld slurmd:slurmd srun:slurm-client ethtool:ethtool \
-    chromium:chromium tshark:tshark
+# What tests speak with: program (or file), Debian package, and the service that comes with it. Without them tests say SKIPPED.
+# `make test` installs the small ones by itself, and `make test SMALL=` nothing; the others come with `make peers`.
+SMALL ?= ip:iproute2 ethtool:ethtool
+PEERS ?= sshd:openssh-server:ssh munged:munge:munge slurmctld:slurmctld:slurmctld slurmd:slurmd:slurmd srun:slurm-client \
+    chromium:chromium tshark:tshark qemu-system-x86_64:qemu-system-x86 cpio:cpio zstd:zstd \
+    /usr/include/infiniband/verbs.h:libibverbs-dev /usr/include/rdma/rdma_cma.h:librdmacm-dev
 
-.PHONY: peers
-peers:
-	@missing=; for peer in $(PEERS); do \
-	    PATH="$$PATH:/usr/sbin:/sbin" command -v "$${peer%%:*}" > /dev/null || missing="$$missing $${peer#*:}"; \
-	done; \
+# Entries of a list whose program is not there; the packages of entries; quiet installation of packages.
+define PEERS_SH
+lacking() { for peer; do [ -e "$${peer%%:*}" ] || PATH="$$PATH:/usr/sbin:/sbin" command -v "$${peer%%:*}" > /dev/null || echo "$$peer"; done; }; \
+packages() { for peer; do echo "$$peer" | cut -d: -f2; done | tr '\n' ' '; }; \
+installs() { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; }; \
+install() { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$$@"; }
+endef
+
+.PHONY: small
+small:
+	@$(PEERS_SH); missing=$$(packages $$(lacking $(SMALL))); \
 	if [ -z "$$missing" ]; then \
 	    :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-	    echo "installing what tests speak with:$$missing" >&2; \
-	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } \
-	        > /dev/null 2>&1 || echo "note: not installed; their tests will be skipped:$$missing" >&2; \
+	elif installs; then \
+	    echo "installing what tests speak with: $$missing" >&2; \
+	    install $$missing > /dev/null 2>&1 || echo "note: not installed; their tests will be skipped: $$missing" >&2; \
 	else \
-	    echo "note: tests that need these will be skipped: apt-get install$$missing" >&2; \
+	    echo "note: tests that need these will be skipped: apt-get install $$missing" >&2; \
+	fi
+
+# A package's service must neither run nor start with the machine: Debian's own switch, policy-rc.d, refuses every start meanwhile, and
+# services that come new are disabled. What was installed before stays as it is.
+.PHONY: peers
+peers: small ## Install the large programs that tests speak with (sshd, Slurm, Chromium, tshark, QEMU); their services stay off
+	@$(PEERS_SH); missing=$$(lacking $(PEERS)); \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! installs; then \
+	    echo "error: only root installs packages, with apt-get" >&2; \
+	    echo "hint: apt-get install $$(packages $$missing)" >&2; \
+	    exit 1; \
+	fi; \
+	echo "installing what tests speak with: $$(packages $$missing)" >&2; \
+	policy=/usr/sbin/policy-rc.d; kept=; \
+	trap 'rm -f $$policy; [ -z "$$kept" ] || mv "$$kept" $$policy' EXIT; \
+	if [ -e $$policy ]; then kept=$$policy.kept-by-barewire; [ -e "$$kept" ] || mv $$policy "$$kept"; fi; \
+	printf '#!/bin/sh\nexit 101\n' > $$policy; chmod 755 $$policy; \
+	mkdir -p $(TARGET); install $$(packages $$missing) > $(TARGET)/peers.log 2>&1 || tail -n 5 $(TARGET)/peers.log >&2; \
+	for peer in $$missing; do \
+	    service=$$(echo "$$peer" | cut -d: -f3); \
+	    [ -n "$$service" ] || continue; \
+	    update-rc.d "$$service" disable > /dev/null 2>&1 || true; \
+	    for unit in "$$service.service" "$$service.socket"; do systemctl disable "$$unit" > /dev/null 2>&1 || true; done; \
+	done; \
+	missing=$$(lacking $(PEERS)); \
+	if [ -n "$$missing" ]; then \
+	    echo "error: not installed; their tests will be skipped: $$(packages $$missing)" >&2; \
+	    exit 1; \
 	fi
 
 .PHONY: test
-test: tools room peers ## Everything that must hold before a commit
+test: tools room small ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@# With the tests' own features: a build of any part alone would make the same crates again with others.
