@@ -1,6 +1,6 @@
 //! The published tables with what was measured here beside them: never one without the other's conditions.
 
-use crate::render::{LITTLE_TOLERANCE, cell, latency, notes, rate, triple, workload_notes};
+use crate::render::{LITTLE_TOLERANCE, cell, latency, notes, rate, shown_times, triple, workload_notes};
 use crate::row::Row;
 use barewire_report::figure::Unit;
 use barewire_report::published::{self, Case, PublishedRow, PublishedTable};
@@ -12,8 +12,8 @@ const CLOCK_NOTE: &str = "\
 - Published times: `msg_gen` reads the clock around its send and receive calls, truncates to whole microseconds and keeps
   two significant digits; its percentiles are those of one second, not of a run. A printed 9 us is 9.0 to 9.99 us.
 - Times measured here: `CLOCK_MONOTONIC` in nanoseconds, read fresh before the send call (t1) and when the response is
-  handed to the application (t5); three significant digits; percentiles of all runs together. `n<k`: fewer than the k
-  samples that the percentile needs.
+  handed to the application (t5); three significant digits; each percentile is the median of the runs' own, or, where no
+  run alone carries it, of all runs together. `n<k`: fewer than the k samples that the percentile needs.
 - One machine's figures do not carry over to another's. Rows are comparable with rows of the same fingerprint and the same
   *over* only; every other pair is marked `not comparable`.
 ";
@@ -126,7 +126,7 @@ fn measured_line(out: &mut String, index: usize, row: &Row, class: HardwareClass
         cell(&row.system),
         cell(&row.mode_shown()),
         cell(&row.over),
-        triple(&row.rtt_ns),
+        triple(&shown_times(row, false)),
         rate(row.rate_per_s),
         class.as_str(),
         cell(&remarks),
