@@ -180,7 +180,8 @@ impl Folder {
     pub(super) fn keep(&mut self, cell: usize, number: u32, mut outcome: RunOutcome, redactor: &Redactor) {
         match &mut outcome {
             Ok(run) => {
-                run.rows.iter_mut().for_each(|(_, row)| redact_strings(&mut row.row, redactor));
+                let values = run.rows.iter_mut().flat_map(|(_, row)| row.row.values_mut());
+                values.for_each(|value| redact_strings(value, redactor));
                 run.failures.iter_mut().for_each(|why| *why = redactor.text(std::mem::take(why)));
             }
             Err(why) => *why = redactor.text(std::mem::take(why)),
@@ -371,16 +372,14 @@ fn tell_apart(records: &mut [OfPoint<'_>], systems: &BTreeSet<String>) {
     }
 }
 
-fn redact_strings(row: &mut serde_json::Map<String, Value>, redactor: &Redactor) {
-    fn all(value: &mut Value, redactor: &Redactor) {
-        match value {
-            Value::String(text) => *text = redactor.text(std::mem::take(text)),
-            Value::Array(list) => list.iter_mut().for_each(|value| all(value, redactor)),
-            Value::Object(map) => map.values_mut().for_each(|value| all(value, redactor)),
-            _ => {}
-        }
+/// Hides in all texts of a value what must not be shown.
+pub(super) fn redact_strings(value: &mut Value, redactor: &Redactor) {
+    match value {
+        Value::String(text) => *text = redactor.text(std::mem::take(text)),
+        Value::Array(list) => list.iter_mut().for_each(|value| redact_strings(value, redactor)),
+        Value::Object(map) => map.values_mut().for_each(|value| redact_strings(value, redactor)),
+        _ => {}
     }
-    row.values_mut().for_each(|value| all(value, redactor));
 }
 
 /// The resolved configuration: the plan, and the hosts that were obtained for it. What looks secret is hidden.

@@ -5,6 +5,7 @@
 //! plan is still the same, and renames the file to [`TAKEN`].
 
 use super::cell::{RowPlace, RunOutcome, RunRows};
+use super::folder::redact_strings;
 use super::rows::Row;
 use crate::plan::{Collect, Count, Plan, RoleHosts};
 use crate::redact::{self, Redactor};
@@ -226,7 +227,7 @@ pub(super) fn described(plan: &Plan, launcher: &str) -> Value {
         (sync.to.display().to_string(), json!({ "targets": sync.targets, "crc32": sum(&sync.source) }))
     };
     let (method, merge, build) = (&plan.method, &plan.merge, Fingerprint::collect().build);
-    json!({
+    let mut described = json!({
         "program": format!("{} {}", build.version, build.git_commit),
         "experiment": plan.name, "table": plan.table, "launcher": launcher, "seed": plan.seed,
         "hardware": plan.hardware.map(|class| class.word()),
@@ -247,7 +248,9 @@ pub(super) fn described(plan: &Plan, launcher: &str) -> Value {
         },
         "environment": variables(&plan.environment), "black": plan.black,
         "sync": by_name(plan.sync.iter().map(sync).collect()),
-    })
+    });
+    redact_strings(&mut described, &redactor);
+    described
 }
 
 /// In what `now` is another than `then`, in words.
@@ -293,7 +296,8 @@ mod tests {
     fn plan(text: &str) -> Plan {
         let text = format!(
             "name = \"x\"\n{text}\n[[host]]\nname = \"h\"\n[[role]]\nname = \"r\"\nhosts = [\"h\"]\ncollect = \"json\"\n\
-             command = [\"true\", \"--password=sesam\"]\n"
+             command = [\"true\", \"--password=sesam\"]\n\
+             ready = \"sesam is up\"\nenvironment = {{ A_TOKEN = \"sesam\" }}\n"
         );
         crate::file::parse(&text, "x.toml", Path::new("/")).unwrap()
     }
