@@ -30,11 +30,13 @@ fn comparable(a: &Row, b: &Row) -> bool {
     of(a) == of(b)
 }
 
-/// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row is void or has none.
+/// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row has none, is void, or is overloaded: its median leaves
+/// out who was not answered.
 fn stands(ours: &Row, theirs: &Row) -> Option<Standing> {
     let medians = |row: &Row| row.runs.iter().filter_map(|run| Some(run.p50_ns? as f64)).collect::<Vec<_>>();
-    let is_void = ours.void.is_some() || theirs.void.is_some();
-    (!is_void).then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
+    let is_out = |row: &Row| row.void.is_some() || row.overloaded.is_some();
+    (!is_out(ours) && !is_out(theirs))
+        .then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
 }
 
 /// Most baselines that are all named beside a row of ours. Of more, those that matter.
@@ -281,6 +283,8 @@ mod tests {
             assert!(text.contains(&format!("is at 0.250 of kernel-tcp blocking ({words})")), "{text}");
             assert!(!text.contains("faster"), "{text}");
             assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
+            let overloaded = Row { overloaded: Some("12 % never sent".to_owned()), ..theirs.clone() };
+            assert_eq!(ratios(&[ours.clone(), overloaded]), "");
             let rows = [ours, Row { void: Some("late".to_owned()), ..theirs }];
             assert_eq!(ratios(&rows), "");
             assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
