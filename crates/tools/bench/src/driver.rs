@@ -213,6 +213,8 @@ pub struct RunResult {
     pub send_lag: Option<Histogram>,
     /// Length of the measured time.
     pub measured: Duration,
+    /// When it began, if it did.
+    pub begun: Option<Instant>,
     /// What was counted.
     pub counts: RunCounts,
     /// Of a warm-up that waits for the median to stand still: whether it did within its bound.
@@ -513,6 +515,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
             response: self.book.response,
             send_lag: self.book.send_lag,
             measured: self.workload.duration,
+            begun: (self.book.from != Instant::FAR_FUTURE).then_some(self.book.from),
             counts: self.book.counts,
             settled: self.book.settled,
             contention: Vec::new(),

@@ -159,6 +159,7 @@ mod tests {
             settled: None,
             answered: 0,
             cpu: None,
+            begun: None,
             contention: Vec::new(),
         }
     }

@@ -42,6 +42,7 @@ mod simulated;
 pub mod stream;
 pub mod switch;
 pub mod warmup;
+mod when;
 pub mod words;
 mod workload;
 
@@ -57,6 +58,7 @@ pub use row::{
     CellInfo, IdleState, LoopKind, OfRuns, Output, OutputError, ResponseNs, Row, RunLine, RunsNs, SCHEMA,
 };
 pub use simulated::{FramesRow, SimulatedRow};
+pub use when::When;
 pub use workload::{
     Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,
     SystemName, WINDOW_MAX, Wait, WorkloadError,

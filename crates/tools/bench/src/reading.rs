@@ -199,6 +199,7 @@ mod tests {
             settled: None,
             answered: 0,
             cpu: None,
+            begun: None,
             contention: contention.iter().map(|&s| s.to_owned()).collect(),
         };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };

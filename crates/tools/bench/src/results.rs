@@ -219,6 +219,7 @@ mod tests {
                 settled: None,
                 answered: 0,
                 cpu: None,
+                begun: None,
             }
         };
         let name = SystemName {

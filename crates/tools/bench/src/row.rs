@@ -3,6 +3,7 @@
 use crate::cpu::{CpuPerOp, per_op};
 use crate::driver::{Overload, RunCounts, RunResult};
 use crate::histograms::{BenchRow, Histograms};
+use crate::when::When;
 use crate::workload::{Arrivals, MsgWorkload, SystemName};
 use barewire_measure::{Fingerprint, Histogram, RttNs, little_law_check};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct RunLine {
     /// What of the offered load was not carried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overloaded: Option<String>,
+    /// When the run measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<When>,
 }
 
 /// Response times of one run of an open loop, from the intended send.
@@ -354,6 +358,7 @@ impl RunLine {
             contended: !run.contention.is_empty(),
             void: run.void().map(|v| v.to_string()),
             overloaded: run.overload().map(|o| o.to_string()),
+            measured: run.begun.map(|begin| When::of(begin, begin + run.measured)),
         }
     }
 }

@@ -33,6 +33,7 @@ fn run(p50_ns: u64, rate_per_s: f64) -> RunLine {
         contended: false,
         void: None,
         overloaded: None,
+        measured: None,
     }
 }
 

@@ -310,6 +310,7 @@ mod tests {
             settled: None,
             answered: 0,
             cpu: None,
+            begun: None,
             contention: Vec::new(),
         };
         let late = Duration::from_millis(1);
