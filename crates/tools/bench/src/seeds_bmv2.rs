@@ -1,6 +1,7 @@
 //! The published throughput figure of bmv2 with what was measured here beside it, and what no run between two hosts can show.
 
 use crate::render::{cell, rate};
+use crate::rounds::Spread;
 use crate::seeds::published_command;
 use crate::switch::SwitchRow;
 use crate::switch::render::{notes, ratios};
@@ -60,7 +61,7 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             cell(&name),
             cell(&row.over),
             row.tcp_mbps.map_or_else(|| "not run".to_owned(), |mbps| format!("{mbps:.0}")),
-            spread(&runs),
+            of_runs(&runs, |mbps| format!("{mbps:.0}")),
             row.tcp_data_packets_per_s.map_or_else(|| "not counted".to_owned(), rate),
             cell(&notes(row).join("; ")),
         );
@@ -69,17 +70,17 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
         out.push_str("| this machine | | not run | | | measured here | no hosts could be made |\n");
     }
     out.push_str("\n## The engine without wires\n\n");
-    out.push_str("| Switch | Engine | From, to | Program | Size | Entries | packets/s | ns/packet | CPU us/packet | Notes |\n");
-    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    out.push_str("| Switch | Engine | From, to | Program | Size | Entries | packets/s | runs | ns/packet | CPU us/packet | Notes |\n");
+    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     let mut engines = rows.iter().filter(|r| r.offloads.is_none()).peekable();
     if engines.peek().is_none() {
-        out.push_str("| this machine | | | | | | not run | | | |\n");
+        out.push_str("| this machine | | | | | | not run | | | | |\n");
     }
     for row in engines {
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} B | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} B | {} | {} | {} | {} | {} | {} |",
             cell(&row.system),
             row.engine.as_deref().unwrap_or("-"),
             cell(&row.over),
@@ -87,6 +88,7 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             row.size,
             row.entries.map_or_else(|| "-".to_owned(), |n| n.to_string()),
             row.rate_pps.map_or_else(|| "-".to_owned(), rate),
+            of_runs(&row.runs.iter().filter_map(|r| r.rate_pps).collect::<Vec<_>>(), rate),
             figure(row.ns_per_packet),
             figure(row.cpu_us_per_packet),
             cell(&notes(row).join("; ")),
@@ -101,10 +103,12 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
 }
 
 /// The least and the most of some runs.
-fn spread(runs: &[f64]) -> String {
-    let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = runs.iter().copied().fold(0.0, f64::max);
-    if runs.is_empty() { "-".to_owned() } else { format!("{least:.0}..{most:.0} of {}", runs.len()) }
+fn of_runs(runs: &[f64], how: impl Fn(f64) -> String) -> String {
+    match (Spread::of(runs.iter().copied()), runs) {
+        (Some(spread), _) => format!("{} of {}", spread.shown(how), runs.len()),
+        (None, []) => "-".to_owned(),
+        (None, _) => "1 run".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -149,7 +153,7 @@ mod tests {
         for line in [
             "| barewire *native* | xdp | 2400 | 2300..2500 of 3 | 207K | measured here, **not comparable**",
             "| bmv2 | veth | 682 | 652..711 of 2 | not counted | **recorded elsewhere** |",
-            "| barewire | - | mem | - | 64 B | - | 12.0M | 83.33 |",
+            "| barewire | - | mem | - | 64 B | - | 12.0M | 1 run | 83.33 |",
             "nothing that forwards through veth can be twenty times bmv2",
         ] {
             assert!(text.contains(line), "{line}: {text}");

@@ -5,6 +5,8 @@ use crate::rc::rate::live::Over;
 use crate::rc::rate::plan::{Baseline, Request};
 use crate::rc::rate::render::{notes, ratios};
 use crate::render::{cell, percentile, rate};
+use crate::rounds::spread;
+use crate::seeds_plan::SEED_RUNS;
 use barewire_base::Duration;
 use barewire_report::figure::Unit;
 use barewire_report::published::{self, PublishedRow, PublishedTable};
@@ -31,6 +33,7 @@ const READING: &str = "\
   the columns as what a connection costs when it is not a card's.
 - A connection here is what theirs is: a completion queue and a queue pair of its own on each side, the handshake with the server's
   address and key of memory in its answer, and everything closed and destroyed before the next begins (window 1).
+- Figures measured here are medians of the runs, with the least and the most of them in brackets.
 - Published latency is 1/197 s: it was not measured. Here it is measured for each connection, from the first call until it can send.
 - Published one-thread figures of the same set-up are 197, 172.6 and 173: that is their spread.
 - *machines* are network namespaces on this machine, *NICs* are veth interfaces, *threads* share this machine's cores with the server
@@ -49,8 +52,8 @@ pub fn seed_requests(
 ) -> Vec<Request> {
     let base = Request {
         baseline: Some(Baseline::KernelTcp),
-        seconds: seconds.unwrap_or(Duration::from_secs(if quick { 1 } else { 3 })),
-        runs: runs.unwrap_or(if quick { 1 } else { 3 }),
+        seconds: seconds.unwrap_or(Duration::from_secs(if quick { 1 } else { 2 })),
+        runs: runs.unwrap_or(if quick { 1 } else { SEED_RUNS }),
         cores,
         ..Request::new(if with_hosts { Over::Xdp } else { Over::Mem }, command)
     };
@@ -102,6 +105,13 @@ fn printed(table: &PublishedTable, row: &PublishedRow) -> String {
     if all.is_empty() { "not told".to_owned() } else { all.join(", ") }
 }
 
+/// The rate of a row, with least and most of its runs.
+fn per_s(row: &RcRow) -> String {
+    let runs = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
+    let runs = if runs.is_empty() { runs } else { format!(" ({runs})") };
+    format!("{}/s{runs}", rate(row.connections_per_s))
+}
+
 fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, rows: &[RcRow]) {
     let place = table.cases.get(published.case).map_or("", |case| case.label);
     let here = |row: &&RcRow| case_of(table, row) == Some(published.case);
@@ -111,7 +121,7 @@ fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, row
         || "-".to_owned(),
         |row| match &row.void.as_ref().or(row.no_baseline.as_ref()) {
             Some(why) => format!("no baseline: {}", cell(why)),
-            None => format!("{}/s", rate(row.connections_per_s)),
+            None => per_s(row),
         },
     );
     let mut any = false;
@@ -119,8 +129,8 @@ fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, row
         any = true;
         let _ = writeln!(
             out,
-            "| {place} | {theirs} | {}/s over {} | {} | {} | {} | {} |",
-            rate(row.connections_per_s),
+            "| {place} | {theirs} | {} over {} | {} | {} | {} | {} |",
+            per_s(row),
             row.over,
             percentile(row.latency_ns.p50, 0.5),
             percentile(row.latency_ns.p99, 0.99),
@@ -157,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_requests_cover_every_published_row() {
-        let requests = seed_requests(true, true, None, None, None, "barewire bench seeds");
+        let requests = seed_requests(true, true, None, None, None, "barewire bench published");
         for request in &requests {
             request.check().unwrap();
         }

@@ -13,6 +13,23 @@ pub fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     found.ok_or_else(|| format!("`{text}` is not known; {}", suggest(text, &names)))
 }
 
+/// The value of a word, or `all` or `none` of those that are known.
+///
+/// # Errors
+/// As [`word`].
+pub fn some<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, String> {
+    match text {
+        "all" => Ok(known.iter().map(|(_, value)| *value).collect()),
+        "none" => Ok(Vec::new()),
+        _ => {
+            let mut words: Vec<(&str, Option<T>)> =
+                known.iter().map(|&(name, value)| (name, Some(value))).collect();
+            words.extend([("all", None), ("none", None)]);
+            word(text, &words).map(|found| found.into_iter().collect())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +41,9 @@ mod tests {
         let why = word("xpd", &known).unwrap_err();
         assert_eq!(why, "`xpd` is not known; did you mean `xdp`? (known: mem, pcap, xdp)");
         assert_eq!(word("veth", &known).unwrap_err(), "`veth` is not known; known: mem, pcap, xdp");
+        assert_eq!(some("all", &known), Ok(vec![1, 2, 3]));
+        assert_eq!((some("none", &known), some("xdp", &known)), (Ok(vec![]), Ok(vec![3])));
+        let why = some("nnoe", &known).unwrap_err();
+        assert_eq!(why, "`nnoe` is not known; did you mean `none`? (known: mem, pcap, xdp, all, none)");
     }
 }

@@ -106,6 +106,7 @@ pub enum Verb {
         what: verb::feed::Feed,
     },
     /// RDMA connections without RDMA hardware: serve, ping, connect, perf
+    #[command(name = "rdma", visible_alias = "rc")]
     Rc {
         /// What to do.
         #[command(subcommand)]
@@ -146,12 +147,15 @@ pub enum Bench {
     /// Market data: from a packet's arrival to the callback, with sockets and ports, at several paces
     Feed(Box<verb::bench_feed::Args>),
     /// RDMA: how fast reliable connections are made, and what goes over them
+    #[command(name = "rdma", visible_alias = "rc")]
     Rc(Box<verb::bench_rc::Args>),
     /// Streams between two hosts over the kernel's sockets: what a switch or a wire between them carries
     Stream(Box<verb::bench_stream::Args>),
     /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
+    #[command(name = "published", visible_alias = "seeds")]
     Seeds(verb::bench_seeds::Args),
     /// The machine's own floor: clock, system call, core to core, wake-up, hiccups, the kernel's round trip
+    #[command(name = "floor", visible_alias = "control")]
     Control(verb::bench_control::Args),
     /// An experiment over several hosts, from a file to a run folder
     Run(Box<verb::bench_run::Args>),
@@ -169,7 +173,7 @@ mod tests {
         let command = Cli::command();
         let words = ["barewire", "bench", "rc", "--threads", "1,2", "--over", "mem", "--data"];
         let got = of_matches(&command, &command.clone().try_get_matches_from(words).unwrap());
-        assert_eq!(got["verb"], "bench rc");
+        assert_eq!(got["verb"], "bench rdma", "by its name, whichever of them was typed");
         assert_eq!(
             (&got["threads"], &got["over"], &got["data"]),
             (&json!([1, 2]), &json!("mem"), &json!(true))

@@ -6,6 +6,8 @@
 
 mod args;
 mod console;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod screen;
 mod signals;

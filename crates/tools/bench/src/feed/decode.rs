@@ -4,6 +4,7 @@
 //! not named), the exchange's schema and cargo. What is missing is said in the row.
 
 use super::{FeedBenchError, go_on};
+use crate::rounds::{median, turns};
 use barewire_measure::stamp;
 use barewire_sbe::mdp3::{
     MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46, MdIncrementalRefreshBook46Encoder,
@@ -118,9 +119,8 @@ fn read(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Nanoseconds of one message, and its sum. As the tool's driver does it.
-fn time_ours(message: &[u8], repeats: u32) -> (f64, u64) {
-    let sum = read(message);
+/// Nanoseconds of one message. As the tool's driver does it.
+fn time_ours(message: &[u8], repeats: u32) -> f64 {
     for _ in 0..repeats / 10 {
         black_box(read(black_box(message)));
     }
@@ -128,7 +128,7 @@ fn time_ours(message: &[u8], repeats: u32) -> (f64, u64) {
     for _ in 0..repeats {
         black_box(read(black_box(message)));
     }
-    (stamp().since(start).as_nanos() as f64 / f64::from(repeats), sum)
+    stamp().since(start).as_nanos() as f64 / f64::from(repeats)
 }
 
 /// Times both, in turns, `runs` times, without orders and with them.
@@ -152,30 +152,34 @@ pub fn measure(
         let file = folder.0.join(format!("message-{orders}"));
         // Behind the packet's header and MsgSize: what the tool calls a message begins with its own header.
         std::fs::write(&file, &bytes[14..]).map_err(FeedBenchError::io("writing the message"))?;
+        let sum = read(message);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         let mut missing = driver.as_ref().err().cloned();
         for run in 0..runs {
             go_on()?;
             progress(format!("decode: run {} of {runs}, {orders} orders", run + 1));
-            let (ns, sum) = time_ours(message, REPEATS);
-            ours.push(ns);
-            if let (Ok(driver), None) = (&driver, &missing) {
-                match time_theirs(driver, &file) {
-                    Ok((ns, theirs_sum)) if theirs_sum == sum => theirs.push(ns),
-                    Ok((_, other)) => {
-                        missing = Some(format!("it reads other values: {other:x}, ours {sum:x}"))
-                    }
-                    Err(why) => missing = Some(why),
+            // Forth in even runs and back in odd ones.
+            for turn in turns(run, 2) {
+                match (turn, &driver, &missing) {
+                    (0, ..) => ours.push(time_ours(message, REPEATS)),
+                    (_, Ok(driver), None) => match time_theirs(driver, &file) {
+                        Ok((ns, theirs_sum)) if theirs_sum == sum => theirs.push(ns),
+                        Ok((_, other)) => {
+                            missing = Some(format!("it reads other values: {other:x}, ours {sum:x}"))
+                        }
+                        Err(why) => missing = Some(why),
+                    },
+                    _ => {}
                 }
             }
         }
         let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours);
-        let ratio = crate::switch::median(ratios).filter(|_| missing.is_none());
+        let ratio = median(ratios).filter(|_| missing.is_none());
         let row = |decoder: &str, runs: &[f64], missing: Option<String>, ratio| DecodeRow {
             decoder: decoder.to_owned(),
             message: name.clone(),
             bytes: bytes.len() - 12,
-            ns_per_message: crate::switch::median(runs.iter().copied()).filter(|_| missing.is_none()),
+            ns_per_message: median(runs.iter().copied()).filter(|_| missing.is_none()),
             runs_ns: runs.to_vec(),
             ours_is_times_faster: ratio,
             missing,

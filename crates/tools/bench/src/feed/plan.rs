@@ -6,6 +6,7 @@ use super::row::{Base, FeedLatency, FeedRow, FeedRun};
 use super::traffic::{Traffic, Workload};
 use super::{FeedBenchError, go_on, mem};
 use crate::histograms::Histograms;
+use crate::rounds::{median, turns};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
 use barewire_measure::{ContentionReport, Histogram, clock_cost, pin_to_core};
@@ -102,6 +103,7 @@ struct Sum {
     contention: Vec<String>,
     notes: Vec<String>,
     void: Option<String>,
+    broken_off: Option<String>,
 }
 
 impl Request {
@@ -161,20 +163,24 @@ impl Request {
         round.saturating_mul(self.runs.into())
     }
 
-    /// Measures everything, run by run in turns. Rows that were measured before something failed are given with it.
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> (Vec<FeedRow>, Option<FeedBenchError>) {
+    /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
+    /// and its rows say so.
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> (Vec<FeedRow>, Vec<FeedBenchError>) {
         let cells = self.cells();
         let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
-        let failed = self.run_into(&cells, &mut sums, progress).err();
+        let mut failures = Vec::new();
+        let given_up = self.run_into(&cells, &mut sums, &mut failures, progress).err();
+        failures.extend(given_up);
         let clock_ns = clock_cost().median_ns;
         let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs[0].is_empty());
-        (rows.flat_map(|(cell, sum)| self.rows_of(cell, &sum, clock_ns)).collect(), failed)
+        (rows.flat_map(|(cell, sum)| self.rows_of(cell, &sum, clock_ns)).collect(), failures)
     }
 
     fn run_into(
         &self,
         cells: &[Cell],
         sums: &mut [Sum],
+        failures: &mut Vec<FeedBenchError>,
         progress: &mut dyn FnMut(String),
     ) -> Result<(), FeedBenchError> {
         self.check()?;
@@ -182,8 +188,26 @@ impl Request {
             true => Some(live::hosts()?),
             false => None,
         };
+        self.rounds(cells, sums, failures, progress, &mut |cell, round, sum| {
+            self.run_once(cell, hosts.as_ref(), round, sum)
+        })
+    }
+
+    /// Runs all cells in turns by `once`.
+    fn rounds(
+        &self,
+        cells: &[Cell],
+        sums: &mut [Sum],
+        failures: &mut Vec<FeedBenchError>,
+        progress: &mut dyn FnMut(String),
+        once: &mut dyn FnMut(&Cell, u64, &mut Sum) -> Result<(), FeedBenchError>,
+    ) -> Result<(), FeedBenchError> {
         for round in 0..self.runs {
-            for (cell, sum) in cells.iter().zip(&mut *sums) {
+            for at in turns(round, cells.len()) {
+                let (cell, sum) = (&cells[at], &mut sums[at]);
+                if sum.broken_off.is_some() {
+                    continue;
+                }
                 go_on()?;
                 progress(format!(
                     "run {} of {}: {}, {}, {} us gaps, {}",
@@ -194,7 +218,16 @@ impl Request {
                     cell.gap.as_nanos() / 1000,
                     cell.workload
                 ));
-                self.run_once(cell, hosts.as_ref(), u64::from(round), sum)?;
+                match once(cell, u64::from(round), sum) {
+                    Ok(()) => {}
+                    Err(FeedBenchError::Interrupted) => return Err(FeedBenchError::Interrupted),
+                    // What an interruption ends has not failed: the rounds before it count.
+                    Err(_) if crate::interrupted() => return Err(FeedBenchError::Interrupted),
+                    Err(error) => {
+                        sum.broken_off = Some(format!("run {} of {} failed: {error}", round + 1, self.runs));
+                        failures.push(error);
+                    }
+                }
             }
         }
         Ok(())
@@ -262,6 +295,8 @@ impl Request {
                 Base::Stamp => (&sum.stamp, &sum.runs[1], &sum.histograms[1]),
             };
             let mut notes = sum.notes.clone();
+            let (latency_ns, together) = FeedLatency::of_runs(runs, histogram);
+            notes.extend(together);
             if sum.lost > 0 {
                 notes.push(format!("{} of {} packets lost", sum.lost, sum.sent));
             }
@@ -281,7 +316,7 @@ impl Request {
                 keep_warm: self.keep_warm,
                 mean_bytes: sum.mean_bytes,
                 samples: histogram.samples(),
-                latency_ns: FeedLatency::of(histogram),
+                latency_ns,
                 stamp_source: match base {
                     Base::App => "none",
                     Base::Stamp => sum.source.unwrap_or("none"),
@@ -289,13 +324,14 @@ impl Request {
                 .to_owned(),
                 sent: sum.sent,
                 lost: sum.lost,
-                sent_pps: crate::switch::median(rates).unwrap_or_default().round(),
+                sent_pps: median(rates).unwrap_or_default().round(),
                 clock_ns,
                 runs: runs.clone(),
                 contended: runs.iter().any(|run| run.contended),
                 contention: sum.contention.clone(),
                 notes,
                 void: sum.void.clone().or(lost),
+                broken_off: sum.broken_off.clone(),
                 command: self.command.clone(),
                 histograms: histograms.clone(),
             });
@@ -320,6 +356,7 @@ impl Sum {
             runs.push(FeedRun {
                 samples: histogram.samples(),
                 median_ns: histogram.quantile(0.5).value(),
+                latency_ns: FeedLatency::of(histogram),
                 sent_pps: sent_pps.round(),
                 lost,
                 contended: contention.contended,
@@ -384,6 +421,40 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_that_fails_takes_no_other_with_it_and_its_rows_say_so() {
+        let request = Request { runs: 3, ..request() };
+        let cells = request.cells();
+        let (mut sums, mut failures) = (cells.iter().map(|_| Sum::default()).collect::<Vec<_>>(), Vec::new());
+        let mut order = Vec::new();
+        let mut once = |cell: &Cell, round: u64, sum: &mut Sum| {
+            let at = cells.iter().position(|c| std::ptr::eq(c, cell)).unwrap();
+            order.push((round, at));
+            if (round, at) == (1, 2) {
+                return Err(FeedBenchError::Plan("the wire is gone".to_owned()));
+            }
+            let mut spans = Spans::default();
+            spans.app.record_n(1_000, 50);
+            let quiet = barewire_measure::Contention::start().finish();
+            sum.take(&spans, 0, 1.0, &quiet, None);
+            Ok(())
+        };
+        request.rounds(&cells, &mut sums, &mut failures, &mut |_| {}, &mut once).unwrap();
+        let round =
+            |n: u64| order.iter().filter(|(round, _)| *round == n).map(|(_, at)| *at).collect::<Vec<_>>();
+        let all: Vec<usize> = (0..cells.len()).collect();
+        assert_eq!((round(0), round(1)), (all.clone(), all.iter().rev().copied().collect()));
+        assert!(!round(2).contains(&2) && round(2).len() == cells.len() - 1);
+        assert_eq!(failures.len(), 1);
+        let rows: Vec<FeedRow> =
+            cells.iter().zip(&sums).flat_map(|(cell, sum)| request.rows_of(cell, sum, 0)).collect();
+        for (at, row) in rows.iter().enumerate() {
+            let (runs, why) =
+                if at == 2 { (1, Some("run 2 of 3 failed: the wire is gone")) } else { (3, None) };
+            assert_eq!((row.runs.len(), row.broken_off.as_deref()), (runs, why));
+        }
+    }
+
+    #[test]
     fn gaps_shorten_a_run_to_its_time() {
         let mut request = request();
         request.packets = 1_000_000;
@@ -395,8 +466,8 @@ mod tests {
     #[test]
     fn memory_gives_a_row_for_each_pace_and_callback() {
         let mut told = 0;
-        let (rows, failed) = request().run(&mut |_| told += 1);
-        assert!(failed.is_none(), "{failed:?}");
+        let (rows, failures) = request().run(&mut |_| told += 1);
+        assert!(failures.is_empty(), "{failures:?}");
         // Two workloads, two gaps, two callbacks; nobody stamps in memory.
         assert_eq!((rows.len(), told), (8, 16));
         for row in &rows {

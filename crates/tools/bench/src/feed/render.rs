@@ -2,11 +2,14 @@
 
 use super::FeedRow;
 use super::decode::DecodeRow;
-use super::row::Base;
+use super::row::{Base, FeedLatency, FeedRun};
 use super::saturate::RateRow;
 use crate::render::rate;
-use crate::switch::render::columns;
+use crate::rounds::spread;
+use crate::switch::render::{columns, spread_line};
 use barewire_measure::samples_needed;
+use barewire_report::compare::{Method, standing};
+use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
 /// What a reader has to know about a row before using it; void first.
@@ -22,6 +25,7 @@ pub fn notes(row: &FeedRow) -> Vec<String> {
         notes.push("not kept warm".to_owned());
     }
     notes.extend(row.notes.iter().cloned());
+    notes.extend(row.broken_off.clone());
     notes
 }
 
@@ -34,9 +38,20 @@ pub fn micros(ns: Option<u64>, q: f64) -> String {
     }
 }
 
-/// The table of rows.
+/// Least and most of one statistic of the runs, in us; nothing where there is no spread.
+pub fn micros_spread(row: &FeedRow, of: fn(&FeedLatency) -> Option<u64>) -> String {
+    let runs = row.runs.iter().filter_map(|run| of(&run.latency_ns)).map(|ns| ns as f64);
+    spread(runs, |ns| micros(Some(ns as u64), 0.5))
+}
+
+/// Those of the runs' means.
+pub fn mean_spread(row: &FeedRow) -> String {
+    spread(row.runs.iter().filter_map(|run| run.latency_ns.mean), |ns| format!("{:.3}", ns / 1e3))
+}
+
+/// The table of rows: medians of their runs, and under each row between which values the runs were.
 pub fn text_table(rows: &[FeedRow]) -> String {
-    let lines = rows.iter().map(|row| {
+    let lines = rows.iter().flat_map(|row| {
         let l = &row.latency_ns;
         let cells = vec![
             row.engine.clone(),
@@ -56,7 +71,15 @@ pub fn text_table(rows: &[FeedRow]) -> String {
             row.samples.to_string(),
             rate(row.sent_pps),
         ];
-        (cells, notes(row).join("; "))
+        let mut least_most = vec![String::new(); cells.len()];
+        least_most[8] = micros_spread(row, |l| l.median);
+        least_most[9] = mean_spread(row);
+        least_most[10] = micros_spread(row, |l| l.p95);
+        least_most[11] = micros_spread(row, |l| l.p99);
+        least_most[12] = micros_spread(row, |l| l.p99_9);
+        least_most[15] = spread(row.runs.iter().map(|run| run.sent_pps), rate);
+        let of_row = (cells, notes(row).join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
     let head = [
         "engine", "points", "callback", "packets", "lines", "stamp", "gap us", "min us", "median", "mean",
@@ -65,23 +88,34 @@ pub fn text_table(rows: &[FeedRow]) -> String {
     columns(&head, lines.collect(), 6) + &ratios(rows)
 }
 
-/// What one engine is to another, and what gaps cost, in words.
+/// How one engine stands beside the socket that sleeps, and what gaps cost, each in a sentence with its interval, or with what is missing
+/// for one: by the medians of the runs.
 pub fn ratios(rows: &[FeedRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&FeedRow| row.void.is_none();
-    let median = |row: &FeedRow| row.latency_ns.median.filter(|ns| *ns > 0).map(|ns| ns as f64);
-    let about = |row: &FeedRow| {
-        let pace = match row.gap_us {
-            0 => "back to back".to_owned(),
-            us => format!("{us} us gaps"),
+    let words = |ours: &FeedRow, theirs: &FeedRow, name: &str| {
+        let medians = |row: &FeedRow| -> Vec<f64> {
+            let of = |run: &FeedRun| run.median_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
+            row.runs.iter().filter_map(of).collect()
         };
-        format!("{} {}, {pace}, {}", row.points, row.what, row.workload)
+        standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default())
+            .map(|standing| standing.words(name))
     };
+    let pace = |row: &FeedRow| match row.gap_us {
+        0 => "back to back".to_owned(),
+        us => format!("{us} us gaps"),
+    };
+    let about = |row: &FeedRow| format!("{} {}, {}", row.points, row.what, row.workload);
     for plain in rows.iter().filter(|row| row.engine == "socket" && row.base == Base::Stamp).filter(usable) {
         for other in rows.iter().filter(|r| r.engine != "socket" && r.same_but_engine(plain)).filter(usable) {
-            if let (Some(a), Some(b)) = (median(other), median(plain)) {
-                let _ =
-                    writeln!(out, "{} / socket: {:.2} of its median ({})", other.engine, a / b, about(plain));
+            if let Some(words) = words(other, plain, "socket") {
+                let _ = writeln!(
+                    out,
+                    "{} is {words} by the median ({}, {})",
+                    other.engine,
+                    about(plain),
+                    pace(plain)
+                );
             }
         }
     }
@@ -89,16 +123,13 @@ pub fn ratios(rows: &[FeedRow]) -> String {
         for slow in rows.iter().filter(|r| r.gap_us > 0 && r.engine == fast.engine).filter(usable) {
             let mut same = slow.clone();
             same.gap_us = 0;
-            if let (true, Some(a), Some(b)) = (same.same_but_engine(fast), median(slow), median(fast)) {
+            if let (true, Some(words)) = (same.same_but_engine(fast), words(slow, fast, "back to back")) {
                 let _ = writeln!(
                     out,
-                    "{} with {} us gaps / back to back: {:.2} ({} {}, {})",
+                    "{} with {} is {words} by the median ({})",
                     fast.engine,
-                    slow.gap_us,
-                    a / b,
-                    fast.points,
-                    fast.what,
-                    fast.workload
+                    pace(slow),
+                    about(fast)
                 );
             }
         }
@@ -125,7 +156,7 @@ pub fn rates_table(rows: &[RateRow]) -> String {
     columns(&head, lines.collect(), 3)
 }
 
-/// Decoders.
+/// Decoders, and how ours stands beside each other one on the same bytes.
 pub fn decode_table(rows: &[DecodeRow]) -> String {
     let lines = rows.iter().map(|row| {
         let cells = vec![
@@ -133,11 +164,21 @@ pub fn decode_table(rows: &[DecodeRow]) -> String {
             row.message.clone(),
             row.bytes.to_string(),
             row.ns_per_message.map_or_else(|| "missing".to_owned(), |ns| format!("{ns:.1}")),
-            row.ours_is_times_faster.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}")),
+            spread(row.runs_ns.iter().copied(), |ns| format!("{ns:.1}")),
         ];
         (cells, row.missing.clone().unwrap_or_default())
     });
-    columns(&["decoder", "message", "bytes", "ns/message", "ours is faster by"], lines.collect(), 2)
+    let mut out = columns(&["decoder", "message", "bytes", "ns/message", "min..max"], lines.collect(), 2);
+    for ours in rows.iter().filter(|row| row.decoder == "barewire") {
+        let others = rows.iter().filter(|row| row.decoder != "barewire" && row.missing.is_none());
+        for other in others.filter(|row| row.message == ours.message) {
+            if let Some(standing) = standing(&ours.runs_ns, &other.runs_ns, Better::Lower, &Method::default())
+            {
+                let _ = writeln!(out, "barewire is {} ({})", standing.words(&other.decoder), ours.message);
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -173,11 +214,18 @@ pub(crate) mod tests {
             lost: 0,
             sent_pps: 200.0,
             clock_ns: 20,
-            runs: Vec::new(),
+            runs: [95, 100, 102, 100, 105]
+                .map(|percent| {
+                    let median = Some(median * percent / 100);
+                    let latency_ns = FeedLatency { median, ..FeedLatency::default() };
+                    FeedRun { samples: 500, median_ns: median, latency_ns, ..FeedRun::default() }
+                })
+                .to_vec(),
             contended: false,
             contention: Vec::new(),
             notes: Vec::new(),
             void: None,
+            broken_off: None,
             command: "barewire bench feed".into(),
             histograms: crate::Histograms::default(),
         }
@@ -198,13 +246,22 @@ pub(crate) mod tests {
             "45.000",
             "n<10000",
             "n<100000",
-            "xdp / socket: 0.10 of its median (t3..t5 book, 5000 us gaps, one-entry)",
-            "xdp with 5000 us gaps / back to back: 1.50",
+            "42.750..47.250",
+            "of 5 runs",
+            ") times faster than socket by the median (t3..t5 book, one-entry, 5000 us gaps)",
+            "xdp with 5000 us gaps is 1.50 (1.",
+            ") times slower than back to back by the median (t3..t5 book, one-entry)",
             "VOID: nothing came",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!text.contains("packet / socket"), "void rows are compared with nothing: {text}");
+        assert!(!text.contains("packet is "), "void rows are compared with nothing: {text}");
+        let few = |mut row: FeedRow| {
+            row.runs.truncate(3);
+            row
+        };
+        let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
+        assert!(text.contains("xdp is at 0.100 of socket (3 runs, too few for a verdict)"), "{text}");
         assert_eq!(micros(Some(12_610), 0.5), "12.610");
     }
 }

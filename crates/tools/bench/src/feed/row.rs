@@ -1,6 +1,7 @@
 //! A row about the feed handler, and the JSON document that carries such rows.
 
 use crate::histograms::{BenchRow, Histograms};
+use crate::rounds::{Together, median};
 use barewire_measure::{Fingerprint, Histogram};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,26 @@ impl FeedLatency {
             max: histogram.max(),
         }
     }
+
+    /// Of several runs: the median of theirs, and the least and the longest of all. Where each run is too short for a percentile it is that
+    /// of all samples together, `pooled`, which is said: what a reader has to know comes second.
+    pub fn of_runs(runs: &[FeedRun], pooled: &Histogram) -> (FeedLatency, Option<String>) {
+        let all = FeedLatency::of(pooled);
+        let mut together = Together::default();
+        let mut at = |name, of: fn(&FeedLatency) -> Option<u64>| {
+            together.percentile(name, runs.iter().map(|run| of(&run.latency_ns)), of(&all))
+        };
+        let latency = FeedLatency {
+            min: all.min,
+            median: at("median", |l| l.median),
+            mean: median(runs.iter().filter_map(|run| run.latency_ns.mean)).or(all.mean),
+            p95: at("95 %", |l| l.p95),
+            p99: at("99 %", |l| l.p99),
+            p99_9: at("99.9 %", |l| l.p99_9),
+            max: all.max,
+        };
+        (latency, together.note())
+    }
 }
 
 /// One run of a row.
@@ -60,6 +81,9 @@ pub struct FeedRun {
     pub samples: u64,
     /// Median, in ns.
     pub median_ns: Option<u64>,
+    /// All of its statistics.
+    #[serde(default)]
+    pub latency_ns: FeedLatency,
     /// Packets per second that were sent in the measured part.
     pub sent_pps: f64,
     /// Packets that were sent and not handed to the listener.
@@ -98,7 +122,7 @@ pub struct FeedRow {
     pub mean_bytes: f64,
     /// Samples.
     pub samples: u64,
-    /// The spans.
+    /// The spans: medians of the runs' statistics, the least and the longest of all.
     pub latency_ns: FeedLatency,
     /// Who took t3: `kernel`, `hardware`, `engine`. Of application-only rows `none`: t3 is not part of them.
     pub stamp_source: String,
@@ -122,6 +146,9 @@ pub struct FeedRow {
     pub notes: Vec<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
+    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
     /// `latency`.
@@ -202,5 +229,24 @@ mod tests {
         assert_eq!(latency.mean, Some(1500.5));
         let json = serde_json::to_string(&latency).unwrap();
         assert!(json.contains("\"p99_9\":null"), "{json}");
+    }
+
+    #[test]
+    fn a_slow_run_with_few_samples_weighs_as_much_as_a_fast_one_with_many() {
+        let mut pooled = Histogram::new();
+        let mut run = |ns: u64, samples: u64| {
+            let mut one = Histogram::new();
+            one.record_n(ns, samples);
+            pooled.merge(&one);
+            FeedRun { samples, latency_ns: FeedLatency::of(&one), ..FeedRun::default() }
+        };
+        let runs = [run(100, 9_000), run(200, 500), run(300, 600)];
+        let (latency, note) = FeedLatency::of_runs(&runs, &pooled);
+        assert_eq!((latency.median, latency.min, latency.max), (Some(200), Some(100), Some(300)));
+        assert_eq!(latency.mean, Some(200.0));
+        // No run carries its 99th percentile, all together do, and that is said.
+        assert_eq!((latency.p99, latency.p99_9), (FeedLatency::of(&pooled).p99, None));
+        assert!(latency.p99.is_some());
+        assert!(note.unwrap().contains("99 %: of all runs together"));
     }
 }

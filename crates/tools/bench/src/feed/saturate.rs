@@ -204,7 +204,7 @@ fn in_memory(
         progress(format!("mem: flat out, round {} of {MEM_ROUNDS}", round + 1));
         rates.push(mem::flat_out(instruments, &traffic)?.0);
     }
-    row.sustained_pps = crate::switch::median(rates).map(f64::round);
+    row.sustained_pps = crate::rounds::median(rates).map(f64::round);
     Ok(row)
 }
 

@@ -103,17 +103,17 @@ impl RcError {
                     "is the peer up, on the same network as --address, and are both ends of --port the same wire?"
                 }
                 RdmaError::NoAnswer => {
-                    "its host is there, but nobody speaks RoCEv2: is `rdma link` active there, or `barewire rc serve` running?"
+                    "its host is there, but nobody speaks RoCEv2: is `rdma link` active there, or `barewire rdma serve` running?"
                 }
                 RdmaError::Rejected(RejReason::INVALID_SERVICE) => {
-                    "start `rping -s` or `barewire rc serve` there, or name its port with --service-port"
+                    "start `rping -s` or `barewire rdma serve` there, or name its port with --service-port"
                 }
                 RdmaError::Rejected(RejReason::STALE) => "wait a moment, then try again",
                 RdmaError::Rejected(RejReason::INVALID_MTU) => "the peer carries less: try a smaller --mtu",
                 _ => return None,
             },
             RcError::NoOffer => {
-                "`perf` needs `barewire rc serve` at the other end; `rping -s` knows ping only"
+                "`perf` needs `barewire rdma serve` at the other end; `rping -s` knows ping only"
             }
             RcError::Closed("pinging") | RcError::Failed { doing: "pinging", .. } => {
                 "`rping -s` needs a buffer as large as --size: start it with `-S`"

@@ -24,7 +24,7 @@ pub struct Request {
 }
 
 /// How long it is looked what the greatest load can be.
-const FLOOD: Duration = Duration::from_millis(300);
+const FLOOD: Duration = Duration::from_millis(500);
 /// A sender that sent less of what was due did not offer the load.
 const SENT_MIN: f64 = 0.99;
 

@@ -236,7 +236,7 @@ impl StreamRow {
     ) -> StreamRow {
         let udp = config.protocol == Protocol::Udp;
         let median =
-            |of: &dyn Fn(&StreamRun) -> f64| crate::switch::median(runs.iter().map(of)).unwrap_or(0.0);
+            |of: &dyn Fn(&StreamRun) -> f64| crate::rounds::median(runs.iter().map(of)).unwrap_or(0.0);
         let goodput = tenth(median(&|run| run.mbps));
         let (sent, lost) = runs
             .iter()

@@ -20,6 +20,8 @@ const CONNECTIONS_MAX: usize = 4096;
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 /// How long a new connection may take to say what it is.
 const HELLO_TIME: Duration = Duration::from_secs(5);
+/// Ports that are tried where the kernel chooses one.
+const PORT_TRIES: u32 = 16;
 /// Shortest interval that is reported.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
@@ -64,9 +66,8 @@ impl Drop for Connection<'_> {
 /// What could not be listened on. What a client does wrong ends that client.
 pub fn serve(at: SocketAddr, ready: impl FnOnce(SocketAddr), stop: &AtomicBool) -> Result<(), StreamError> {
     let failed = |what: &'static str| move |source| StreamError::Io { what, source };
-    let listener = TcpListener::bind(at).map_err(failed("listening"))?;
+    let (listener, datagrams) = bind_both(at, UdpSocket::bind)?;
     let at = listener.local_addr().map_err(failed("listening"))?;
-    let datagrams = UdpSocket::bind(at).map_err(failed("listening for datagrams"))?;
     datagrams.set_read_timeout(Some(LOOK)).map_err(failed("listening for datagrams"))?;
     // More than an unprivileged process may ask for, where it may.
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&datagrams, RECEIVE_BUFFER_BYTES);
@@ -104,6 +105,24 @@ pub fn serve(at: SocketAddr, ready: impl FnOnce(SocketAddr), stop: &AtomicBool) 
         counted.map_err(failed("receiving datagrams"))?;
         result
     })
+}
+
+/// Both at one port. Where the kernel chooses it, it chooses for TCP, and somebody may have it for UDP: then it chooses again.
+fn bind_both(
+    at: SocketAddr,
+    udp: impl Fn(SocketAddr) -> io::Result<UdpSocket>,
+) -> Result<(TcpListener, UdpSocket), StreamError> {
+    let failed = |what: &'static str| move |source| StreamError::Io { what, source };
+    let mut tries = if at.port() == 0 { PORT_TRIES } else { 1 };
+    loop {
+        let listener = TcpListener::bind(at).map_err(failed("listening"))?;
+        let own = listener.local_addr().map_err(failed("listening"))?;
+        tries -= 1;
+        match udp(own) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
+            datagrams => return Ok((listener, datagrams.map_err(failed("listening for datagrams"))?)),
+        }
+    }
 }
 
 fn count_datagrams(socket: &UdpSocket, shared: &Shared, stop: &AtomicBool) -> io::Result<()> {
@@ -236,4 +255,39 @@ fn control(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn a_port_that_is_taken_for_datagrams_is_left_and_one_that_was_asked_for_is_not() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let asked = RefCell::new(Vec::new());
+        let taken = |times: usize| {
+            let asked = &asked;
+            move |at: SocketAddr| {
+                asked.borrow_mut().push(at.port());
+                if asked.borrow().len() <= times {
+                    Err(io::ErrorKind::AddrInUse.into())
+                } else {
+                    UdpSocket::bind(at)
+                }
+            }
+        };
+        let (listener, datagrams) = bind_both(any, taken(2)).unwrap();
+        let own = listener.local_addr().unwrap();
+        assert_eq!((own, asked.borrow().len()), (datagrams.local_addr().unwrap(), 3));
+        assert!(asked.borrow().iter().all(|&port| port != 0) && asked.borrow().last() == Some(&own.port()));
+        drop((listener, datagrams));
+        asked.borrow_mut().clear();
+        let given_up = bind_both(any, taken(usize::MAX));
+        assert!(matches!(given_up, Err(StreamError::Io { what: "listening for datagrams", .. })));
+        assert_eq!(asked.borrow().len(), PORT_TRIES as usize);
+        asked.borrow_mut().clear();
+        assert!(bind_both(own, taken(1)).is_err());
+        assert_eq!(*asked.borrow(), [own.port()], "who names a port wants that one");
+    }
 }

@@ -6,6 +6,7 @@ use super::row::{SwitchRow, SwitchRun};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload};
 use super::{SwitchError, bmv2, go_on};
+use crate::rounds::turns;
 use barewire_engine::Agent;
 use barewire_measure::{Contention, stamp};
 use barewire_port::{PcapReader, PcapWriter, PortUri};
@@ -201,7 +202,8 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, S
     })
 }
 
-/// Runs all engines, and bmv2, in turn, `runs` times, in this thread: a row for each.
+/// Runs all engines, and bmv2, in turn, forth and back, `runs` times, in this thread: a row for each, and why systems failed. One that
+/// fails is left out of later rounds, and its row says so; without any run it is void.
 ///
 /// # Errors
 /// [`SwitchError`] when one of them cannot be set up.
@@ -210,7 +212,7 @@ pub fn measure(
     runs: u32,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<SwitchRow>, SwitchError> {
+) -> Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError> {
     let folder = Folder::create("switch-files").map_err(SwitchError::io("making a folder"))?;
     let mut ours = Vec::new();
     for &engine in &cell.engines {
@@ -222,7 +224,7 @@ pub fn measure(
         };
         ours.push((loaded, row, Vec::new()));
     }
-    let Some((first, ..)) = ours.first() else { return Ok(Vec::new()) };
+    let Some((first, ..)) = ours.first() else { return Ok((Vec::new(), Vec::new())) };
     write_inputs(&folder.0, &first.workload, cell.packets)?;
     let theirs = match (cell.bmv2, bmv2::Installed::find()) {
         (true, Some(installed)) => {
@@ -234,51 +236,97 @@ pub fn measure(
         _ => None,
     };
     let workload = first.workload.clone();
-    let (mut bmv2_runs, mut bmv2_right, mut bmv2_lost) = (Vec::new(), 0, 0);
+    let mut failures = Vec::new();
+    let mut bmv2 = theirs.map(|(installed, folder, packets)| Bmv2 {
+        row: SwitchRow {
+            notes: vec!["its queues were made as long as the file".to_owned()],
+            ..row_of("bmv2", cell, &workload, packets, command)
+        },
+        installed,
+        folder,
+        packets,
+        lost: 0,
+        runs: Vec::new(),
+    });
     for round in 0..runs {
-        for (loaded, row, done) in &mut ours {
+        for at in turns(round, ours.len() + usize::from(bmv2.is_some())) {
             go_on()?;
-            progress(format!("run {} of {runs}: {}", round + 1, row.title()));
-            done.push(run_ours(loaded, &folder.0, cell.packets)?);
-        }
-        if let Some((installed, folder, packets)) = &theirs {
-            go_on()?;
-            progress(format!("run {} of {runs}: bmv2 over pcap, {packets} packets", round + 1));
-            let mut run = installed.run_files(&cell.source, &workload, &folder.0, *packets)?;
-            match check_outputs(&folder.0, &workload, *packets) {
-                // What it loses all the same is no packet per second.
-                Ok(Outputs { right, lost }) => {
-                    run.rate_pps = run.rate_pps.map(|pps| pps * right as f64 / *packets as f64);
-                    bmv2_lost += lost;
-                    bmv2_right += right;
+            let (row, ran) = match (ours.get_mut(at), &mut bmv2) {
+                (Some((_, row, _)), _) if row.broken_off.is_some() => continue,
+                (Some((loaded, row, done)), _) => {
+                    progress(format!("run {} of {runs}: {}", round + 1, row.title()));
+                    (row, run_ours(loaded, &folder.0, cell.packets).map(|run| done.push(run)))
                 }
-                Err(why) => run.void = Some(format!("wrong: {why}")),
+                (None, Some(theirs)) if theirs.row.broken_off.is_some() => continue,
+                (None, Some(theirs)) => {
+                    let packets = theirs.packets;
+                    progress(format!("run {} of {runs}: bmv2 over pcap, {packets} packets", round + 1));
+                    let ran = theirs.run(&cell.source, &workload);
+                    (&mut theirs.row, ran)
+                }
+                (None, None) => continue,
+            };
+            match ran {
+                Ok(()) => {}
+                Err(SwitchError::Interrupted) => return Err(SwitchError::Interrupted),
+                Err(error) => {
+                    row.broken_off = Some(format!("run {} of {runs} failed: {error}", round + 1));
+                    failures.push(error);
+                }
             }
-            bmv2_runs.push(run);
         }
     }
+    let finish = |mut row: SwitchRow, runs: Vec<SwitchRun>| {
+        row.take_runs(runs);
+        if row.runs.is_empty() {
+            row.void = row.broken_off.clone();
+        }
+        row
+    };
     let mut rows: Vec<SwitchRow> = ours
         .into_iter()
         .map(|(_, mut row, done)| {
             row.checked = cell.packets * done.len() as u64;
-            row.take_runs(done);
-            row
+            finish(row, done)
         })
         .collect();
-    if let Some((_, _, packets)) = theirs {
-        let mut row = row_of("bmv2", cell, &workload, packets, command);
-        row.checked = bmv2_right;
-        row.notes.push("its queues were made as long as the file".to_owned());
-        if bmv2_lost > 0 {
-            let sent = packets * bmv2_runs.len() as u64;
-            row.notes.push(format!("{bmv2_lost} of {sent} packets were lost in it and are not in its rate"));
+    if let Some(Bmv2 { mut row, packets, lost, runs, .. }) = bmv2 {
+        if lost > 0 {
+            let sent = packets * runs.len() as u64;
+            row.notes.push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
         }
-        row.take_runs(bmv2_runs);
-        rows.push(row);
+        rows.push(finish(row, runs));
     } else if cell.bmv2 {
         rows.extend(bmv2::recorded_files(&cell.source.name, cell.spec.entries));
     }
-    Ok(rows)
+    Ok((rows, failures))
+}
+
+/// The real one on the same packets, fewer of them.
+struct Bmv2 {
+    row: SwitchRow,
+    installed: bmv2::Installed,
+    folder: Folder,
+    packets: u64,
+    lost: u64,
+    runs: Vec<SwitchRun>,
+}
+
+impl Bmv2 {
+    fn run(&mut self, source: &Source, workload: &Workload) -> Result<(), SwitchError> {
+        let mut run = self.installed.run_files(source, workload, &self.folder.0, self.packets)?;
+        match check_outputs(&self.folder.0, workload, self.packets) {
+            // What it loses all the same is no packet per second.
+            Ok(Outputs { right, lost }) => {
+                run.rate_pps = run.rate_pps.map(|pps| pps * right as f64 / self.packets as f64);
+                self.lost += lost;
+                self.row.checked += right;
+            }
+            Err(why) => run.void = Some(format!("wrong: {why}")),
+        }
+        self.runs.push(run);
+        Ok(())
+    }
 }
 
 fn row_of(system: &str, cell: &FilesCell, workload: &Workload, packets: u64, command: &str) -> SwitchRow {
@@ -316,8 +364,8 @@ mod tests {
     #[test]
     fn files_come_out_as_they_have_to() {
         for name in ["simple_router", "acl", "deep_headers"] {
-            let rows = measure(&cell(name), 2, "test", &mut |_| {}).unwrap();
-            assert_eq!(rows.len(), 2);
+            let (rows, failures) = measure(&cell(name), 2, "test", &mut |_| {}).unwrap();
+            assert_eq!((rows.len(), failures.len()), (2, 0));
             for row in rows {
                 assert_eq!((row.void.as_deref(), row.checked, row.runs.len()), (None, 10_000, 2), "{row:?}");
                 assert!(row.rate_pps.unwrap() > 0.0 && row.cpu_us_per_packet.unwrap() > 0.0, "{row:?}");

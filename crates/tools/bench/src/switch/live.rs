@@ -6,11 +6,12 @@ use super::figures::{
 use super::files::Folder;
 use super::load::{self, Ends, Exchanged};
 use super::program::{Kind, Source, kind_of};
-use super::row::{Paced, SwitchRow, SwitchRun, median};
+use super::row::{Paced, SwitchRow, SwitchRun};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
 use super::{SwitchError, bmv2, go_on};
 use crate::KeepAwake;
+use crate::rounds::turns;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
     Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port,
@@ -454,7 +455,7 @@ fn run_once(
     if cell.tests.udp {
         let found = load::search(|pps| {
             go_on()?;
-            load::offer(ends, pps, part(10))
+            load::offer(ends, pps, udp_trial(cell.seconds))
         })?;
         run.udp_pps = Some(found.carried_pps);
         run.udp_peak_pps = Some(found.peak_pps);
@@ -475,6 +476,14 @@ fn part(seconds: Duration, parts: u64) -> Duration {
     Duration::from_nanos((seconds.as_nanos() / parts).max(150_000_000))
 }
 
+/// A rate that is offered for less than this says little of what the switch carries.
+const UDP_TRIAL_MIN: Duration = Duration::from_millis(500);
+
+/// How long each rate of the UDP search is offered. A run that is shorter itself has shorter ones.
+fn udp_trial(seconds: Duration) -> Duration {
+    part(seconds, 10).max(UDP_TRIAL_MIN.min(seconds))
+}
+
 /// How long one run of one system takes, about.
 pub(super) fn planned_time(tests: Tests, seconds: Duration) -> Duration {
     let of = |wanted: bool, time: Duration| if wanted { time } else { Duration::ZERO };
@@ -483,19 +492,20 @@ pub(super) fn planned_time(tests: Tests, seconds: Duration) -> Duration {
         + of(tests.tcp, seconds)
         + of(tests.iperf, seconds)
         + of(tests.paced, part(seconds, 4).saturating_mul(PACED_PPS.len() as u64))
-        + of(tests.udp, part(seconds, 10).saturating_mul(u64::from(load::SEARCH_STEPS) + 1))
+        + of(tests.udp, udp_trial(seconds).saturating_mul(u64::from(load::SEARCH_STEPS) + 1))
 }
 
-/// Runs all systems of `cell` in turn, forth in even rounds and back in odd ones, `runs` times: a row for each.
+/// Runs all systems of `cell` in turn, forth in even rounds and back in odd ones, `runs` times: a row for each, and why systems failed. One
+/// that fails is left out of later rounds, and its row says so; without any run it is void.
 ///
 /// # Errors
-/// [`SwitchError`] when hosts cannot be made or the program is refused. A system that fails is a void row.
+/// [`SwitchError`] when hosts cannot be made or the program is refused.
 pub fn measure(
     cell: &LiveCell,
     runs: u32,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<SwitchRow>, SwitchError> {
+) -> Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads)?;
     // Spinners would take part in every figure; the kernel's own idle loop does not.
@@ -504,14 +514,11 @@ pub fn measure(
     let measured: Vec<&System> = cell.systems.iter().filter(|s| have_bmv2 || **s != System::Bmv2).collect();
     let mut rows: Vec<(SwitchRow, Vec<Option<SwitchRun>>)> =
         measured.iter().map(|system| (row_of(system, cell, &program, command), Vec::new())).collect();
+    let mut failures = Vec::new();
     for round in 0..runs {
-        let mut order: Vec<usize> = (0..measured.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for at in order {
+        for at in turns(round, measured.len()) {
             let (row, done) = &mut rows[at];
-            if crate::interrupted() || row.void.is_some() {
+            if crate::interrupted() || row.broken_off.is_some() {
                 done.push(None);
                 continue;
             }
@@ -521,8 +528,10 @@ pub fn measure(
                 Err(SwitchError::Interrupted) => done.push(None),
                 Err(_) if crate::interrupted() => done.push(None),
                 Err(error) => {
-                    progress(format!("{} over {} failed: {error}", row.system, row.over));
-                    row.void = Some(error.to_string());
+                    let why = format!("run {} of {runs} failed: {error}", round + 1);
+                    progress(format!("{} over {}: {why}", row.system, row.over));
+                    failures.push(error);
+                    row.broken_off = Some(why);
                     done.push(None);
                 }
             }
@@ -536,18 +545,23 @@ pub fn measure(
     };
     let (direct, bridge) = (p50s("direct"), p50s("bridge"));
     let mut out = Vec::new();
-    for (mut row, runs) in rows {
+    for (mut row, mut runs) in rows {
         // Round by round: the two runs of a round shared the machine's mood.
-        let above = |floor: &[Option<u64>]| {
-            let pairs = runs
-                .iter()
-                .zip(floor)
-                .filter_map(|(run, floor)| Some(p50_of(run)? as f64 - (*floor)? as f64));
-            median(pairs).map(|ns| ns.round() as i64)
-        };
-        row.added_latency_ns = above(&direct);
-        row.over_bridge_ns = above(&bridge);
+        for (round, run) in runs.iter_mut().enumerate() {
+            let above = |floor: &[Option<u64>]| {
+                let floor = floor.get(round).copied().flatten()?;
+                Some(p50_of(run)?.cast_signed() - floor.cast_signed())
+            };
+            let (added, over_bridge) = (above(&direct), above(&bridge));
+            if let Some(run) = run {
+                (run.added_latency_ns, run.over_bridge_ns) = (added, over_bridge);
+            }
+        }
         row.take_runs(runs.into_iter().flatten().collect());
+        if row.runs.is_empty() {
+            // Whoever asked for it sees that it was tried.
+            row.void = row.broken_off.clone();
+        }
         if row.void.is_some() || !row.runs.is_empty() {
             out.push(row);
         }
@@ -555,7 +569,7 @@ pub fn measure(
     if cell.systems.contains(&System::Bmv2) && !have_bmv2 {
         out.push(recorded());
     }
-    Ok(out)
+    Ok((out, failures))
 }
 
 fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) -> SwitchRow {

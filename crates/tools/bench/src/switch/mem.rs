@@ -9,6 +9,8 @@ use super::row::{SwitchRow, SwitchRun};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload, payload_byte};
 use super::{SwitchError, go_on};
+use crate::render::rate;
+use crate::rounds::turns;
 use crate::search::Outcome;
 use barewire_base::{Duration, Instant};
 use barewire_engine::Agent;
@@ -442,7 +444,8 @@ pub fn measure(
         checked(rig, row);
     }
     for round in 0..runs {
-        for (rig, row, done) in &mut rigs {
+        for at in turns(round, rigs.len()) {
+            let (rig, row, done) = &mut rigs[at];
             if crate::interrupted() || row.void.is_some() {
                 continue;
             }
@@ -454,6 +457,9 @@ pub fn measure(
     }
     let finish = |(mut rig, mut row, done): (Rig, SwitchRow, Vec<SwitchRun>)| {
         row.take_runs(done);
+        if let Some(whole) = row.loop_rate_pps {
+            row.notes.push(format!("in memory, generator's time left out; loop rate {}", rate(whole)));
+        }
         if row.void.is_none() {
             // The tables have counted and cached: they must still say the same.
             checked(&mut rig, &mut row);
@@ -493,6 +499,10 @@ mod tests {
                 assert_eq!(row.engine.as_deref(), Some(engine));
                 assert_eq!(row.checked, 400, "{name}: once before, once after");
                 assert_eq!(row.runs.len(), 2);
+                let whole = format!("loop rate {}", rate(row.loop_rate_pps.unwrap()));
+                let said =
+                    |note: &String| note.contains("generator's time left out") && note.contains(&whole);
+                assert!(row.notes.iter().any(said), "the rate is quoted with what it leaves out: {row:?}");
                 assert!(row.rate_pps.unwrap() > 1000.0, "{row:?}");
                 assert!(row.rate_pps > row.loop_rate_pps, "the loop does more than the switch: {row:?}");
                 let product = row.rate_pps.unwrap() * row.ns_per_packet.unwrap();

@@ -21,7 +21,8 @@ pub mod setup;
 pub mod wires;
 pub mod workload;
 
-pub use row::{Paced, SwitchOutput, SwitchRow, SwitchRun, median};
+pub use crate::rounds::median;
+pub use row::{Paced, SwitchOutput, SwitchRow, SwitchRun};
 
 use barewire_lab::LabError;
 use barewire_port::OpenError;

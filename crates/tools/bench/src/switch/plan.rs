@@ -9,6 +9,7 @@ use super::workload::{Masks, Spec};
 use super::{SwitchError, bmv2, files, live, mem};
 use crate::search::frames;
 use crate::search::messages::{SearchRow, TrialLine};
+use crate::seeds_plan::SEED_RUNS;
 use crate::words::word;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
@@ -71,6 +72,18 @@ impl FromStr for Baseline {
 
     fn from_str(text: &str) -> Result<Baseline, String> {
         word(text, &BASELINES)
+    }
+}
+
+/// Baselines by one word: `bridge`, `routing` or `bmv2`, or `all` or `none` of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baselines(pub Vec<Baseline>);
+
+impl FromStr for Baselines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Baselines, String> {
+        crate::words::some(text, &BASELINES).map(Baselines)
     }
 }
 
@@ -267,11 +280,13 @@ impl Request {
         round.saturating_mul(self.runs.into())
     }
 
-    /// Measures everything. Rows that were measured before something failed, or somebody interrupted, are given with it.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Option<SwitchError>) {
-        let mut rows = Vec::new();
-        let failed = self.run_into(&mut rows, progress).err();
-        (rows, failed)
+    /// Measures everything: rows, and why cells failed. What fails takes nothing else with it; its row says in which run it broke off, if
+    /// it came so far.
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Vec<SwitchError>) {
+        let (mut rows, mut failures) = (Vec::new(), Vec::new());
+        let given_up = self.run_into(&mut rows, &mut failures, progress).err();
+        failures.extend(given_up);
+        (rows, failures)
     }
 
     /// Searches the throughput of every point and system, one after the other. `tell` hears each trial. Rows that were found
@@ -332,12 +347,25 @@ impl Request {
         Ok(())
     }
 
+    /// Gives up where nothing more can be run.
     fn run_into(
         &self,
         rows: &mut Vec<SwitchRow>,
+        failures: &mut Vec<SwitchError>,
         progress: &mut (dyn FnMut(String) + Send),
     ) -> Result<(), SwitchError> {
         self.check()?;
+        let mut take = |measured: Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError>| {
+            match measured {
+                Ok((more, failed)) => {
+                    rows.extend(more);
+                    failures.extend(failed);
+                }
+                Err(SwitchError::Interrupted) => return Err(SwitchError::Interrupted),
+                Err(error) => failures.push(error),
+            }
+            Ok(())
+        };
         for over in &self.overs {
             match over {
                 Over::Mem => {
@@ -345,9 +373,10 @@ impl Request {
                         super::go_on()?;
                         let cell = |&engine: &EngineKind| MemCell { source: source.clone(), engine, spec };
                         let cells: Vec<MemCell> = self.engines.iter().map(cell).collect();
-                        rows.extend(self.pinned(|| {
+                        let measured = self.pinned(|| {
                             mem::measure(&cells, self.runs, self.seconds, &self.command, progress)
-                        })?);
+                        });
+                        take(measured.map(|rows| (rows, Vec::new())))?;
                     }
                 }
                 Over::Pcap => {
@@ -360,9 +389,7 @@ impl Request {
                             engines: self.engines.clone(),
                             bmv2: self.baselines.contains(&Baseline::Bmv2),
                         };
-                        rows.extend(
-                            self.pinned(|| files::measure(&cell, self.runs, &self.command, progress))?,
-                        );
+                        take(self.pinned(|| files::measure(&cell, self.runs, &self.command, progress)))?;
                     }
                 }
                 Over::Xdp | Over::Packet => {}
@@ -377,7 +404,7 @@ impl Request {
                 if wanted {
                     super::go_on()?;
                     let cell = self.live(offloads, source);
-                    rows.extend(live::measure(&cell, self.runs, &self.command, progress)?);
+                    take(live::measure(&cell, self.runs, &self.command, progress))?;
                 }
             }
         }
@@ -404,8 +431,7 @@ impl Request {
     }
 }
 
-/// Runs of the published experiment, and entries and size of the engine's rows beside it.
-const SEED_RUNS: u32 = 5;
+/// Entries and size of the engine's rows beside it.
 const SEED_ENTRIES: u32 = 1_000;
 const SEED_SIZE: u32 = 64;
 
@@ -485,6 +511,10 @@ mod tests {
         assert!("brigde".parse::<Baseline>().unwrap_err().contains("did you mean `bridge`?"));
         assert!("ping".parse::<Test>().unwrap_err().contains("tcp, udp, latency, paced"));
         assert_eq!(Over::Packet.to_string(), "packet");
+        let baselines = |text: &str| text.parse::<Baselines>().map(|all| all.0);
+        assert_eq!(baselines("bmv2"), Ok(vec![Baseline::Bmv2]));
+        assert_eq!((baselines("none"), baselines("all").map(|all| all.len())), (Ok(vec![]), Ok(3)));
+        assert!(baselines("al").unwrap_err().contains("did you mean `all`?"));
     }
 
     #[test]
@@ -529,19 +559,20 @@ mod tests {
         let mut request = request();
         request.overs = vec![Over::Mem, Over::Pcap];
         let mut told = 0;
-        let (rows, failed) = request.run(&mut |_| told += 1);
-        assert!(failed.is_none(), "{failed:?}");
+        let (rows, failures) = request.run(&mut |_| told += 1);
+        assert!(failures.is_empty(), "{failures:?}");
         let overs: Vec<&str> = rows.iter().map(|r| r.over.as_str()).collect();
         assert_eq!(overs, ["mem", "pcap"]);
         assert!(told >= 2 && rows.iter().all(|r| r.void.is_none()), "{rows:?}");
     }
 
     #[test]
-    fn what_was_measured_before_a_failure_is_kept() {
+    fn what_fails_takes_nothing_with_it() {
         let mut request = request();
-        request.entries = vec![10, 2_000_000];
-        let (rows, failed) = request.run(&mut |_| {});
-        assert_eq!(rows.len(), 1);
-        assert!(failed.unwrap().to_string().contains("room for"));
+        request.entries = vec![10, 2_000_000, 20];
+        let (rows, failures) = request.run(&mut |_| {});
+        assert_eq!(rows.iter().map(|row| row.entries).collect::<Vec<_>>(), [Some(10), Some(20)]);
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0].to_string().contains("room for"), "{failures:?}");
     }
 }

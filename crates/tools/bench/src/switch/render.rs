@@ -1,7 +1,10 @@
 //! Rows about switches as text.
 
-use super::row::SwitchRow;
+use super::row::{SwitchRow, SwitchRun};
 use crate::render::{latency, percentile, rate};
+use crate::rounds::{spread, spread_ns};
+use barewire_report::compare::{Method, standing};
+use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
 fn shown<T>(value: Option<T>, how: impl Fn(T) -> String) -> String {
@@ -28,7 +31,19 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
         notes.push(format!("{} packets checked", row.checked));
     }
     notes.extend(row.notes.iter().cloned());
+    // A row without any run is void for the same reason.
+    notes.extend(row.broken_off.clone().filter(|_| row.void != row.broken_off));
     notes
+}
+
+/// The line under a row that says between which values its runs were: empty cells where there is no spread. `None` when there is none
+/// at all.
+pub(crate) fn spread_line(mut cells: Vec<String>, runs: usize) -> Option<(Vec<String>, String)> {
+    if cells.iter().all(String::is_empty) {
+        return None;
+    }
+    cells[0] = "  min..max".to_owned();
+    Some((cells, format!("of {runs} runs")))
 }
 
 /// Columns that fit, numbers to the right; the last one is text of any length.
@@ -57,7 +72,7 @@ pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: us
 
 /// The table of engines without wires: memory and files.
 fn engines(rows: &[&SwitchRow]) -> String {
-    let lines = rows.iter().map(|row| {
+    let lines = rows.iter().flat_map(|row| {
         let cells = vec![
             row.system.clone(),
             row.over.clone(),
@@ -72,7 +87,14 @@ fn engines(rows: &[&SwitchRow]) -> String {
             shown(row.instructions_per_packet, |n| format!("{n:.0}")),
             shown(row.cpu_us_per_packet, number),
         ];
-        (cells, notes(row).join("; "))
+        let of = |figure: fn(&SwitchRun) -> Option<f64>| row.runs.iter().filter_map(figure);
+        let mut least_most = vec![String::new(); cells.len()];
+        least_most[7] = spread(of(|r| r.rate_pps), rate);
+        least_most[8] = spread(of(|r| r.rate_pps.filter(|&pps| pps > 0.0).map(|pps| 1e9 / pps)), number);
+        least_most[9] = spread(of(|r| r.loop_rate_pps), rate);
+        least_most[11] = spread(row.cpu_of_runs(), number);
+        let of_row = (cells, notes(row).join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
     let head = [
         "system",
@@ -106,7 +128,7 @@ fn round_trip<T>(row: &SwitchRow, value: Option<T>, how: impl Fn(T) -> String) -
 
 /// The table of switches between two hosts.
 fn between_hosts(rows: &[&SwitchRow]) -> String {
-    let lines = rows.iter().map(|row| {
+    let lines = rows.iter().flat_map(|row| {
         let lost: u64 = row.paced.iter().map(|p| p.lost()).sum();
         let sent: u64 = row.paced.iter().map(|p| p.sent).sum();
         let cells = vec![
@@ -135,7 +157,21 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
                 false => format!("lost packets: {}", drops.join(", ")),
             });
         }
-        (cells, notes.join("; "))
+        let of = |figure: fn(&SwitchRun) -> Option<f64>| row.runs.iter().filter_map(figure);
+        let above = |figure: fn(&SwitchRun) -> Option<i64>| {
+            spread(row.runs.iter().filter_map(figure).map(|ns| ns as f64), |ns| signed(ns as i64))
+        };
+        let mut least_most = vec![String::new(); cells.len()];
+        least_most[4] = spread(of(|r| r.tcp_mbps), |m| format!("{m:.0}"));
+        least_most[5] = spread(of(|r| r.udp_pps), rate);
+        least_most[6] = spread(of(|r| r.udp_peak_pps), rate);
+        least_most[7] = spread(of(|r| r.udp_flood_pps), rate);
+        least_most[8] = spread_ns(row.runs.iter().map(|r| r.rtt_p50_ns));
+        least_most[9] = above(|r| r.added_latency_ns);
+        least_most[10] = above(|r| r.over_bridge_ns);
+        least_most[11] = spread(row.cpu_of_runs(), number);
+        let of_row = (cells, notes.join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
     let head = [
         "system",
@@ -172,48 +208,58 @@ pub fn text_table(rows: &[SwitchRow]) -> String {
     out + &ratios(rows)
 }
 
-/// Our rows against those beside them, in words: only what both have.
+/// One figure of a run.
+type Figure = fn(&SwitchRun) -> Option<f64>;
+
+/// Whether two rows did the same: between hosts the same traffic, without wires the same packets through the same program over the same
+/// ports. What was recorded elsewhere had frames of about that size.
+fn is_same_work(ours: &SwitchRow, other: &SwitchRow) -> bool {
+    if ours.offloads.is_some() || other.offloads.is_some() {
+        return ours.offloads == other.offloads && (other.system != "bare-loop" || other.over == ours.over);
+    }
+    let of = |row: &SwitchRow| (row.over.clone(), row.program.clone(), row.entries);
+    let sizes = other.recorded.is_some() || (ours.size, ours.masks) == (other.size, other.masks);
+    of(ours) == of(other) && sizes
+}
+
+/// How ours stands beside others, figure by figure, each in a sentence with its interval, or with what is missing for one: only what
+/// both have.
 pub fn ratios(rows: &[SwitchRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&SwitchRow| row.void.is_none();
     for ours in rows.iter().filter(|r| r.system == "barewire").filter(usable) {
-        for other in rows.iter().filter(|r| r.system != "barewire" && r.system != "direct").filter(usable) {
-            let same = ours.offloads == other.offloads
-                && (ours.offloads.is_some()
-                    || (&ours.program, ours.entries) == (&other.program, other.entries))
-                && (other.system != "bare-loop" || other.over == ours.over);
-            if !same {
-                continue;
-            }
-            let mut parts = Vec::new();
-            let mut add = |what: &str, a: Option<f64>, b: Option<f64>| {
-                if let (Some(a), Some(b)) = (a, b.filter(|&b| b > 0.0)) {
-                    parts.push(format!("{what} {:.2}", a / b));
+        let others = rows.iter().filter(|r| r.system != "barewire" && r.system != "direct").filter(usable);
+        for other in others.filter(|other| is_same_work(ours, other)) {
+            let recorded = if other.recorded.is_some() { "recorded " } else { "" };
+            let name = format!("{recorded}{} over {}", other.system, other.over);
+            let engine = ours.engine.as_ref().map_or_else(String::new, |engine| format!("{engine} "));
+            let point = match (ours.offloads, ours.entries) {
+                (None, Some(n)) => format!(", {n} entries"),
+                (Some(true), _) => ", offloads on".to_owned(),
+                _ => String::new(),
+            };
+            let mut say = |what: &str, ours_runs: &[f64], runs: &[f64], better: Better| {
+                if let Some(standing) = standing(ours_runs, runs, better, &Method::default()) {
+                    let words = standing.words(&name);
+                    let _ = writeln!(out, "barewire {engine}over {} is {words} by {what}{point}", ours.over);
                 }
             };
-            add("packets/s", ours.rate_pps, other.rate_pps);
-            add("TCP", ours.tcp_mbps, other.tcp_mbps);
-            add("UDP carried", ours.udp_pps, other.udp_pps);
-            add("UDP peak", ours.udp_peak_pps, other.udp_peak_pps);
-            if ours.cpu_at_pps == other.cpu_at_pps {
-                add("CPU/packet", ours.cpu_us_per_packet, other.cpu_us_per_packet);
+            let runs = |row: &SwitchRow, figure: Figure| -> Vec<f64> {
+                row.runs.iter().filter_map(figure).collect()
+            };
+            let rates: [(&str, Figure); 4] = [
+                ("packets/s", |r| r.rate_pps),
+                ("TCP", |r| r.tcp_mbps),
+                ("UDP carried", |r| r.udp_pps),
+                ("UDP peak", |r| r.udp_peak_pps),
+            ];
+            for (what, figure) in rates {
+                say(what, &runs(ours, figure), &runs(other, figure), Better::Higher);
             }
-            if !parts.is_empty() {
-                let engine = ours.engine.as_deref().unwrap_or("");
-                let what = if other.recorded.is_some() { "recorded " } else { "" };
-                let entries = match (ours.offloads, ours.entries) {
-                    (None, Some(n)) => format!(", {n} entries"),
-                    (Some(true), _) => ", offloads on".to_owned(),
-                    _ => String::new(),
-                };
-                let _ = writeln!(
-                    out,
-                    "barewire {engine} over {}{entries} / {what}{} over {}: {}",
-                    ours.over,
-                    other.system,
-                    other.over,
-                    parts.join(", ")
-                );
+            let rtt = |row: &SwitchRow| runs(row, |r| r.rtt_p50_ns.map(|ns| ns as f64));
+            say("round trip", &rtt(ours), &rtt(other), Better::Lower);
+            if ours.cpu_at_pps == other.cpu_at_pps {
+                say("CPU time a packet", &ours.cpu_of_runs(), &other.cpu_of_runs(), Better::Lower);
             }
         }
     }
@@ -227,32 +273,63 @@ mod tests {
     use crate::switch::row::{Paced, SwitchRun};
 
     fn row(system: &str, over: &str, run: SwitchRun) -> SwitchRow {
+        rows_of(system, over, vec![run])
+    }
+
+    fn rows_of(system: &str, over: &str, runs: Vec<SwitchRun>) -> SwitchRow {
         let mut row =
             SwitchRow { system: system.into(), over: over.into(), size: 64, ..SwitchRow::default() };
-        row.take_runs(vec![run]);
+        row.take_runs(runs);
         row
     }
 
+    fn at_rates(rates: &[f64]) -> Vec<SwitchRun> {
+        rates.iter().map(|&pps| SwitchRun { rate_pps: Some(pps), ..SwitchRun::default() }).collect()
+    }
+
     #[test]
-    fn engines_have_their_table() {
-        let mut ours = row("barewire", "mem", SwitchRun { rate_pps: Some(12.5e6), ..SwitchRun::default() });
+    fn engines_have_their_table_with_least_and_most() {
+        let mut ours = rows_of("barewire", "pcap", at_rates(&[12.5e6, 12.0e6, 13.0e6, 12.6e6, 12.4e6]));
         ours.program = Some("simple_router".into());
         ours.engine = Some("native".into());
         ours.entries = Some(1000);
-        let mut theirs = row("bmv2", "pcap", SwitchRun { rate_pps: Some(1e5), ..SwitchRun::default() });
+        let mut theirs = rows_of("bmv2", "pcap", at_rates(&[1.0e5, 1.02e5, 0.98e5, 1.01e5, 0.99e5]));
         theirs.program = ours.program.clone();
         theirs.entries = Some(1000);
         theirs.void = Some("wrong: byte 3".into());
         let text = text_table(&[ours.clone(), theirs.clone()]);
-        assert!(
-            text.contains("12.5M") && text.contains("80.00") && text.contains("VOID: wrong: byte 3"),
-            "{text}"
-        );
-        assert!(!text.contains(" / bmv2"), "void rows are compared with nothing: {text}");
+        for part in ["12.5M", "80.00", "VOID: wrong: byte 3", "  min..max", "12.0M..13.0M", "of 5 runs"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(ratios(&[ours.clone(), theirs.clone()]), "", "void rows are compared with nothing");
         theirs.void = None;
-        assert!(
-            text_table(&[ours, theirs]).contains("over mem, 1000 entries / bmv2 over pcap: packets/s 125.00")
-        );
+        let text = ratios(&[ours.clone(), theirs.clone()]);
+        assert!(text.starts_with("\nbarewire native over pcap is 125 (1"), "{text}");
+        assert!(text.contains(") times faster than bmv2 over pcap by packets/s, 1000 entries"), "{text}");
+        // Memory is no file: a ring in a cache is no wire.
+        ours.over = "mem".into();
+        assert_eq!(ratios(&[ours, theirs]), "");
+    }
+
+    #[test]
+    fn without_enough_runs_there_is_a_ratio_and_no_verdict() {
+        for (runs, words) in [(1, "one run, no verdict"), (3, "3 runs, too few for a verdict")] {
+            let mut ours = rows_of("barewire", "pcap", at_rates(&[4e6; 5][..runs]));
+            let mut theirs = rows_of("bmv2", "pcap", at_rates(&[1e6; 5][..runs]));
+            (ours.program, theirs.program) = (Some("acl".into()), Some("acl".into()));
+            let text = ratios(&[ours, theirs]);
+            assert!(text.contains(&format!("is at 4.00 of bmv2 over pcap ({words}) by packets/s")), "{text}");
+            assert!(!text.contains("faster"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_broke_off_says_so_once() {
+        let mut broken = row("bmv2", "pcap", at_rates(&[1e5]).remove(0));
+        broken.broken_off = Some("run 2 of 5 failed: gone".into());
+        assert_eq!(notes(&broken), ["run 2 of 5 failed: gone"]);
+        broken.void = broken.broken_off.clone();
+        assert_eq!(notes(&broken), ["VOID: run 2 of 5 failed: gone"]);
     }
 
     #[test]
@@ -264,23 +341,36 @@ mod tests {
             drops: [("s2 tx_dropped".to_owned(), 3)].into(),
             ..Paced::default()
         };
-        let run = SwitchRun { tcp_mbps: Some(2_000.0), paced: vec![paced], ..SwitchRun::default() };
+        let run = SwitchRun {
+            tcp_mbps: Some(2_000.0),
+            added_latency_ns: Some(-1_500),
+            paced: vec![paced],
+            ..SwitchRun::default()
+        };
         let mut ours = row("barewire", "xdp", run.clone());
         ours.offloads = Some(false);
-        ours.added_latency_ns = Some(-1_500);
-        let mut bare = row("bare-loop", "packet", run);
+        let mut bridge = rows_of("bridge", "veth", vec![run.clone(); 5]);
+        bridge.offloads = Some(false);
+        let mut bare = row("bare-loop", "packet", run.clone());
         bare.offloads = Some(false);
-        let text = text_table(&[ours, bare, recorded()]);
+        let text = text_table(&[ours, bare, bridge.clone(), recorded()]);
         for part in [
             "3/100",
             "lost packets: s2 tx_dropped 3",
             "-1.5 us",
+            "-1.5 us..-1.5 us",
             "not measured in this run",
-            "/ recorded bmv2 over veth: TCP 2.93",
+            "barewire over xdp is at 2.93 of recorded bmv2 over veth (one run, no verdict) by TCP",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!text.contains("/ bare-loop"), "a loop over other ports: {text}");
+        assert!(!text.contains("of bare-loop"), "a loop over other ports: {text}");
+        let mut many = rows_of("barewire", "packet", vec![run; 5]);
+        many.offloads = Some(false);
+        let text = ratios(&[many, bridge]);
+        assert!(
+            text.contains("barewire over packet is within noise of bridge over veth (1.00 to 1.00) by TCP")
+        );
     }
 
     #[test]

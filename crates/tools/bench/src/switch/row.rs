@@ -2,6 +2,7 @@
 
 use crate::driver::LAG_PERCENT_MAX;
 use crate::histograms::{BenchRow, Histograms};
+use crate::rounds::median;
 use barewire_measure::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +88,12 @@ pub struct SwitchRun {
     /// Requests that had no answer, which are in none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_lost: Option<u64>,
+    /// The median, less that of the hosts' direct wire in the same round, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_latency_ns: Option<i64>,
+    /// The median, less that of the kernel's bridge in the same round, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_bridge_ns: Option<i64>,
     /// Those round trips.
     #[serde(skip)]
     pub rtt: Histograms,
@@ -190,6 +197,9 @@ pub struct SwitchRow {
     pub notes: Vec<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
+    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
     /// `rtt`: of the UDP request and its echo.
@@ -200,18 +210,6 @@ pub struct SwitchRow {
 impl BenchRow for SwitchRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
-    }
-}
-
-/// Median of some values; the mean of the middle two when their number is even; `None` of none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[half]),
-        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
     }
 }
 
@@ -234,6 +232,9 @@ impl SwitchRow {
         self.udp_peak_pps = whole(of(|r| r.udp_peak_pps));
         self.udp_flood_pps = whole(of(|r| r.udp_flood_pps));
         self.rtt_p50_ns = of(|r| r.rtt_p50_ns.map(|ns| ns as f64)).map(|ns| ns as u64);
+        let signed = |value: Option<f64>| whole(value).map(|ns| ns as i64);
+        self.added_latency_ns = signed(of(|r| r.added_latency_ns.map(|ns| ns as f64)));
+        self.over_bridge_ns = signed(of(|r| r.over_bridge_ns.map(|ns| ns as f64)));
         let sum = |count: fn(&SwitchRun) -> Option<u64>| runs.iter().filter_map(count).reduce(|a, b| a + b);
         self.rtt_samples = sum(|r| r.rtt_samples);
         self.rtt_lost = sum(|r| r.rtt_lost);
@@ -262,6 +263,18 @@ impl SwitchRow {
         self.contended |= runs.iter().any(|r| r.contended);
         self.void = self.void.take().or_else(|| runs.iter().find_map(|r| r.void.clone()));
         self.runs = runs;
+    }
+
+    /// CPU time for each packet of each run, in us, at the rate at which the row's is.
+    pub(crate) fn cpu_of_runs(&self) -> Vec<f64> {
+        let of = |run: &SwitchRun| match self.cpu_at_pps {
+            None => run.cpu_us_per_packet,
+            Some(rate) => {
+                let at = run.paced.iter().find(|p| p.offered_pps == rate && p.void().is_none());
+                at.and_then(|paced| paced.cpu_us_per_packet)
+            }
+        };
+        self.runs.iter().filter_map(of).collect()
     }
 
     /// What the row is about, in one line.
@@ -341,14 +354,6 @@ impl SwitchOutput {
 mod tests {
     use super::*;
 
-    #[test]
-    fn medians_are_of_the_middle() {
-        assert_eq!(median([]), None);
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0]), Some(2.5));
-        assert_eq!(median([f64::NAN, 1.0]), Some(1.0));
-    }
-
     fn run(pps: f64, sent: u64, received: u64) -> SwitchRun {
         let drops = BTreeMap::from([("rx_dropped".to_owned(), sent - received)]);
         SwitchRun {
@@ -373,7 +378,10 @@ mod tests {
         let mut row = SwitchRow::default();
         let mut runs = vec![run(1e6, 100, 99), run(4e6, 100, 100), run(2e6, 100, 98)];
         runs[1].contended = true;
+        (runs[0].added_latency_ns, runs[1].added_latency_ns) = (Some(-300), Some(-100));
         row.take_runs(runs);
+        assert_eq!((row.added_latency_ns, row.over_bridge_ns), (Some(-200), None));
+        assert_eq!(row.cpu_of_runs(), [2.0; 3], "of the rate at which the row has it");
         assert_eq!((row.rate_pps, row.ns_per_packet), (Some(2e6), Some(500.0)));
         assert_eq!(row.paced.iter().map(|p| p.offered_pps).collect::<Vec<_>>(), [10, 1000]);
         let paced = &row.paced[1];

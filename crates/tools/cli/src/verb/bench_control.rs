@@ -1,4 +1,4 @@
-//! `barewire bench control`: the floor under every figure of this machine.
+//! `barewire bench floor`: the floor under every figure of this machine.
 
 use super::measured::{Leave, warn_of_debug_build};
 use crate::console::Console;
@@ -24,6 +24,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut results = Results::begin();
     let control = Control::measure(args.leave.hiccup)
         .map_err(|e| Failure::new(Code::Unfit, format!("the machine's own figures: {e}")))?;
+    for (what, why) in control.missing() {
+        console.note(&format!("no figure of {what}: {why}"));
+    }
     let row = serde_json::to_value(&control)?;
     results.set_control(control);
     let words = control_words(row.as_object().into_iter());

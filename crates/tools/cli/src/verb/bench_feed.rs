@@ -19,7 +19,9 @@ use std::path::PathBuf;
 
 /// Arguments.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Workload",
+    after_help = "\
 A sender on one host, the engine on another, both made for the run (root) and removed; `mem` needs no rights: there packets are
 handed over in one thread. All rows take turns, run by run. Statistics that the samples do not carry print as n<k.
 
@@ -28,7 +30,12 @@ handed over in one thread. All rows take turns, run by run. Statistics that the 
   barewire bench feed --engine mem
   barewire bench feed --engine socket,socket-spin,xdp --base app,stamp --gap-us 0,5000
   barewire bench feed --engine socket-spin,xdp --rate --instruments 10000
-  barewire bench feed --engine mem --decode --schema templates_FixBinary.xml")]
+  barewire bench feed --engine mem --decode --schema templates_FixBinary.xml
+
+On two machines the subscriber measures what an exchange on the other one sends:
+  host 2:  barewire feed run --interface eth0 --seconds 8 --measure --warmup 1 --json
+  host 1:  barewire feed emulate --interface eth0 --seconds 5 --events-per-s 5000"
+)]
 pub struct Args {
     /// What receives: mem, socket, socket-spin, packet, xdp, xdp-park, onload; several with commas
     #[arg(long, value_delimiter = ',', default_value = "socket,socket-spin,xdp")]
@@ -39,9 +46,9 @@ pub struct Args {
     /// Which callback is t5: message (the packet's last, as it is handed over), book (the last book it changed); several with commas
     #[arg(long, value_delimiter = ',', default_value = "book")]
     what: Vec<What>,
-    /// Microseconds between two packets, 0: as fast as they are sent; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "0,5000", value_name = "US")]
-    gap_us: Vec<u64>,
+    /// Microseconds between two packets, or a time with its unit (5ms), 0: as fast as they are sent; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "0,5000", value_name = "US", value_parser = measured::micros)]
+    gap_us: Vec<Duration>,
     /// Packets: one-entry (each changes one level of one book), channel (an emulated channel's); several with commas
     #[arg(long, value_delimiter = ',', default_value = "one-entry", value_name = "PACKETS")]
     workload: Vec<Workload>,
@@ -67,16 +74,16 @@ pub struct Args {
     #[arg(long)]
     rate: bool,
     /// Time our decoder beside the one that the SBE tool generates (Java, cargo), too
-    #[arg(long)]
+    #[arg(long, help_heading = "Baselines")]
     decode: bool,
     /// The exchange's schema, for the SBE tool
-    #[arg(long, value_name = "FILE", requires = "decode")]
+    #[arg(long, value_name = "FILE", requires = "decode", help_heading = "Baselines")]
     schema: Option<PathBuf>,
     /// The SBE tool [default: Maven fetches it]
-    #[arg(long, value_name = "JAR", requires = "decode")]
+    #[arg(long, value_name = "JAR", requires = "decode", help_heading = "Baselines")]
     sbe_tool: Option<PathBuf>,
     /// Cores of sender and engine, as 0,1; or none [default: two that are allowed]
-    #[arg(long, value_parser = measured::cores)]
+    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
     cores: Option<Cores>,
     /// Seed of the packets
     #[arg(long, default_value_t = 1)]
@@ -86,7 +93,7 @@ pub struct Args {
 }
 
 /// How long each rate is tried.
-const RATE_SPAN: Duration = Duration::from_millis(300);
+const RATE_SPAN: Duration = Duration::from_millis(500);
 
 /// Runs it.
 ///
@@ -103,7 +110,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         engines: args.engine.clone(),
         bases: args.base.clone(),
         whats: args.what.clone(),
-        gaps: args.gap_us.iter().map(|us| Duration::from_micros(*us)).collect(),
+        gaps: args.gap_us.clone(),
         workloads: args.workload.clone(),
         instruments: args.instruments,
         both_lines: args.both_lines,
@@ -181,7 +188,15 @@ fn rates(
 
 /// Tells every failure, and says with which code to end.
 pub fn conclude(rows: &[FeedRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    measured::conclude(rows.iter().any(|row| row.void.is_some()), failures, console)
+    // Each base of a cell has a row of its own; what failed was the cell.
+    let mut broken: Vec<(&str, &str, u64, &str)> = rows
+        .iter()
+        .filter(|row| row.broken_off.is_some())
+        .map(|row| (row.engine.as_str(), row.what.as_str(), row.gap_us, row.workload.as_str()))
+        .collect();
+    broken.dedup();
+    let any_void = rows.iter().any(|row| row.void.is_some());
+    measured::conclude_rows(any_void, broken.len(), failures, console)
 }
 
 /// What an error of the feed's bench means here.

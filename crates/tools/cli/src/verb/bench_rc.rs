@@ -1,29 +1,41 @@
-//! `barewire bench rc`: how fast RDMA connections are made, and what goes over them.
+//! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
 use super::measured::{self, Cores, Leave, machine, warn_of_debug_build};
+use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
+use barewire_bench::rc::RPING_PORT;
 use barewire_bench::rc::rate::live::Over;
-use barewire_bench::rc::rate::plan::{Baseline, Request};
+use barewire_bench::rc::rate::plan::{Baseline, Baselines, Request};
 use barewire_bench::rc::rate::render::{data_table, text_table};
 use barewire_bench::rc::rate::{RateError, RcRow, data};
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
+use clap::Parser as _;
+use std::net::IpAddr;
 
 /// Arguments.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Workload",
+    after_help = "\
 A connection is a new completion queue and queue pair on each side, REQ, REP, RTU; with teardown DREQ, DREP and everything
 destroyed, too. Each client thread is an engine with a port of its own, and so is the server, one for each NIC; `mem` needs no
 rights, veth hosts are made for the run (root) and removed. All rows take turns, run by run.
 
-  barewire bench rc --over mem --one-thread --window 1,64
-  barewire bench rc --over xdp --window 1,64 --baseline kernel-tcp
-  barewire bench rc --over mem --threads 1,2,4,8,12 --nics 1,2
-  barewire bench rc --over mem --live 1000,1000000 --window 64
-  barewire bench rc --over mem --data")]
+  barewire bench rdma --over mem --one-thread --window 1,64
+  barewire bench rdma --over xdp --window 1,64 --baseline kernel-tcp
+  barewire bench rdma --over mem --threads 1,2,4,8,12 --nics 1,2
+  barewire bench rdma --over mem --live 1000,1000000 --window 64
+  barewire bench rdma --over mem --data
+
+On two machines, which is `rdma serve --accept` and `rdma connect --row`:
+  host 1:  barewire bench rdma -s --port xdp:eth0 --address 10.77.0.1/16
+  host 2:  barewire bench rdma -c 10.77.0.1 --port xdp:eth0 --address 10.77.1.1/16 --window 64
+The same over the kernel's own TCP: both ends with --baseline kernel-tcp, the server with its --address."
+)]
 pub struct Args {
     /// What lies between the ends: mem, xdp, packet; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
@@ -55,9 +67,9 @@ pub struct Args {
     /// One completion queue for all connections of an end, instead of one each
     #[arg(long)]
     shared_cq: bool,
-    /// Beside it: kernel-tcp (connect, accept, close on the same wires)
-    #[arg(long)]
-    baseline: Option<Baseline>,
+    /// Beside it: kernel-tcp (connect, accept, close on the same wires), all, none
+    #[arg(long, value_delimiter = ',', help_heading = "Baselines")]
+    baseline: Vec<Baselines>,
     /// What goes over a connection, too: 64-byte writes and 1 MB writes
     #[arg(long)]
     data: bool,
@@ -68,14 +80,43 @@ pub struct Args {
     #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Cores of client and server, as 0,1; or none [default: two that are allowed]
-    #[arg(long, value_parser = measured::cores)]
+    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
     cores: Option<Cores>,
     /// What a thread does when nothing comes [default: spin on cores of its own, else yield]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Cores")]
     idle: Option<Idle>,
+    #[command(flatten)]
+    two: TwoMachines,
     #[command(flatten)]
     leave: Leave,
 }
+
+/// One end only, the other on another machine.
+#[derive(clap::Args)]
+struct TwoMachines {
+    /// Be the server, for a client on another machine
+    #[arg(long = "server", short = 's', group = "end", help_heading = "Two machines", conflicts_with_all = ONE_MACHINE)]
+    serves: bool,
+    /// Be the client of the server at this address, and measure
+    #[arg(
+        long = "client", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
+        conflicts_with_all = ONE_MACHINE
+    )]
+    host: Option<IpAddr>,
+    /// This end's port, such as xdp:eth0; `%t` in it is a thread's number, `%n` a NIC's. Not opened where --baseline takes its place
+    #[arg(long, value_name = "URI", help_heading = "Two machines", requires = "end")]
+    port: Option<String>,
+    /// This end's address on its network, such as 10.77.0.1/16; another one for each further NIC
+    #[arg(long, value_name = "ADDRESS[/BITS]", help_heading = "Two machines", requires = "end")]
+    address: Vec<String>,
+    /// The server's port of the connection manager; a server's 0: any that is free, which it says
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT, help_heading = "Two machines")]
+    service_port: u16,
+}
+
+/// What both ends in one process have, and one end alone has not.
+const ONE_MACHINE: [&str; 9] =
+    ["over", "live", "one_thread", "data", "cores", "out", "folder", "hiccup", "histograms"];
 
 /// What a thread does when nothing comes.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -86,6 +127,71 @@ enum Idle {
     Yield,
     /// Sleeps until something comes
     Park,
+}
+
+impl Args {
+    /// The baseline, if there is one.
+    fn baseline(&self) -> Option<Baseline> {
+        self.baseline.iter().find_map(|some| some.0.first().copied())
+    }
+
+    /// What `rdma serve` or `rdma connect` is asked for where one end only is here. `None`: both are.
+    ///
+    /// # Errors
+    /// Several values where one end has one.
+    fn one_end(&self) -> anyhow::Result<Option<Vec<String>>> {
+        let two = &self.two;
+        if !two.serves && two.host.is_none() {
+            return Ok(None);
+        }
+        let one = |option: &str, values: &[u32]| match values {
+            &[value] => Ok(value.to_string()),
+            _ => Err(Failure::new(
+                Code::Usage,
+                format!("between two machines there is one `{option}` at a time"),
+            )),
+        };
+        let mut words: Vec<String> = ["barewire", "rdma"].map(str::to_owned).to_vec();
+        let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+        match two.host {
+            None => add(&["serve", "--accept", "--nics", &one("--nics", &self.nics)?]),
+            Some(host) => {
+                add(&["connect", &host.to_string(), "--row", "--runs", &self.runs.to_string()]);
+                add(&[
+                    "--threads",
+                    &one("--threads", &self.threads)?,
+                    "--window",
+                    &one("--window", &self.window)?,
+                ]);
+                add(&["--hosts", &one("--hosts", &self.hosts)?, "--nics", &one("--nics", &self.nics)?]);
+                add(&["--seconds", &format!("{}ns", self.seconds.as_nanos())]);
+                if self.no_teardown {
+                    add(&["--no-teardown"]);
+                }
+            }
+        }
+        for (option, value) in two
+            .port
+            .iter()
+            .map(|port| ("--port", port.as_str()))
+            .chain(two.address.iter().map(|address| ("--address", address.as_str())))
+        {
+            add(&[option, value]);
+        }
+        if self.baseline() == Some(Baseline::KernelTcp) {
+            add(&["--baseline", "kernel-tcp"]);
+        }
+        if let Some(idle) = self.idle {
+            add(&["--idle", &IdleStrategy::from(idle).to_string()]);
+        }
+        add(&["--service-port", &two.service_port.to_string()]);
+        for (asked, option) in [(self.shared_cq, "--shared-cq"), (self.leave.json, "--json")] {
+            if asked {
+                add(&[option]);
+            }
+        }
+        Ok(Some(words))
+    }
 }
 
 impl From<Idle> for IdleStrategy {
@@ -103,6 +209,16 @@ impl From<Idle> for IdleStrategy {
 /// # Errors
 /// When nothing can be measured.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if let Some(words) = args.one_end()? {
+        let cli = Cli::try_parse_from(words).map_err(|error| {
+            // What is missing stands in lines of its own, before a blank one.
+            let text = error.to_string();
+            let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+            Failure::new(Code::Usage, first.trim_start_matches("error: "))
+                .hint("of this end: --port URI and --address ADDRESS/BITS, or --baseline kernel-tcp")
+        })?;
+        return super::run(&cli.verb, console);
+    }
     warn_of_debug_build(console);
     signals::catch()?;
     let mut results = args.leave.begin(console);
@@ -123,7 +239,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         live: args.live.clone(),
         one_thread: args.one_thread,
         own_cq: !args.shared_cq,
-        baseline: args.baseline,
+        baseline: args.baseline(),
         seconds: args.seconds,
         runs: args.runs,
         cores,
@@ -131,7 +247,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         command: command.clone(),
     };
     request.check().map_err(of_rc)?;
-    if args.baseline.is_none() {
+    if args.baseline().is_none() {
         results.caveat(
             "no kernel baseline ran beside it (`--baseline kernel-tcp`): the control rows are the floor",
         );
@@ -162,7 +278,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         ticker.part("data", asked.planned_time());
         match asked.run(&mut |line| ticker.step(&line)) {
-            Ok(rows) => over_them.extend(rows),
+            Ok((rows, failed)) => {
+                over_them.extend(rows);
+                failures.extend(failed.into_iter().map(of_rc));
+            }
             Err(error) => failures.push(of_rc(error)),
         }
     }
@@ -177,12 +296,19 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let tables: Vec<String> = tables.into_iter().flatten().collect();
         format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
     })?;
-    Ok(conclude(&rows, &failures, console))
+    let broken_off = over_them.iter().filter(|row| row.broken_off.is_some()).count();
+    Ok(conclude_with(&rows, broken_off, &failures, console))
 }
 
 /// Tells every failure, and says with which code to end.
 pub fn conclude(rows: &[RcRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    measured::conclude(rows.iter().any(|row| row.void.is_some()), failures, console)
+    conclude_with(rows, 0, failures, console)
+}
+
+/// The same where `others` rows of another kind broke off.
+fn conclude_with(rows: &[RcRow], others: usize, failures: &[anyhow::Error], console: &Console) -> Code {
+    let broken_off = others + rows.iter().filter(|row| row.broken_off.is_some()).count();
+    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
 }
 
 /// What an error of this bench means here.
@@ -191,9 +317,55 @@ pub fn of_rc(error: RateError) -> anyhow::Error {
         RateError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
         RateError::Lab(error) => error.into(),
         RateError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
-            .hint("on the other host: barewire rc serve --accept --baseline kernel-tcp --address ADDRESS")
+            .hint("on the other host: barewire rdma serve --accept --baseline kernel-tcp --address ADDRESS")
             .into(),
         RateError::Io { .. } | RateError::Open(_) => Failure::new(Code::Unfit, error.to_string()).into(),
         other => anyhow::Error::new(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Bench, Verb};
+
+    /// What `bench rdma` makes of these words.
+    fn args(words: &str) -> Args {
+        let words = ["barewire", "bench", "rdma"].into_iter().chain(words.split_whitespace());
+        match Cli::try_parse_from(words).map(|cli| cli.verb) {
+            Ok(Verb::Bench { what: Bench::Rc(args) }) => *args,
+            Ok(_) => panic!("another verb"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn one_end_is_a_verb_of_its_own() {
+        assert!(args("--window 1,64").one_end().unwrap().is_none());
+        let words = |typed: &str| args(typed).one_end().unwrap().unwrap().join(" ");
+        assert_eq!(
+            words("-s --port xdp:eth%n --address 10.0.0.1/24 --address 10.1.0.1/24 --nics 2 -p 0 --json"),
+            "barewire rdma serve --accept --nics 2 --port xdp:eth%n --address 10.0.0.1/24 --address 10.1.0.1/24 \
+             --service-port 0 --json"
+        );
+        let client =
+            words("-c 10.0.0.1 --baseline kernel-tcp --seconds 500ms --window 8 --idle park --no-teardown");
+        for part in [
+            "connect 10.0.0.1 --row --runs 5 --threads 1 --window 8 ",
+            "--seconds 500000000ns --no-teardown --baseline kernel-tcp --idle park",
+        ] {
+            assert!(client.contains(part), "{part}: {client}");
+        }
+        for typed in
+            ["-s --baseline all --address 10.0.0.1", "-c 10.0.0.1 --port mem:x --address 10.0.0.2/24"]
+        {
+            assert!(Cli::try_parse_from(args(typed).one_end().unwrap().unwrap()).is_ok(), "{typed}");
+        }
+        let why = args("-c 10.0.0.1 --window 1,8").one_end().unwrap_err().to_string();
+        assert!(why.contains("one `--window` at a time"), "{why}");
+        for bad in ["-s -c 10.0.0.1", "-s --over mem", "--port mem:x", "-c nobody"] {
+            let words = ["barewire", "bench", "rdma"].into_iter().chain(bad.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{bad}");
+        }
     }
 }

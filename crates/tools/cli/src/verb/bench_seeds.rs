@@ -1,4 +1,4 @@
-//! `barewire bench seeds`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
+//! `barewire bench published`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
 //! same experiments run here.
 
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::failure::{self, Code};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::feed::FeedRow;
+use barewire_bench::feed::{Base, FeedRow};
 use barewire_bench::plan::{Place, cells_for, seed_systems};
 use barewire_bench::rc::rate::RcRow;
 use barewire_bench::reading::ratios;
@@ -35,7 +35,8 @@ enum Only {
     /// The feed handler
     Feed,
     /// RDMA connections
-    Rc,
+    #[value(alias = "rc")]
+    Rdma,
 }
 
 impl From<Only> for Program {
@@ -44,20 +45,23 @@ impl From<Only> for Program {
             Only::Msg => Program::Messages,
             Only::Switch => Program::Switch,
             Only::Feed => Program::Feed,
-            Only::Rc => Program::Connections,
+            Only::Rdma => Program::Connections,
         }
     }
 }
 
 /// Arguments.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Workload",
+    after_help = "\
 In the JSON object each row of each published table stands under `tables`: `published` beside `measured`, or `missing` with the reason.
 
-  barewire bench seeds --quick --json
-  barewire bench seeds --run runs --html seeds.html")]
+  barewire bench published --quick --json
+  barewire bench published --run runs --html published.html"
+)]
 pub struct Args {
-    /// One run of a second for each row, instead of three of three seconds (bmv2's: five)
+    /// One run of a second for each row, instead of five of two seconds or more: no verdicts then
     #[arg(long)]
     quick: bool,
     /// One of the reports only
@@ -70,7 +74,7 @@ pub struct Args {
     #[arg(long)]
     runs: Option<u32>,
     /// Write one HTML page that works without a network
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     #[command(flatten)]
     leave: Leave,
@@ -138,8 +142,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         || rows.switches.iter().any(|r| r.void.is_some())
         || rows.feeds.iter().any(|r| r.void.is_some())
         || rows.connections.iter().any(|r| r.void.is_some());
+    let broken = rows.messages.iter().filter(|r| r.broken_off.is_some()).count()
+        + rows.switches.iter().filter(|r| r.broken_off.is_some()).count()
+        + rows.connections.iter().filter(|r| r.broken_off.is_some()).count()
+        // A cell has a row for each base.
+        + rows.feeds.iter().filter(|r| r.broken_off.is_some() && r.base == Base::App).count();
     let failures: Vec<anyhow::Error> = rows.failures.into_iter().map(|(_, error)| error).collect();
-    Ok(measured::conclude(void, &failures, console))
+    Ok(measured::conclude_rows(void, broken, &failures, console))
 }
 
 fn tell_plan(plan: &SeedsPlan, console: &Console) {
@@ -184,7 +193,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.switches.extend(more);
-        rows.failures.extend(failed.map(|e| (Program::Switch, bench_switch::of_switch(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Switch, bench_switch::of_switch(e))));
     }
     for request in &plan.feeds {
         if !begin(Program::Feed, request.planned_time(), ticker) {
@@ -192,7 +201,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.feeds.extend(more);
-        rows.failures.extend(failed.map(|e| (Program::Feed, bench_feed::of_feed(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Feed, bench_feed::of_feed(e))));
     }
     for request in &plan.connections {
         if !begin(Program::Connections, request.planned_time(), ticker) {
@@ -200,7 +209,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.connections.extend(more);
-        rows.failures.extend(failed.map(|e| (Program::Connections, bench_rc::of_rc(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Connections, bench_rc::of_rc(e))));
     }
     Ok(rows)
 }

@@ -20,18 +20,23 @@ use std::sync::atomic::AtomicBool;
 The receiver counts, by its own clock. TCP streams go as fast as they can; datagrams too, unless --rate paces them, and then the
 row is void when the sender could not keep its pace. A server serves any number of clients, one after the other or at once.
 
-  host 2:  barewire bench stream --role server --listen 10.0.0.2
-  host 1:  barewire bench stream --role client --server 10.0.0.2 --seconds 5 --runs 3 --json
-  host 1:  barewire bench stream --role client --server 10.0.0.2 --protocol udp --rate 50000 --size 18")]
+  host 2:  barewire bench stream -s
+  host 1:  barewire bench stream -c 10.0.0.2 --seconds 5 --runs 5 --json
+  host 1:  barewire bench stream -c 10.0.0.2 --protocol udp --rate 50000 --size 18
+
+`-s` is `--role server`, `-c HOST` is `--role client --server HOST`.")]
 pub struct Args {
     /// Which end this is
-    #[arg(long, value_enum)]
-    role: End,
+    #[arg(long, value_enum, required_unless_present_any = ["serves", "server"])]
+    role: Option<End>,
+    /// Be the server
+    #[arg(short = 's', conflicts_with_all = ["role", "server"])]
+    serves: bool,
     /// Server: address, or address and port, to listen on [default: all addresses]
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = at, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Client: the server's address, or address and port
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = at, required_if_eq("role", "client"))]
+    #[arg(long, short = 'c', value_name = "ADDR[:PORT]", value_parser = at, required_if_eq("role", "client"))]
     server: Option<SocketAddr>,
     /// Client: our own address, if there are several
     #[arg(long, value_name = "ADDR")]
@@ -103,7 +108,7 @@ fn at(text: &str) -> Result<SocketAddr, String> {
 /// When nothing can be listened on, or measured.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
-    let Some(server) = args.server.filter(|_| args.role == End::Client) else {
+    let Some(server) = args.server.filter(|_| args.role != Some(End::Server)) else {
         return serve(args, console);
     };
     let config = ClientConfig {
@@ -175,11 +180,41 @@ fn of_stream(error: StreamError) -> anyhow::Error {
     let text = error.to_string();
     match &error {
         StreamError::Unreachable { server, .. } => Failure::new(code, text)
-            .hint(format!("on the other host: barewire bench stream --role server --listen {}", server.ip()))
+            .hint(format!("on the other host: barewire bench stream -s --listen {}", server.ip()))
             .into(),
         StreamError::Words => {
             Failure::new(code, text).hint("is it another program's port, or another version?").into()
         }
         _ => Failure::new(code, text).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Bench, Cli, Verb};
+    use clap::Parser as _;
+
+    #[test]
+    fn an_end_is_named_by_its_role_or_by_a_letter() {
+        let is_client = |words: &str| {
+            let words = ["barewire", "bench", "stream"].into_iter().chain(words.split(' '));
+            match Cli::try_parse_from(words).ok()?.verb {
+                Verb::Bench { what: Bench::Stream(args) } => {
+                    Some(args.server.is_some() && args.role != Some(super::End::Server))
+                }
+                _ => None,
+            }
+        };
+        for (words, wanted) in [
+            ("-s", Some(false)),
+            ("--role server --listen 10.0.0.2", Some(false)),
+            ("-c 10.0.0.2", Some(true)),
+            ("--role client --server 10.0.0.2:99", Some(true)),
+            ("-s -c 10.0.0.2", None),
+            ("--role client", None),
+            ("--protocol udp", None),
+        ] {
+            assert_eq!(is_client(words), wanted, "{words}");
+        }
     }
 }

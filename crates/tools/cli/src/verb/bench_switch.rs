@@ -8,7 +8,7 @@ use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::search::frames;
 use barewire_bench::switch::mem::{MemCell, Rig};
-use barewire_bench::switch::plan::{Baseline, Over, Request, Test};
+use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
 use barewire_bench::switch::program::Source;
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
@@ -22,7 +22,9 @@ use std::ffi::OsString;
 
 /// Arguments.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    next_help_heading = "Workload",
+    after_help = "\
 Over `mem` and `pcap` the switch is alone with its packets, and every packet is compared with what had to become of it: a wrong
 one voids the row. Over `xdp` and `packet` two hosts with a switch between them are made for the run, which needs root and
 `ip`, and removed. All systems take turns, run by run.
@@ -30,7 +32,8 @@ one voids the row. Over `xdp` and `packet` two hosts with a switch between them 
   barewire bench switch --over mem --program simple_router --size 64 --entries 1,1000,1000000
   barewire bench switch --over mem --program acl --masks 64,all --entries 10,1000,10000
   barewire bench switch --over pcap --baseline bmv2
-  barewire bench switch --over xdp,packet --baseline bridge,bmv2 --gso --seconds 5")]
+  barewire bench switch --over xdp,packet --baseline bridge,bmv2 --gso --seconds 5"
+)]
 pub struct Args {
     /// Where the switch is measured: mem, pcap, xdp, packet; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
@@ -62,14 +65,14 @@ pub struct Args {
     /// Packets of the capture that is replayed over pcap
     #[arg(long, default_value_t = 1_000_000)]
     packets: u64,
-    /// Beside it: bridge, routing, bmv2; several with commas. Between hosts the direct wire and a bare loop always are
-    #[arg(long, value_delimiter = ',')]
-    baseline: Vec<Baseline>,
-    /// Traffic between hosts: tcp, udp, latency, paced [default: all]
+    /// Beside it: bridge, routing, bmv2, all, none; several with commas. Between hosts the direct wire and a bare loop always are
+    #[arg(long, value_delimiter = ',', help_heading = "Baselines")]
+    baseline: Vec<Baselines>,
+    /// Traffic between hosts: tcp, udp, latency, paced; several with commas [default: all]
     #[arg(long, value_delimiter = ',')]
     tests: Vec<Test>,
     /// iperf beside our own TCP stream
-    #[arg(long)]
+    #[arg(long, help_heading = "Baselines")]
     iperf: bool,
     /// Offloads of the hosts: bmv2's benchmark has them off
     #[arg(long, value_enum, default_value_t = Switched::Off)]
@@ -78,13 +81,13 @@ pub struct Args {
     #[arg(long)]
     gso: bool,
     /// What our engine does when nothing comes, between hosts: spin, yield, park, park:20us
-    #[arg(long, default_value = "park")]
+    #[arg(long, default_value = "park", help_heading = "Cores")]
     idle: IdleStrategy,
     /// Options of our ports between hosts, as behind the `?` of a URI: 'attach=native'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
     /// Core of the thread that measures mem and pcap, or `none` [default: the first]
-    #[arg(long, value_parser = one_core)]
+    #[arg(long, alias = "cores", value_parser = one_core, help_heading = "Cores")]
     core: Option<OneCore>,
     /// Count instructions per packet over mem with callgrind (valgrind), which takes a while
     #[arg(long)]
@@ -135,7 +138,7 @@ impl Args {
             seconds: self.seconds,
             runs: self.runs,
             packets: self.packets,
-            baselines: self.baseline.clone(),
+            baselines: self.baselines(),
             tests: self.tests.clone(),
             iperf: self.iperf,
             offloads: self.offloads == Switched::On,
@@ -146,6 +149,17 @@ impl Args {
             seed: self.seed,
             command,
         }
+    }
+
+    /// Each once.
+    fn baselines(&self) -> Vec<Baseline> {
+        let mut all = Vec::new();
+        for &baseline in self.baseline.iter().flat_map(|some| &some.0) {
+            if !all.contains(&baseline) {
+                all.push(baseline);
+            }
+        }
+        all
     }
 
     fn spec(&self) -> Option<Spec> {
@@ -234,7 +248,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 
 /// Tells every failure, and says with which code to end.
 pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    measured::conclude(rows.iter().any(|row| row.void.is_some()), failures, console)
+    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
+    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
 }
 
 fn usage(error: SwitchError) -> anyhow::Error {

@@ -158,19 +158,19 @@ fn measure(demo: &Demo, place: Place, times: [Duration; 5], ticker: &mut Ticker)
     for request in demo.switches().map_err(|why| anyhow!(why))? {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.switches.extend(rows);
-        shown.failures.extend(failed.map(bench_switch::of_switch));
+        shown.failures.extend(failed.into_iter().map(bench_switch::of_switch));
     }
     ticker.part("market data", times[3]);
     for request in demo.feeds() {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.feeds.extend(rows);
-        shown.failures.extend(failed.map(bench_feed::of_feed));
+        shown.failures.extend(failed.into_iter().map(bench_feed::of_feed));
     }
     ticker.part("RDMA connections", times[4]);
     for request in demo.connections() {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.connections.extend(rows);
-        shown.failures.extend(failed.map(bench_rc::of_rc));
+        shown.failures.extend(failed.into_iter().map(bench_rc::of_rc));
     }
     Ok(shown)
 }

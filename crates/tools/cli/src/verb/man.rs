@@ -27,7 +27,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let pages = pages()?;
     let Some(folder) = &args.out else {
         let words: Vec<&str> = args.page.iter().map(String::as_str).filter(|word| *word != "-").collect();
-        let wanted = ["barewire"].iter().chain(&words).copied().collect::<Vec<_>>().join("-");
+        let wanted = page_name(&words);
         let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
             let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
             let hint = barewire_report::nearest(&wanted, names).map_or_else(
@@ -48,6 +48,18 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     console.note(&format!("{} pages in {}", pages.len(), folder.display()));
     Ok(Code::Done)
+}
+
+/// The name of the page of a verb, by whichever of its names: each word that is an alias stands for the verb's own.
+fn page_name(words: &[&str]) -> String {
+    let root = Cli::command();
+    let (mut at, mut name) = (Some(&root), "barewire".to_owned());
+    for word in words {
+        at = at.and_then(|command| command.find_subcommand(word));
+        name.push('-');
+        name.push_str(at.map_or(word, |command| command.get_name()));
+    }
+    name
 }
 
 /// Name without `.1`, and text, of every page.
@@ -128,6 +140,19 @@ mod tests {
         let metrics = &pages.iter().find(|(name, _)| name == "barewire-metrics").unwrap().1;
         assert!(metrics.contains(".SH \"NOTES\"") && metrics.contains("\\-\\-grafana"), "{metrics}");
         assert!(!metrics.contains("\n\\-with\\-parent"));
+    }
+
+    #[test]
+    fn a_page_has_every_name_of_its_verb() {
+        assert_eq!(page_name(&["rc", "serve"]), "barewire-rdma-serve");
+        assert_eq!(page_name(&["bench", "seeds"]), page_name(&["bench", "published"]));
+        assert_eq!(page_name(&["bench", "control"]), "barewire-bench-floor");
+        assert_eq!(
+            (page_name(&[]).as_str(), page_name(&["nothing", "x"]).as_str()),
+            ("barewire", "barewire-nothing-x")
+        );
+        let pages = pages().unwrap();
+        assert!(pages.iter().any(|(name, _)| *name == page_name(&["bench", "rc"])));
     }
 
     #[test]

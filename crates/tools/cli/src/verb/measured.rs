@@ -16,15 +16,45 @@ use std::path::PathBuf;
 /// Longest time that a command line may name: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// A number of seconds, as `3` or `0.25`.
+/// Units of time by their names, in ns; those that end as others do come first.
+const UNITS: [(&str, f64); 6] =
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3_600e9)];
+
+/// A time, as `10s`, `500ms`, `2m` or, in this unit, a number alone.
+fn time(text: &str, unit_ns: f64) -> Option<Duration> {
+    let of = |(name, ns): &(&str, f64)| text.strip_suffix(name).map(|number| (number, *ns));
+    let (number, unit_ns) = UNITS.iter().find_map(of).unwrap_or((text, unit_ns));
+    let ns = number.trim_end().parse::<f64>().ok()? * unit_ns;
+    (0.0..=SECONDS_MAX * 1e9).contains(&ns).then(|| Duration::from_nanos(ns.round() as u64))
+}
+
+/// A time: a number of seconds, as `3` or `0.25`, or one with its unit, as `10s` or `500ms`.
 ///
 /// # Errors
 /// In words.
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.0..=SECONDS_MAX).contains(&s) => Ok(Duration::from_nanos((s * 1e9) as u64)),
-        _ => Err("a number of seconds is expected, such as 3 or 0.25".to_owned()),
-    }
+    let why =
+        "a number of seconds is expected, such as 3 or 0.25, or a time with its unit, such as 10s or 500ms";
+    time(text, 1e9).ok_or_else(|| why.to_owned())
+}
+
+/// The same where a number alone is of milliseconds.
+///
+/// # Errors
+/// In words.
+pub fn millis(text: &str) -> Result<Duration, String> {
+    let why = "a number of milliseconds is expected, such as 50, or a time with its unit, such as 50ms or 1s";
+    time(text, 1e6).ok_or_else(|| why.to_owned())
+}
+
+/// The same where a number alone is of microseconds.
+///
+/// # Errors
+/// In words.
+pub fn micros(text: &str) -> Result<Duration, String> {
+    let why =
+        "a number of microseconds is expected, such as 5000, or a time with its unit, such as 20us or 5ms";
+    time(text, 1e3).ok_or_else(|| why.to_owned())
 }
 
 /// Cores for client and server, or none.
@@ -75,19 +105,19 @@ pub fn pin(asked: Option<Cores>, console: &Console) -> anyhow::Result<Option<(us
 #[derive(clap::Args)]
 pub struct Kept {
     /// Print one JSON object instead of tables
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE", value_parser = file)]
+    #[arg(long, value_name = "FILE", value_parser = file, help_heading = "Output")]
     out: Option<PathBuf>,
     /// Leave a run folder in this one: manifest, rows, HDR histograms of each run; nothing is overwritten
-    #[arg(long = "run", value_name = "FOLDER")]
+    #[arg(long = "run", value_name = "FOLDER", help_heading = "Output")]
     folder: Option<PathBuf>,
     /// What the run folder is called [default: the verb]
-    #[arg(long, value_name = "NAME", requires = "folder")]
+    #[arg(long, value_name = "NAME", requires = "folder", help_heading = "Output")]
     label: Option<String>,
     /// HDR histograms in the rows of the JSON object, too
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     histograms: bool,
 }
 
@@ -160,7 +190,7 @@ pub struct Leave {
     #[command(flatten)]
     kept: Kept,
     /// How long the machine is watched for hiccups, for the control rows of what is left behind
-    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds, help_heading = "Output")]
     pub hiccup: Duration,
 }
 
@@ -187,6 +217,9 @@ impl Leave {
         match Control::measure(self.hiccup) {
             Ok(control) => {
                 console.tell(&control.line());
+                for (what, why) in control.missing() {
+                    console.note(&format!("no control row of {what}: {why}"));
+                }
                 results.set_control(control);
             }
             Err(error) => {
@@ -234,7 +267,14 @@ pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -
         return Code::Interrupted;
     }
     let mut code = Code::Done;
+    let mut told: Vec<String> = Vec::new();
     for error in failures {
+        // One cause may fail many cells.
+        let text = failure::text(error);
+        if told.contains(&text) {
+            continue;
+        }
+        told.push(text);
         let of_this = failure::report(error, console);
         if code == Code::Done {
             code = of_this;
@@ -245,6 +285,21 @@ pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -
         return Code::Void;
     }
     code
+}
+
+/// The same where `broken_off` rows stand for failures: one that has some of its runs is there with a mark, and is no failure of the
+/// command. A cell that has none is.
+pub fn conclude_rows(
+    any_void: bool,
+    broken_off: usize,
+    failures: &[anyhow::Error],
+    console: &Console,
+) -> Code {
+    match conclude(any_void, failures, console) {
+        Code::Interrupted => Code::Interrupted,
+        _ if broken_off > 0 && broken_off >= failures.len() => Code::Void,
+        code => code,
+    }
 }
 
 /// The machine in a line.
@@ -278,13 +333,29 @@ mod tests {
     fn words_of_the_command_line() {
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
         assert_eq!(seconds("3"), Ok(Duration::from_secs(3)));
-        for bad in ["-1", "x", "", "NaN", "inf", "1e99"] {
+        for bad in ["-1", "x", "", "NaN", "inf", "1e99", "s", "5 parsecs", "-1ms", "9e9h"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+        for (text, ns) in [("10s", 10_000_000_000), ("500ms", 500_000_000), ("7us", 7_000), ("250 ns", 250)] {
+            let wanted = Ok(Duration::from_nanos(ns));
+            assert_eq!([seconds(text), millis(text), micros(text)], [wanted.clone(), wanted.clone(), wanted]);
+        }
+        assert_eq!((seconds("2m"), seconds("1.5h")), (seconds("120"), seconds("5400")));
+        assert_eq!((millis("50"), micros("5000")), (seconds("0.05"), seconds("0.005")), "as ever");
         assert_eq!(cores("3,5"), Ok(Cores(Some((3, 5)))));
         assert_eq!(cores("none"), Ok(Cores(None)));
         for bad in ["3", "3,", "a,b", "", "1,2,3"] {
             assert!(cores(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_row_that_broke_off_is_no_figure_and_a_cell_without_one_is_a_failure() {
+        let console = Console::new(crate::args::Color::Never, true);
+        let failures = || vec![anyhow::anyhow!("gone"), anyhow::anyhow!("gone")];
+        assert_eq!(conclude_rows(false, 2, &failures(), &console), Code::Void);
+        assert_eq!(conclude_rows(false, 1, &failures(), &console), Code::Failed);
+        assert_eq!(conclude_rows(false, 0, &[], &console), Code::Done);
+        assert_eq!(conclude_rows(true, 0, &[], &console), Code::Void);
     }
 }

@@ -14,19 +14,19 @@ use barewire_report::run::HardwareClass;
 pub struct SearchArgs {
     /// Look for the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and
     /// trials)
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help_heading = "Search")]
     search: Option<Kind>,
     /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; of mlr several
-    #[arg(long, value_name = "KEY=VALUE,..", requires = "search")]
+    #[arg(long, value_name = "KEY=VALUE,..", requires = "search", help_heading = "Search")]
     goal: Vec<String>,
-    /// Search: seconds of a trial where a goal does not say
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, requires = "search")]
+    /// Search: how long a trial is where a goal does not say
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, requires = "search", help_heading = "Search")]
     trial: Duration,
     /// Search: least load, per second [default: a thousandth of the greatest]
-    #[arg(long, value_name = "PER_SECOND", requires = "max_load")]
+    #[arg(long, value_name = "PER_SECOND", requires = "max_load", help_heading = "Search")]
     min_load: Option<u64>,
     /// Search: greatest load, per second [default: what a run without schedule says]
-    #[arg(long, value_name = "PER_SECOND", requires = "search")]
+    #[arg(long, value_name = "PER_SECOND", requires = "search", help_heading = "Search")]
     max_load: Option<u64>,
 }
 

@@ -174,12 +174,13 @@ pub(super) fn caveats(runs: &[&Run]) -> Vec<String> {
 }
 
 /// Control rows that bench verbs write, in words, and in the order in which people want to read them.
-const CONTROLS: [(&str, &str); 14] = [
+const CONTROLS: [(&str, &str); 15] = [
     ("clock.median_ns", "one reading of the clock"),
     ("clock.resolution_ns", "its resolution"),
     ("syscall.median_ns", "one system call"),
     ("core_to_core.median_ns", "a cache line from core to core and back"),
     ("core_to_core.min_ns", "the same, shortest"),
+    ("core_to_core_missing", "a cache line from core to core and back"),
     ("wakeup_median_ns", "waking a thread"),
     ("wakeup_max_ns", "the same, longest"),
     ("hiccup_max_ns", "longest hiccup"),

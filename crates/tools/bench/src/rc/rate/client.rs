@@ -46,6 +46,8 @@ pub(crate) fn resolve(
 /// What came of a client thread.
 #[derive(Default)]
 pub(crate) struct Counted {
+    /// When it began to count.
+    pub begin: Instant,
     pub connections: u64,
     pub failed: u64,
     /// From the first call of a connection until it can send.
@@ -77,9 +79,9 @@ pub(crate) struct Client {
 }
 
 /// When a run of the client ends.
-pub(crate) enum Until {
-    /// At this time.
-    Time(Instant),
+pub(crate) enum Until<'a> {
+    /// Counts from the one time to the other, at which it ends: both are the same for all clients. `tell` hears when it counts.
+    Window { from: Instant, to: Instant, tell: &'a dyn Fn(bool) },
     /// When so many are open.
     Open(usize),
     /// When all that was open is closed.
@@ -164,16 +166,28 @@ impl Client {
         &mut self,
         window: u32,
         teardown: bool,
-        until: &Until,
+        until: &Until<'_>,
         progress: &AtomicU64,
         idle: Idle,
         other: Other<'_>,
     ) -> Result<Counted, RateError> {
-        let mut counted = Counted::default();
-        let (start, frames) = (stamp(), self.tx_frames());
+        let start = stamp();
+        let mut counted = Counted { begin: start, ..Counted::default() };
+        let mut frames = self.tx_frames();
         let (mut heard, mut cycles, mut ending) = (start, 0u64, false);
+        let mut counting = !matches!(until, Until::Window { .. });
         loop {
             let now = stamp();
+            if let Until::Window { from, tell, .. } = until
+                && !(counting || ending)
+                && now >= *from
+            {
+                // What is under way is finished within the window, and what is under way at its end is not.
+                counting = true;
+                counted.begin = start.max(*from);
+                frames = self.tx_frames();
+                tell(true);
+            }
             let mut work = self.device.stack_mut().receive(now)?;
             let mut seen: Option<Instant> = None;
             while let Some(event) = self.device.stack_mut().poll_event() {
@@ -183,7 +197,7 @@ impl Client {
                         // One reading serves all that came in one burst.
                         let at = *seen.get_or_insert_with(stamp);
                         let since = self.opened(conn);
-                        if !ending && let Some(since) = since {
+                        if counting && let Some(since) = since {
                             counted.latency.record(at.since(since).as_nanos());
                         }
                         if teardown {
@@ -191,19 +205,19 @@ impl Client {
                             self.device.verbs().disconnect(now, conn)?;
                         } else {
                             self.open.push(conn);
-                            counted.connections += u64::from(!ending);
-                            progress.fetch_add(u64::from(!ending), Ordering::Relaxed);
+                            counted.connections += u64::from(counting);
+                            progress.fetch_add(u64::from(counting), Ordering::Relaxed);
                         }
                     }
                     Event::Disconnected { qpn, .. } => {
                         self.destroy(now, qpn)?;
                         self.closing = self.closing.saturating_sub(1);
-                        counted.connections += u64::from(teardown && !ending);
-                        progress.fetch_add(u64::from(teardown && !ending), Ordering::Relaxed);
+                        counted.connections += u64::from(teardown && counting);
+                        progress.fetch_add(u64::from(teardown && counting), Ordering::Relaxed);
                     }
                     Event::ConnectFailed { conn, .. } => {
                         self.opened(conn);
-                        counted.failed += 1;
+                        counted.failed += u64::from(counting || ending);
                     }
                     _ => {}
                 }
@@ -232,12 +246,19 @@ impl Client {
             other(now)?;
             if !ending {
                 ending = match until {
-                    Until::Time(end) => now >= *end,
+                    Until::Window { to, .. } => now >= *to,
                     Until::Open(most) => self.open.len() >= *most,
                     Until::Closed => self.open.is_empty(),
                 };
                 if ending {
-                    counted.spent = stamp().since(start);
+                    counting = false;
+                    counted.spent = match until {
+                        Until::Window { to, tell, .. } => {
+                            tell(false);
+                            to.since(counted.begin)
+                        }
+                        _ => stamp().since(start),
+                    };
                     counted.tx_frames = self.tx_frames() - frames;
                 }
             }

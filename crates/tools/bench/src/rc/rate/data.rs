@@ -12,6 +12,7 @@ use super::wires::{self, Hosts, Shape};
 use super::{DataRow, DataRun, RateError, Span, go_on};
 use crate::histograms::Histograms;
 use crate::rc::Advert;
+use crate::rounds::{median, turns};
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
@@ -454,19 +455,23 @@ impl Request {
         each.saturating_mul(WORKS.len() as u64 * u64::from(self.runs))
     }
 
-    /// Measures every row, in turns.
+    /// Measures every row, in turns, forth and back: rows, and why some failed. One that fails is left out of later rounds, and says so.
     ///
     /// # Errors
-    /// [`RateError`].
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<Vec<DataRow>, RateError> {
+    /// [`RateError`] when there are no hosts for any.
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<(Vec<DataRow>, Vec<RateError>), RateError> {
         let hosts = match self.over {
             Over::Mem => None,
             _ => Some(Hosts::create(Shape { hosts: 1, threads: 1, nics: 1 })?),
         };
-        let mut sums: Vec<Vec<Ran>> = WORKS.iter().map(|_| Vec::new()).collect();
+        let mut sums: Vec<(Vec<Ran>, Option<String>)> = WORKS.iter().map(|_| (Vec::new(), None)).collect();
+        let mut failures = Vec::new();
         for round in 0..self.runs {
-            for (work, sum) in WORKS.iter().zip(&mut sums) {
-                go_on()?;
+            for at in turns(round, WORKS.len()) {
+                let (work, (runs, broken_off)) = (&WORKS[at], &mut sums[at]);
+                if broken_off.is_some() || crate::interrupted() {
+                    continue;
+                }
                 progress(format!(
                     "run {} of {}: {} of {} bytes over {}",
                     round + 1,
@@ -475,10 +480,19 @@ impl Request {
                     work.size,
                     self.over.as_str()
                 ));
-                sum.push(self.run_once(*work, hosts.as_ref())?);
+                match self.run_once(*work, hosts.as_ref()) {
+                    Ok(ran) => runs.push(ran),
+                    // What an interruption ends has not failed: the rounds before it count.
+                    Err(_) if crate::interrupted() => {}
+                    Err(error) => {
+                        *broken_off = Some(format!("run {} of {} failed: {error}", round + 1, self.runs));
+                        failures.push(error);
+                    }
+                }
             }
         }
-        Ok(WORKS.iter().zip(&sums).map(|(work, runs)| self.row(*work, runs)).collect())
+        let rows = WORKS.iter().zip(sums).filter(|(_, (runs, _))| !runs.is_empty());
+        Ok((rows.map(|(work, (runs, broken_off))| self.row(*work, &runs, broken_off)).collect(), failures))
     }
 
     fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), RateError> {
@@ -569,7 +583,7 @@ impl Request {
         Ok(Ran { latency, messages, seconds, mtu, contention: watch.finish() })
     }
 
-    fn row(&self, work: Work, runs: &[Ran]) -> DataRow {
+    fn row(&self, work: Work, runs: &[Ran], broken_off: Option<String>) -> DataRow {
         let mut latency = Histogram::new();
         let mut contention = Vec::new();
         let mut histograms = Histograms::default();
@@ -584,7 +598,9 @@ impl Request {
         }
         let rate = |run: &Ran| run.messages as f64 / run.seconds.max(1e-9);
         let gbit = |run: &Ran| (rate(run) * work.size as f64 * 8.0 / 1e7).round() / 100.0;
-        let median = |values: Vec<f64>| crate::switch::median(values).unwrap_or_default();
+        let median = |values: Vec<f64>| median(values).unwrap_or_default();
+        let spans: Vec<Span> = runs.iter().map(|run| Span::of(&run.latency)).collect();
+        let (latency_ns, together) = Span::of_runs(spans.iter().copied(), &latency);
         let runs_gbit_per_s: Vec<f64> = runs.iter().map(gbit).collect();
         DataRow {
             system: "barewire".to_owned(),
@@ -595,18 +611,22 @@ impl Request {
             window: work.window,
             mtu: runs.first().map_or(0, |run| run.mtu),
             points: if work.one_way { "one way" } else { "completion" }.to_owned(),
-            latency_ns: Span::of(&latency),
+            latency_ns,
             messages_per_s: median(runs.iter().map(rate).collect()).round(),
             gbit_per_s: median(runs_gbit_per_s.clone()),
             runs_gbit_per_s,
             runs: runs
                 .iter()
-                .map(|run| DataRun {
+                .zip(&spans)
+                .map(|(run, &latency_ns)| DataRun {
                     gbit_per_s: gbit(run),
                     messages_per_s: rate(run).round(),
-                    p50_ns: run.latency.quantile(0.5).value(),
+                    p50_ns: latency_ns.p50,
+                    latency_ns,
                 })
                 .collect(),
+            notes: together.into_iter().collect(),
+            broken_off,
             contended: runs.iter().any(|run| run.contention.contended),
             contention,
             command: self.command.clone(),
@@ -633,7 +653,9 @@ mod tests {
                     idle: None,
                     command: String::new(),
                 };
-                request.run(&mut |_| {}).unwrap()
+                let (rows, failures) = request.run(&mut |_| {}).unwrap();
+                assert!(failures.is_empty(), "{failures:?}");
+                rows
             };
             let is_bulk = |row: &DataRow| row.size == 1 << 20 && row.operation == "write";
             let seen = |row: &DataRow| {

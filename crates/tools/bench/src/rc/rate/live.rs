@@ -3,6 +3,7 @@
 use super::client::{Client, Counted, Until};
 use super::idle::Idle;
 use super::server::Server;
+use super::windows::{Window, common, length};
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, StepSpans, go_on};
 use barewire_base::{Duration, Instant};
@@ -11,7 +12,9 @@ use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
 use barewire_verbs::{Device, DeviceConfig, OpenError};
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Connections that are opened before they are closed again, where closing is not part of it.
@@ -19,7 +22,9 @@ const OPEN_MOST: usize = 100_000;
 /// Connections in flight while those are opened that stay.
 const OPEN_WINDOW: u32 = 64;
 /// Time that is not counted, so that memory and caches are warm.
-const WARMUP: Duration = Duration::from_millis(200);
+pub(super) const WARMUP: Duration = Duration::from_millis(200);
+/// Clients that measured at the same time for less than this share of it cannot be added up.
+const COMMON_MIN: f64 = 0.95;
 /// Time in which connections are made one by one, each step timed.
 const STEPS_TIME: Duration = Duration::from_millis(300);
 /// Time between two lines that say how fast it goes.
@@ -70,6 +75,8 @@ pub struct LiveRun {
     pub live: u64,
     /// Each has its own completion queue.
     pub own_cq: bool,
+    /// Time before it.
+    pub warmup: Duration,
     /// How long.
     pub duration: Duration,
     /// Cores of client and server.
@@ -91,6 +98,10 @@ pub struct LiveResult {
     pub seconds: f64,
     /// Connections per second, of all clients together.
     pub per_s: f64,
+    /// When all of them counted. `None`: nobody has.
+    pub windows: Option<Vec<Window>>,
+    /// How long the one counted that did for longest.
+    pub longest: Duration,
     /// Time to connect.
     pub latency: Histogram,
     /// Seconds, over all connections in flight, in which the kernel's stood still.
@@ -203,6 +214,18 @@ impl Gate {
     }
 }
 
+/// When clients begin: the first that is ready says so to all.
+#[derive(Default)]
+pub(super) struct Start(OnceLock<Instant>);
+
+impl Start {
+    /// When they count, after a warm-up of that length: the same for all who ask.
+    pub(super) fn window(&self, warmup: Duration, duration: Duration) -> Window {
+        let from = *self.0.get_or_init(stamp) + warmup;
+        (from, from + duration)
+    }
+}
+
 /// Says that a thread has failed, whatever way it ends.
 pub(super) struct Tells<'a>(pub(super) &'a Gate, pub(super) bool);
 
@@ -219,6 +242,11 @@ pub(super) struct Shared {
     pub(super) servers: Gate,
     pub(super) clients: Gate,
     pub(super) opened: Gate,
+    pub(super) start: Start,
+    /// Parts of a run that only opens: all clients begin each together.
+    parts: Gate,
+    /// The first client has counted for long enough.
+    enough: AtomicBool,
     pub(super) done: AtomicU32,
     pub(super) stop: AtomicBool,
     pub(super) progress: Vec<AtomicU64>,
@@ -233,6 +261,9 @@ impl Shared {
             servers: Gate::default(),
             clients: Gate::default(),
             opened: Gate::default(),
+            start: Start::default(),
+            parts: Gate::default(),
+            enough: AtomicBool::new(false),
             done: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
@@ -372,8 +403,26 @@ impl LiveResult {
         self.frames_per_connection = (self.connections > 0).then(|| frames / self.connections as f64);
     }
 
-    /// Another client's, of the same time.
+    /// Why it must not be used, if so: rates of different times do not add up.
+    pub(super) fn void(&self) -> Option<String> {
+        let windows = self.windows.as_ref()?;
+        let share = length(windows).as_secs_f64() / self.longest.as_secs_f64().max(1e-9);
+        (share < COMMON_MIN).then(|| {
+            format!(
+                "client threads measured at the same time for {:.0} % of it, less than {:.0} %",
+                share * 100.0,
+                COMMON_MIN * 100.0
+            )
+        })
+    }
+
+    /// Another client's. Rates add up over the time that both counted in: see [`LiveResult::void`].
     pub(super) fn add(&mut self, other: LiveResult) {
+        self.windows = match (self.windows.take(), other.windows) {
+            (Some(ours), Some(theirs)) => Some(common(&ours, &theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
+        self.longest = self.longest.max(other.longest);
         self.connections += other.connections;
         self.failed += other.failed;
         self.seconds = self.seconds.max(other.seconds);
@@ -536,57 +585,77 @@ pub(super) fn measure(
     if run.live > 0 {
         let share = (run.live / u64::from(clients)) as usize;
         client.run(OPEN_WINDOW, false, &Until::Open(share), &unseen, idle, other)?;
-        shared.opened.arrive();
         // Others still open theirs, and the server must answer them: in one thread there are no others.
-        while shared.opened.arrived.load(Ordering::Acquire) < clients {
-            other(stamp())?;
-            go_on()?;
-            std::thread::yield_now();
-        }
+        shared.opened.arrive();
+        together(&shared.opened, clients, other)?;
         if number == 0 {
             let each = resident().saturating_sub(before) as f64 / run.live as f64 / 2.0;
             result.bytes_per_live_qp = Some(each.round());
         }
     }
-    client.run(run.window, true, &Until::Time(stamp() + WARMUP), &unseen, idle, other)?;
-    let watch = (number == 0).then(Contention::start);
-    let mut counted = Counted::default();
     let progress = &shared.progress[number as usize];
+    let watch = RefCell::new(None);
     let counting = |on: bool| {
         if number == 0 {
             shared.counting.store(on, Ordering::Relaxed);
+            watch.borrow_mut().get_or_insert_with(Contention::start);
         }
     };
+    let (from, to) = shared.start.window(run.warmup, run.duration);
+    let mut windows = Vec::new();
+    let mut counted = Counted::default();
     if run.teardown {
-        counting(true);
-        let end = stamp() + run.duration;
-        counted = client.run(run.window, true, &Until::Time(end), progress, idle, other)?;
+        let until = Until::Window { from, to, tell: &counting };
+        counted = client.run(run.window, true, &until, progress, idle, other)?;
+        windows.push((counted.begin, counted.begin + counted.spent));
     } else {
+        let warm = Until::Window { from, to: from, tell: &|_| {} };
+        client.run(run.window, true, &warm, &unseen, idle, other)?;
         let most = OPEN_MOST / clients as usize + client.open_connections();
-        while counted.spent < run.duration {
+        for part in 1.. {
+            shared.parts.arrive();
+            together(&shared.parts, clients * part, other)?;
+            if shared.enough.load(Ordering::Acquire) {
+                break;
+            }
             counting(true);
             let part = client.run(run.window, false, &Until::Open(most), progress, idle, other)?;
             counting(false);
+            windows.push((part.begin, part.begin + part.spent));
             counted.connections += part.connections;
             counted.failed += part.failed;
             counted.latency.merge(&part.latency);
             counted.spent = counted.spent + part.spent;
             counted.tx_frames += part.tx_frames;
             client.run(OPEN_WINDOW, false, &Until::Closed, &unseen, idle, other)?;
+            // The others see it when they have passed the gate, which waits for this one.
+            if number == 0 && counted.spent >= run.duration {
+                shared.enough.store(true, Ordering::Release);
+            }
         }
     }
-    counting(false);
-    result.contention = watch.map(Contention::finish);
+    result.contention = watch.into_inner().map(Contention::finish);
     result.connections = counted.connections;
     result.failed = counted.failed;
     result.seconds = counted.spent.as_secs_f64();
     result.per_s = counted.connections as f64 / result.seconds.max(1e-9);
+    (result.windows, result.longest) = (Some(windows), counted.spent);
     result.latency = counted.latency;
     result.frames_per_connection = Some(counted.tx_frames as f64);
     if run.steps {
         result.steps = Some(client.steps(stamp() + STEPS_TIME, idle, other)?);
     }
     Ok(result)
+}
+
+/// Waits until so many have arrived. Meanwhile the server, which may share this thread, goes on answering the others.
+fn together(gate: &Gate, all: u32, other: super::client::Other<'_>) -> Result<(), RateError> {
+    while gate.arrived.load(Ordering::Acquire) < all {
+        other(stamp())?;
+        go_on()?;
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Resident memory of this process in bytes, as the kernel tells; 0 where it does not.
@@ -700,6 +769,7 @@ mod tests {
             teardown,
             live,
             own_cq: true,
+            warmup: WARMUP,
             duration: Duration::from_millis(150),
             cores: None,
             idle: None,
@@ -714,6 +784,10 @@ mod tests {
     fn run_for(cell: LiveRun, duration: Duration) -> (LiveResult, Vec<String>) {
         let mut told = Vec::new();
         let result = run(&LiveRun { duration, ..cell }, None, &mut |line| told.push(line)).unwrap();
+        // Of every run, those too that are repeated because they saw too little. Those under way when counting began were open by then.
+        let under_way = u64::from(cell.window * cell.shape.clients());
+        assert!(result.latency.samples() + under_way >= result.connections, "{}", result.connections);
+        assert!(!cell.one_thread || result.failed == 0, "nobody waits for another's core: {}", result.failed);
         (result, told)
     }
 
@@ -731,15 +805,17 @@ mod tests {
             );
             assert!(result.connections > ENOUGH, "{}", result.connections);
             assert_eq!(result.failed, 0);
-            assert!(result.latency.samples() >= result.connections);
             let frames = result.frames_per_connection.unwrap();
             let want = if teardown { 5.0 } else { 3.0 };
-            // Two threads that wait for each other's core repeat what they sent.
-            let most = if one_thread { want + 0.3 } else { f64::INFINITY };
-            let edges = want * f64::from(window) / result.connections as f64;
+            let each = f64::from(window) / result.connections as f64;
+            // Two threads that wait for each other's core repeat what they sent, once for each time that an answer may take: at both
+            // ends, for each connection under way, and a repeated message brings up to two more.
+            let timeout_s = barewire_roce::CmConfig::default().response_timeout.as_secs_f64();
+            let turns = if one_thread { 0.0 } else { result.seconds / timeout_s + 2.0 };
+            let (edges, repeats) = (want * each, 2.0 * 3.0 * each * turns);
             assert!(
-                frames > want - 0.3 - edges && frames < most,
-                "one_thread {one_thread}, teardown {teardown}: {frames} frames"
+                frames > want - 0.3 - edges && frames < want + 0.3 + repeats,
+                "one_thread {one_thread}, teardown {teardown}: {frames} frames, {repeats} of them repeats at most"
             );
             let steps = result.steps.unwrap();
             assert!(steps[0].samples() > 10 && steps.iter().all(|s| s.samples() == steps[0].samples()));
@@ -759,6 +835,51 @@ mod tests {
         );
         assert!(result.connections > ENOUGH && result.failed == 0);
         assert!(has_line(&told), "{told:?}");
+    }
+
+    #[test]
+    fn clients_that_only_open_begin_each_part_together() {
+        let shape = Shape { hosts: 1, threads: 2, nics: 1 };
+        let cell = LiveRun { shape, steps: false, ..cell(false, 8, false, 0) };
+        let (result, _) = until_seen(
+            cell.duration,
+            |duration| run_for(cell, duration),
+            |(result, _)| result.connections > ENOUGH && result.void().is_none(),
+        );
+        assert!(result.connections > ENOUGH, "{}", result.connections);
+        // A machine that keeps one of them from its core may tear them apart, and then it is said.
+        let told = result.void().is_none_or(|why| why.contains("at the same time for "));
+        assert!(told && !result.windows.unwrap().is_empty());
+    }
+
+    #[test]
+    fn all_count_from_the_same_time_on_to_the_same_time() {
+        let start = Start::default();
+        let (ms, s) = (Duration::from_millis(5), Duration::from_secs(1));
+        let first = start.window(ms, s);
+        assert_eq!(first.1.since(first.0), s);
+        assert_eq!(std::thread::scope(|scope| scope.spawn(|| start.window(ms, s)).join().unwrap()), first);
+        let at = |from: u64, to: u64| LiveResult {
+            connections: to - from,
+            per_s: 1.0,
+            windows: Some(vec![(Instant::from_nanos(from), Instant::from_nanos(to))]),
+            longest: Duration::from_nanos(to - from),
+            ..LiveResult::default()
+        };
+        let sum = |all: &[(u64, u64)]| {
+            let mut sum = LiveResult::default();
+            all.iter().for_each(|&(from, to)| sum.add(at(from, to)));
+            sum
+        };
+        assert_eq!(sum(&[(0, 1000), (0, 1000), (50, 1000)]).void(), None);
+        let apart = sum(&[(0, 1000), (60, 1000)]).void().unwrap();
+        assert_eq!(apart, "client threads measured at the same time for 94 % of it, less than 95 %");
+        assert!(sum(&[(0, 100), (200, 300)]).void().unwrap().contains("for 0 %"));
+        assert_eq!(sum(&[(7, 9)]).void(), None, "one client is always with itself");
+        assert_eq!(sum(&[]).void(), None);
+        // A row of another host is added to this one where both were measured at the same time.
+        let told = super::super::RcRun::of(&sum(&[(0, 1000), (60, 1000)])).measured.unwrap();
+        assert_eq!(told.end_unix_ns - told.begin_unix_ns, 940);
     }
 
     #[test]

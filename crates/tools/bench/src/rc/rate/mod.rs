@@ -24,6 +24,7 @@ pub mod live;
 pub mod plan;
 pub mod remote;
 pub mod render;
+mod windows;
 pub mod wires;
 
 pub use row::{DataRow, DataRun, FAILED_MAX, RcOutput, RcRow, RcRun, STEPS, Span, StepSpans, Steps};

@@ -7,6 +7,7 @@ use super::sockets::Sockets;
 use super::wires::{Hosts, Shape};
 use super::{RateError, STEPS, Steps, go_on, tcp};
 use crate::histograms::Histograms;
+use crate::rounds::{median, turns};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores};
@@ -44,7 +45,21 @@ impl FromStr for Baseline {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Baseline, String> {
-        crate::words::word(text, &[("kernel-tcp", Baseline::KernelTcp)])
+        crate::words::word(text, &BASELINES)
+    }
+}
+
+const BASELINES: [(&str, Baseline); 1] = [("kernel-tcp", Baseline::KernelTcp)];
+
+/// Baselines by one word: `kernel-tcp`, or `all` or `none` of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baselines(pub Vec<Baseline>);
+
+impl FromStr for Baselines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Baselines, String> {
+        crate::words::some(text, &BASELINES).map(Baselines)
     }
 }
 
@@ -112,7 +127,11 @@ struct Sum {
     runs: Vec<RcRun>,
     contention: Vec<String>,
     histograms: Histograms,
+    broken_off: Option<String>,
 }
+
+/// Hosts of each shape that cells need.
+type AllHosts = Vec<(Shape, Result<Hosts, String>)>;
 
 impl Request {
     /// One connection at a time of one thread over `over`, closed each, one run of a second and nothing beside it.
@@ -209,18 +228,20 @@ impl Request {
         each.saturating_mul(self.cells().len() as u64 * u64::from(self.runs))
     }
 
-    /// Measures everything, run by run in turns. Rows that were measured before something failed are given with it.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Option<RateError>) {
+    /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
+    /// and its row says so.
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Vec<RateError>) {
         let cells = self.cells();
         let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
-        let mut ports = Vec::new();
-        let failed = self.run_into(&cells, &mut sums, &mut ports, progress).err();
+        let (mut ports, mut failures) = (Vec::new(), Vec::new());
+        let given_up = self.run_into(&cells, &mut sums, &mut ports, &mut failures, progress).err();
+        failures.extend(given_up);
         let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs.is_empty());
         let rows = rows.map(|(cell, sum)| {
             let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
             self.row_of(cell, sum, port)
         });
-        (rows.collect(), failed)
+        (rows.collect(), failures)
     }
 
     fn run_into(
@@ -228,63 +249,104 @@ impl Request {
         cells: &[Cell],
         sums: &mut [Sum],
         ports: &mut Vec<(Over, f64)>,
+        failures: &mut Vec<RateError>,
         progress: &mut (dyn FnMut(String) + Send),
     ) -> Result<(), RateError> {
         self.check()?;
-        let mut hosts: Vec<(Shape, Hosts)> = Vec::new();
+        let mut hosts: AllHosts = Vec::new();
         for cell in cells.iter().filter(|cell| cell.over != Over::Mem) {
             if !hosts.iter().any(|(shape, _)| *shape == cell.shape) {
-                hosts.push((cell.shape, Hosts::create(cell.shape)?));
+                go_on()?;
+                let made = Hosts::create(cell.shape);
+                // Cells of other shapes go on without them.
+                hosts.push((cell.shape, made.map_err(|error| keep(error, failures))));
             }
         }
         for &over in &self.overs {
             go_on()?;
             let single = Shape { hosts: 1, threads: 1, nics: 1 };
-            let rate = match over {
-                Over::Mem => live::port_frames_per_s(over, None, self.cores_for(single))?,
-                _ => {
-                    let hosts = Hosts::create(single)?;
-                    live::port_frames_per_s(over, Some(&hosts), self.cores_for(single))?
-                }
+            let measured = match over {
+                Over::Mem => live::port_frames_per_s(over, None, self.cores_for(single)),
+                _ => Hosts::create(single)
+                    .and_then(|hosts| live::port_frames_per_s(over, Some(&hosts), self.cores_for(single))),
             };
-            ports.push((over, rate.round()));
+            match measured {
+                Ok(rate) => ports.push((over, rate.round())),
+                // Where no hosts can be made it is said above.
+                Err(RateError::Lab(_)) if hosts.iter().any(|(_, made)| made.is_err()) => {}
+                Err(error) => drop(keep(error, failures)),
+            }
         }
+        self.rounds(cells, sums, failures, progress, &mut |cell, round, progress| {
+            let hosts = match hosts.iter().find(|(shape, _)| *shape == cell.shape) {
+                Some((_, Ok(hosts))) if cell.over != Over::Mem => Some(hosts),
+                Some((_, Err(_))) if cell.over != Over::Mem => return Ok(None),
+                _ => None,
+            };
+            self.run_once(cell, round, hosts, progress).map(Some)
+        })
+    }
+
+    /// Runs all cells in turns by `once`, which gives nothing where a cell cannot be run at all.
+    fn rounds(
+        &self,
+        cells: &[Cell],
+        sums: &mut [Sum],
+        failures: &mut Vec<RateError>,
+        progress: &mut (dyn FnMut(String) + Send),
+        once: &mut Once<'_>,
+    ) -> Result<(), RateError> {
         for round in 0..self.runs {
-            for (cell, sum) in cells.iter().zip(&mut *sums) {
+            for at in turns(round, cells.len()) {
+                let (cell, sum) = (&cells[at], &mut sums[at]);
+                if sum.broken_off.is_some() {
+                    continue;
+                }
                 go_on()?;
                 progress(format!("run {} of {}: {}", round + 1, self.runs, cell.title()));
-                let hosts = hosts
-                    .iter()
-                    .find(|(shape, _)| *shape == cell.shape)
-                    .map(|(_, hosts)| hosts)
-                    .filter(|_| cell.over != Over::Mem);
-                let cores = self.cores_for(cell.shape);
-                let result = match cell.rdma {
-                    Some(rdma) => {
-                        let run = LiveRun {
-                            over: cell.over,
-                            shape: cell.shape,
-                            one_thread: self.one_thread,
-                            window: cell.window,
-                            teardown: rdma.teardown,
-                            live: rdma.live,
-                            own_cq: self.own_cq,
-                            duration: self.seconds,
-                            cores,
-                            idle: self.idle,
-                            steps: round == 0 && cell.shape.clients() == 1,
-                        };
-                        live::run(&run, hosts, progress)?
+                match once(cell, round, progress) {
+                    Ok(Some(result)) => sum.take(result),
+                    Ok(None) => {}
+                    Err(RateError::Interrupted) => return Err(RateError::Interrupted),
+                    // What an interruption ends has not failed: the rounds before it count.
+                    Err(_) if crate::interrupted() => return Err(RateError::Interrupted),
+                    Err(error) => {
+                        let why = keep(error, failures);
+                        sum.broken_off = Some(format!("run {} of {} failed: {why}", round + 1, self.runs));
                     }
-                    None => {
-                        let idle = Idle::of(self.idle, cores);
-                        tcp::run(cell.shape, cell.window, self.seconds, cores, idle, hosts)?
-                    }
-                };
-                sum.take(result);
+                }
             }
         }
         Ok(())
+    }
+
+    fn run_once(
+        &self,
+        cell: &Cell,
+        round: u32,
+        hosts: Option<&Hosts>,
+        progress: &mut (dyn FnMut(String) + Send),
+    ) -> Result<LiveResult, RateError> {
+        let cores = self.cores_for(cell.shape);
+        let Some(rdma) = cell.rdma else {
+            let idle = Idle::of(self.idle, cores);
+            return tcp::run(cell.shape, cell.window, self.seconds, cores, idle, hosts);
+        };
+        let run = LiveRun {
+            over: cell.over,
+            shape: cell.shape,
+            one_thread: self.one_thread,
+            window: cell.window,
+            teardown: rdma.teardown,
+            live: rdma.live,
+            own_cq: self.own_cq,
+            warmup: live::WARMUP,
+            duration: self.seconds,
+            cores,
+            idle: self.idle,
+            steps: round == 0 && cell.shape.clients() == 1,
+        };
+        live::run(&run, hosts, progress)
     }
 
     /// Cores to pin to: none when there are more threads than cores.
@@ -316,7 +378,7 @@ impl Request {
             notes.push(format!("{} connections failed", sum.failed));
         }
         let rates = sum.runs.iter().map(|run| run.connections_per_s);
-        let rate = crate::switch::median(rates.clone()).unwrap_or_default();
+        let rate = median(rates).unwrap_or_default();
         let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
         let in_flight = cell.shape.clients() * cell.window;
         let (little, off) = little(rate, &sum.latency, in_flight, teardown);
@@ -329,6 +391,8 @@ impl Request {
             Some(_) => None,
         };
         notes.extend(no_baseline.clone());
+        let (latency_ns, together) = Span::of_runs(sum.runs.iter().map(|run| run.latency_ns), &sum.latency);
+        notes.extend(together);
         RcRow {
             system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
             mode: match cell.rdma {
@@ -351,7 +415,7 @@ impl Request {
             live_qps: cell.rdma.map_or(0, |rdma| rdma.live),
             own_cq: cell.rdma.is_some() && self.own_cq,
             connections_per_s: rate.round(),
-            latency_ns: Span::of(&sum.latency),
+            latency_ns,
             little,
             steps_ns: sum.steps,
             frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
@@ -361,7 +425,8 @@ impl Request {
             failed: sum.failed,
             contended: sum.runs.iter().any(|run| run.contended),
             no_baseline,
-            void: void(sum.connections, sum.failed),
+            void: void(sum.connections, sum.failed, &sum.runs),
+            broken_off: sum.broken_off,
             runs: sum.runs,
             contention: sum.contention,
             notes,
@@ -369,6 +434,17 @@ impl Request {
             histograms: sum.histograms,
         }
     }
+}
+
+/// One run of one cell in one round.
+type Once<'a> =
+    dyn FnMut(&Cell, u32, &mut (dyn FnMut(String) + Send)) -> Result<Option<LiveResult>, RateError> + 'a;
+
+/// Keeps an error, and gives its text.
+fn keep(error: RateError, failures: &mut Vec<RateError>) -> String {
+    let why = error.to_string();
+    failures.push(error);
+    why
 }
 
 impl Cell {
@@ -387,15 +463,7 @@ impl Cell {
 
 impl Sum {
     fn take(&mut self, result: LiveResult) {
-        let contended = result.contention.as_ref().is_some_and(|c| c.contended);
-        self.runs.push(RcRun {
-            connections: result.connections,
-            seconds: (result.seconds * 1e3).round() / 1e3,
-            connections_per_s: result.per_s.round(),
-            p50_ns: result.latency.quantile(0.5).value(),
-            failed: result.failed,
-            contended,
-        });
+        self.runs.push(RcRun::of(&result));
         self.latency.merge(&result.latency);
         self.histograms.push("latency", &result.latency);
         for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
@@ -425,7 +493,7 @@ mod tests {
         Request {
             seconds: Duration::from_millis(100),
             runs: 2,
-            ..Request::new(Over::Mem, "barewire bench rc")
+            ..Request::new(Over::Mem, "barewire bench rdma")
         }
     }
 
@@ -445,6 +513,37 @@ mod tests {
         assert!(request().check().is_ok());
         assert!("men".parse::<Over>().unwrap_err().contains("did you mean `mem`?"));
         assert!("kernel_tcp".parse::<Baseline>().unwrap_err().contains("did you mean `kernel-tcp`?"));
+        assert_eq!("all".parse::<Baselines>().map(|all| all.0), Ok(vec![Baseline::KernelTcp]));
+        assert_eq!("none".parse::<Baselines>().map(|all| all.0), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_cell_that_fails_takes_no_other_with_it_and_its_row_says_so() {
+        let mut request = Request { runs: 3, ..request() };
+        request.windows = vec![1, 2, 4];
+        let cells = request.cells();
+        let (mut sums, mut failures) = (cells.iter().map(|_| Sum::default()).collect::<Vec<_>>(), Vec::new());
+        let mut order = Vec::new();
+        let mut once = |cell: &Cell, round: u32, _: &mut (dyn FnMut(String) + Send)| {
+            order.push((round, cell.window));
+            match (round, cell.window) {
+                (1, 2) => Err(RateError::Plan("the server is gone".to_owned())),
+                _ => {
+                    Ok(Some(LiveResult { connections: 7, seconds: 1.0, per_s: 7.0, ..LiveResult::default() }))
+                }
+            }
+        };
+        request.rounds(&cells, &mut sums, &mut failures, &mut |_| {}, &mut once).unwrap();
+        let told: Vec<u32> = order.iter().map(|(_, window)| *window).collect();
+        assert_eq!(told, [1, 2, 4, 4, 2, 1, 1, 4], "forth, back, and without the one that failed");
+        assert_eq!(failures.len(), 1);
+        let rows: Vec<RcRow> =
+            cells.iter().zip(sums).map(|(cell, sum)| request.row_of(cell, sum, None)).collect();
+        assert_eq!(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>(), [3, 1, 3]);
+        assert_eq!(rows[1].broken_off.as_deref(), Some("run 2 of 3 failed: the server is gone"));
+        let notes = super::super::render::notes;
+        assert!(notes(&rows[1]).contains(&"run 2 of 3 failed: the server is gone".to_owned()));
+        assert!(rows[0].broken_off.is_none() && rows[0].void.is_none());
     }
 
     #[test]
@@ -453,8 +552,8 @@ mod tests {
             let mut request = Request { seconds, ..request() };
             (request.idle, request.runs, request.threads) = (idle, 1, vec![threads]);
             request.baseline = Some(Baseline::KernelTcp);
-            let (rows, failed) = request.run(&mut |_| {});
-            assert!(failed.is_none(), "{failed:?}");
+            let (rows, failures) = request.run(&mut |_| {});
+            assert!(failures.is_empty(), "{failures:?}");
             rows
         };
         let many = allowed_cores().unwrap().len() as u32;
@@ -493,8 +592,8 @@ mod tests {
         request.windows = vec![1, 8];
         request.baseline = Some(Baseline::KernelTcp);
         let mut told = 0;
-        let (rows, failed) = request.run(&mut |_| told += 1);
-        assert!(failed.is_none(), "{failed:?}");
+        let (rows, failures) = request.run(&mut |_| told += 1);
+        assert!(failures.is_empty(), "{failures:?}");
         assert_eq!((rows.len(), told), (4, 8));
         for row in &rows {
             let asked = row.opened + row.failed;

@@ -2,7 +2,8 @@
 
 use super::{DataRow, RcRow, Span, Steps};
 use crate::render::{latency, rate};
-use crate::switch::render::columns;
+use crate::rounds::{spread, spread_ns};
+use crate::switch::render::{columns, spread_line};
 use barewire_measure::samples_needed;
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
@@ -24,6 +25,7 @@ pub fn notes(row: &RcRow) -> Vec<String> {
         notes.push("one completion queue for all".to_owned());
     }
     notes.extend(row.notes.iter().cloned());
+    notes.extend(row.broken_off.clone());
     notes
 }
 
@@ -31,9 +33,9 @@ fn at(value: Option<u64>, q: f64) -> String {
     value.map_or_else(|| format!("n<{}", samples_needed(q)), latency)
 }
 
-/// The table of rows, with what they say to each other under it.
+/// The table of rows: medians of their runs, under each between which values the runs were, and what they say to each other.
 pub fn text_table(rows: &[RcRow]) -> String {
-    let lines = rows.iter().map(|row| {
+    let lines = rows.iter().flat_map(|row| {
         let l = &row.latency_ns;
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let cells = vec![
@@ -52,7 +54,12 @@ pub fn text_table(rows: &[RcRow]) -> String {
             or_dash(row.port_frames_per_s.map(rate)),
             or_dash(row.bytes_per_live_qp.map(|b| format!("{b:.0}"))),
         ];
-        (cells, notes(row).join("; "))
+        let mut least_most = vec![String::new(); cells.len()];
+        least_most[7] = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
+        let of = |figure: fn(&Span) -> Option<u64>| spread_ns(row.runs.iter().map(|r| figure(&r.latency_ns)));
+        (least_most[8], least_most[9], least_most[10]) = (of(|s| s.p50), of(|s| s.p99), of(|s| s.p99_9));
+        let of_row = (cells, notes(row).join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
     let head = [
         "system", "mode", "over", "clients", "NICs", "window", "live", "conn/s", "p50", "99 %", "99.9 %",
@@ -88,24 +95,27 @@ fn steps_table(rows: &[&RcRow]) -> String {
     columns(&head, lines.collect(), 1)
 }
 
-/// What one system is to another on the same wires, or without any, and what more live queue pairs cost, in words.
+/// How one system stands beside another on the same wires, or without any, and what more live queue pairs cost, each in a sentence with
+/// its interval, or with what is missing for one.
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
     let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
+    let words = |ours: &RcRow, theirs: &RcRow, name: &str| {
+        let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
+        standing(&rates(ours), &rates(theirs), Better::Higher, &Method::default())
+            .map(|standing| standing.words(name))
+    };
     let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
     for base in baselines.filter(usable) {
         for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
-            let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
-            let Some(standing) = standing(&rates(row), &rates(base), Better::Higher, &Method::default())
-            else {
-                continue;
-            };
             let wires = if row.without_wires() {
                 " over loopback, in other ways and without wires: no system call against three"
             } else {
                 ""
             };
-            let _ = writeln!(out, "{} is {}", row.title(), standing.words(&format!("kernel TCP{wires}")),);
+            if let Some(words) = words(row, base, &format!("kernel TCP{wires}")) {
+                let _ = writeln!(out, "{} is {words}", row.title());
+            }
         }
     }
     for few in rows.iter().filter(usable) {
@@ -113,13 +123,10 @@ pub fn ratios(rows: &[RcRow]) -> String {
             let mut same = many.clone();
             same.live_qps = few.live_qps;
             if many.live_qps > few.live_qps && same.title() == few.title() {
-                let _ = writeln!(
-                    out,
-                    "{}: {:.2} of the rate with {} live",
-                    many.title(),
-                    many.connections_per_s / few.connections_per_s,
-                    few.live_qps
-                );
+                let name = format!("the same with {} live", few.live_qps);
+                if let Some(words) = words(many, few, &name) {
+                    let _ = writeln!(out, "{} is {words}", many.title());
+                }
             }
         }
     }
@@ -128,7 +135,7 @@ pub fn ratios(rows: &[RcRow]) -> String {
 
 /// The table of rows about data.
 pub fn data_table(rows: &[DataRow]) -> String {
-    let lines = rows.iter().map(|row| {
+    let lines = rows.iter().flat_map(|row| {
         let l = &row.latency_ns;
         let cells = vec![
             row.mode.clone(),
@@ -144,7 +151,16 @@ pub fn data_table(rows: &[DataRow]) -> String {
             rate(row.messages_per_s),
             format!("{:.2}", row.gbit_per_s),
         ];
-        (cells, if row.contended { "contended".to_owned() } else { String::new() })
+        let mut least_most = vec![String::new(); cells.len()];
+        let of = |figure: fn(&Span) -> Option<u64>| spread_ns(row.runs.iter().map(|r| figure(&r.latency_ns)));
+        (least_most[7], least_most[8], least_most[9]) = (of(|s| s.p50), of(|s| s.p99), of(|s| s.p99_9));
+        least_most[10] = spread(row.runs.iter().map(|r| r.messages_per_s), rate);
+        least_most[11] = spread(row.runs.iter().map(|r| r.gbit_per_s), |gbit| format!("{gbit:.2}"));
+        let mut notes: Vec<String> = row.contended.then(|| "contended".to_owned()).into_iter().collect();
+        notes.extend(row.notes.iter().cloned());
+        notes.extend(row.broken_off.clone());
+        let of_row = (cells, notes.join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
     let head = [
         "mode",
@@ -161,4 +177,44 @@ pub fn data_table(rows: &[DataRow]) -> String {
         "Gbit/s",
     ];
     columns(&head, lines.collect(), 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RcRun;
+    use super::super::live::Over;
+    use super::super::plan::{Baseline, Request};
+    use super::*;
+
+    fn rows(rates: [[f64; 5]; 2], live: &[u64]) -> Vec<RcRow> {
+        let mut request = Request::new(Over::Xdp, "barewire bench rdma");
+        (request.baseline, request.live) = (Some(Baseline::KernelTcp), live.to_vec());
+        let mut rows = request.unmeasured_rows();
+        for (row, rates) in rows.iter_mut().zip(rates) {
+            row.runs = rates.map(|rate| RcRun { connections_per_s: rate, ..RcRun::default() }).to_vec();
+            (row.connections_per_s, row.void) = (rates[2], None);
+        }
+        rows
+    }
+
+    #[test]
+    fn a_row_has_least_and_most_of_its_runs_and_a_sentence_its_interval() {
+        let rows = rows([[90e3, 95e3, 100e3, 105e3, 110e3], [20e3, 20e3, 20e3, 21e3, 20e3]], &[0]);
+        let text = text_table(&rows);
+        for part in ["100K", "90K..110K", "20K..21K", "of 5 runs"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("is 5.00 (4.") && text.contains(") times faster than kernel TCP\n"), "{text}");
+    }
+
+    #[test]
+    fn what_live_queue_pairs_cost_is_judged_too() {
+        let same = [100e3, 101e3, 99e3, 100e3, 102e3];
+        let mut both = rows([same, same], &[0, 1_000]);
+        both.retain(|row| row.system == "barewire");
+        let text = ratios(&both);
+        assert!(text.contains("1000 live is within noise of the same with 0 live ("), "{text}");
+        both.iter_mut().for_each(|row| row.runs.truncate(2));
+        assert!(ratios(&both).contains("(2 runs, too few for a verdict)"), "{}", ratios(&both));
+    }
 }

@@ -1,7 +1,11 @@
 //! Rows about RDMA, and the JSON document that carries them.
 
+use super::live::LiveResult;
+use super::windows::span;
 use crate::histograms::{BenchRow, Histograms};
 use crate::render::LITTLE_TOLERANCE;
+use crate::rounds::{Together, median};
+use crate::when::When;
 use barewire_measure::{Fingerprint, Histogram, little_law_check};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +37,27 @@ impl Span {
             p99_9: at(0.999),
             max: histogram.max(),
         }
+    }
+
+    /// Of several runs: the median of theirs, and the least and the longest of all. Where each run is too short for a percentile it is that
+    /// of all samples together, `pooled`, which is said: what a reader has to know comes second.
+    pub fn of_runs(runs: impl Iterator<Item = Span> + Clone, pooled: &Histogram) -> (Span, Option<String>) {
+        let all = Span::of(pooled);
+        let mut together = Together::default();
+        let mut at = |name, of: fn(&Span) -> Option<u64>| {
+            together.percentile(name, runs.clone().map(|run| of(&run)), of(&all))
+        };
+        let span = Span {
+            samples: all.samples,
+            min: all.min,
+            mean: median(runs.clone().filter_map(|run| run.mean)).or(all.mean),
+            p50: at("p50", |s| s.p50),
+            p90: at("p90", |s| s.p90),
+            p99: at("99 %", |s| s.p99),
+            p99_9: at("99.9 %", |s| s.p99_9),
+            max: all.max,
+        };
+        (span, together.note())
     }
 }
 
@@ -84,10 +109,36 @@ pub struct RcRun {
     pub connections_per_s: f64,
     /// Median of the time to connect, in ns.
     pub p50_ns: Option<u64>,
+    /// All of its statistics.
+    #[serde(default)]
+    pub latency_ns: Span,
     /// Connections that failed.
     pub failed: u64,
     /// Another process ran on our cores, or the hypervisor took them.
     pub contended: bool,
+    /// Why the run is void, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+    /// When all client threads counted, from the first of these times to the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<When>,
+}
+
+impl RcRun {
+    pub(super) fn of(result: &LiveResult) -> RcRun {
+        let latency_ns = Span::of(&result.latency);
+        RcRun {
+            connections: result.connections,
+            seconds: (result.seconds * 1e3).round() / 1e3,
+            connections_per_s: result.per_s.round(),
+            p50_ns: latency_ns.p50,
+            latency_ns,
+            failed: result.failed,
+            contended: result.contention.as_ref().is_some_and(|c| c.contended),
+            void: result.void(),
+            measured: result.windows.as_deref().and_then(span).map(|(from, to)| When::of(from, to)),
+        }
+    }
 }
 
 /// One row about connections: all runs together.
@@ -116,7 +167,7 @@ pub struct RcRow {
     pub own_cq: bool,
     /// Connections per second: the median of the runs.
     pub connections_per_s: f64,
-    /// From the first call of a connection until it can send.
+    /// From the first call of a connection until it can send: medians of the runs' statistics, the least and the longest of all.
     pub latency_ns: Span,
     /// Rate times mean time to connect, divided by the connections in flight (Little's law). 1 when times and rate agree; with
     /// teardown less, as those that are being closed are in flight, too, and never more.
@@ -149,6 +200,9 @@ pub struct RcRow {
     pub no_baseline: Option<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
+    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
     /// `latency`, and each step by its name.
@@ -179,10 +233,12 @@ pub(super) fn little(
 /// Share of connections that may fail before a row is void: those that failed are in no time and no rate.
 pub const FAILED_MAX: f64 = 0.01;
 
-/// Why a row of so many connections must not be used, if so.
-pub(super) fn void(opened: u64, failed: u64) -> Option<String> {
+/// Why a row of so many connections in these runs must not be used, if so.
+pub(super) fn void(opened: u64, failed: u64, runs: &[RcRun]) -> Option<String> {
     let asked = opened + failed;
-    if opened == 0 {
+    if let Some(why) = runs.iter().find_map(|run| run.void.clone()) {
+        Some(why)
+    } else if opened == 0 {
         Some("no connection was counted".to_owned())
     } else if failed as f64 > FAILED_MAX * asked as f64 {
         Some(format!("{failed} of {asked} connections failed, more than {:.0} % of them", FAILED_MAX * 100.0))
@@ -225,7 +281,7 @@ impl RcRow {
 }
 
 /// One run of a row about data.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataRun {
     /// Payload, in Gbit/s.
     pub gbit_per_s: f64,
@@ -233,6 +289,9 @@ pub struct DataRun {
     pub messages_per_s: f64,
     /// Median span, in ns.
     pub p50_ns: Option<u64>,
+    /// All of its statistics.
+    #[serde(default)]
+    pub latency_ns: Span,
 }
 
 /// One row about data over a connection.
@@ -255,7 +314,7 @@ pub struct DataRow {
     /// What a span is: `one way` (half of a round trip of two writes or sends, each waited for in memory or by completion), or
     /// `completion` (from posting until the completion).
     pub points: String,
-    /// The spans.
+    /// The spans: medians of the runs' statistics, the least and the longest of all.
     pub latency_ns: Span,
     /// Requests per second.
     pub messages_per_s: f64,
@@ -271,6 +330,12 @@ pub struct DataRow {
     /// Why.
     #[serde(default)]
     pub contention: Vec<String>,
+    /// What a reader has to know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
     /// The exact command that produced the row.
     pub command: String,
     /// `latency`.
@@ -318,11 +383,30 @@ mod tests {
 
     #[test]
     fn failed_connections_are_told_and_too_many_void_the_row() {
+        let void = |opened, failed| void(opened, failed, &[]);
         assert_eq!((void(1_000, 0), void(990, 10)), (None, None));
         assert_eq!(void(989, 11).as_deref(), Some("11 of 1000 connections failed, more than 1 % of them"));
         for failed in [0, 5] {
             assert_eq!(void(0, failed).as_deref(), Some("no connection was counted"));
         }
+        let apart = RcRun { void: Some("apart".to_owned()), ..RcRun::default() };
+        assert_eq!(super::void(5, 0, &[RcRun::default(), apart]).as_deref(), Some("apart"));
+    }
+
+    #[test]
+    fn a_time_is_the_median_of_the_runs_whatever_their_samples() {
+        let (mut all, mut runs) = (Histogram::new(), Vec::new());
+        for (ns, samples) in [(1_000, 20_000), (3_000, 100), (4_000, 90)] {
+            let mut one = Histogram::new();
+            one.record_n(ns, samples);
+            all.merge(&one);
+            runs.push(Span::of(&one));
+        }
+        let (span, note) = Span::of_runs(runs.iter().copied(), &all);
+        let middle = runs[1].p50;
+        assert_eq!((span.p50, span.min, span.samples), (middle, Some(1_000), 20_190));
+        assert_eq!((span.p99, note.is_some()), (Span::of(&all).p99, true), "one run alone carries it");
+        assert!(note.unwrap().starts_with("p90, 99 %: of all runs together"));
     }
 
     #[test]

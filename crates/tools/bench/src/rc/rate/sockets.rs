@@ -155,6 +155,32 @@ fn is_refused(fd: &OwnedFd) -> bool {
     sockopt::socket_error(fd) != Ok(Err(rustix::io::Errno::CONNRESET))
 }
 
+/// Polls up to `MOST` sockets, which stand on the stack meanwhile: a client that asks without pause asks for no memory. What is ready is in
+/// `ready` then, in their order.
+fn look_at<'fd, const MOST: usize>(
+    mut sockets: impl Iterator<Item = &'fd OwnedFd>,
+    flags: PollFlags,
+    timeout: &Timespec,
+    ready: &mut Vec<PollFlags>,
+) -> Result<(), RateError> {
+    ready.clear();
+    let Some(first) = sockets.next() else {
+        poll(&mut [], Some(timeout)).map_err(io("poll"))?;
+        return Ok(());
+    };
+    let mut count = 1;
+    let mut fds: [PollFd<'_>; MOST] = std::array::from_fn(|at| {
+        let next = if at == 0 { None } else { sockets.next() };
+        count += usize::from(next.is_some());
+        // The places behind the last one are not looked at.
+        PollFd::new(next.unwrap_or(first), flags)
+    });
+    debug_assert!(sockets.next().is_none(), "more than {MOST} sockets");
+    poll(&mut fds[..count], Some(timeout)).map_err(io("poll"))?;
+    ready.extend(fds[..count].iter().map(PollFd::revents));
+    Ok(())
+}
+
 /// All are given to `poll`.
 #[derive(Default)]
 pub(super) struct Polled {
@@ -171,13 +197,14 @@ impl Polled {
         if self.held.len() < self.left + HELD_LOOK && self.held.len() < HELD_MAX {
             return Ok(());
         }
-        let mut closed = {
-            let mut fds: Vec<PollFd<'_>> =
-                self.held.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::empty())).collect();
-            poll(&mut fds, Some(&NOW)).map_err(io("poll"))?;
-            fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>().into_iter()
-        };
-        self.held.retain(|_| !closed.next().unwrap_or(false));
+        look_at::<{ HELD_MAX + POLLED_MAX as usize }>(
+            self.held.iter().map(|(fd, _)| fd),
+            PollFlags::empty(),
+            &NOW,
+            &mut self.ready,
+        )?;
+        let mut ready = self.ready.iter();
+        self.held.retain(|_| ready.next().is_none_or(|flags| flags.is_empty()));
         while self.held.front().is_some_and(|(_, since)| now.since(*since) > HELD_FOR) {
             self.held.pop_front().into_iter().for_each(|(fd, _)| reset(fd));
         }
@@ -186,13 +213,12 @@ impl Polled {
     }
 
     fn finish(&mut self, timeout: &Timespec, done: &mut Vec<Done>) -> Result<Instant, RateError> {
-        self.ready.clear();
-        {
-            let mut fds: Vec<PollFd<'_>> =
-                self.flying.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::OUT)).collect();
-            poll(&mut fds, Some(timeout)).map_err(io("poll"))?;
-            self.ready.extend(fds.iter().map(PollFd::revents));
-        }
+        look_at::<{ POLLED_MAX as usize }>(
+            self.flying.iter().map(|(fd, _)| fd),
+            PollFlags::OUT,
+            timeout,
+            &mut self.ready,
+        )?;
         let at = stamp();
         for index in (0..self.flying.len()).rev() {
             let ready = self.ready[index];
@@ -305,5 +331,46 @@ impl Epolled {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tcp::listen_at;
+    use super::*;
+    use rustix::net::{SocketFlags, SocketType, connect, socket_with};
+    use std::net::SocketAddr;
+
+    /// The loop of a client: what it asks for memory is in its time, and not in ours.
+    #[test]
+    fn connecting_with_poll_asks_for_no_memory() {
+        let (_listener, at) = listen_at(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let mut sockets = Sockets::new(POLLED_MAX).unwrap();
+        let mut done = Vec::with_capacity(HELD_MAX * 2);
+        let connect_some = |sockets: &mut Sockets, done: &mut Vec<Done>| {
+            for _ in 0..POLLED_MAX {
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                let fd =
+                    socket_with(rustix::net::AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+                let _ = connect(&fd, &at);
+                sockets.begin(fd, stamp()).unwrap();
+            }
+            while sockets.in_flight() > 0 {
+                sockets.finish(&Timespec { tv_sec: 1, tv_nsec: 0 }, done).unwrap();
+            }
+        };
+        // Twice, so that what grows has grown.
+        for _ in 0..2 {
+            for _ in 0..HELD_MAX / POLLED_MAX as usize {
+                connect_some(&mut sockets, &mut done);
+            }
+            done.clear();
+            sockets.look(stamp() + HELD_FOR + HELD_FOR).unwrap();
+        }
+        let asked = allocation_counter::measure(|| {
+            connect_some(&mut sockets, &mut done);
+            sockets.look(stamp()).unwrap();
+        });
+        assert_eq!((asked.count_total, done.len()), (0, POLLED_MAX as usize));
     }
 }

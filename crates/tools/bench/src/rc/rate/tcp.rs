@@ -9,8 +9,9 @@
 //! ([`sockets`](super::sockets)).
 
 use super::idle::Idle;
-use super::live::{LiveResult, pin};
+use super::live::{Gate, LiveResult, Start, Tells, WARMUP, pin};
 use super::sockets::{Done, Sockets};
+use super::windows::Window;
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, RcRun, go_on};
 use barewire_base::Duration;
@@ -35,8 +36,6 @@ pub(super) const HELD_LOOK: usize = 32;
 pub(super) const HELD_FOR: Duration = Duration::from_secs(1);
 /// Connections that wait to be accepted: no more than `net.core.somaxconn`, which is 4096 unless somebody sets it.
 const BACKLOG: i32 = 4096;
-/// Time that is not counted.
-const WARMUP: Duration = Duration::from_millis(200);
 /// Rounds between two looks at the flag that somebody interrupted.
 const LOOK_EVERY: u32 = 256;
 pub(super) const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -101,6 +100,8 @@ pub(crate) fn run(
     let ports: Vec<AtomicU32> = (0..shape.nics).map(|_| AtomicU32::new(0)).collect();
     let failed = AtomicBool::new(false);
     let (stop, ports, failed) = (&stop, &ports, &failed);
+    // None begins before all are ready, as with ours, and all count at the same time.
+    let (gate, start) = (&Gate::default(), &Start::default());
     std::thread::scope(|scope| {
         let mut servers = Vec::new();
         for (nic, port) in ports.iter().enumerate() {
@@ -124,6 +125,7 @@ pub(crate) fn run(
         for client in 0..shape.clients() {
             let core = cores.filter(|_| client == 0).map(|c| c.0);
             let connect = move || {
+                let mut tells = Tells(gate, false);
                 let nic = shape.nic_of(client);
                 while ports[nic as usize].load(Ordering::Acquire) == 0 {
                     if failed.load(Ordering::Relaxed) {
@@ -133,16 +135,19 @@ pub(crate) fn run(
                     std::thread::yield_now();
                 }
                 let port = ports[nic as usize].load(Ordering::Acquire) as u16;
+                pin(core)?;
+                gate.arrive();
+                gate.pass(shape.clients())?;
                 let asking = Asking {
                     server: SocketAddr::new(address(nic, hosts.is_some()), port),
                     window,
-                    warmup: WARMUP,
-                    duration,
+                    counts: start.window(WARMUP, duration),
                     idle,
                     watches: client == 0,
                 };
-                pin(core)?;
-                ask(&asking, &AtomicU64::new(0))
+                let result = ask(&asking, &AtomicU64::new(0))?;
+                tells.1 = true;
+                Ok(result)
             };
             asking.push(scope.spawn(move || match hosts {
                 Some(hosts) => hosts.client(client).enter(connect)?,
@@ -198,10 +203,8 @@ pub(super) struct Asking {
     pub(super) server: SocketAddr,
     /// Connections in flight.
     pub(super) window: u32,
-    /// Time that is not counted.
-    pub(super) warmup: Duration,
-    /// Time that is.
-    pub(super) duration: Duration,
+    /// When it counts; it ends with that.
+    pub(super) counts: Window,
     /// What it does while none of its sockets is connected.
     pub(super) idle: Idle,
     /// Looks who else runs on the cores: one of all clients does.
@@ -210,11 +213,11 @@ pub(super) struct Asking {
 
 /// Connects and closes. `progress` says how many connections were made.
 pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, RateError> {
-    let &Asking { server, window, warmup, duration, idle, watches } = asking;
+    let &Asking { server, window, counts: (from, to), idle, watches } = asking;
     let mut sockets = Sockets::new(window)?;
     let mut latency = Histogram::new();
     let (mut connections, mut failed, mut stalled) = (0u64, 0u64, Duration::ZERO);
-    let mut start = stamp();
+    let start = from.max(stamp());
     let mut counting = false;
     let mut watch = None;
     let mut done = Vec::with_capacity(window as usize);
@@ -223,11 +226,12 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
             go_on()?;
         }
         let now = stamp();
-        if !counting && now.since(start) >= warmup {
-            (counting, start) = (true, now);
-            watch = watches.then(Contention::start);
-        } else if counting && now.since(start) >= duration {
+        if now >= to {
             break;
+        }
+        if !counting && now >= start {
+            counting = true;
+            watch = watches.then(Contention::start);
         }
         sockets.look(now)?;
         while sockets.in_flight() < window as usize && sockets.has_room() {
@@ -252,10 +256,11 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
         }
         done.clear();
         let at = sockets.finish(if idle == Idle::Sleep { &SOON } else { &NOW }, &mut done)?;
+        let in_time = counting && at < to;
         for &Done { since, refused } in &done {
             if refused {
-                failed += u64::from(counting);
-            } else if counting {
+                failed += u64::from(in_time);
+            } else if in_time {
                 let took = at.since(since);
                 latency.record(took.as_nanos());
                 stalled = stalled + stall(took, at.since(start));
@@ -267,16 +272,18 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, R
             idle.pause();
         }
     }
-    let end = stamp();
     for since in sockets.close() {
-        stalled = stalled + stall(end.since(since), end.since(start));
+        stalled = stalled + stall(to.since(since), to.since(start));
     }
-    let seconds = end.since(start).as_secs_f64();
+    let measured = to.since(start);
+    let seconds = measured.as_secs_f64();
     Ok(LiveResult {
         connections,
         failed,
         seconds,
         per_s: connections as f64 / seconds.max(1e-9),
+        windows: Some(vec![(start, to)]),
+        longest: measured,
         latency,
         stalled_s: stalled.as_secs_f64(),
         contention: watch.map(Contention::finish),
@@ -312,8 +319,9 @@ mod tests {
 
     /// Shorter than what is held is held.
     fn asking(server: SocketAddr, window: u32) -> Asking {
-        let duration = Duration::from_millis(300);
-        Asking { server, window, warmup: Duration::ZERO, duration, idle: Idle::Yield, watches: false }
+        let now = stamp();
+        let counts = (now, now + Duration::from_millis(300));
+        Asking { server, window, counts, idle: Idle::Yield, watches: false }
     }
 
     #[test]
@@ -371,14 +379,7 @@ mod tests {
         let [second, most] = [Duration::from_millis(1000), Duration::from_millis(700)];
         assert_eq!(stall(STALL, second), Duration::ZERO);
         assert_eq!(stall(second, most), most, "what was before counting began is not counted");
-        let run = RcRun {
-            connections: 0,
-            seconds: 2.5,
-            connections_per_s: 0.0,
-            p50_ns: None,
-            failed: 0,
-            contended: false,
-        };
+        let run = RcRun { seconds: 2.5, ..RcRun::default() };
         let runs = [run.clone(), run];
         assert!(stood_still(0.9, 2, &runs).is_none() && stood_still(0.0, 2, &[]).is_none());
         assert!(stood_still(5.0, 2, &runs).unwrap().starts_with("stood still for 50 % of its time"));

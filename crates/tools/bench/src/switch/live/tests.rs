@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::patience::until_seen;
+use barewire_testing::{Needs, have, program};
 
 fn cell(systems: Vec<System>) -> LiveCell {
     LiveCell {
@@ -24,6 +25,13 @@ fn ports_are_named_with_their_options() {
     cell.offloads = true;
     assert_eq!(uri("packet", "s2", &cell), "packet:s2?gso=1&stamp=engine");
     assert_eq!(uri("xdp", "s2", &cell), "xdp:s2?stamp=engine");
+}
+
+#[test]
+fn a_rate_is_offered_for_half_a_second_unless_all_of_a_run_is_shorter() {
+    let trial = |ms| udp_trial(Duration::from_millis(ms));
+    assert_eq!([trial(3_000), trial(600), trial(20_000)], [500, 500, 2_000].map(Duration::from_millis));
+    assert_eq!(trial(200), Duration::from_millis(200));
 }
 
 #[test]
@@ -86,14 +94,8 @@ fn a_program_that_does_not_route_is_refused() {
 /// Every way carries traffic, and rows say what they have to.
 #[test]
 fn hosts_reach_each_other_on_every_way() {
-    if let Err(why) = barewire_lab::is_root_capable() {
-        eprintln!("SKIPPED: no hosts can be made: {why}");
-        return;
-    }
-    if bmv2::on_path("ip").is_none() {
-        eprintln!("SKIPPED: there is no `ip` here");
-        return;
-    }
+    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(_) = have(Needs::Peers, program("ip")) else { return };
     let engine = EngineKind::Interpreter;
     let over = || "packet".to_owned();
     let mut cell = cell(vec![
@@ -114,7 +116,9 @@ fn hosts_reach_each_other_on_every_way() {
         |seconds| {
             let mut told = Vec::new();
             let cell = LiveCell { seconds, ..cell.clone() };
-            (measure(&cell, 1, "test", &mut |line| told.push(line)).unwrap(), told)
+            let (rows, failures) = measure(&cell, 1, "test", &mut |line| told.push(line)).unwrap();
+            assert!(failures.is_empty(), "{failures:?}");
+            (rows, told)
         },
         |(rows, _)| {
             rows.iter().all(|row| {

@@ -4,6 +4,7 @@ use super::{EMULATED_CHANNEL, EMULATED_UDP_PORT, probability, seconds};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
+use crate::verb::measured::millis;
 use anyhow::Context as _;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, now};
@@ -38,9 +39,9 @@ pub struct Args {
     /// Market events a second, over all instruments
     #[arg(long, value_name = "RATE", default_value_t = 1000)]
     events_per_s: u32,
-    /// Changes within so many milliseconds are published together; 0: each at once
-    #[arg(long, value_name = "MS", default_value_t = 50)]
-    conflation_ms: u32,
+    /// Changes within so many milliseconds, or a time with its unit, are published together; 0: each at once
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
+    conflation_ms: Duration,
     /// Probability that a packet is lost, on each line by itself
     #[arg(long, value_name = "P", value_parser = probability, default_value_t = 0.0)]
     loss: f64,
@@ -100,7 +101,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         instruments: args.instruments,
         events_per_s: args.events_per_s,
         active: args.seconds,
-        conflation: Duration::from_millis(args.conflation_ms.into()),
+        conflation: args.conflation_ms,
         resets: args.reset.clone(),
         weekly_resets: args.week.clone(),
         definition_changes_per_s: args.definition_changes_per_s,

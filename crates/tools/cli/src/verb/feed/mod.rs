@@ -9,8 +9,8 @@ pub mod show;
 
 use crate::console::Console;
 use crate::failure::{Code, Failure};
+pub use crate::verb::measured::seconds;
 use anyhow::Context as _;
-use barewire_base::Duration;
 use barewire_feed_handler::emulator::{Truth, connections};
 use barewire_feed_handler::{ChannelPlan, Input, Plan, SocketOptions};
 use clap::Subcommand;
@@ -113,19 +113,6 @@ pub fn truth(path: &Path) -> anyhow::Result<Truth> {
     let shown = || format!("reading {}", path.display());
     let file = File::open(path).with_context(shown)?;
     Truth::read(&mut BufReader::new(file)).with_context(shown)
-}
-
-/// A time of so many seconds.
-///
-/// # Errors
-/// When it is none.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(s) if s.is_finite() && (0.0..=31_536_000.0).contains(&s) => {
-            Ok(Duration::from_nanos((s * 1e9) as u64))
-        }
-        _ => Err("seconds from 0 to a year, such as 10 or 0.5".to_owned()),
-    }
 }
 
 /// A probability.

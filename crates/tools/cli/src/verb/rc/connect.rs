@@ -1,4 +1,4 @@
-//! `barewire rc connect`.
+//! `barewire rdma connect`.
 
 use super::{InPlace, PeerArgs, baseline, failure};
 use crate::console::{Console, print};
@@ -23,9 +23,9 @@ use std::net::IpAddr;
 #[command(after_help = "\
 Without --count and --seconds: 1,000 connections. Exit code 1 when one failed.
 
-With --row it is the client of `bench rc` (a row of the same shape), and the server is on another host:
-  host 1:  barewire rc serve --accept --port xdp:eth0 --address 10.77.0.1/16
-  host 2:  barewire rc connect 10.77.0.1 --row --threads 2 --port xdp:eth%t --address 10.77.1.1/16 --seconds 3 --json
+With --row it is the client of `bench rdma` (a row of the same shape), and the server is on another host:
+  host 1:  barewire rdma serve --accept --port xdp:eth0 --address 10.77.0.1/16
+  host 2:  barewire rdma connect 10.77.0.1 --row --threads 2 --port xdp:eth%t --address 10.77.1.1/16 --seconds 3 --json
 and with `--baseline kernel-tcp` at both ends the kernel's TCP takes their place.
 Each thread has an engine and a port: `%t` in --port stands for its number, `%n` for that of its NIC; threads use the NICs in
 turns, and addresses that follow the given one. `packet:` ports of several threads can share an interface, `xdp:` ports cannot.")]
@@ -41,7 +41,7 @@ pub struct Args {
     /// How many are being opened or closed at a time
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     window: u32,
-    /// Measure as `bench rc` does, for --seconds (default 3), and print a row of its shape
+    /// Measure as `bench rdma` does, for --seconds (default 3), and print a row of its shape
     #[arg(long, conflicts_with = "count")]
     row: bool,
     /// Row: threads that connect
@@ -62,7 +62,7 @@ pub struct Args {
     /// Row: runs
     #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
     runs: u32,
-    /// Row: the kernel's TCP to `rc serve --accept --baseline kernel-tcp`; --port is not opened, and the address the kernel's choice
+    /// Row: the kernel's TCP to `rdma serve --accept --baseline kernel-tcp`; --port is not opened, and the address the kernel's choice
     #[arg(long, value_enum, value_name = "WHAT", requires = "row")]
     baseline: Option<InPlace>,
     /// Row: only open; closing is not counted
@@ -71,7 +71,7 @@ pub struct Args {
     /// Row: one completion queue for all connections of a thread, instead of one each
     #[arg(long, requires = "row")]
     shared_cq: bool,
-    /// Row: time the steps of a connection, too (one thread, `rc serve --accept`)
+    /// Row: time the steps of a connection, too (one thread, `rdma serve --accept`)
     #[arg(long, requires = "row")]
     steps: bool,
     /// Row: the HDR histogram of the time to connect in the JSON object
@@ -143,7 +143,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     })
 }
 
-/// A row as `bench rc` makes it, against a server on another host.
+/// A row as `bench rdma` makes it, against a server on another host.
 fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     let servers: Vec<IpAddr> = std::iter::once(args.peer.peer).chain(args.also_peer.clone()).collect();

@@ -1,4 +1,4 @@
-//! `barewire rc`: RDMA connections over RoCEv2 without RDMA hardware: a server and its clients.
+//! `barewire rdma`: RDMA connections over RoCEv2 without RDMA hardware: a server and its clients.
 
 pub mod connect;
 pub mod perf;
@@ -23,11 +23,11 @@ use std::net::IpAddr;
 pub enum Rc {
     /// Answer rping clients, clients that only connect, and the three below
     Serve(Box<serve::Args>),
-    /// Have data read and written back by `rping -s` or `rc serve`, and compare it
+    /// Have data read and written back by `rping -s` or `rdma serve`, and compare it
     Ping(Box<ping::Args>),
     /// Open and close connections, and time it
     Connect(Box<connect::Args>),
-    /// Send, write, read and count in the memory of `rc serve`, and time it
+    /// Send, write, read and count in the memory of `rdma serve`, and time it
     Perf(Box<perf::Args>),
 }
 

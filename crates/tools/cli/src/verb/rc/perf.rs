@@ -1,4 +1,4 @@
-//! `barewire rc perf`.
+//! `barewire rdma perf`.
 
 use super::{PeerArgs, failure};
 use crate::console::{Console, print};

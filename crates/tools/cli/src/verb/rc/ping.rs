@@ -1,9 +1,10 @@
-//! `barewire rc ping`.
+//! `barewire rdma ping`.
 
 use super::{PeerArgs, failure};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use crate::signals;
+use crate::verb::measured::millis;
 use barewire_base::Duration;
 use barewire_bench::rc::ping::{self, PingConfig, Round};
 use barewire_engine::StopFlag;
@@ -26,9 +27,9 @@ pub struct Args {
     /// Bytes of each
     #[arg(long, short = 'S', short_alias = 's', value_name = "BYTES", default_value_t = 64)]
     size: u32,
-    /// Milliseconds between two
-    #[arg(long, short, value_name = "MS", default_value_t = 0)]
-    interval_ms: u64,
+    /// Milliseconds between two, or a time with its unit
+    #[arg(long, short, value_name = "MS", default_value = "0", value_parser = millis)]
+    interval_ms: Duration,
     /// Print the data of each round
     #[arg(long, short)]
     verbose: bool,
@@ -49,7 +50,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         target: args.peer.target(),
         count: args.count,
         size: args.size,
-        interval: Duration::from_millis(args.interval_ms),
+        interval: args.interval_ms,
     };
     let (peer, quiet) = (args.peer.peer, console.is_quiet());
     let mut printed = Ok(());

@@ -1,4 +1,4 @@
-//! `barewire rc serve`.
+//! `barewire rdma serve`.
 
 use super::{InPlace, PortArgs, baseline, failure};
 use crate::console::{Console, print};
@@ -24,7 +24,7 @@ Linux's rping, on a host at the other end of the port:
 pub struct Args {
     #[command(flatten)]
     port: PortArgs,
-    /// Ports of the connection manager to listen on (rping's default: 7174)
+    /// Ports of the connection manager to listen on (rping's default: 7174); with --accept 0: any that is free, which is told
     #[arg(long, short = 'p', value_name = "PORT", value_delimiter = ',', default_values_t = [RPING_PORT])]
     service_port: Vec<u16>,
     /// Stop after so many connections have ended
@@ -36,7 +36,7 @@ pub struct Args {
     /// Most connections at a time
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     connections: usize,
-    /// Accept at full speed, for clients that only connect (`rc connect`, with --row or without): nothing is told of single
+    /// Accept at full speed, for clients that only connect (`rdma connect`, with --row or without): nothing is told of single
     /// connections. With several --nics a thread for each: `%n` in --port stands for its number, --address is one for each
     #[arg(long, conflicts_with_all = ["count", "backlog", "connections", "counters", "metrics"])]
     accept: bool,
@@ -46,7 +46,7 @@ pub struct Args {
     /// Accept: one completion queue for all connections, instead of one each
     #[arg(long, requires = "accept")]
     shared_cq: bool,
-    /// Accept: the kernel's TCP, at --address, for `rc connect --row --baseline kernel-tcp`; --port is not opened
+    /// Accept: the kernel's TCP, at --address, for `rdma connect --row --baseline kernel-tcp`; --port is not opened
     #[arg(long, value_enum, value_name = "WHAT", requires = "accept")]
     baseline: Option<InPlace>,
     /// Name of the counters page that `barewire stat` reads; `none`: no page
@@ -137,11 +137,17 @@ fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
         own_cq: !args.shared_cq,
         baseline: baseline(args.baseline, &args.port)?,
     };
-    let ready = |ports: &[String]| {
+    let ready = |ports: &[remote::Listening]| {
+        // The same for all, unless the kernel chose one for each.
+        let mut numbers: Vec<String> = Vec::new();
         for port in ports {
-            console.note(&format!("port: {port}"));
+            console.note(&format!("port: {}", port.description));
+            let number = port.service_port.to_string();
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
         }
-        console.note(&format!("accepting on port {service_port}; Ctrl-C stops"));
+        console.note(&format!("accepting on port {}; Ctrl-C stops", numbers.join(" and ")));
     };
     let served = remote::serve(&config, ready, &AtomicBool::new(false)).map_err(of_rc)?;
     print(&match args.json {

@@ -2,7 +2,7 @@
 
 use super::super::live::{Done, LiveResult, Shared, Tells};
 use super::super::tcp::{self, Asking};
-use super::{ConnectConfig, RateError, Served};
+use super::{ConnectConfig, Listening, RateError, Served};
 use barewire_verbs::DeviceConfig;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::Sender;
@@ -14,14 +14,15 @@ const PROBE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 pub(super) fn accept(
     device: &DeviceConfig,
     service_port: u16,
-    tell: Sender<String>,
+    tell: Sender<Listening>,
     going: &dyn Fn() -> bool,
 ) -> Result<Served, RateError> {
     let v4 = device.ipv4.iter().map(|&(ip, _)| IpAddr::from(ip));
     let v6 = device.ipv6.iter().map(|&(ip, _)| IpAddr::from(ip));
     let ip = v4.chain(v6).next().ok_or_else(|| RateError::Plan("no address to listen at".to_owned()))?;
     let (listener, at) = tcp::listen_at(SocketAddr::new(ip, service_port))?;
-    let _ = tell.send(format!("none: the kernel's TCP at {at}"));
+    let description = format!("none: the kernel's TCP at {at}");
+    let _ = tell.send(Listening { description, service_port: at.port() });
     drop(tell);
     let accepted = tcp::serve(&listener, device.idle.into(), going)?;
     Ok(Served { established: accepted, failed: 0, tx_frames: None })
@@ -51,16 +52,15 @@ pub(super) fn one_thread(
     let _done = Done(&shared.done);
     let mut tells = Tells(&shared.clients, false);
     let server = config.servers[(number % config.nics()) as usize];
+    shared.clients.arrive();
+    shared.clients.pass(config.threads)?;
     let asking = Asking {
         server: SocketAddr::new(server, config.service_port),
         window: config.window,
-        warmup: config.warmup,
-        duration: config.duration,
+        counts: shared.start.window(config.warmup, config.duration),
         idle: config.device.idle.into(),
         watches: number == 0,
     };
-    shared.clients.arrive();
-    shared.clients.pass(config.threads)?;
     let result = tcp::ask(&asking, &shared.progress[number as usize])?;
     tells.1 = true;
     Ok(result)

@@ -2,7 +2,7 @@
 
 mod kernel;
 
-use super::client::{Client, Until};
+use super::client::Client;
 use super::idle::Idle;
 use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
 use super::plan::Baseline;
@@ -13,11 +13,12 @@ use super::wires::Shape;
 use super::{RateError, go_on, tcp};
 use crate::histograms::Histograms;
 use crate::rc::service_id;
+use crate::rounds::median;
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Histogram, allowed_cores, stamp};
 use barewire_verbs::{Device, DeviceConfig};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Stands for the thread's number in a port's URI.
 const THREAD: &str = "%t";
@@ -31,7 +32,7 @@ const LOOK_EVERY: u32 = 256;
 pub struct ServeConfig {
     /// A device for each NIC; each has a thread.
     pub devices: Vec<DeviceConfig>,
-    /// The port of the connection manager.
+    /// The port of the connection manager; 0: any.
     pub service_port: u16,
     /// Each connection has its own completion queue.
     pub own_cq: bool,
@@ -50,14 +51,26 @@ pub struct Served {
     pub tx_frames: Option<u64>,
 }
 
-/// Accepts whoever comes until `stop` is set or the process is [interrupted](crate::interrupt()). Calls `ready` with the ports'
-/// descriptions when all listen.
+/// Where a device listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Its port, in words.
+    pub description: String,
+    /// The port of the connection manager, or of the kernel's TCP. Where 0 was asked for, one that is free.
+    pub service_port: u16,
+}
+
+/// The port of the connection manager that stands for any. A device of ours has all ports to itself.
+const ANY_PORT: u16 = 49_152;
+
+/// Accepts whoever comes until `stop` is set or the process is [interrupted](crate::interrupt()). Calls `ready` with where each device
+/// listens when all do.
 ///
 /// # Errors
 /// What did not open, or no longer works.
 pub fn serve(
     config: &ServeConfig,
-    ready: impl FnOnce(&[String]),
+    ready: impl FnOnce(&[Listening]),
     stop: &AtomicBool,
 ) -> Result<Served, RateError> {
     let (tell, told) = std::sync::mpsc::channel();
@@ -78,9 +91,9 @@ pub fn serve(
             .collect();
         drop(tell);
         // One that could not open has hung up: then fewer tell.
-        let descriptions: Vec<String> = told.iter().take(threads.len()).collect();
-        if descriptions.len() == threads.len() {
-            ready(&descriptions);
+        let listening: Vec<Listening> = told.iter().take(threads.len()).collect();
+        if listening.len() == threads.len() {
+            ready(&listening);
         }
         let mut sum = Served::default();
         let mut error = None;
@@ -111,7 +124,7 @@ fn open(config: &DeviceConfig) -> Result<Device, RateError> {
 fn accept(
     device: &DeviceConfig,
     config: &ServeConfig,
-    tell: std::sync::mpsc::Sender<String>,
+    tell: std::sync::mpsc::Sender<Listening>,
     going: &dyn Fn() -> bool,
 ) -> Result<Served, RateError> {
     if config.baseline.is_some() {
@@ -120,8 +133,9 @@ fn accept(
     let idle = Idle::from(device.idle);
     let device = open(device)?;
     let description = device.stack().port().caps().description.clone();
-    let mut server = Server::of_service(device, config.own_cq, service_id(config.service_port))?;
-    let _ = tell.send(description);
+    let service_port = if config.service_port == 0 { ANY_PORT } else { config.service_port };
+    let mut server = Server::of_service(device, config.own_cq, service_id(service_port))?;
+    let _ = tell.send(Listening { description, service_port });
     drop(tell);
     while going() {
         for _ in 0..LOOK_EVERY {
@@ -279,15 +293,7 @@ pub fn connect(
     for number in 0..config.runs {
         go_on()?;
         let result = one_run(config, number == 0, report)?;
-        let contended = result.contention.as_ref().is_some_and(|c| c.contended);
-        runs.push(RcRun {
-            connections: result.connections,
-            seconds: (result.seconds * 1e3).round() / 1e3,
-            connections_per_s: result.per_s.round(),
-            p50_ns: result.latency.quantile(0.5).value(),
-            failed: result.failed,
-            contended,
-        });
+        runs.push(RcRun::of(&result));
         for reason in result.contention.iter().flat_map(|c| &c.reasons) {
             if !contention.contains(reason) {
                 contention.push(reason.clone());
@@ -299,7 +305,7 @@ pub fn connect(
         }
         sum.add(result);
     }
-    let rate = crate::switch::median(runs.iter().map(|run| run.connections_per_s)).unwrap_or_default();
+    let rate = median(runs.iter().map(|run| run.connections_per_s)).unwrap_or_default();
     let mut notes = vec!["the server is on another host".to_owned()];
     let cores = allowed_cores().map_or(1, |cores| cores.len());
     if config.threads as usize > cores {
@@ -316,6 +322,8 @@ pub fn connect(
     }
     let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, in_flight, &runs));
     notes.extend(no_baseline.clone());
+    let (latency_ns, together) = Span::of_runs(runs.iter().map(|run| run.latency_ns), &sum.latency);
+    notes.extend(together);
     let (system, mode, over) = config.names();
     let row = RcRow {
         system: system.to_owned(),
@@ -329,7 +337,7 @@ pub fn connect(
         live_qps: 0,
         own_cq: config.baseline.is_none() && config.own_cq,
         connections_per_s: rate.round(),
-        latency_ns: Span::of(&sum.latency),
+        latency_ns,
         little,
         steps_ns: sum.steps.as_ref().map(Steps::of),
         // Both ends' frames are what the table means; ours alone would mislead.
@@ -340,7 +348,8 @@ pub fn connect(
         failed: sum.failed,
         contended: runs.iter().any(|run| run.contended),
         no_baseline,
-        void: void(sum.connections, sum.failed),
+        void: void(sum.connections, sum.failed, &runs),
+        broken_off: None,
         runs,
         contention,
         notes,
@@ -365,6 +374,7 @@ fn one_run(
         teardown: config.teardown,
         live: 0,
         own_cq: config.own_cq,
+        warmup: config.warmup,
         duration: config.duration,
         cores: None,
         idle: Some(config.device.idle),
@@ -413,10 +423,6 @@ fn one_thread(
         .of_service(service_id(config.service_port));
     shared.clients.arrive();
     shared.clients.pass(config.threads)?;
-    if config.warmup > Duration::ZERO {
-        let until = Until::Time(stamp() + config.warmup);
-        client.run(config.window, true, &until, &AtomicU64::new(0), idle, &mut other)?;
-    }
     let result = live::measure(run, number, &mut client, idle, 0, shared, &mut other)?;
     tells.1 = true;
     Ok(result)
@@ -451,7 +457,7 @@ mod tests {
             runs: 2,
             steps: false,
             baseline: None,
-            command: "barewire rc connect".to_owned(),
+            command: "barewire rdma connect".to_owned(),
         }
     }
 
@@ -526,8 +532,9 @@ mod tests {
             let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
             let ports = told.recv().unwrap();
             // The kernel's choice: one that was free a moment ago may be another's by now.
-            let at = ports[0].strip_prefix("none: the kernel's TCP at ").expect(&ports[0]);
-            let service_port = at.parse::<std::net::SocketAddr>().unwrap().port();
+            let service_port = ports[0].service_port;
+            let at = format!("none: the kernel's TCP at 127.0.0.1:{service_port}");
+            assert!(service_port != 0 && ports[0].description == at, "{ports:?}");
             let connected = until_seen(
                 config.duration,
                 |duration| connect(&ConnectConfig { duration, service_port, ..config.clone() }, &mut |_| {}),
@@ -551,7 +558,8 @@ mod tests {
                 device("mem:rate-remote-0-0", [10, 9, 0, 200]),
                 device("mem:rate-remote-1-1", [10, 9, 1, 200]),
             ],
-            service_port: 7174,
+            // Any: both ends learn which.
+            service_port: 0,
             own_cq: true,
             baseline: None,
         };
@@ -561,9 +569,16 @@ mod tests {
             let connecting = ConnectConfig { threads: 2, runs: 1, duration, ..config() };
             let (tell, told) = std::sync::mpsc::channel();
             let (served, connected) = std::thread::scope(|scope| {
-                let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.len()).unwrap(), &stop));
-                assert_eq!(told.recv(), Ok(2));
-                let connected = connect(&connecting, &mut |_| {});
+                let server =
+                    scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+                let ports = told.recv().unwrap();
+                let service_port = ports[0].service_port;
+                assert!(
+                    service_port != 0 && ports.iter().all(|p| p.service_port == service_port),
+                    "{ports:?}"
+                );
+                assert_eq!(ports.len(), 2);
+                let connected = connect(&ConnectConfig { service_port, ..connecting }, &mut |_| {});
                 stop.store(true, Ordering::Relaxed);
                 (server.join().unwrap(), connected)
             });

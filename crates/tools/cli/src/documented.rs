@@ -1,0 +1,195 @@
+//! Every command line that help texts and experiments show is one that the binary understands. Nothing is run.
+
+use crate::args::Cli;
+use clap::{Command, CommandFactory as _};
+use std::path::{Path, PathBuf};
+
+/// The words of a line as a shell would have them, up to what is not the command's: a comment, a pipe, a redirection.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('\'' | '"', None) => {
+                word.get_or_insert_default();
+                quote = Some(c);
+            }
+            ('#' | '|' | '>' | ';', None) if word.is_none() => break,
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words.retain(|word| word != "&");
+    words
+}
+
+/// What stands for a value of an experiment: one of its kind.
+fn filled(word: &str) -> String {
+    let (mut out, mut rest) = (String::new(), word);
+    while let Some((before, (name, after))) =
+        rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    {
+        let is = |part: &str| name.contains(part);
+        out += before;
+        out += match name {
+            _ if is("ip") || is("address") || is("cidr") || is("behind") => "10.0.0.1",
+            _ if is("port") => "mem:x",
+            _ if is("baseline") => "none",
+            _ if is("engine") => "mem",
+            _ if is("interface") || is("system") => "x",
+            _ => "1",
+        };
+        rest = after;
+    }
+    out + rest
+}
+
+/// Why the binary does not understand these words, if so. Help and version are understood.
+fn refused(words: &[String]) -> Option<String> {
+    let error = Cli::command().try_get_matches_from(words).err()?;
+    error
+        .use_stderr()
+        .then(|| format!("{}: {}", words.join(" "), error.to_string().lines().next().unwrap_or_default()))
+}
+
+/// Lines that begin with the binary's name, whatever host they are said to be for; and what stands between backquotes.
+fn shown(text: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_start_matches(['#', ' ']);
+        let command = line.split_once(":  ").map_or(line, |(_, after)| after.trim_start());
+        if command.starts_with("barewire ") {
+            // What stands apart behind it says what it does.
+            all.push(words(command.split("  ").next().unwrap_or(command)));
+        }
+        // A sentence may name a verb without what it needs.
+        let quoted = line.split('`').skip(1).step_by(2);
+        all.extend(
+            quoted
+                .filter(|part| part.starts_with("barewire ") && (part.contains(" -") || part.contains('/')))
+                .map(words),
+        );
+    }
+    all
+}
+
+/// Commands of roles in an experiment.
+fn of_roles(text: &str) -> Vec<Vec<String>> {
+    let arrays = text.split("\ncommand = ").skip(1).filter_map(|rest| rest.split_once(']'));
+    arrays
+        .map(|(array, _)| {
+            let array = format!("{}]", array.trim_end().trim_end_matches(','));
+            let words: Vec<String> = serde_json::from_str(&array).unwrap_or_else(|e| panic!("{array}: {e}"));
+            words.iter().map(|word| filled(word)).collect::<Vec<_>>()
+        })
+        .filter(|words| words[0] == "barewire")
+        .collect()
+}
+
+fn texts(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts(&path, ends, found);
+        } else if ends.iter().any(|end| path.extension().is_some_and(|e| e == *end)) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn commands_of_experiments_and_their_comments_are_understood() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../labs");
+    let mut files = Vec::new();
+    texts(&labs, &["toml", "md"], &mut files);
+    let (mut roles, mut comments, mut wrong) = (0, 0, Vec::new());
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let of_roles =
+            if file.extension().is_some_and(|e| e == "toml") { of_roles(&text) } else { Vec::new() };
+        let comments_of: Vec<Vec<String>> = match of_roles.is_empty() {
+            // What is shown between the fences of a text, and in every comment of a file.
+            true => shown(&text),
+            false => shown(&text.lines().filter(|l| l.starts_with('#')).collect::<Vec<_>>().join("\n")),
+        };
+        (roles, comments) = (roles + of_roles.len(), comments + comments_of.len());
+        let all = of_roles.iter().chain(&comments_of);
+        wrong.extend(all.filter_map(|words| refused(words)).map(|why| format!("{}: {why}", file.display())));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(roles >= 12 && comments >= 6, "{roles} commands of roles, {comments} in comments");
+}
+
+#[test]
+fn commands_in_help_texts_are_understood() {
+    fn add(command: &Command, found: &mut Vec<Vec<String>>) {
+        let help = [command.get_after_help(), command.get_after_long_help(), command.get_long_about()];
+        found.extend(help.into_iter().flatten().flat_map(|text| shown(&text.to_string())));
+        command.get_subcommands().for_each(|sub| add(sub, found));
+    }
+    let mut found = Vec::new();
+    add(&Cli::command(), &mut found);
+    let wrong: Vec<String> = found.iter().filter_map(|words| refused(words)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(found.len() > 30, "{}", found.len());
+}
+
+#[test]
+fn options_stand_in_groups_and_every_old_name_is_one_still() {
+    let root = Cli::command();
+    let of = |path: &[&str]| {
+        path.iter()
+            .fold(&root, |at, word| at.find_subcommand(word).unwrap_or_else(|| panic!("{path:?}")))
+            .clone()
+    };
+    for (old, new) in [
+        (&["rc", "serve"][..], &["rdma", "serve"][..]),
+        (&["bench", "rc"], &["bench", "rdma"]),
+        (&["bench", "seeds"], &["bench", "published"]),
+        (&["bench", "control"], &["bench", "floor"]),
+    ] {
+        assert_eq!(of(old).get_name(), new[new.len() - 1]);
+    }
+    for verb in ["switch", "feed", "rdma", "published", "floor"] {
+        let command = of(&["bench", verb]);
+        let without: Vec<&str> = command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set() && arg.get_help_heading().is_none())
+            .map(|arg| arg.get_id().as_str())
+            .collect();
+        assert!(without.is_empty(), "{verb}: {without:?}");
+        let heading = |id: &str| command.get_arguments().find(|arg| arg.get_id() == id)?.get_help_heading();
+        assert_eq!(heading("json"), Some("Output"), "{verb}");
+        if verb == "switch" || verb == "rdma" {
+            assert_eq!(
+                (heading("runs"), heading("baseline")),
+                (Some("Workload"), Some("Baselines")),
+                "{verb}"
+            );
+        }
+    }
+}
+
+/// Old words of the command line go on working.
+#[test]
+fn old_words_are_understood() {
+    for line in [
+        "barewire rc serve --port mem:x --address 10.0.0.1/24",
+        "barewire rc connect 10.0.0.1 --row --port mem:x --address 10.0.0.2/24 --seconds 3",
+        "barewire rc ping 10.0.0.1 -i 10 --port mem:x --address 10.0.0.2/24",
+        "barewire bench rc --baseline kernel-tcp --seconds 0.5",
+        "barewire bench seeds --only rc --quick",
+        "barewire bench published --only rdma",
+        "barewire bench control --hiccup 0.1",
+        "barewire bench switch --baseline bridge,bmv2 --core none --search ndr --trial 2",
+        "barewire bench switch --baseline all --seconds 500ms",
+        "barewire bench feed --gap-us 0,5000 --engine socket,xdp",
+        "barewire bench feed --gap-us 0,5ms --seconds 10s",
+        "barewire bench stream --role client --server 10.0.0.1",
+        "barewire feed emulate --conflation-ms 50 --reset 1,2.5 --after 3s",
+    ] {
+        assert_eq!(refused(&words(line)), None);
+    }
+}
