@@ -3,6 +3,7 @@
 mod common;
 mod patience;
 
+use barewire_testing::{Needs, have};
 use common::{Said, run};
 use patience::{code_of, until_well};
 use serde_json::Value;
@@ -32,7 +33,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
 
 #[test]
 fn rows_have_their_keys_and_thin_percentiles_are_null() {
-    let said = feed(&["--engine", "mem", "--what", "message,book", "--gap-us", "0,1000", "--rate", "--json"]);
+    let said = feed(&["--engine", "mem", "--what", "message,book", "--gap-us", "0,1ms", "--rate", "--json"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(document["schema"], 1);
@@ -50,16 +51,18 @@ fn rows_have_their_keys_and_thin_percentiles_are_null() {
         }
         assert!(latency["p99"].is_null() && latency["p99_9"].is_null(), "3,000 samples carry neither: {row}");
         assert_eq!((row["base"].as_str(), row["stamp_source"].as_str()), (Some("app"), Some("none")));
+        let run = &row["runs"][0];
+        assert_eq!(
+            (&run["latency_ns"]["median"], &run["median_ns"]),
+            (&latency["median"], &latency["median"])
+        );
     }
     assert!(document["rates"][0]["sustained_pps"].as_f64().unwrap() > 1_000.0);
 }
 
 #[test]
 fn every_engine_gives_both_bases() {
-    if let Err(why) = barewire_lab::is_root_capable() {
-        eprintln!("SKIPPED: every_engine_gives_both_bases: {why}; {}", why.hint());
-        return;
-    }
+    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
     // On a machine that is busy with other tests the sender may be late, which voids a row, and an engine may not have its turn
     // before its run is over, which counts as lost. Nothing else may be wrong.
     let late = |row: &Value| row["void"].as_str().is_none_or(|why| why.contains("sender was late"));

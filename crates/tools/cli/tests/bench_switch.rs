@@ -17,6 +17,8 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["--program", "/no/such.json"], "/no/such.json"),
         (&["--engine", "nativ"], "native or interpreter"),
         (&["--baseline", "bmv"], "did you mean `bmv2`?"),
+        (&["--baseline", "al"], "did you mean `all`?"),
+        (&["--seconds", "5 parsecs"], "10s or 500ms"),
         (&["--tests", "tpc"], "did you mean `tcp`?"),
         (&["--masks", "0"], "`all`"),
         (&["--size", "59"], "60 to 1518"),
@@ -26,7 +28,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["--over", "xdp", "--offloads", "on"], "goes over packet"),
     ] {
         let said = match args[0] {
-            "--runs" => run(&[&["bench", "switch"], args].concat()),
+            "--runs" | "--seconds" => run(&[&["bench", "switch"], args].concat()),
             _ => switch(args),
         };
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
@@ -65,6 +67,8 @@ fn memory_rows_have_their_figures() {
         );
         assert_eq!((&row["void"], &row["checked"]), (&Value::Null, &200.into()), "{row}");
         assert!(row["command"].as_str().unwrap().contains("bench switch"), "{row}");
+        let notes = row["notes"].to_string();
+        assert!(notes.contains("in memory, generator's time left out; loop rate "), "{notes}");
     }
 }
 
@@ -76,9 +80,11 @@ fn files_have_rows_and_bmv2_stands_beside_them() {
     let said = common::said(common::barewire(&args).env("PATH", "").output().unwrap());
     assert_eq!(said.code, Some(0), "{}", said.err);
     let text = said.out;
-    for part in
-        ["2000 packets checked", "recorded elsewhere, not measured in this run", "/ recorded bmv2 over pcap"]
-    {
+    for part in [
+        "2000 packets checked",
+        "recorded elsewhere, not measured in this run",
+        "of recorded bmv2 over pcap (one run, no verdict)",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -37,7 +37,7 @@ impl Drop for Wire {
     }
 }
 
-/// `rc serve` that is ready.
+/// `rdma serve`, by its old name, that is ready.
 struct Server(Child);
 
 impl Drop for Server {
@@ -226,6 +226,57 @@ fn an_interrupted_server_says_good_bye() {
     );
 }
 
+/// The two ends of `bench rdma`, each by its letter; the server's port is any that is free.
+#[test]
+fn two_machines_measure_connections_by_their_letters() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let wire = Wire::new("letters");
+    for kernel in [false, true] {
+        let of = |port: String, address: &str| -> Vec<String> {
+            match kernel {
+                true => ["--baseline", "kernel-tcp"].map(str::to_owned).to_vec(),
+                false => ["--port", &port, "--address", address].map(str::to_owned).to_vec(),
+            }
+        };
+        let at = if kernel { "127.0.0.1" } else { "10.77.0.1" };
+        let mut words = vec!["bench", "rdma", "-s", "-p", "0", "--json"];
+        let ours = of(wire.unix("a", "b"), "10.77.0.1/24");
+        words.extend(ours.iter().map(String::as_str));
+        words.extend(kernel.then_some(["--address", at]).into_iter().flatten());
+        let child =
+            barewire(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut server = Server(child);
+        let mut told = String::new();
+        let mut stderr = BufReader::new(server.0.stderr.take().expect("piped"));
+        while !told.contains("accepting on port ") {
+            assert!(stderr.read_line(&mut told).is_ok_and(|n| n > 0), "{told}");
+        }
+        let (_, after) = told.split_once("accepting on port ").expect("told");
+        let port: u16 = after.split(';').next().and_then(|port| port.parse().ok()).expect(&told);
+        assert_ne!(port, 0, "the real one is told");
+
+        let theirs = of(wire.unix("b", "a"), "10.77.0.2/24");
+        let port = port.to_string();
+        let measure = |seconds: &str| {
+            let mut words =
+                vec!["bench", "rdma", "-c", at, "-p", &port, "--seconds", seconds, "--runs", "1", "--json"];
+            words.extend(theirs.iter().map(String::as_str));
+            let said = run(&words);
+            let document: Value = serde_json::from_str(&said.out).expect(&said.err);
+            document["rows"][0].clone()
+        };
+        let row = until_seen("0.2", measure, |row| row["opened"].as_u64() > Some(0) && row["void"].is_null());
+        assert!(row["opened"].as_u64() > Some(0) && row["void"].is_null(), "{row}");
+        assert_eq!(row["system"], if kernel { "kernel-tcp" } else { "barewire" });
+        server.interrupt();
+        let mut text = String::new();
+        server.0.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+        let totals: Value = serde_json::from_str(&text).expect(&text);
+        assert!(totals["totals"]["connections"].as_u64() >= row["opened"].as_u64(), "{totals} {row}");
+        assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
+    }
+}
+
 #[test]
 fn slips_and_refusals_are_answered() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +315,7 @@ fn slips_and_refusals_are_answered() {
     let server = Server::start(&ours, &[]);
     let said = client("ping", &theirs, &["-C", "1", "-p", "8"]);
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains("nobody listens") && said.err.contains("rc serve"), "{}", said.err);
+    assert!(said.err.contains("nobody listens") && said.err.contains("rdma serve"), "{}", said.err);
     let said = client("connect", &theirs, &["-C", "10", "-p", "8"]);
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("nobody listens"), "{}", said.err);
