@@ -25,21 +25,39 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What stands for a value of an experiment: one of its kind.
-fn filled(word: &str) -> String {
+/// The first value that an experiment gives to a name: of a setting, of a sweep, of the method.
+fn value_of(experiment: &str, name: &str) -> Option<String> {
+    let name = format!("{} = ", name.rsplit('.').next()?);
+    let begins = |at: usize| !experiment[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let (at, _) = experiment.match_indices(&name).find(|(at, _)| begins(*at))?;
+    let after = experiment[at + name.len()..].trim_start_matches(['[', ' ', '\n']);
+    let value = match after.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => after.split([',', ']', '}', '\n']).next()?.trim_end(),
+    };
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// A word with the values that an experiment has for it.
+fn filled(word: &str, experiment: &str) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some((before, (name, after))) =
         rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
     {
-        let is = |part: &str| name.contains(part);
         out += before;
-        out += match name {
-            _ if is("ip") || is("address") || is("cidr") || is("behind") => "10.0.0.1",
-            _ if is("port") => "mem:x",
-            _ if is("baseline") => "none",
-            _ if is("engine") => "mem",
-            _ if is("interface") || is("system") => "x",
-            _ => "1",
+        // What only a host's own file says is an address, an interface or a number, which all of these can be.
+        let is = |part: &str| name.contains(part);
+        out += &match value_of(experiment, name) {
+            // Of another host's settings: a value that stands for itself would never end.
+            Some(value) if value.contains('{') && !value.contains(name) => filled(&value, experiment),
+            // An address alone is what every option for addresses takes; whose it is makes no difference here.
+            Some(value) => match value.split_once('/') {
+                Some((ip, _)) if ip.parse::<std::net::IpAddr>().is_ok() => ip.to_owned(),
+                _ => value,
+            },
+            None if is("ip") || is("address") || is("cidr") => "10.0.0.1".to_owned(),
+            None if is("port") => "mem:x".to_owned(),
+            None => "1".to_owned(),
         };
         rest = after;
     }
@@ -82,7 +100,7 @@ fn of_roles(text: &str) -> Vec<Vec<String>> {
         .map(|(array, _)| {
             let array = format!("{}]", array.trim_end().trim_end_matches(','));
             let words: Vec<String> = serde_json::from_str(&array).unwrap_or_else(|e| panic!("{array}: {e}"));
-            words.iter().map(|word| filled(word)).collect::<Vec<_>>()
+            words.iter().map(|word| filled(word, text)).collect::<Vec<_>>()
         })
         .filter(|words| words[0] == "barewire")
         .collect()
@@ -120,6 +138,20 @@ fn commands_of_experiments_and_their_comments_are_understood() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(roles >= 12 && comments >= 6, "{roles} commands of roles, {comments} in comments");
+}
+
+#[test]
+fn words_of_an_experiment_have_its_values() {
+    let text = "seconds = 5\n[sweep]\nstate = [\"warm\", \"cold\"]\nsystems = [{ address = \"{receiver.way}\" }]\nway = \"10.0.1.10\"\n";
+    for (word, value) in [
+        ("{seconds}", "5"),
+        ("{state}", "warm"),
+        ("{address}:5301", "10.0.1.10:5301"),
+        ("{host.port}", "mem:x"),
+        ("--json", "--json"),
+    ] {
+        assert_eq!(filled(word, text), value);
+    }
 }
 
 #[test]
