@@ -4,7 +4,7 @@ mod common;
 
 use common::run;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A folder of this test's own, gone with it.
 struct Folder(PathBuf);
@@ -128,11 +128,8 @@ fn every_message_of_a_capture_is_decoded() {
 
 #[test]
 fn captures_of_the_exchange_are_decoded_with_every_schema_that_knows_them() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/cme");
-    let Ok(captures) = std::fs::read_dir(data.join("pcap")) else {
-        eprintln!("SKIPPED: captures_of_the_exchange: no {}", data.display());
-        return;
-    };
+    let Some(data) = barewire_testing::shared("data/cme") else { return };
+    let captures = std::fs::read_dir(data.join("pcap")).unwrap();
     let mut seen = 0;
     for capture in captures {
         let path = capture.expect("readable").path();

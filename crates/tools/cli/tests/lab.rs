@@ -2,6 +2,7 @@
 
 mod common;
 
+use barewire_testing::{Needs, have, skip};
 use common::{barewire, run};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -134,10 +135,7 @@ struct Made {
 impl Made {
     /// `None`, and loudly so, where none can be made.
     fn new(test: &str) -> Option<Made> {
-        if let Err(why) = barewire_lab::is_root_capable() {
-            eprintln!("SKIPPED: {test}: {why}; {}", why.hint());
-            return None;
-        }
+        have(Needs::Root, barewire_lab::is_root_capable())?;
         let name = format!("{test}-{}", std::process::id());
         let text = std::fs::read_to_string(sample("two-hosts.toml")).unwrap();
         let file = std::env::temp_dir().join(format!("barewire-{name}.toml"));
@@ -220,15 +218,13 @@ assert os.WEXITSTATUS(status) == 5, (status, said)
 fn a_job_in_the_background_leaves_the_terminal_to_the_shell() {
     let Some(lab) = Made::new("terminal") else { return };
     let out = Command::new("python3").args(["-c", SHELL, env!("CARGO_BIN_EXE_barewire"), &lab.name]).output();
-    let Ok(out) = out else { return eprintln!("SKIPPED: there is no python3") };
+    let Ok(out) = out else { return skip(Needs::Tools, "there is no python3") };
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
 #[test]
 fn ctrl_c_while_it_goes_up_leaves_nothing() {
-    if let Err(why) = barewire_lab::is_root_capable() {
-        return eprintln!("SKIPPED: ctrl_c_while_it_goes_up_leaves_nothing: {why}; {}", why.hint());
-    }
+    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
     let name = format!("stopped-{}", std::process::id());
     let text = format!(
         "name = \"{name}\"\n[[switch]]\nname = \"s\"\nkind = \"bridge\"\n[[group]]\nprefix = \"h\"\ncount = 200\nsubnet = \
@@ -258,10 +254,7 @@ fn ctrl_c_while_it_goes_up_leaves_nothing() {
 
 #[test]
 fn a_lab_goes_up_runs_programs_and_goes_down() {
-    if let Err(why) = barewire_lab::is_root_capable() {
-        eprintln!("SKIPPED: a_lab_goes_up_runs_programs_and_goes_down: {why}; {}", why.hint());
-        return;
-    }
+    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
     // A name of its own: another test run may be on this machine.
     let name = format!("cli-{}", std::process::id());
     let text = std::fs::read_to_string(sample("two-hosts.toml")).unwrap();

@@ -2,6 +2,7 @@
 
 mod common;
 
+use barewire_testing::{Needs, skip};
 use common::{run, said};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,7 +68,7 @@ fn every_user_of_the_unit_is_made_by_somebody() {
         assert!(made.contains(&name), "{name}: {made:?}");
     }
     let out = Command::new("systemd-sysusers").arg("--dry-run").arg(packaging("barewire.sysusers")).output();
-    let Ok(out) = out else { return eprintln!("SKIPPED: systemd-sysusers is not installed") };
+    let Ok(out) = out else { return skip(Needs::Tools, "systemd-sysusers is not installed") };
     let said = said(out);
     assert_eq!(said.code, Some(0), "{}{}", said.err, said.out);
 }
@@ -79,7 +80,7 @@ fn systemd_finds_no_fault_with_the_unit() {
     let path = folder.path().join("barewire@test.service");
     std::fs::write(&path, unit).expect("writing it");
     let out = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
-    let Ok(out) = out else { return eprintln!("SKIPPED: systemd-analyze is not installed") };
+    let Ok(out) = out else { return skip(Needs::Tools, "systemd-analyze is not installed") };
     let said = said(out);
     assert_eq!((said.code, said.err.trim(), said.out.trim()), (Some(0), "", ""));
 }

@@ -1,34 +1,63 @@
-//! For measurements: on a machine with much else to do a short one may see too little.
+//! For measurements: on a machine with much else to do a short one may see too little, and a row may be void for it.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use serde_json::Value;
 
 /// Runs for so many seconds, and for longer as long as there was not enough to see. What came of the last run.
-pub fn until_seen<T>(first: &str, mut run: impl FnMut(&str) -> T, enough: impl Fn(&T) -> bool) -> T {
-    let mut result = run(first);
-    for seconds in ["4", "12"] {
-        if enough(&result) {
-            break;
-        }
-        result = run(seconds);
-    }
-    result
+#[track_caller]
+pub fn until_seen<T>(first: &str, run: impl FnMut(&str) -> T, enough: impl Fn(&T) -> bool) -> T {
+    barewire_testing::until_seen([first, "4", "12"], run, enough)
 }
 
 /// Runs again, up to five times in all, until one went well. What came of the last.
-pub fn until_well<T>(mut run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
-    let mut result = run();
-    for _ in 1..5 {
-        if well(&result) {
-            break;
-        }
-        result = run();
-    }
-    result
+#[track_caller]
+pub fn until_well<T>(run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
+    barewire_testing::until_well(5, run, well)
 }
 
+/// Why a row may be void though everything is right, by words that the reason holds: threads of the run had to wait for their cores. No
+/// other reason is accepted from any machine: wrong answers, lost frames of a memory port, clocks that were set, systems that failed.
+const BUSY: [&str; 12] = [
+    // The instrument waited.
+    "the generator was late",
+    "the sender was late",
+    // Nobody had a turn within the measured time.
+    "no response arrived in the measured time",
+    "no connection was counted",
+    "no callback was seen",
+    "nothing arrived",
+    "measured at the same time for",
+    // The other end, or the system, had too few turns for what was offered: it was overloaded.
+    "requests were never answered",
+    "requests had no answer, more than",
+    "more than one packet in a hundred was lost",
+    // A search whose trials such a machine judges.
+    "the trials contradict each other",
+    "the search did not end",
+];
+
 /// The exit code of a measurement with these rows: one that must not be used is told by it, too.
-pub fn code_of(rows: &[Value]) -> Option<i32> {
-    Some(if rows.iter().any(|row| !row["void"].is_null()) { 4 } else { 0 })
+///
+/// # Panics
+/// When a row is void for a reason that a busy machine does not explain.
+#[track_caller]
+pub fn code_of<'a>(rows: impl IntoIterator<Item = &'a Value>) -> Option<i32> {
+    let mut code = 0;
+    for row in rows {
+        if let Some(why) = row["void"].as_str() {
+            assert!(
+                BUSY.iter().any(|words| why.contains(words)),
+                "void, and no busy machine explains it: {row}"
+            );
+            code = 4;
+        }
+    }
+    Some(code)
+}
+
+/// The rows of a document of several programs, of all of them.
+pub fn all_rows(document: &Value) -> Vec<&Value> {
+    let of = |key: &str| document[key].as_array().into_iter().flatten();
+    ["rows", "switch_rows", "feed_rows", "rc_rows"].into_iter().flat_map(of).collect()
 }

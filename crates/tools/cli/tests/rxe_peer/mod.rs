@@ -1,7 +1,8 @@
 //! A guest whose kernel has Linux's own soft RoCE, booted under QEMU, with a shell over its serial line. Our end of its wire is
-//! a pair of unix datagram sockets, so nothing here needs rights; only what is missing needs root to be installed.
+//! a pair of unix datagram sockets, so nothing here needs rights. What builds and boots it, `make peers` installs.
 
 use barewire_measure::stamp;
+use barewire_testing::{Needs, have, program, shared};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,10 +10,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Debian's packages that the guest is built and booted with.
-const PACKAGES: [&str; 6] = ["qemu-system-x86", "cpio", "gcc", "zstd", "libibverbs-dev", "librdmacm-dev"];
-/// What must be there afterwards.
+/// What the guest is built and booted with.
 const PROGRAMS: [&str; 6] = ["qemu-system-x86_64", "cpio", "gcc", "zstd", "apt-get", "dpkg-deb"];
+/// The same, for programs that run in it.
+const HEADERS: [&str; 2] = ["infiniband/verbs.h", "rdma/rdma_cma.h"];
 /// Under emulation, on a machine that is busy with other tests.
 const BOOT_MAX: Duration = Duration::from_secs(120);
 
@@ -29,19 +30,17 @@ impl Drop for Running {
     }
 }
 
-fn on_path(program: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
-}
-
-fn missing() -> Vec<String> {
-    let mut missing: Vec<String> = PROGRAMS.iter().filter(|p| !on_path(p)).map(|p| (*p).to_owned()).collect();
-    for header in ["infiniband/verbs.h", "rdma/rdma_cma.h"] {
-        if !Path::new("/usr/include").join(header).is_file() {
-            missing.push(header.to_owned());
-        }
-    }
-    missing
+/// Whether all of it is here.
+fn is_provided() -> bool {
+    let header = |name: &&str| match Path::new("/usr/include").join(name) {
+        file if file.is_file() => Ok(file),
+        file => Err(format!("no {}", file.display())),
+    };
+    PROGRAMS
+        .iter()
+        .map(|name| program(name))
+        .chain(HEADERS.iter().map(header))
+        .all(|found| have(Needs::Peers, found).is_some())
 }
 
 /// Runs a command; its last words when it fails.
@@ -53,30 +52,6 @@ fn run(command: &mut Command) -> Result<(), String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let last = text.lines().rev().find(|line| !line.is_empty()).unwrap_or("no reason").to_owned();
     Err(format!("{command:?} ended with {}: {last}", output.status))
-}
-
-/// Installs what is missing, if we may.
-fn provide() -> Result<(), String> {
-    let lacking = missing();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let is_root = fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    if !is_root || !on_path("apt-get") {
-        let how = format!("apt-get install {}", PACKAGES.join(" "));
-        return Err(format!("{} is not there (as root: {how})", lacking.join(", ")));
-    }
-    let wait = ["-qq", "-oDPkg::Lock::Timeout=300", "-oAcquire::http::Timeout=20", "-oAcquire::Retries=0"];
-    run(Command::new("apt-get").arg("update").args(wait))?;
-    let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "--no-install-recommends"]);
-    run(install.args(wait).args(PACKAGES))
-}
-
-/// The folder of the recipe, which is not part of the repository.
-fn recipe() -> Result<PathBuf, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/tools/rxe-peer");
-    path.canonicalize().map_err(|_| format!("no {}", path.display()))
 }
 
 /// The kernel and its first files, built once for a recipe.
@@ -115,14 +90,19 @@ impl Drop for Guest {
 }
 
 impl Guest {
-    /// Builds and boots it.
-    ///
-    /// # Errors
-    /// What this machine lacks for it. A guest that is there and does not boot is a failure of the test.
-    pub fn boot() -> Result<Guest, String> {
-        let recipe = recipe()?;
-        provide()?;
-        let image = image(&recipe)?;
+    /// Builds and boots it. `None`, and loudly so, when this machine lacks something for it; a guest that is there and does not boot
+    /// is a failure of the test.
+    pub fn boot() -> Option<Guest> {
+        // The recipe is not part of the repository, and fetches a kernel.
+        let recipe = shared("tools/rxe-peer")?;
+        if !is_provided() {
+            return None;
+        }
+        let image = have(Needs::Rxe, image(&recipe))?;
+        Some(Guest::boot_image(&recipe, &image).expect("the guest boots"))
+    }
+
+    fn boot_image(recipe: &Path, image: &Path) -> Result<Guest, String> {
         // Socket files have short names.
         let dir = std::env::temp_dir().join(format!("barewire-rxe-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -137,7 +117,7 @@ impl Guest {
         // The kernel takes several archives in one file, one after the other.
         let pack = "cd \"$1\" && ln -s \"$2\"/vmlinuz vmlinuz && find scripts bin | cpio -o -H newc --quiet | gzip -1 > ours.gz \
                     && cat \"$2\"/initrd.gz ours.gz > initrd.gz";
-        run(Command::new("bash").args(["-c", pack, "pack"]).arg(&dir).arg(&image))?;
+        run(Command::new("bash").args(["-c", pack, "pack"]).arg(&dir).arg(image))?;
         let mut child = Command::new("bash")
             .arg(recipe.join("guest.sh"))
             .arg(&dir)
