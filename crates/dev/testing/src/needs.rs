@@ -24,7 +24,7 @@ pub enum Needs {
     Python,
     /// `tools`: what many machines have anyway: python3, rustfmt, cc with sanitizers, systemd's and Prometheus' checkers.
     Tools,
-    /// `machine`: what no package mends: a second core, idle states, netlink that answers.
+    /// `machine`: what no package mends: a second core, idle states, io_uring, netlink that answers.
     Machine,
 }
 

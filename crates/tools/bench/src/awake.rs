@@ -116,6 +116,7 @@ impl Drop for KeepAwake {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_testing::{Needs, skip};
 
     /// Times that any core entered an idle state that it has to be woken from.
     fn sleeps() -> u64 {
@@ -134,8 +135,7 @@ mod tests {
     fn no_core_sleeps_while_the_idle_loop_is_held() {
         let awake = KeepAwake::start(&[]).unwrap();
         if awake.uses_threads() {
-            eprintln!("SKIPPED: holding the idle loop needs root and idle states");
-            return;
+            return skip(Needs::Machine, "holding the idle loop needs root and idle states");
         }
         // Cores that are asleep at this moment leave once more.
         std::thread::sleep(Duration::from_millis(20).into());

@@ -1,4 +1,4 @@
-//! For tests of what takes time: on a machine with much else to do a short run may see too little.
+//! For tests of what takes time: how long a run is where a short one sees too little.
 
 use barewire_base::Duration;
 
@@ -6,29 +6,17 @@ use barewire_base::Duration;
 const LONGER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
 
 /// Runs for `first`, and for longer as long as there was not enough to see. What came of the last run.
+#[track_caller]
 pub(crate) fn until_seen<T>(
     first: Duration,
-    mut run: impl FnMut(Duration) -> T,
+    run: impl FnMut(Duration) -> T,
     enough: impl Fn(&T) -> bool,
 ) -> T {
-    let mut result = run(first);
-    for duration in LONGER {
-        if enough(&result) {
-            break;
-        }
-        result = run(duration);
-    }
-    result
+    barewire_testing::until_seen([first, LONGER[0], LONGER[1]], run, enough)
 }
 
 /// Runs again, up to ten times in all, until one went well. What came of the last.
-pub(crate) fn until_well<T>(mut run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
-    let mut result = run();
-    for _ in 1..10 {
-        if well(&result) {
-            break;
-        }
-        result = run();
-    }
-    result
+#[track_caller]
+pub(crate) fn until_well<T>(run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
+    barewire_testing::until_well(10, run, well)
 }

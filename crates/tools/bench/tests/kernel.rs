@@ -4,7 +4,7 @@ use barewire_base::Duration;
 use barewire_bench::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
 use barewire_bench::{Cell, CellError, IdleState, MsgWorkload, Row};
 use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig};
-use barewire_testing::{Needs, have, until_seen};
+use barewire_testing::{Needs, have, have_part, until_seen};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One baseline at a time: two that spin would only measure each other on a small machine.
@@ -58,11 +58,8 @@ fn run_between(ends: Ends, baseline: Baseline, idle_state: IdleState, workload: 
 
 /// All that can run here, with a word about those that cannot.
 fn all() -> impl Iterator<Item = Baseline> {
-    let rings = barewire_measure::SocketRing::new(Vec::new());
-    if let Err(why) = &rings {
-        eprintln!("SKIPPED: baselines over io_uring: {why}");
-    }
-    Baseline::all().filter(move |baseline| rings.is_ok() || baseline.calls != Calls::Ring)
+    let rings = have_part(Needs::Machine, barewire_measure::SocketRing::new(Vec::new()));
+    Baseline::all().filter(move |baseline| rings.is_some() || baseline.calls != Calls::Ring)
 }
 
 #[test]

@@ -387,18 +387,13 @@ fn send_of(socket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_testing::{Needs, have};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     /// `None`, and a word about it, where the kernel or its policy has no io_uring.
     fn ring(sockets: Vec<OwnedFd>) -> Option<SocketRing> {
-        match SocketRing::new(sockets) {
-            Ok(ring) => Some(ring),
-            Err(why) => {
-                eprintln!("SKIPPED: io_uring: {why}");
-                None
-            }
-        }
+        have(Needs::Machine, SocketRing::new(sockets).map_err(|why| format!("io_uring: {why}")))
     }
 
     #[test]

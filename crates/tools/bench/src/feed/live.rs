@@ -381,6 +381,7 @@ mod tests {
     use super::super::traffic::Workload;
     use super::*;
     use crate::patience::until_well;
+    use barewire_testing::{Needs, have};
 
     #[test]
     fn engines_have_names() {
@@ -392,10 +393,7 @@ mod tests {
 
     #[test]
     fn every_engine_measures_every_packet() {
-        if let Err(why) = barewire_lab::is_root_capable() {
-            eprintln!("SKIPPED: every_engine_measures_every_packet: {why}; {}", why.hint());
-            return;
-        }
+        let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
         let hosts = hosts().unwrap();
         let traffic = Traffic::make(Workload::OneEntry, 5, 300, 1).unwrap();
         let kinds = [EngineKind::Socket, EngineKind::SocketSpin, EngineKind::Packet, EngineKind::Xdp];
