@@ -6,6 +6,7 @@ mod sample;
 use barewire_report::compare::{Method, compare};
 use barewire_report::html::page;
 use barewire_report::report::{Options, Report};
+use barewire_testing::{Needs, skip};
 use sample::{HOSTILE, full};
 use serde_json::Value;
 use std::fs;
@@ -31,7 +32,7 @@ struct Browser {
 
 fn browser() -> Option<Browser> {
     let Some(path) = BROWSERS.iter().map(PathBuf::from).find(|p| p.is_file()) else {
-        eprintln!("SKIPPED: no Chromium here; the page was not opened in a browser");
+        skip(Needs::Peers, "no Chromium here; the page was not opened in a browser");
         return None;
     };
     let works = |args: &&&[&str]| {
@@ -39,9 +40,7 @@ fn browser() -> Option<Browser> {
         status.is_ok_and(|s| s.success())
     };
     let Some(alone) = ALONE.iter().find(works) else {
-        eprintln!(
-            "SKIPPED: no network namespace can be made for the browser; the page was not opened in one"
-        );
+        skip(Needs::Root, "no network namespace can be made for the browser; the page was not opened in one");
         return None;
     };
     Some(Browser { path, alone })

@@ -490,6 +490,34 @@ fn assert_tells(run: &Run, path: &Path) {
 }
 
 #[test]
+fn the_page_opens_with_a_picture_and_a_verdict_of_each_program() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs/2026-11-25-demo");
+    let run = Run::open(&folder).unwrap();
+    let report = Report::of(&[&run], &Options::default());
+    let titles: Vec<&str> =
+        report.openings.iter().map(|o| o.chart.title.split(':').next().unwrap()).collect();
+    assert_eq!(titles, ["Messages", "P4 switch", "Market data", "RDMA"]);
+    for opening in &report.openings {
+        assert!(!opening.chart.is_empty());
+        // Whoever claims to be faster or slower says within which interval.
+        let claims = opening.sentence.matches(" times ").count();
+        assert_eq!(claims, opening.sentence.matches(") times ").count(), "{}", opening.sentence);
+    }
+    assert!(
+        report.openings[0].sentence.contains("kernel-tcp blocking over veth"),
+        "{}",
+        report.openings[0].sentence
+    );
+    let html = page(&report);
+    let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("id=\"openings\"") < at("Before believing anything below"), "first the pictures");
+    assert!(
+        at("Before believing anything below") < at("<table class=\"stack\""),
+        "then what to know, then tables"
+    );
+}
+
+#[test]
 fn documents_that_are_none_are_refused() {
     for (text, expected) in [
         ("[1]", "no bench document: an object is expected"),

@@ -5,6 +5,7 @@ use barewire_report::compare::{Method, compare};
 use barewire_report::report::{Options, Report};
 use barewire_report::run::{HardwareClass, Record, Role, Run, RunError, RunStart, RunWriter};
 use barewire_report::{html, text};
+use barewire_testing::{Needs, skip};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::fs;
@@ -331,13 +332,12 @@ fn on_a_small_disk(test: &str, kib: u32) {
     let mut command = std::process::Command::new("unshare");
     command.args(["-m", "sh", "-c", &script]).arg(folder.path()).arg(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", test, "--nocapture"]).env(SMALL, folder.path());
-    let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap());
     match command.output() {
         Ok(output) if output.status.success() => {}
-        Ok(output) if uid == 0 => {
+        Ok(output) if barewire_testing::is_root() => {
             panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
         }
-        other => println!("SKIPPED: a small file system needs root and unshare: {other:?}"),
+        other => skip(Needs::Root, format!("a small file system needs root and unshare: {other:?}")),
     }
 }
 

@@ -6,11 +6,7 @@ use std::path::PathBuf;
 
 /// The texts of the reports in their order: `None` where they are not.
 fn texts() -> Option<Vec<String>> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/seeds");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: no texts of the reports in {}", folder.display());
-        return None;
-    };
+    let entries = fs::read_dir(barewire_testing::shared("seeds")?).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
     paths.sort();
     let texts: Vec<String> = paths.iter().map(|p| fs::read_to_string(p).unwrap()).collect();
