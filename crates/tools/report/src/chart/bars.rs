@@ -115,7 +115,7 @@ pub(super) fn forest(forest: &Forest, frame: Frame) -> (String, f64) {
     let bottom = top + ROW * forest.rows.len().max(1) as f64 + 6.0;
     let place = |ratio: f64| left + ruler.at(ratio) * (right - left);
     let mut svg = Svg::default();
-    ruled(&mut svg, &ruler, 6.0, [left, right, top, bottom], "B over A, log scale");
+    ruled(&mut svg, &ruler, 6.0, [left, right, top, bottom], &forest.axis);
     svg.line("one", [place(1.0), top, place(1.0), bottom]);
     for (index, row) in forest.rows.iter().enumerate() {
         let y = top + ROW * index as f64;

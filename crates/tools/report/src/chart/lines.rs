@@ -85,7 +85,8 @@ pub(super) fn draw(lines: &Lines, frame: Frame) -> (String, f64) {
             if lines.x.scale != Scale::Tail {
                 tip.push_str(&format!(" at {}", lines.shown_x(point)));
             }
-            let class = format!("{} {}", look.colour, if point.thin { "hollow" } else { &look.fill });
+            let class =
+                format!("{} {}", look.colour, if point.thin || point.hollow { "hollow" } else { &look.fill });
             svg.marker(look.shape, &class, place(point.x, point.y), &tip);
         }
     }

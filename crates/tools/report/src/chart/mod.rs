@@ -87,6 +87,8 @@ pub struct Point {
     pub label: Option<String>,
     /// Too few samples lie behind it: the line to it is dotted.
     pub thin: bool,
+    /// More was asked for than was carried: its marker is hollow.
+    pub hollow: bool,
     /// `x` as a published text prints it: shown in its place.
     pub x_text: Option<&'static str>,
     /// `y` as a published text prints it.
@@ -130,6 +132,8 @@ pub struct Bar {
 pub struct Forest {
     /// Rows.
     pub rows: Vec<ForestRow>,
+    /// What the ratio is, below its axis.
+    pub axis: String,
 }
 
 /// One ratio.

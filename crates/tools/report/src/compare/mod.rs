@@ -9,6 +9,7 @@ mod little;
 mod quantile;
 mod standing;
 
+pub(crate) use bootstrap::median;
 pub use bootstrap::{Interval, repetitions_needed};
 pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
 pub use quantile::quantile_interval;

@@ -11,6 +11,8 @@ pub struct Standing {
     pub gain: Interval,
     /// Ours over theirs.
     pub ratio: f64,
+    /// The interval of `ratio`.
+    pub range: (f64, f64),
     /// Repetitions of the side that has fewer.
     pub repetitions: usize,
     /// [`Verdict::Unknown`] where there are too few.
@@ -40,10 +42,13 @@ pub fn standing(ours: &[f64], theirs: &[f64], better: Better, method: &Method) -
         Better::Lower => interval(theirs, ours)?,
         Better::Higher => interval(ours, theirs)?,
     };
-    let ratio = if better == Better::Lower { 1.0 / gain.ratio } else { gain.ratio };
+    let (ratio, range) = match better {
+        Better::Lower => (1.0 / gain.ratio, (1.0 / gain.high, 1.0 / gain.low)),
+        Better::Higher => (gain.ratio, (gain.low, gain.high)),
+    };
     let repetitions = ours.len().min(theirs.len());
     let verdict = verdict(gain, (ours.len(), theirs.len()), Better::Higher, method);
-    Some(Standing { gain, ratio, repetitions, verdict })
+    Some(Standing { gain, ratio, range, repetitions, verdict })
 }
 
 impl Standing {
@@ -62,7 +67,12 @@ impl Standing {
                     1 => "one run, no verdict".to_owned(),
                     n => format!("{n} runs, too few for a verdict"),
                 };
-                format!("at {} of {name} ({few})", r(self.ratio))
+                // One run has no range; more have one, however little it proves.
+                let range = match self.repetitions {
+                    1 => String::new(),
+                    _ => format!(" ({} to {})", r(self.range.0), r(self.range.1)),
+                };
+                format!("at {}{range} of {name} ({few})", r(self.ratio))
             }
         }
     }
@@ -100,7 +110,11 @@ mod tests {
     fn few_repetitions_give_a_ratio_and_no_verdict() {
         assert_eq!(words(&[10.0], &[40.0], Better::Lower), "at 0.250 of X (one run, no verdict)");
         let three = words(&[10.0; 3], &[40.0; 3], Better::Lower);
-        assert_eq!(three, "at 0.250 of X (3 runs, too few for a verdict)");
+        assert_eq!(three, "at 0.250 (0.250 to 0.250) of X (3 runs, too few for a verdict)");
+        let apart = words(&[9.0, 10.0, 12.0], &[40.0; 3], Better::Lower);
+        assert_eq!(apart, "at 0.250 (0.225 to 0.300) of X (3 runs, too few for a verdict)");
+        let rates = words(&[9.0, 10.0, 12.0], &[40.0; 3], Better::Higher);
+        assert_eq!(rates, "at 0.250 (0.225 to 0.300) of X (3 runs, too few for a verdict)");
         assert_eq!(standing(&[], &[1.0], Better::Lower, &Method::default()), None);
         assert_eq!(standing(&[1.0], &[0.0], Better::Lower, &Method::default()), None);
     }

@@ -15,6 +15,7 @@ pub(super) fn body(out: &mut String, report: &Report) {
     );
     contents(out, report);
     out.push_str("<main id=\"main\">\n");
+    openings(out, report);
     machines(out, report);
     if let Some((comparison, charts)) = &report.comparison {
         compared(out, comparison, charts);
@@ -39,7 +40,11 @@ pub(super) fn body(out: &mut String, report: &Report) {
 }
 
 fn contents(out: &mut String, report: &Report) {
-    out.push_str("<nav aria-label=\"Contents\"><ul><li><a href=\"#machines\">Runs and machines</a></li>");
+    out.push_str("<nav aria-label=\"Contents\"><ul>");
+    if !report.openings.is_empty() {
+        out.push_str("<li><a href=\"#openings\">In short</a></li>");
+    }
+    out.push_str("<li><a href=\"#machines\">Runs and machines</a></li>");
     if report.comparison.is_some() {
         out.push_str("<li><a href=\"#comparison\">Comparison</a></li>");
     }
@@ -68,6 +73,18 @@ fn lowered(title: &str) -> String {
             first.to_lowercase().chain(chars).collect()
         }
         _ => title.to_owned(),
+    }
+}
+
+/// What people come for: a picture of each program, with its sentence.
+fn openings(out: &mut String, report: &Report) {
+    if report.openings.is_empty() {
+        return;
+    }
+    out.push_str("<h2 id=\"openings\">In short</h2>\n");
+    for opening in &report.openings {
+        let _ = writeln!(out, "<p class=\"sentence\">{}</p>", escape(&opening.sentence));
+        figure(out, &opening.chart, 3);
     }
 }
 
@@ -132,6 +149,9 @@ fn one_table(out: &mut String, table: &Table) {
             let _ = write!(out, " Published command: <code>{}</code>", escape(command));
         }
         out.push_str("</p>");
+    }
+    if !table.apart.is_empty() {
+        let _ = write!(out, "<p class=\"apart\">{}</p>", escape(&table.apart));
     }
     // Figures that another table has already are there for whoever looks for them.
     if table.again {

@@ -124,7 +124,8 @@ pub(super) fn caveats(runs: &[&Run]) -> Vec<String> {
         let void = rows.iter().filter(|r| r.get("void").is_some_and(Value::is_string)).count();
         if contended > 0 {
             say(format!(
-                "contended: in {contended} of {} rows something else ran on our cores; take ratios as rough ({})",
+                "contended: in {contended} of {} rows others ran on our cores, the hypervisor took them, or our own threads were more than they \
+                 (each row says which); take ratios as rough ({})",
                 rows.len(),
                 m.label
             ));

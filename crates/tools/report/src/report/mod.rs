@@ -11,6 +11,7 @@ mod pictures;
 mod table;
 
 pub use head::{RunHead, control_words};
+pub use pictures::Opening;
 pub use table::{Badge, BadgeKind, Cell, Group, Row, Source, Table};
 
 use crate::chart::Chart;
@@ -43,6 +44,8 @@ pub struct Report {
     pub caveats: Vec<String>,
     /// The floor under every figure: name and value.
     pub controls: Vec<(String, String)>,
+    /// A picture and a sentence for each of the programs, before everything else.
+    pub openings: Vec<Opening>,
     /// The tables, published ones first.
     pub tables: Vec<Table>,
     /// Where the time goes.
@@ -58,11 +61,13 @@ impl Report {
         let mut ids = Ids::of("t");
         let tables = table::tables(&items, runs, options.all_published, &mut ids);
         let waterfalls = pictures::waterfalls(&items, &mut ids);
+        let openings = pictures::openings(&items, &mut ids);
         Report {
             title: options.title.clone(),
             runs: runs.iter().map(|run| RunHead::of(run)).collect(),
             caveats: head::caveats(runs),
             controls: head::controls(runs),
+            openings,
             tables,
             waterfalls,
             comparison: None,
@@ -78,9 +83,10 @@ impl Report {
 
     /// Every chart, in the order of the page.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
-        self.tables
+        self.openings
             .iter()
-            .flat_map(|t| &t.charts)
+            .map(|opening| &opening.chart)
+            .chain(self.tables.iter().flat_map(|t| &t.charts))
             .chain(&self.waterfalls)
             .chain(self.comparison.iter().flat_map(|c| &c.1))
     }

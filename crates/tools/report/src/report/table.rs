@@ -4,13 +4,22 @@ use super::item::Item;
 use super::{Ids, pictures};
 use crate::chart::Chart;
 use crate::compare::{self, LITTLE_TOLERANCE, Method, little};
-use crate::figure::{Figure, Stat, primary, quantity};
+use crate::figure::{Better, Figure, Stat, Unit, primary, quantity};
 use crate::published::{self, Column, Printed, PublishedRow, PublishedTable};
 use crate::run::{Role, Run};
 use barewire_measure::little_law_check;
 
 /// Columns of a table that no report published: more do not fit beside each other.
 const COLUMNS_MAX: usize = 6;
+
+/// What a row's work costs, beside the columns that others published.
+const CPU: Column = Column {
+    label: "CPU time an operation",
+    unit: Unit::Ns,
+    better: Better::Lower,
+    paths: &["cpu_ns_per_op", "cpu_us_per_packet"],
+    note: "",
+};
 
 /// Tables that bench verbs name after themselves, as a heading.
 const OWN_TITLES: [(&str, &str); 7] = [
@@ -125,6 +134,8 @@ pub struct Table {
     pub command: Option<String>,
     /// How the published figures were taken.
     pub method: Option<String>,
+    /// What stands between every measured row and the published ones; empty where nothing does.
+    pub apart: String,
     /// It prints the figures of another table again.
     pub again: bool,
     /// Headings of the figures.
@@ -170,6 +181,12 @@ pub(super) fn tables(items: &[Item<'_>], runs: &[&Run], all: bool, ids: &mut Ids
 }
 
 fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], ids: &mut Ids) -> Table {
+    let mut columns = t.columns.to_vec();
+    // What a rate or a time costs stands beside it: nobody published it, and a core that polls is not free.
+    if mine.iter().any(|item| item.figure(CPU.paths).is_some()) {
+        columns.push(CPU);
+    }
+    let between = Between::of(t, mine);
     let mut groups: Vec<Group> = Vec::new();
     for (case, heading) in t.cases.iter().enumerate() {
         let printed: Vec<&PublishedRow> = t.rows.iter().filter(|r| r.case == case).collect();
@@ -177,10 +194,17 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
             .iter()
             .filter(|i| t.case_of(i.record) == Some(case) && i.record.role != Role::Missing)
             .collect();
-        let mut rows: Vec<Row> = printed.iter().map(|r| published_row(t, r)).collect();
+        let mut rows: Vec<Row> = printed
+            .iter()
+            .map(|r| {
+                let mut row = published_row(t, r);
+                row.cells.resize(columns.len(), no_cell());
+                row
+            })
+            .collect();
         rows.extend(here.iter().map(|item| {
-            let mut row = measured_row(item, mine, t.columns, &|i| cells_of(t.columns, i));
-            against(&mut row, item, t, &printed);
+            let mut row = measured_row(item, mine, &columns, &|i| cells_of(&columns, i));
+            between.mark(&mut row, item, t, case);
             row
         }));
         // Neither a baseline nor what was recorded at another time, nor a void row, is the row that is asked for.
@@ -190,14 +214,14 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
                 true => "measured, and void: no row above stands for ours".to_owned(),
                 false => reason(mine, t, case, runs),
             };
-            rows.push(missing_row(t.columns.len(), &why));
+            rows.push(missing_row(columns.len(), &why));
         }
         groups.push(Group { label: heading.label.to_owned(), rows });
     }
     let others: Vec<Row> = mine
         .iter()
         .filter(|i| t.case_of(i.record).is_none() && i.record.role != Role::Missing)
-        .map(|item| measured_row(item, mine, t.columns, &|i| cells_of(t.columns, i)))
+        .map(|item| measured_row(item, mine, &columns, &|i| cells_of(&columns, i)))
         .collect();
     if !others.is_empty() {
         groups.push(Group { label: "Rows that repeat no published one".to_owned(), rows: others });
@@ -211,8 +235,9 @@ fn of_published(t: &'static PublishedTable, mine: &[&Item<'_>], runs: &[&Run], i
         title: t.title.to_owned(),
         command: Some(t.command.to_owned()),
         method: Some(with_notes(t)),
+        apart: between.sentence(),
         again: t.id != t.records_of,
-        columns: t.columns.iter().map(|c| c.label.to_owned()).collect(),
+        columns: columns.iter().map(|c| c.label.to_owned()).collect(),
         groups,
         charts,
     }
@@ -376,11 +401,59 @@ fn standing(ours: &Figure, theirs: &Figure, name: &str) -> Option<String> {
     Some(standing.words(&format!("{name} ({})", ours.label)))
 }
 
-/// Marks a measured row that must not be set against the published ones of its case, with all that stands between them.
-fn against(row: &mut Row, item: &Item<'_>, t: &PublishedTable, printed: &[&PublishedRow]) {
-    let mine: Vec<&&PublishedRow> = printed.iter().filter(|p| t.repeats(p, item.record)).collect();
+/// What stands between the measured rows of a table and the published ones beside them.
+struct Between {
+    /// Rows that something stands between.
+    with: usize,
+    /// Rows that stand in a case of the table.
+    all: usize,
+    /// The reasons that all rows share which have any.
+    shared: Vec<String>,
+}
+
+impl Between {
+    fn of(t: &PublishedTable, mine: &[&Item<'_>]) -> Between {
+        let placed = mine.iter().filter(|i| i.record.role != Role::Missing);
+        let of: Vec<Vec<String>> =
+            placed.filter_map(|item| Some(reasons_of(item, t, t.case_of(item.record)?))).collect();
+        let mut with = of.iter().filter(|why| !why.is_empty());
+        let mut shared = with.next().cloned().unwrap_or_default();
+        for why in with {
+            shared.retain(|reason| why.contains(reason));
+        }
+        Between { with: of.iter().filter(|why| !why.is_empty()).count(), all: of.len(), shared }
+    }
+
+    /// One sentence over the table, in the place of the same mark on each of its rows.
+    fn sentence(&self) -> String {
+        let who = match (self.with, self.all) {
+            (0, _) => return String::new(),
+            (with, all) if with == all => "Rows measured here".to_owned(),
+            (with, all) => format!("{with} of the {all} rows measured here"),
+        };
+        let why = if self.shared.is_empty() { "each says why".to_owned() } else { self.shared.join("; ") };
+        format!("{who} are not comparable with the published ones: {why}.")
+    }
+
+    /// Marks a row with what stands between it and the published ones besides.
+    fn mark(&self, row: &mut Row, item: &Item<'_>, t: &PublishedTable, case: usize) {
+        let mut own = reasons_of(item, t, case);
+        // That it is void, or of another time, has a mark of its own.
+        let marked = |why: &String| ["void: ", "recorded elsewhere: "].iter().any(|m| why.starts_with(m));
+        own.retain(|why| !self.shared.contains(why) && !marked(why));
+        if !own.is_empty() {
+            let why = own.join("; ");
+            row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
+        }
+    }
+}
+
+/// All that stands between a measured row and the published ones of its case, each thing once.
+fn reasons_of(item: &Item<'_>, t: &PublishedTable, case: usize) -> Vec<String> {
+    let printed: Vec<&PublishedRow> = t.rows.iter().filter(|r| r.case == case).collect();
+    let mine: Vec<&PublishedRow> = printed.iter().copied().filter(|p| t.repeats(p, item.record)).collect();
     // A row that stands in the place of none of them still stands below them.
-    let below = if mine.is_empty() { printed.iter().collect() } else { mine };
+    let below = if mine.is_empty() { printed } else { mine };
     let mut why: Vec<String> = Vec::new();
     for other in below {
         for reason in published::reasons(t, other, Some(item.record), item.run.manifest.hardware) {
@@ -389,10 +462,7 @@ fn against(row: &mut Row, item: &Item<'_>, t: &PublishedTable, printed: &[&Publi
             }
         }
     }
-    if !why.is_empty() {
-        let why = why.join("; ");
-        row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
-    }
+    why
 }
 
 fn badges(item: &Item<'_>) -> Vec<Badge> {
@@ -401,10 +471,27 @@ fn badges(item: &Item<'_>) -> Vec<Badge> {
     if let Some(why) = item.text("void") {
         mark(BadgeKind::Bad, "void", why.to_owned());
     }
+    if let Some(why) = item.text("overloaded") {
+        mark(
+            BadgeKind::Warn,
+            "overloaded",
+            format!("{why}: the percentiles are of those that were answered"),
+        );
+    }
+    if let Some(cores) =
+        item.record.row.get("cpu").and_then(|cpu| cpu.get("cores")?.as_f64()).filter(|c| *c >= 1.5)
+    {
+        mark(
+            BadgeKind::Note,
+            &format!("{cores:.1} cores busy"),
+            "on average, both ends together: who polls keeps a core of its own busy".to_owned(),
+        );
+    }
     if item.flag("contended") {
         let reasons = item.texts("contention");
         let why = if reasons.is_empty() {
-            "another process ran on our cores, or the hypervisor took them".to_owned()
+            "others ran on our cores, the hypervisor took them, or our own threads were more than they"
+                .to_owned()
         } else {
             reasons.join("; ")
         };
@@ -501,6 +588,7 @@ fn of_own(id: &str, mine: &[&Item<'_>], ids: &mut Ids) -> Table {
         title: title.to_owned(),
         command: None,
         method: None,
+        apart: String::new(),
         again: false,
         columns: columns.iter().map(|(_, label)| (*label).to_owned()).collect(),
         groups: vec![Group { label: String::new(), rows }],

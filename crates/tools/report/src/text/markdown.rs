@@ -41,6 +41,15 @@ fn code(text: &str) -> String {
 /// relative to the text, or empty for none.
 pub fn markdown(report: &Report, charts: &str) -> String {
     let mut out = format!("# {}\n\n", plain(&report.title));
+    if !report.openings.is_empty() {
+        out.push_str("## In short\n\n");
+    }
+    for opening in &report.openings {
+        let _ = writeln!(out, "{}\n", plain(&opening.sentence));
+        if !charts.is_empty() && !opening.chart.is_empty() {
+            let _ = writeln!(out, "![{}]({charts}/{}.svg)\n", plain(&opening.chart.title), opening.chart.id);
+        }
+    }
     for run in &report.runs {
         let _ = writeln!(out, "## Run {}\n", plain(&run.label));
         for (name, value) in &run.facts {
@@ -98,6 +107,9 @@ fn one_table(out: &mut String, table: &Table) {
     let _ = writeln!(out, "### {}\n", plain(&table.title));
     if let Some(method) = &table.method {
         let _ = writeln!(out, "{}\n", plain(method));
+    }
+    if !table.apart.is_empty() {
+        let _ = writeln!(out, "{}\n", plain(&table.apart));
     }
     if let Some(command) = &table.command {
         let _ = writeln!(out, "Published command: {}\n", code(command));

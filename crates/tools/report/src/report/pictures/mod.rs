@@ -1,8 +1,11 @@
 //! Which pictures a table deserves, and what stands in them: here percentile curves, and throughput against latency.
 
+mod opening;
 mod stages;
 mod sweeps;
 
+pub use opening::Opening;
+pub(super) use opening::openings;
 pub(super) use stages::{forests, waterfalls};
 
 use super::Ids;
@@ -234,7 +237,7 @@ fn load(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids: &
             Some(window) => format!("window {window}"),
             None => item.identity.details.clone(),
         };
-        Some(Point { x, y, label: Some(label), ..Point::default() })
+        Some(Point { x, y, label: Some(label), hollow: is_overloaded(item), ..Point::default() })
     });
     // One point for each system is a table, not a picture.
     if !found.iter().any(|(_, points)| points.len() > 1) {
@@ -307,6 +310,11 @@ fn parts(series: Vec<Series>) -> Vec<(Vec<Series>, String)> {
     series.chunks(SERIES_MAX).enumerate().map(|(part, chunk)| (chunk.to_vec(), of(part))).collect()
 }
 
+/// More was offered than it carried: the point is a result, and what it took of those that were not answered is not in it.
+fn is_overloaded(item: &Item<'_>) -> bool {
+    item.text("overloaded").is_some()
+}
+
 /// Response times by offered load: the hockey stick of an open loop.
 fn offered(title: &str, id: &str, items: &[&Item<'_>], ids: &mut Ids) -> Vec<Chart> {
     let mut series: Vec<Series> = Vec::new();
@@ -319,7 +327,7 @@ fn offered(title: &str, id: &str, items: &[&Item<'_>], ids: &mut Ids) -> Vec<Cha
                 Some(got) => format!("{} answered", crate::figure::quantity(got, Unit::PerSecond)),
                 None => "all answered".to_owned(),
             };
-            Some(Point { x, y, label: Some(label), ..Point::default() })
+            Some(Point { x, y, label: Some(label), hollow: is_overloaded(item), ..Point::default() })
         });
         found.retain(|(_, points)| points.len() > 1);
         let named = |s: Series| Series { name: format!("{}, {word}", s.name), ..s };
@@ -354,7 +362,7 @@ fn published_load(t: &PublishedTable) -> Vec<Series> {
         let (Some(Some(y)), Some(Some(x))) = (row.values.get(time), row.values.get(rate)) else { continue };
         let label = Some(row.window.map_or_else(String::new, |w| format!("window {w}")));
         let (x_text, y_text) = (Some(x.text), Some(y.text));
-        let point = Point { x: x.value, y: y.value, label, thin: false, x_text, y_text };
+        let point = Point { x: x.value, y: y.value, label, x_text, y_text, ..Point::default() };
         let name = published_name(row);
         match series.iter_mut().find(|s| s.name == name) {
             Some(known) => known.points.push(point),

@@ -145,7 +145,7 @@ pub(in super::super) fn forests(comparison: &Comparison) -> Vec<Chart> {
                 reading: "A point is the ratio of medians, its line the interval; one that crosses the dashed line is within noise. Left \
                     of it is better for times, right of it for rates."
                     .to_owned(),
-                kind: Kind::Forest(Forest { rows }),
+                kind: Kind::Forest(Forest { rows, axis: "B over A, log scale".to_owned() }),
             });
         }
     }

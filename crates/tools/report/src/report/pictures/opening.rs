@@ -1,0 +1,215 @@
+//! What people open a report for: one picture and one sentence for each of the four programs, before everything else.
+
+use super::super::Ids;
+use super::super::item::Item;
+use super::{curves, usable};
+use crate::chart::{Chart, Forest, ForestRow, Kind};
+use crate::compare::{self, Method, Standing, Verdict};
+use crate::figure::{Better, Figure, Stat, Unit, quantity};
+use crate::run::Role;
+
+/// Baselines that stand in one picture of round trips.
+const BASELINES_MAX: usize = 4;
+/// Rows of a picture of ratios.
+const RATIOS_MAX: usize = 8;
+
+/// A picture with what it says in a sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opening {
+    /// The picture.
+    pub chart: Chart,
+    /// What it says: with a verdict and its interval where there is one, without where there is none.
+    pub sentence: String,
+}
+
+/// At most one for each program, in the order messages, switch, feed, RDMA.
+pub(in super::super) fn openings(items: &[Item<'_>], ids: &mut Ids) -> Vec<Opening> {
+    let all: Vec<&Item<'_>> = items.iter().filter(|item| is_first(items, item)).collect();
+    let here: Vec<&Item<'_>> =
+        usable(&all).into_iter().filter(|i| i.counts() && !i.flag("simulated")).collect();
+    [messages(&here, ids), switch(&here, ids), feed(&here, ids), rdma(&here, ids)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// A row that stands in several tables is looked at once.
+fn is_first(items: &[Item<'_>], item: &Item<'_>) -> bool {
+    let again = |o: &&Item<'_>| o.run_index == item.run_index && o.record.row == item.record.row;
+    items.iter().find(again).is_some_and(|first| std::ptr::eq(first, item))
+}
+
+fn value(item: &Item<'_>, path: &str) -> Option<f64> {
+    item.figure(&[path])?.value.filter(|v| *v > 0.0)
+}
+
+fn runs(figure: &Figure) -> Vec<f64> {
+    if figure.runs.is_empty() { figure.value.into_iter().collect() } else { figure.runs.clone() }
+}
+
+fn stands(ours: &Item<'_>, theirs: &Item<'_>, path: &str, better: Better) -> Option<Standing> {
+    let (ours, theirs) = (ours.figure(&[path])?, theirs.figure(&[path])?);
+    compare::standing(&runs(ours), &runs(theirs), better, &Method::default())
+}
+
+fn of_role<'a, 'b>(here: &[&'a Item<'b>], role: Role) -> Vec<&'a Item<'b>> {
+    here.iter().copied().filter(|i| i.record.role == role).collect()
+}
+
+/// The other systems that did the same work in the same run.
+fn beside<'a, 'b>(ours: &Item<'_>, baselines: &[&'a Item<'b>]) -> Vec<&'a Item<'b>> {
+    let same = |b: &&Item<'_>| b.run_index == ours.run_index && ours.same_workload(b);
+    baselines.iter().copied().filter(same).collect()
+}
+
+/// Round trips with one request in flight: our fastest that something stands beside, the kernel as most use it, the kernel at its best.
+fn messages(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
+    const MEDIAN: &str = "rtt_ns.p50";
+    let of = |i: &&&Item<'_>| i.text("loop") == Some("closed") && value(i, MEDIAN).is_some();
+    let rows: Vec<&Item<'_>> = here.iter().filter(of).copied().collect();
+    let baselines = of_role(&rows, Role::Baseline);
+    let by_median = |a: &&&Item<'_>, b: &&&Item<'_>| {
+        value(a, MEDIAN).unwrap_or(f64::MAX).total_cmp(&value(b, MEDIAN).unwrap_or(f64::MAX))
+    };
+    let ours = of_role(&rows, Role::Measured);
+    let has_company = |i: &&&Item<'_>| i.number("window") == Some(1.0) && !beside(i, &baselines).is_empty();
+    let ours = *ours.iter().filter(has_company).min_by(by_median)?;
+    let mut others = beside(ours, &baselines);
+    others.sort_by(|a, b| by_median(&a, &b));
+    // The usual one stays, however many are faster.
+    let usual = others.iter().position(|b| b.text("system") == Some("kernel-tcp"));
+    let kept: Vec<&Item<'_>> = others
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at < BASELINES_MAX - 1 || Some(*at) == usual)
+        .map(|(_, item)| *item)
+        .collect();
+    let said: Vec<String> = kept
+        .iter()
+        .filter_map(|b| Some(stands(ours, b, MEDIAN, Better::Lower)?.words(&b.identity.name)))
+        .collect();
+    let shown: Vec<&Item<'_>> = std::iter::once(ours).chain(kept).collect();
+    let mut chart =
+        curves("one request in flight", "open-messages", &shown, Vec::new(), ids).into_iter().next()?;
+    chart.title = "Messages: round trips beside the kernel's".to_owned();
+    let median = quantity(value(ours, MEDIAN)?, Unit::Ns);
+    Some(Opening {
+        chart,
+        sentence: format!(
+            "With one request in flight half of the round trips of {} take {median} or less; by their medians it is {}.",
+            ours.identity.name,
+            said.join(", ")
+        ),
+    })
+}
+
+/// Ratios of ours to the others by `figures`, best first; with a sentence about each.
+fn ratios(
+    here: &[&Item<'_>],
+    figures: &[(&str, &str, Better)],
+    id: &str,
+    title: &str,
+    ids: &mut Ids,
+) -> Option<Opening> {
+    let (ours, baselines) = (of_role(here, Role::Measured), of_role(here, Role::Baseline));
+    let mut found: Vec<(ForestRow, String)> = Vec::new();
+    for (path, what, better) in figures {
+        for item in ours.iter().filter(|i| value(i, path).is_some()) {
+            for other in beside(item, &baselines) {
+                let Some(standing) = stands(item, other, path, *better) else { continue };
+                let point = if item.identity.details.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", item.identity.details)
+                };
+                found.push((
+                    ForestRow {
+                        name: format!("{what} beside {}{point}", other.identity.name),
+                        interval: standing.gain,
+                        verdict: standing.verdict,
+                    },
+                    format!("by {what} {} is {}", item.identity.name, standing.words(&other.identity.name)),
+                ));
+            }
+        }
+    }
+    // One row for each pair of names: the point with the most certain verdict comes first.
+    found.sort_by_key(|(row, _)| row.verdict == Verdict::Unknown);
+    let mut said: Vec<String> = Vec::new();
+    let mut rows: Vec<ForestRow> = Vec::new();
+    for (row, words) in found {
+        if rows.len() < RATIOS_MAX {
+            rows.push(row);
+            said.push(words);
+        }
+    }
+    let first = said.first()?.clone();
+    let mut chars = first.chars();
+    let sentence: String = chars.next()?.to_uppercase().chain(chars).chain(".".chars()).collect();
+    Some(Opening {
+        chart: Chart {
+            id: ids.make(id),
+            title: title.to_owned(),
+            reading: "A point is how many times better ours is by the medians of the runs, its line the interval; one that crosses the \
+                dashed line is within noise."
+                .to_owned(),
+            kind: Kind::Forest(Forest { rows, axis: "ours, times better (log scale)".to_owned() }),
+        },
+        sentence,
+    })
+}
+
+fn switch(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
+    let figures = [("tcp_mbps", "TCP", Better::Higher), ("rate_pps", "packets", Better::Higher)];
+    let rows: Vec<&Item<'_>> = here
+        .iter()
+        .filter(|i| i.text("program").is_some() || i.text("system") == Some("bridge"))
+        .copied()
+        .collect();
+    ratios(&rows, &figures, "open-switch", "P4 switch: beside the kernel's bridge and bmv2", ids)
+}
+
+fn rdma(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
+    let figures = [("connections_per_s", "connections", Better::Higher)];
+    ratios(here, &figures, "open-rdma", "RDMA: connections beside the kernel's TCP", ids)
+}
+
+/// From the wire (the frame's stamp, or its arrival where nobody stamps) to the callback, at the longest pause between packets.
+fn feed(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
+    let quantile = |i: &Item<'_>, q: f64| {
+        let of = |f: &&Figure| f.path.starts_with("latency_ns.") && f.stat == Stat::Quantile(q);
+        i.figures.iter().find(of)?.value
+    };
+    let rows: Vec<&Item<'_>> = here
+        .iter()
+        .filter(|i| i.record.role == Role::Measured && i.text("base").is_some() && quantile(i, 0.5).is_some())
+        .copied()
+        .collect();
+    let stamped: Vec<&Item<'_>> = rows.iter().filter(|i| i.text("base") == Some("stamp")).copied().collect();
+    let rows = if stamped.is_empty() { rows } else { stamped };
+    let gap = rows.iter().filter_map(|i| i.number("gap_us")).fold(0.0, f64::max);
+    let rows: Vec<&Item<'_>> =
+        rows.into_iter().filter(|i| i.number("gap_us").unwrap_or(0.0) == gap).take(BASELINES_MAX).collect();
+    let best = rows.iter().min_by(|a, b| {
+        quantile(a, 0.5).unwrap_or(f64::MAX).total_cmp(&quantile(b, 0.5).unwrap_or(f64::MAX))
+    })?;
+    let from = if best.text("base") == Some("stamp") { "From the wire" } else { "From the engine" };
+    let tail = best.figures.iter().find(|f| f.stat == Stat::Quantile(0.99)).and_then(|f| f.value);
+    let tail =
+        tail.map_or_else(String::new, |ns| format!(", 99 of a hundred within {}", quantity(ns, Unit::Ns)));
+    let sentence = format!(
+        "{from} to the callback with its book half of the packets take {} or less with {}{tail}; nothing stands beside it here that does \
+         the same work.",
+        quantity(quantile(best, 0.5)?, Unit::Ns),
+        best.identity.name,
+    );
+    let mut chart =
+        curves("from the wire to the book", "open-feed", &rows, Vec::new(), ids).into_iter().next()?;
+    let pace = if gap > 0.0 {
+        format!("{} between packets", quantity(gap * 1e3, Unit::Ns))
+    } else {
+        "back to back".to_owned()
+    };
+    chart.title = format!("Market data: from the wire to the book, {pace}");
+    Some(Opening { chart, sentence })
+}
