@@ -10,8 +10,18 @@ use std::fmt::Debug;
 #[track_caller]
 pub fn until_seen<D: Debug, T, const N: usize>(
     lengths: [D; N],
+    run: impl FnMut(D) -> T,
+    enough: impl Fn(&T) -> bool,
+) -> T {
+    let test = this_test();
+    longer(lengths, run, enough, |why| println!("REPEATED: {test}: {why}"))
+}
+
+fn longer<D: Debug, T, const N: usize>(
+    lengths: [D; N],
     mut run: impl FnMut(D) -> T,
     enough: impl Fn(&T) -> bool,
+    mut tell: impl FnMut(String),
 ) -> T {
     let mut lengths = lengths.into_iter();
     let mut result = run(lengths.next().expect("a length"));
@@ -19,7 +29,7 @@ pub fn until_seen<D: Debug, T, const N: usize>(
         if enough(&result) {
             break;
         }
-        println!("REPEATED: {}: too little was seen; now for {length:?}", this_test());
+        tell(format!("too little was seen; now for {length:?}"));
         result = run(length);
     }
     result
@@ -29,13 +39,23 @@ pub fn until_seen<D: Debug, T, const N: usize>(
 ///
 /// As with [`until_seen`], `run` asserts itself what must hold of every run.
 #[track_caller]
-pub fn until_well<T>(times: u32, mut run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
+pub fn until_well<T>(times: u32, run: impl FnMut() -> T, well: impl Fn(&T) -> bool) -> T {
+    let test = this_test();
+    again(times, run, well, |why| println!("REPEATED: {test}: {why}"))
+}
+
+fn again<T>(
+    times: u32,
+    mut run: impl FnMut() -> T,
+    well: impl Fn(&T) -> bool,
+    mut tell: impl FnMut(String),
+) -> T {
     let mut result = run();
     for time in 2..=times {
         if well(&result) {
             break;
         }
-        println!("REPEATED: {}: it did not go well; time {time} of {times}", this_test());
+        tell(format!("it did not go well; time {time} of {times}"));
         result = run();
     }
     result
@@ -47,25 +67,31 @@ mod tests {
 
     #[test]
     fn a_run_is_repeated_until_there_was_enough_and_no_longer() {
-        let mut runs = Vec::new();
+        let (mut runs, mut told) = (Vec::new(), Vec::new());
         let run = |length| {
             runs.push(length);
             length
         };
-        assert_eq!(until_seen(["0.1", "1", "8"], run, |&length| length != "0.1"), "1");
-        assert_eq!(runs, ["0.1", "1"]);
-        assert_eq!(until_seen([1, 2, 3], |length| length, |_| false), 3);
+        let tell = |why| told.push(why);
+        assert_eq!(longer(["0.1", "1", "8"], run, |&length| length != "0.1", tell), "1");
+        assert_eq!(
+            (&runs[..], &told[..]),
+            (&["0.1", "1"][..], &["too little was seen; now for \"1\"".to_owned()][..])
+        );
+        assert_eq!(longer([1, 2, 3], |length| length, |_| false, drop), 3);
+        assert_eq!(until_seen([1, 2, 3], |length| length, |_| true), 1);
     }
 
     #[test]
     fn a_run_that_never_goes_well_ends() {
-        let mut runs = 0;
+        let (mut runs, mut told) = (0, 0);
         let mut run = || {
             runs += 1;
             runs
         };
-        assert_eq!(until_well(5, &mut run, |_| false), 5);
-        assert_eq!(until_well(5, &mut run, |&n| n >= 7), 7);
+        assert_eq!(again(5, &mut run, |_| false, |_| told += 1), 5);
+        assert_eq!(again(5, &mut run, |&n| n >= 7, |_| told += 1), 7);
         assert_eq!(until_well(1, &mut run, |_| false), 8);
+        assert_eq!(told, 4 + 1);
     }
 }
