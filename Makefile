@@ -68,7 +68,7 @@ demo: build ## The four programs beside what is known, in three minutes, with a 
 	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)
 
 .PHONY: bench
-bench: build ## All published tables, with ours measured here beside them, in a quarter of an hour, with a report
+bench: build ## All published tables, with ours measured here beside them, in half an hour, with a report
 	@mkdir -p $(TARGET)/bench
 	@$(BAREWIRE) bench seeds --out $(TARGET)/bench/seeds.json --run $(TARGET)/bench/runs --html $(TARGET)/bench/seeds.html $(VOID_IS_SAID)
 
