@@ -9,6 +9,20 @@ use sample::{START_MS, full, message, row, start};
 use serde_json::json;
 use std::path::Path;
 
+#[test]
+fn a_recorded_run_beside_itself_is_within_noise() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs/2026-11-25-demo");
+    let run = Run::open(&folder).unwrap();
+    let c = compare(&[&run], &[&run], Method::default());
+    assert!(c.count(Verdict::WithinNoise) > 20, "{}", c.count(Verdict::WithinNoise));
+    assert_eq!((c.count(Verdict::Slower), c.count(Verdict::Faster)), (0, 0));
+    // With enough repetitions on both sides a figure has a verdict, unless its row says what is wrong with it.
+    let unknown = c.rows.iter().filter(|r| r.verdict == Verdict::Unknown && r.a.repetitions >= 5);
+    for row in unknown {
+        assert!(!row.notes.is_empty(), "{row:?}");
+    }
+}
+
 /// A run of rows, each with its medians.
 fn run(parent: &Path, label: &str, rows: &[(&str, &[f64])]) -> Run {
     let mut writer = RunWriter::create(parent, &start(label)).unwrap();

@@ -39,11 +39,11 @@ fn every_published_row_is_there_with_what_was_measured_or_why_it_was_not() {
         t.groups[group].rows.iter().find(|r| r.source == source).unwrap().clone()
     };
     let ours = row("machnet", 0, Source::Measured);
-    assert!(
-        ours.badges
-            .iter()
-            .any(|b| b.text == "not comparable" && b.why.contains("measured here on one machine, no NIC"))
-    );
+    let apart = &report.tables.iter().find(|t| t.table_id == "machnet").unwrap().apart;
+    assert!(apart.starts_with("Rows measured here are not comparable with the published ones: "), "{apart}");
+    assert!(apart.contains("measured here on one machine, no NIC"), "{apart}");
+    // Said once over the table, and not again on each row.
+    assert!(ours.badges.iter().all(|b| b.text != "not comparable"), "{ours:?}");
     assert!(
         ours.beside[0].contains("times faster than kernel-tcp-spin spin over xdp (round trip p50)"),
         "{ours:?}"
@@ -99,31 +99,30 @@ fn no_measured_row_claims_anything_of_a_published_one() {
     let texts = |row: usize| rows[row].cells.iter().map(|c| c.text.as_str()).collect::<Vec<_>>();
     assert_eq!((texts(0), texts(1)), (vec!["1047 Mbps", "80,000pps"], vec!["2094 Mbit/s", "175K"]));
     // bmv2 was measured on one machine, too, and that was another one.
-    for row in &rows[1..] {
-        let badge = row.badges.iter().find(|b| b.text == "not comparable").unwrap();
-        assert!(badge.why.contains("AWS c4.2xlarge"), "{badge:?}");
-        assert!(row.beside.is_empty(), "{:?}", row.beside);
-    }
-    assert!(rows[2].badges[0].why.starts_with("another program; "), "{:?}", rows[2].badges);
-    assert!(
-        rows[3].badges.iter().any(|b| b.why.starts_with("void: a port was down; ")),
-        "{:?}",
-        rows[3].badges
-    );
+    let apart = &report.tables[0].apart;
+    assert!(apart.contains("AWS c4.2xlarge"), "{apart}");
+    assert!(rows[1..].iter().all(|row| row.beside.is_empty()), "{rows:?}");
+    // What stands between one row only and the published ones stands on that row.
+    let marks =
+        |row: usize| rows[row].badges.iter().map(|b| (b.text.as_str(), b.why.as_str())).collect::<Vec<_>>();
+    assert_eq!(marks(1), []);
+    assert_eq!(marks(2), [("not comparable", "another program")]);
+    assert_eq!(marks(3), [("void", "a port was down")]);
     let records = &run.records;
     let t = table("bmv2").unwrap();
     let why = published::comparable(t, &t.rows[0], &records[1], HardwareClass::OneMachine).unwrap_err();
-    assert_eq!(why, rows[2].badges[0].why, "the page says what the documents say");
+    let said = apart.split_once("published ones: ").unwrap().1.trim_end_matches('.');
+    assert_eq!(why, format!("another program; {said}"), "the page says what the documents say");
 
     let mut simulated = run.clone();
     simulated.manifest.hardware = HardwareClass::Simulated;
     let report = Report::of(&[&simulated], &Options { all_published: false, ..Options::default() });
-    assert!(report.tables[0].groups[0].rows[1].badges[0].why.starts_with("simulated"));
+    assert!(report.tables[0].apart.contains("published ones: simulated"));
     assert!(report.caveats.iter().any(|c| c.starts_with("simulated")));
     let mut unknown = run.clone();
     unknown.manifest.hardware = HardwareClass::Unknown;
     let report = Report::of(&[&unknown], &Options { all_published: false, ..Options::default() });
-    assert!(report.tables[0].groups[0].rows[1].badges[0].why.contains("is not told"));
+    assert!(report.tables[0].apart.contains("is not told"));
     assert!(report.caveats.iter().any(|c| c.contains("is not told")), "{:?}", report.caveats);
 }
 
@@ -161,7 +160,7 @@ fn a_verdict_needs_repetitions_and_a_baseline_that_ran_beside() {
     );
     assert_eq!(
         beside("c", &four, bridge, &slower[..3]),
-        ["at 2.00 of bridge (TCP) (3 runs, too few for a verdict)"]
+        ["at 2.00 (1.98 to 2.03) of bridge (TCP) (3 runs, too few for a verdict)"]
     );
     let none: [&str; 0] = [];
     for (name, key) in [("d", "void"), ("e", "recorded"), ("f", "no_baseline")] {
@@ -515,6 +514,62 @@ fn the_page_opens_with_a_picture_and_a_verdict_of_each_program() {
         at("Before believing anything below") < at("<table class=\"stack\""),
         "then what to know, then tables"
     );
+}
+
+#[test]
+fn what_a_row_costs_and_that_it_was_overloaded_is_told_and_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(dir.path(), &start("x")).unwrap();
+    for (offered, carried, overloaded, void) in [
+        (1e4, 1e4, None, None),
+        (2e4, 1.5e4, Some("0.4 % unanswered"), None),
+        (3e4, 2e4, None, Some("the generator lagged")),
+    ] {
+        let value = json!({ "system": "barewire", "mode": "embedded", "loop": "open", "size": 64, "offered_per_s": offered,
+            "rate_per_s": carried, "samples": 50_000, "response_ns": { "p50": 2_000, "p99": 9_000 }, "overloaded": overloaded, "void": void,
+            "cpu_ns_per_op": 9_500.0, "cpu": { "client_ns": 5e3, "server_ns": 4e3, "softirq_ns": 500.0, "user_ns": 5e3, "system_ns": 4e3,
+            "cores": 1.94 } });
+        writer.add(Record::new("m", "msg", row(value)), &[]).unwrap();
+    }
+    let latency = json!({ "system": "barewire", "mode": "embedded", "over": "xdp", "size": 1024, "window": 1, "loop": "closed",
+        "samples": 500_000, "rtt_ns": { "p50": 4_100, "p99": 9_000, "p99_9": 99_000 }, "rate_per_s": 2e5, "cpu_ns_per_op": 7_000.0,
+        "runs": [{ "p50_ns": 4_000, "p99_ns": 8_000, "p99_9_ns": 20_000 }, { "p50_ns": 5_000, "p99_ns": 7_000, "p99_9_ns": 50_000 },
+            { "p50_ns": 4_500, "p99_ns": 9_000, "p99_9_ns": 30_000 }] });
+    writer.add(Record::new("m", "machnet", row(latency)), &[]).unwrap();
+    let run = Run::open(&writer.finish(START_MS).unwrap()).unwrap();
+    let report = Report::of(&[&run], &Options { all_published: false, ..Options::default() });
+    let of = |id: &str| report.tables.iter().find(|t| t.table_id == id).unwrap();
+    for (id, cpu) in [("msg", "9.50 us"), ("machnet", "7.00 us")] {
+        let table = of(id);
+        let at = table.columns.iter().position(|c| c == "CPU time an operation").unwrap();
+        let rows: Vec<_> = table.groups.iter().flat_map(|g| &g.rows).collect();
+        assert!(rows.iter().all(|r| r.cells.len() == table.columns.len()), "{id}");
+        assert!(
+            rows.iter().any(|r| r.source == Source::Measured && r.cells[at].text == cpu),
+            "{id}: {rows:?}"
+        );
+    }
+    // Each percentile is the median of the runs, with the least and the most of them.
+    let ours =
+        of("machnet").groups.iter().flat_map(|g| &g.rows).find(|r| r.source == Source::Measured).unwrap();
+    let shown =
+        |at: usize| format!("{} ({})", ours.cells[at].text, ours.cells[at].spread.as_deref().unwrap());
+    let expected = [
+        "4.50 us (4.00 us..5.00 us in 3)",
+        "8.00 us (7.00 us..9.00 us in 3)",
+        "30.0 us (20.0 us..50.0 us in 3)",
+    ];
+    assert_eq!([shown(0), shown(1), shown(2)], expected);
+    let marks =
+        |row: usize| of("msg").groups[0].rows[row].badges.iter().map(|b| b.text.as_str()).collect::<Vec<_>>();
+    assert!(marks(0).contains(&"1.9 cores busy") && !marks(0).contains(&"overloaded"), "{:?}", marks(0));
+    assert!(marks(1).contains(&"overloaded") && !marks(1).contains(&"void"), "{:?}", marks(1));
+    // The knee is seen: an overloaded row is a hollow mark, a void one is none.
+    let knee = report.charts().find(|c| c.title.starts_with("Response time by offered load")).unwrap();
+    let Kind::Lines(lines) = &knee.kind else { panic!() };
+    let points: Vec<(f64, bool)> = lines.series[0].points.iter().map(|p| (p.x, p.hollow)).collect();
+    assert_eq!(points, [(1e4, false), (2e4, true)]);
+    assert!(knee.standalone().contains(" hollow\""), "a hollow mark");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::chart::Chart;
 use crate::compare::{self, LITTLE_TOLERANCE, Method, little};
 use crate::figure::{Better, Figure, Stat, Unit, primary, quantity};
 use crate::published::{self, Column, Printed, PublishedRow, PublishedTable};
-use crate::run::{Role, Run};
+use crate::run::{Record, Role, Run};
 use barewire_measure::little_law_check;
 
 /// Columns of a table that no report published: more do not fit beside each other.
@@ -401,46 +401,39 @@ fn standing(ours: &Figure, theirs: &Figure, name: &str) -> Option<String> {
     Some(standing.words(&format!("{name} ({})", ours.label)))
 }
 
-/// What stands between the measured rows of a table and the published ones beside them.
-struct Between {
-    /// Rows that something stands between.
-    with: usize,
-    /// Rows that stand in a case of the table.
-    all: usize,
-    /// The reasons that all rows share which have any.
-    shared: Vec<String>,
-}
+/// What stands between the rows measured here and the published ones of a table, whatever these rows say of themselves.
+struct Between(Vec<String>);
 
 impl Between {
     fn of(t: &PublishedTable, mine: &[&Item<'_>]) -> Between {
-        let placed = mine.iter().filter(|i| i.record.role != Role::Missing);
-        let of: Vec<Vec<String>> =
-            placed.filter_map(|item| Some(reasons_of(item, t, t.case_of(item.record)?))).collect();
-        let mut with = of.iter().filter(|why| !why.is_empty());
-        let mut shared = with.next().cloned().unwrap_or_default();
-        for why in with {
-            shared.retain(|reason| why.contains(reason));
+        let mut why: Vec<String> = Vec::new();
+        for item in mine.iter().filter(|i| i.record.role != Role::Missing) {
+            let Some(case) = t.case_of(item.record) else { continue };
+            for reason in reasons_of(item, t, case, None) {
+                if !why.contains(&reason) {
+                    why.push(reason);
+                }
+            }
         }
-        Between { with: of.iter().filter(|why| !why.is_empty()).count(), all: of.len(), shared }
+        Between(why)
     }
 
     /// One sentence over the table, in the place of the same mark on each of its rows.
     fn sentence(&self) -> String {
-        let who = match (self.with, self.all) {
-            (0, _) => return String::new(),
-            (with, all) if with == all => "Rows measured here".to_owned(),
-            (with, all) => format!("{with} of the {all} rows measured here"),
-        };
-        let why = if self.shared.is_empty() { "each says why".to_owned() } else { self.shared.join("; ") };
-        format!("{who} are not comparable with the published ones: {why}.")
+        if self.0.is_empty() {
+            return String::new();
+        }
+        format!("Rows measured here are not comparable with the published ones: {}.", self.0.join("; "))
     }
 
     /// Marks a row with what stands between it and the published ones besides.
     fn mark(&self, row: &mut Row, item: &Item<'_>, t: &PublishedTable, case: usize) {
-        let mut own = reasons_of(item, t, case);
-        // That it is void, or of another time, has a mark of its own.
-        let marked = |why: &String| ["void: ", "recorded elsewhere: "].iter().any(|m| why.starts_with(m));
-        own.retain(|why| !self.shared.contains(why) && !marked(why));
+        let mut own = reasons_of(item, t, case, Some(item.record));
+        // That it is void, of another time or simulated has a mark of its own.
+        let marked = |why: &String| {
+            ["void: ", "recorded elsewhere: ", "simulated: "].iter().any(|m| why.starts_with(m))
+        };
+        own.retain(|why| !self.0.contains(why) && !marked(why));
         if !own.is_empty() {
             let why = own.join("; ");
             row.badges.push(Badge { kind: BadgeKind::Warn, text: "not comparable".to_owned(), why });
@@ -448,15 +441,15 @@ impl Between {
     }
 }
 
-/// All that stands between a measured row and the published ones of its case, each thing once.
-fn reasons_of(item: &Item<'_>, t: &PublishedTable, case: usize) -> Vec<String> {
+/// All that stands between a measured row and the published ones of its case, each thing once; with `record` what it says of itself, too.
+fn reasons_of(item: &Item<'_>, t: &PublishedTable, case: usize, record: Option<&Record>) -> Vec<String> {
     let printed: Vec<&PublishedRow> = t.rows.iter().filter(|r| r.case == case).collect();
     let mine: Vec<&PublishedRow> = printed.iter().copied().filter(|p| t.repeats(p, item.record)).collect();
     // A row that stands in the place of none of them still stands below them.
     let below = if mine.is_empty() { printed } else { mine };
     let mut why: Vec<String> = Vec::new();
     for other in below {
-        for reason in published::reasons(t, other, Some(item.record), item.run.manifest.hardware) {
+        for reason in published::reasons(t, other, record, item.run.manifest.hardware) {
             if !why.contains(&reason) {
                 why.push(reason);
             }

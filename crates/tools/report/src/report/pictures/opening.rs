@@ -10,6 +10,8 @@ use crate::run::Role;
 
 /// Baselines that stand in one picture of round trips.
 const BASELINES_MAX: usize = 4;
+/// Verdicts of one sentence.
+const SAID_MAX: usize = 3;
 /// Rows of a picture of ratios.
 const RATIOS_MAX: usize = 8;
 
@@ -112,7 +114,7 @@ fn ratios(
     ids: &mut Ids,
 ) -> Option<Opening> {
     let (ours, baselines) = (of_role(here, Role::Measured), of_role(here, Role::Baseline));
-    let mut found: Vec<(ForestRow, String)> = Vec::new();
+    let mut found: Vec<(ForestRow, String, String)> = Vec::new();
     for (path, what, better) in figures {
         for item in ours.iter().filter(|i| value(i, path).is_some()) {
             for other in beside(item, &baselines) {
@@ -128,23 +130,28 @@ fn ratios(
                         interval: standing.gain,
                         verdict: standing.verdict,
                     },
+                    format!("{what} beside {}", other.identity.name),
                     format!("by {what} {} is {}", item.identity.name, standing.words(&other.identity.name)),
                 ));
             }
         }
     }
     // One row for each pair of names: the point with the most certain verdict comes first.
-    found.sort_by_key(|(row, _)| row.verdict == Verdict::Unknown);
+    found.sort_by_key(|(row, ..)| row.verdict == Verdict::Unknown);
+    found.truncate(RATIOS_MAX);
+    // Of each figure beside each other system the first is said.
+    let mut told: Vec<String> = Vec::new();
     let mut said: Vec<String> = Vec::new();
     let mut rows: Vec<ForestRow> = Vec::new();
-    for (row, words) in found {
-        if rows.len() < RATIOS_MAX {
-            rows.push(row);
+    for (row, pair, words) in found {
+        if !told.contains(&pair) && said.len() < SAID_MAX {
+            told.push(pair);
             said.push(words);
         }
+        rows.push(row);
     }
-    let first = said.first()?.clone();
-    let mut chars = first.chars();
+    let all = said.join("; ");
+    let mut chars = all.chars();
     let sentence: String = chars.next()?.to_uppercase().chain(chars).chain(".".chars()).collect();
     Some(Opening {
         chart: Chart {
