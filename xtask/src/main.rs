@@ -1,6 +1,7 @@
 //! Repository tasks: `cargo run -p xtask -- TASK`. Each task is one module and one row of [`TASKS`].
 #![forbid(unsafe_code)]
 
+mod figures;
 mod smoke;
 mod tidy;
 
@@ -13,6 +14,11 @@ type Task = fn(&[String]) -> anyhow::Result<bool>;
 /// Name, function, one line of help.
 const TASKS: &[(&str, Task, &str)] = &[
     ("tidy", tidy::main, "checks the house rules that the compiler does not"),
+    (
+        "check-figures",
+        figures::main,
+        "checks the documents' figures against their records; --print shows each",
+    ),
     ("fuzz-smoke", smoke::main, "runs the fuzz targets on seeded inputs, without libFuzzer"),
 ];
 
@@ -31,7 +37,7 @@ fn root() -> PathBuf {
 fn usage() -> String {
     let mut text = String::from("usage: cargo run -p xtask -- TASK [OPTIONS]\n\ntasks:\n");
     for (name, _, help) in TASKS {
-        text += &format!("  {name:<12}{help}\n");
+        text += &format!("  {name:<15}{help}\n");
     }
     text
 }

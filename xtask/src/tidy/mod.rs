@@ -3,6 +3,7 @@
 //! ```text
 //! cargo metadata -> Workspace (workspace.rs) -> crates.rs   floors, circles, lints, forbid, heads, unsafe
 //! the tree       -> Tree      (tree.rs)      -> files.rs    length, markers, tabs, folder names, machine paths, documents
+//!                                   figures                       what documents claim, against the records
 //! ```
 //! Every rule yields [`Finding`]s: where, what, and how to mend it.
 
@@ -17,6 +18,8 @@ mod workspace;
 use std::fmt;
 use std::path::Path;
 
+#[cfg(test)]
+pub use tree::TextFile;
 pub use tree::Tree;
 pub use workspace::Workspace;
 
@@ -55,6 +58,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     crates::check(&workspace, &tree, &mut findings);
     files::check(&workspace, &tree, &mut findings);
+    findings.extend(crate::figures::check(&tree, &|commit| crate::figures::age(root, commit)).findings);
     findings.sort();
     findings.dedup();
     Ok(findings)
