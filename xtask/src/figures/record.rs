@@ -116,11 +116,13 @@ fn numbers(value: &Value, path: &[&str], into: &mut Vec<Option<f64>>) {
     match (value, path) {
         (Value::Array(list), _) => list.iter().for_each(|one| numbers(one, path, into)),
         (Value::Null, _) | (_, []) => into.push(value.as_f64()),
-        (Value::Object(fields), [key, rest @ ..]) => match fields.get(*key) {
-            Some(inner) => numbers(inner, rest, into),
-            None => into.push(None),
-        },
-        _ => into.push(None),
+        // A field that is not there gives nothing, where null says that there were too few samples.
+        (Value::Object(fields), [key, rest @ ..]) => {
+            if let Some(inner) = fields.get(*key) {
+                numbers(inner, rest, into);
+            }
+        }
+        _ => {}
     }
 }
 

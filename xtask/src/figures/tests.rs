@@ -87,7 +87,7 @@ fn a_missing_record_row_or_value() {
     );
     bad("5.4 us<!-- fig day/a.json system=bmv2 : rtt_ns.p50 -->", 1, "no row of the record has system=bmv2");
     bad("5.4 us<!-- fig day/a.json window=1 : rtt_ns.p50 -->", 1, "2 values: select one row");
-    bad("5.4 us<!-- fig day/a.json system=barewire : rtt_ns.p51 -->", 1, "too few samples");
+    bad("5.4 us<!-- fig day/a.json system=barewire : rtt_ns.p51 -->", 1, "the record has no `rtt_ns.p51`");
     bad("<!-- record night -->", 1, "there is no record benches/runs/night");
     bad("it<!-- fig day/a.json system=barewire : rtt_ns.p50 -->", 1, "1 values for 0 figures");
     bad("<!-- fig day/a.json rtt_ns.p50 -->", 1, "no ` : `");
