@@ -123,8 +123,8 @@ pub(super) fn forest(forest: &Forest, frame: Frame) -> (String, f64) {
         // A word says what the colour says.
         let said = format!("{} {}", row.verdict.as_str(), quantity(i.ratio, Unit::Ratio));
         let name = fitted(&row.name, right - left - text_width(&said) - 16.0);
-        svg.text(left, y + 14.0, Anchor::Start, "", &name);
-        svg.text(right, y + 14.0, Anchor::End, "", &said);
+        svg.text(left, y + 14.0, Anchor::Start, "over", &name);
+        svg.text(right, y + 14.0, Anchor::End, "over", &said);
         let (class, fill, shape) = match row.verdict {
             Verdict::Slower => ("c1", "f1", 4),
             Verdict::Faster => ("c0", "f0", 2),

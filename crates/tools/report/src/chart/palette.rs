@@ -29,7 +29,8 @@ pub const STYLE: &str = "\
 .chart .c0{stroke:var(--s0)}.chart .c1{stroke:var(--s1)}.chart .c2{stroke:var(--s2)}.chart .c3{stroke:var(--s3)}\
 .chart .c4{stroke:var(--s4)}.chart .c5{stroke:var(--s5)}.chart .cp{stroke:var(--pub)}\
 .chart .f0{fill:var(--s0)}.chart .f1{fill:var(--s1)}.chart .f2{fill:var(--s2)}.chart .f3{fill:var(--s3)}\
-.chart .f4{fill:var(--s4)}.chart .f5{fill:var(--s5)}.chart .fp{fill:var(--pub)}";
+.chart .f4{fill:var(--s4)}.chart .f5{fill:var(--s5)}.chart .fp{fill:var(--pub)}\
+.chart .over{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}";
 
 /// What a drawing in a file of its own needs besides.
 pub(super) const STANDALONE: &str = "\
