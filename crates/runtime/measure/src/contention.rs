@@ -1,12 +1,15 @@
 //! Was the machine ours while we measured? A figure taken in company is branded, not thrown away in silence.
 
-use crate::cpu::{CoreTime, Task};
+use crate::cpu::{CoreTime, TICK_NS, Task};
 use crate::{clock, proc_text, sys};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Involuntary switches per second above which a thread counts as one that waited; the kernel's own housekeeping stays below.
-const SWITCHES_PER_S_MAX: f64 = 20.0;
+/// Involuntary switches per second above which threads take turns on a core: two that share one change 250 times or more, and the kernel's
+/// own housekeeping on cores that never rest stays below.
+const SWITCHES_PER_S_MAX: f64 = 200.0;
+/// Share of all cores' time from which on they count as full.
+const FULL_PERCENT: f64 = 90.0;
 /// Involuntary switches that any run may have: a short one is not judged by a single switch.
 const SWITCHES_FREE: u64 = 5;
 /// Share of all cores' time that a hypervisor may steal, in percent.
@@ -132,6 +135,15 @@ fn others_percent(start: &Sample, end: &Sample, window_ns: u64) -> Option<f64> {
     Some(busy.saturating_sub(ours) as f64 * 100.0 / window_ns as f64)
 }
 
+/// How full all cores were from `start` to `end`, in percent.
+fn full_percent(start: &Sample, end: &Sample) -> Option<f64> {
+    let (before, after) = (start.ticks?, end.ticks?);
+    let all = end.all?.since(&start.all?);
+    // Ticks of all cores together are as much time as there was.
+    let total_ns = after.total.saturating_sub(before.total).max(1) as f64 * TICK_NS as f64;
+    Some((all.worked_ns + all.interrupts_ns) as f64 * 100.0 / total_ns)
+}
+
 /// What others may take, in percent of one core: ticks are samples, and a share of them has the error of a share of so many.
 fn others_limit(window_ns: u64) -> f64 {
     let samples = (window_ns as f64 / 1e9 * SAMPLES_PER_S).max(1.0);
@@ -151,31 +163,44 @@ fn judge(start: &Sample, end: &Sample) -> ContentionReport {
         .map(|(start, end)| end.saturating_sub(start) as f64 * 1e3 * 100.0 / window_ns as f64);
     let others_percent = others_percent(start, end, window_ns);
 
-    let mut waits = Vec::new();
     let per_s = involuntary_switches as f64 * 1e9 / window_ns as f64;
-    if involuntary_switches > SWITCHES_FREE && per_s > SWITCHES_PER_S_MAX {
-        waits.push(format!(
-            "{involuntary_switches} involuntary switches, {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"
-        ));
-    }
-    if let Some(waited) = pressure_percent.filter(|&waited| waited > PRESSURE_PERCENT_MAX) {
-        waits.push(format!(
-            "a runnable thread waited for a core {waited:.1} % of the time (limit {PRESSURE_PERCENT_MAX:.0} %)"
-        ));
-    }
+    let in_turns = involuntary_switches > SWITCHES_FREE && per_s > SWITCHES_PER_S_MAX;
+    let turns = format!(
+        "{involuntary_switches} involuntary switches, {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"
+    );
+    let waited = |percent: f64| {
+        format!(
+            "a runnable thread waited for a core {percent:.1} % of the time (limit {PRESSURE_PERCENT_MAX:.0} %)"
+        )
+    };
+    let limit = others_limit(window_ns);
+    let by_others = others_percent.filter(|&share| share > limit);
+    // Who was woken waits for its core to wake, too: that is nobody's company. Who waits for others, or beside threads of ours that fill
+    // the cores or change on one, has some.
+    let waits = match pressure_percent {
+        Some(percent) if percent <= PRESSURE_PERCENT_MAX => None,
+        Some(percent) if in_turns => Some(format!("{turns}, {}", waited(percent))),
+        Some(percent)
+            if by_others.is_some() || full_percent(start, end).is_none_or(|p| p >= FULL_PERCENT) =>
+        {
+            Some(waited(percent))
+        }
+        Some(_) => None,
+        // Without the kernel's word about waiting the switches stand for it.
+        None => in_turns.then_some(turns),
+    };
     let mut reasons = Vec::new();
-    if !waits.is_empty() {
-        let limit = others_limit(window_ns);
-        let who = match others_percent {
-            Some(share) if share > limit => {
+    if let Some(waits) = waits {
+        let who = match (by_others, others_percent) {
+            (Some(share), _) => {
                 format!("{OTHERS}: other processes took {share:.0} % of a core (limit {limit:.0} %)")
             }
-            Some(_) => format!("{OVERSUBSCRIBED}: our own threads wanted more than the cores there are"),
-            None => {
+            (_, Some(_)) => format!("{OVERSUBSCRIBED}: our own threads wanted more than the cores there are"),
+            (_, None) => {
                 format!("{OTHERS}: or our own threads, more than the cores there are; nothing tells which")
             }
         };
-        reasons.push(format!("{who}: {}", waits.join(", ")));
+        reasons.push(format!("{who}: {waits}"));
     }
     if let Some(steal) = steal_percent.filter(|&steal| steal > STEAL_PERCENT_MAX) {
         reasons.push(format!(
@@ -216,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Ten seconds after `quiet`, with the cores as busy as this process was.
+    /// Ten seconds after `quiet`, with two cores full of this process.
     fn later(switches: u64, steal: u64, pressure_us: u64) -> Sample {
         let start = quiet();
         let all = start.all.unwrap();
@@ -225,8 +250,8 @@ mod tests {
             switches: 100 + switches,
             ticks: Some(CpuTicks { total: 3_000, steal: 10 + steal }),
             pressure_us: Some(7_000_000 + pressure_us),
-            all: Some(CoreTime { worked_ns: all.worked_ns + 10_000_000_000, ..all }),
-            ours_ns: start.ours_ns + 10_000_000_000,
+            all: Some(CoreTime { worked_ns: all.worked_ns + 20_000_000_000, ..all }),
+            ours_ns: start.ours_ns + 20_000_000_000,
             children: start.children,
         }
     }
@@ -237,13 +262,13 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_reason() {
-        let report = judge(&quiet(), &later(200, 20, 500_000));
+        let report = judge(&quiet(), &later(2_000, 20, 500_000));
         assert!(!report.contended && report.reasons.is_empty(), "{report:?}");
-        assert_eq!((report.window_ns, report.involuntary_switches), (10_000_000_000, 200));
+        assert_eq!((report.window_ns, report.involuntary_switches), (10_000_000_000, 2_000));
         assert_eq!((report.steal_percent, report.pressure_percent), (Some(1.0), Some(5.0)));
         assert_eq!(report.others_percent, Some(0.0));
         for (end, word, detail) in [
-            (later(201, 0, 0), OVERSUBSCRIBED, "switches"),
+            (later(2_001, 0, 500_001), OVERSUBSCRIBED, "switches"),
             (later(0, 21, 0), STOLEN, "1.1 %"),
             (later(0, 0, 500_001), OVERSUBSCRIBED, "waited"),
         ] {
@@ -251,7 +276,22 @@ mod tests {
             assert!(report.contended);
             assert!(words(&report) == [word] && report.reasons[0].contains(detail), "{report:?}");
         }
-        assert_eq!(words(&judge(&quiet(), &later(1_000, 1_000, 9_000_000))), [OVERSUBSCRIBED, STOLEN]);
+        assert_eq!(words(&judge(&quiet(), &later(9_000, 1_000, 9_000_000))), [OVERSUBSCRIBED, STOLEN]);
+    }
+
+    #[test]
+    fn who_only_waits_for_a_core_to_wake_has_no_company() {
+        // A third of the time somebody was runnable and did not run, on cores that were a quarter full.
+        let mut end = later(700, 0, 3_300_000);
+        let all = quiet().all.unwrap();
+        end.all = Some(CoreTime { worked_ns: all.worked_ns + 5_000_000_000, ..all });
+        end.ours_ns = quiet().ours_ns + 5_000_000_000;
+        assert!(!judge(&quiet(), &end).contended);
+        // The same by threads that change on one core, and beside others.
+        let turns = Sample { switches: 100 + 2_500, ..end.clone() };
+        assert_eq!(words(&judge(&quiet(), &turns)), [OVERSUBSCRIBED]);
+        let others = Sample { ours_ns: quiet().ours_ns, ..end };
+        assert_eq!(words(&judge(&quiet(), &others)), [OTHERS]);
     }
 
     #[test]
@@ -261,13 +301,13 @@ mod tests {
             Sample { all: Some(CoreTime { worked_ns: all.worked_ns + ns, ..all }), ..end }
         };
         // 40 % of a core: more than 5 % and what ticks may be wrong by.
-        let report = judge(&quiet(), &busy(later(1_000, 0, 0), 4_000_000_000));
+        let report = judge(&quiet(), &busy(later(9_000, 0, 9_000_000), 4_000_000_000));
         assert_eq!((words(&report), report.others_percent), (vec![OTHERS], Some(40.0)));
         // Who took nothing away from us is no company, whatever he does on cores of his own.
         assert!(!judge(&quiet(), &busy(later(0, 0, 0), 4_000_000_000)).contended);
         // The same by a child that lives, by one that ended, by one that began and lives, and by interrupts of others.
         let children = |ours_ns: u64, children: &[(u32, u64)]| {
-            let end = busy(later(1_000, 0, 0), 4_000_000_000);
+            let end = busy(later(9_000, 0, 9_000_000), 4_000_000_000);
             judge(&quiet(), &Sample { ours_ns: end.ours_ns + ours_ns, children: children.to_vec(), ..end })
         };
         let grown = children(0, &[(7, 5_000_000_000), (8, 500_000_000)]);
@@ -276,7 +316,7 @@ mod tests {
         assert_eq!(ended.others_percent, Some(0.0));
         let began = children(0, &[(7, 1_000_000_000), (8, 500_000_000), (9, 4_000_000_000)]);
         assert_eq!(began.others_percent, Some(0.0));
-        let end = later(1_000, 0, 0);
+        let end = later(9_000, 0, 9_000_000);
         let all = end.all.unwrap();
         let interrupts = |apart| {
             let change = |all: CoreTime, ns| CoreTime {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Ns of a tick of `/proc`: `USER_HZ` is 100 on every architecture that this runs on.
-const TICK_NS: u64 = 10_000_000;
+pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// How long a receive call on `socket` polls its device before it sleeps, in us (man 7 socket, `SO_BUSY_POLL`). The kernel polls where
 /// the device's driver can.

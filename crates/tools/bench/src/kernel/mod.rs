@@ -45,7 +45,7 @@ pub const UDP_RESEND_AFTER: Duration = Duration::from_millis(50);
 /// Socket buffers asked for over UDP, where an overrun is a loss.
 const UDP_BUFFER_LEN: usize = 4 << 20;
 /// Involuntary switches per second of client or server above which a warm run counts as contended.
-const SWITCHES_PER_S_MAX: f64 = 20.0;
+const SWITCHES_PER_S_MAX: f64 = 200.0;
 
 /// Runs a closure where sockets of one side have to be made. A socket keeps the network namespace that it was made in.
 pub type Enter = Arc<dyn Fn(&mut (dyn FnMut() + Send)) -> io::Result<()> + Send + Sync>;
