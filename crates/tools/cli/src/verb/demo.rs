@@ -89,7 +89,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
     }
     results.caveat(
-        "a demonstration: two runs of a second or two for each row; `barewire bench` measures longer",
+        "a demonstration: five runs of less than a second for each row; `barewire bench` measures longer",
     );
     let mut ticker = console.ticker(whole);
     let shown = measure(&demo, place, times, &mut ticker)?;
