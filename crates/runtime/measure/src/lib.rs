@@ -18,6 +18,7 @@ mod histogram_log;
 mod little;
 mod proc_text;
 mod sys;
+mod windows;
 
 pub use clock::{ClockCost, clock_cost, realtime_ns, stamp};
 pub use contention::{Contention, ContentionReport, OTHERS, OVERSUBSCRIBED, STOLEN};
@@ -31,3 +32,4 @@ pub use histogram::{Histogram, MAX_NS, Quantile, RttNs, Summary, samples_needed}
 pub use histogram_log::{HistogramError, LOG_HEADER};
 pub use little::little_law_check;
 pub use sys::{Received, SocketRing};
+pub use windows::common_windows;

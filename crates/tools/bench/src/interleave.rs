@@ -6,6 +6,7 @@
 use crate::awake::COLD_PAUSE;
 use crate::driver::{DriverError, RunResult};
 use crate::interrupt::interrupted;
+use crate::rounds::turns;
 use crate::row::{CellInfo, IdleState, Row};
 use crate::workload::MsgWorkload;
 use barewire_base::{Duration, Instant};
@@ -95,11 +96,8 @@ pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Pro
         cells.iter().map(|_| (Vec::new(), None)).collect();
     let mut done = 0;
     for round in 0..runs {
-        let mut order: Vec<_> = cells.iter_mut().zip(&mut results).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for (cell, (runs, failed)) in order {
+        for at in turns(round, cells.len()) {
+            let (cell, (runs, failed)) = (&mut cells[at], &mut results[at]);
             if failed.is_none() && !interrupted() {
                 progress.before(stamp(), done, total, round, cell.info());
                 match cell.run(round) {

@@ -121,7 +121,7 @@ impl SocketRing {
             iov_base: pages.at(PAGE_LEN + buffers_len).cast(),
             iov_len: sockets.len().max(1) * 2 * send_len,
         };
-        // SAFETY: the memory lives until after the ring is gone, and only `fill` writes to a half, while no send has it.
+        // SAFETY: the memory lives until after the ring is gone, and only `put` and `take_overflow` write to a half, while no send has it.
         unsafe { ring.submitter().register_buffers(&[sends])? };
         // SAFETY: the first page is ours, aligned and long enough for the entries; it lives until after the ring is gone.
         unsafe { ring.submitter().register_buf_ring_with_flags(pages.at(0) as u64, BUFFERS, GROUP, 0)? };
@@ -148,32 +148,16 @@ impl SocketRing {
 
     /// Puts `bytes` behind what `socket` has to send. They leave with the next [`turn`](SocketRing::turn).
     pub fn send(&mut self, socket: usize, bytes: &[u8]) {
-        let s = &mut self.sockets[socket];
-        if !s.overflow.is_empty() || s.filled + bytes.len() > self.send_len {
-            s.overflow.extend(bytes);
-            return;
-        }
-        let to = self.pages.at(half_at(socket, s.filling, self.send_len) + s.filled);
-        // SAFETY: the half has room for them, nobody but us uses it while it is filled, and `bytes` cannot lie in our pages:
-        // what this module lends of them is a shared borrow of `self`.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-        s.filled += bytes.len();
+        put(&self.pages, self.send_len, &mut self.sockets[socket], socket, bytes);
     }
 
     /// Sends what was received back on its socket.
     pub fn echo(&mut self, received: Received) {
-        let s = &mut self.sockets[received.socket];
+        let socket = received.socket;
         // SAFETY: the kernel gave us the buffer with so many bytes, and writes to it again only after `release`.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.pages.at(buffer_at(received.buffer)), received.len) };
-        if !s.overflow.is_empty() || s.filled + bytes.len() > self.send_len {
-            s.overflow.extend(bytes);
-        } else {
-            let to = self.pages.at(half_at(received.socket, s.filling, self.send_len) + s.filled);
-            // SAFETY: as in `send`; buffers and halves do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-            s.filled += bytes.len();
-        }
+        put(&self.pages, self.send_len, &mut self.sockets[socket], socket, bytes);
         self.release(received);
     }
 
@@ -366,6 +350,19 @@ impl Drop for SocketRing {
         // Whatever is under way ends here, and not some time after the memory is gone.
         let _ = self.ring.submitter().register_sync_cancel(None, types::CancelBuilder::any());
     }
+}
+
+/// Copies `bytes`, which lie in none of the halves, into the half that is filled, or behind what found no room there before.
+fn put(pages: &Pages, send_len: usize, s: &mut Socket, socket: usize, bytes: &[u8]) {
+    if !s.overflow.is_empty() || s.filled + bytes.len() > send_len {
+        s.overflow.extend(bytes);
+        return;
+    }
+    let to = pages.at(half_at(socket, s.filling, send_len) + s.filled);
+    // SAFETY: the half has room for them, nobody but us uses it while it is filled, and `bytes` cannot lie in it: what this module
+    // lends of its pages are buffers, which overlap no half.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    s.filled += bytes.len();
 }
 
 fn buffer_at(buffer: u16) -> usize {

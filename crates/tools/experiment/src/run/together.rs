@@ -6,6 +6,7 @@
 
 use super::fleet::Clock;
 use super::rows::Row;
+use barewire_measure::common_windows;
 use serde_json::{Map, Value, json};
 
 /// The key of a row that says when it was measured.
@@ -95,7 +96,7 @@ pub(crate) fn together(parts: &[Part]) -> Together {
     if let Some(all) = told.iter().cloned().collect::<Option<Vec<_>>>() {
         let longest_ns = all.iter().map(|windows| length(windows)).max().unwrap_or_default();
         let count = all.iter().map(Vec::len).max().unwrap_or(1);
-        let windows = all.into_iter().reduce(|a, b| common(&a, &b)).unwrap_or_default();
+        let windows = all.into_iter().reduce(|a, b| common_windows(&a, &b)).unwrap_or_default();
         let share = length(&windows) as f64 / longest_ns.max(1) as f64;
         let error = error_ns as f64 * count as f64 / longest_ns.max(1) as f64;
         return Together::For { windows, share, error, longest_ns };
@@ -166,25 +167,6 @@ impl Together {
 
 fn rounded(share: f64) -> f64 {
     (share * 1e4).floor() / 1e4
-}
-
-/// What two lists of windows, each in order, have in common.
-fn common(a: &[Window], b: &[Window]) -> Vec<Window> {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    let mut out = Vec::new();
-    while let (Some(&&one), Some(&&other)) = (a.peek(), b.peek()) {
-        let both = (one.0.max(other.0), one.1.min(other.1));
-        if both.0 < both.1 {
-            out.push(both);
-        }
-        // The one that ends first has nothing more in common with what comes.
-        if one.1 <= other.1 {
-            a.next()
-        } else {
-            b.next()
-        };
-    }
-    out
 }
 
 fn length(windows: &[Window]) -> i128 {

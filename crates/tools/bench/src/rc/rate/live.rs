@@ -3,13 +3,13 @@
 use super::client::{Client, Counted, Until};
 use super::idle::Idle;
 use super::server::Server;
-use super::windows::{Window, common, length};
+use super::windows::{Window, length};
 use super::wires::{self, Hosts, Shape};
 use super::{RateError, StepSpans, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, open_port};
 use barewire_frame::{Burst, Pool, PoolConfig};
-use barewire_measure::{Contention, ContentionReport, Histogram, pin_to_core, stamp};
+use barewire_measure::{Contention, ContentionReport, Histogram, common_windows, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
 use barewire_verbs::{Device, DeviceConfig, OpenError};
 use std::cell::RefCell;
@@ -419,7 +419,7 @@ impl LiveResult {
     /// Another client's. Rates add up over the time that both counted in: see [`LiveResult::void`].
     pub(super) fn add(&mut self, other: LiveResult) {
         self.windows = match (self.windows.take(), other.windows) {
-            (Some(ours), Some(theirs)) => Some(common(&ours, &theirs)),
+            (Some(ours), Some(theirs)) => Some(common_windows(&ours, &theirs)),
             (ours, theirs) => ours.or(theirs),
         };
         self.longest = self.longest.max(other.longest);

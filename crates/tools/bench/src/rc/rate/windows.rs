@@ -5,25 +5,6 @@ use barewire_base::{Duration, Instant};
 /// From, to.
 pub type Window = (Instant, Instant);
 
-/// What two lists of windows, each in order, have in common.
-pub(super) fn common(a: &[Window], b: &[Window]) -> Vec<Window> {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    let mut out = Vec::new();
-    while let (Some(&&one), Some(&&other)) = (a.peek(), b.peek()) {
-        let both = (one.0.max(other.0), one.1.min(other.1));
-        if both.0 < both.1 {
-            out.push(both);
-        }
-        // The one that ends first has nothing more in common with what comes.
-        if one.1 <= other.1 {
-            a.next()
-        } else {
-            b.next()
-        };
-    }
-    out
-}
-
 /// How long they are together.
 pub(super) fn length(windows: &[Window]) -> Duration {
     windows.iter().fold(Duration::ZERO, |sum, (from, to)| sum + to.since(*from))
@@ -37,6 +18,7 @@ pub(super) fn span(windows: &[Window]) -> Option<Window> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_measure::common_windows;
     use proptest::prelude::*;
 
     fn windows(of: &[(u64, u64)]) -> Vec<Window> {
@@ -46,9 +28,9 @@ mod tests {
     #[test]
     fn what_two_have_in_common_is_in_both() {
         let (a, b) = (windows(&[(0, 10), (20, 30), (40, 50)]), windows(&[(5, 25), (28, 29), (50, 60)]));
-        assert_eq!(common(&a, &b), windows(&[(5, 10), (20, 25), (28, 29)]));
-        assert_eq!(length(&common(&a, &b)), Duration::from_nanos(11));
-        assert_eq!(common(&a, &[]), []);
+        assert_eq!(common_windows(&a, &b), windows(&[(5, 10), (20, 25), (28, 29)]));
+        assert_eq!(length(&common_windows(&a, &b)), Duration::from_nanos(11));
+        assert_eq!(common_windows(&a, &[]), []);
         assert_eq!((span(&a), span(&[])), (windows(&[(0, 50)]).pop(), None));
     }
 
@@ -67,7 +49,7 @@ mod tests {
             let within = |list: &[Window], ns| {
                 list.iter().any(|(from, to)| (from.as_nanos()..to.as_nanos()).contains(&ns))
             };
-            let both = common(&a, &b);
+            let both = common_windows(&a, &b);
             for ns in 0..120 {
                 prop_assert_eq!(within(&both, ns), within(&a, ns) && within(&b, ns));
             }
