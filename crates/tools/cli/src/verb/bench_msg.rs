@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. Wrappers go in front, as in
-`--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B A B, run by run.
+`--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B B A, run by run.
 
 On two machines:
   server:  barewire bench msg -s --port xdp:eth0 --ip 10.0.0.2/24
