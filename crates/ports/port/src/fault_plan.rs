@@ -2,8 +2,9 @@
 //!
 //! A [`FaultPlan`] is fed the frames of one direction, one [`decide`](FaultPlan::decide) each, in order. It draws from
 //! its own seeded generators only, one for each kind of fault, so that switching one fault on leaves the draws of the
-//! others as they were: the same seed and the same calls give the same decisions on every machine. The fault port, the
-//! simulator's links and the lab's link node share it.
+//! others as they were: the same seed and the same calls give the same decisions on every machine. The fault port,
+//! the lab's link node and labs in virtual time share it. The simulator's own links have a model of their own
+//! (`sim/link`), which draws from the world's generator.
 
 use barewire_base::{Duration, Instant, Prng};
 use std::collections::VecDeque;

@@ -259,12 +259,17 @@ impl Mtu {
         })
     }
 
-    /// The largest whose packets fit into frames with `eth_mtu` bytes behind the Ethernet header (80 bytes of headers
-    /// are allowed for, as elsewhere); `None` below 336.
+    /// Bytes of headers allowed for around a path MTU in a packet: IPv6, UDP, BTH, the longest extended header, padding, ICRC.
+    const OVERHEAD: usize = 80;
+    /// Bytes of the largest packet with the smallest path MTU: no link that carries less is of use.
+    pub const PACKET_MIN: usize = 256 + Mtu::OVERHEAD;
+
+    /// The largest whose packets fit into frames with `eth_mtu` bytes behind the Ethernet header; `None` below
+    /// [`PACKET_MIN`](Self::PACKET_MIN).
     pub const fn for_ethernet(eth_mtu: usize) -> Option<Mtu> {
         let mut code = 5;
         while code > 0 {
-            if (128 << code) + 80 <= eth_mtu {
+            if (128 << code) + Mtu::OVERHEAD <= eth_mtu {
                 return Mtu::from_code(code);
             }
             code -= 1;

@@ -5,7 +5,8 @@
 //! the [`StopFlag`] and on the descriptors of its agents, until the earliest of their deadlines. [`Engine::spawn`] gives it
 //! a thread (and a core) of its own; an embedding program may instead call [`Engine::run_once`] from its own loop.
 //!
-//! [`open_port`] opens any port by its URI, [`best_port`] the one that suits an interface. [`Stack`] is a port, a host and a
+//! [`open_port`] opens any port by its URI, [`best_port`] the one that suits an interface, [`HostSettings::attach`] one with a
+//! host on it: the way of every program that is a host. [`Stack`] is a port, a host and a
 //! message endpoint wired together: the one place where the two wings of the house, ports and protocols, meet. The daemon
 //! runs it as an agent, an embedding application calls it from its own loop. [`RdmaStack`] is the same with a RoCE endpoint.
 //!
@@ -41,6 +42,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod attach;
 mod counters;
 mod engine;
 mod error;
@@ -55,6 +57,7 @@ mod sys;
 mod waker;
 
 pub use agent::Agent;
+pub use attach::{AttachError, Attached, HostSettings, RandomError, random};
 pub use barewire_packet::LinkWatch;
 pub use barewire_packet::interface::Interface;
 pub use counters::{EngineCounters, EngineSlots};

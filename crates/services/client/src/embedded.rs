@@ -7,10 +7,10 @@ use crate::event::{ConnectOptions, Event, Inbound, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Stack, for_host, open_port};
+use barewire_engine::{Attached, HostSettings, Stack, random};
 use barewire_frame::{Pool, PoolConfig};
-use barewire_host::{Host, HostConfig};
-use barewire_port::{Port, PortUri};
+use barewire_host::Host;
+use barewire_port::Port;
 use barewire_transport as transport;
 use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, RecvBuf};
 use barewire_wire::MacAddr;
@@ -30,8 +30,10 @@ pub struct EmbeddedConfig {
     pub gateway4: Option<Ipv4Addr>,
     /// Where IPv6 packets to other networks go.
     pub gateway6: Option<Ipv6Addr>,
-    /// Our MAC address. Default: the interface's, or a random local one where the port has none.
+    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
     pub mac: Option<MacAddr>,
+    /// The VLAN that all frames are in.
+    pub vlan: Option<u16>,
     /// The frame pool.
     pub pool: PoolConfig,
     /// Bytes of messages waiting to be acknowledged. Default 16 MiB.
@@ -52,10 +54,26 @@ impl EmbeddedConfig {
             gateway4: None,
             gateway6: None,
             mac: None,
+            vlan: None,
             pool: PoolConfig::default(),
             send_bytes: 16 << 20,
             recv_bytes: 16 << 20,
             transport: transport::Config { flows_max: 256, ..transport::Config::default() },
+        }
+    }
+
+    fn settings(&self) -> HostSettings<'_> {
+        HostSettings {
+            port: &self.port,
+            pool: self.pool,
+            ipv4: &self.ipv4,
+            ipv6: &self.ipv6,
+            gateway4: self.gateway4,
+            gateway6: self.gateway6,
+            mac: self.mac,
+            vlan: self.vlan,
+            mtu_max: self.transport.mtu,
+            neighbours_max: None,
         }
     }
 }
@@ -75,32 +93,13 @@ fn raw(offset: u32, len: u32) -> transport::SendBuf {
     transport::SendBuf { owner: 0, offset, len }
 }
 
-/// 32 bytes from the operating system, for what must not be guessed.
-pub(crate) fn secret() -> Result<[u8; 32], OpenError> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|e| OpenError::Random(e.to_string()))?;
-    Ok(secret)
-}
-
-/// A random, locally administered MAC address.
-pub(crate) fn random_mac() -> Result<MacAddr, OpenError> {
-    let s = secret()?;
-    Ok(MacAddr([0x02, 0x62, s[0], s[1], s[2], s[3]]))
-}
-
 impl Embedded {
     /// Opens the port and builds the endpoint. All memory is allocated here.
     ///
     /// # Errors
     /// [`OpenError`]: what could not be opened, with a hint.
     pub fn open(config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
-        let uri: PortUri = config.port.parse()?;
-        let v4 = config.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
-        let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect();
-        let (uri, pool) = for_host(uri, &addresses, config.pool)?;
-        let pool = Pool::new(pool)?;
-        let port = open_port(&uri, &pool)?;
-        Embedded::with_port(port, pool, config)
+        Embedded::on(config.settings().attach()?, config)
     }
 
     /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.port` is not looked at.
@@ -112,22 +111,15 @@ impl Embedded {
         pool: Pool,
         config: &EmbeddedConfig,
     ) -> Result<Embedded, OpenError> {
-        let caps = port.caps();
-        let mac = match config.mac.or(caps.mac) {
-            Some(mac) => mac,
-            None => random_mac()?,
-        };
-        let mtu = caps.mtu.min(u32::from(config.transport.mtu)) as u16;
-        let mut host = HostConfig::new(mac);
-        host.mtu = mtu;
-        host.ipv4 = config.ipv4.clone();
-        host.ipv6 = config.ipv6.clone();
-        host.gateway4 = config.gateway4;
-        host.gateway6 = config.gateway6;
-        let transport = transport::Config { mtu, ..config.transport.clone() };
+        Embedded::on(config.settings().attach_to(port, pool)?, config)
+    }
+
+    fn on(attached: Attached, config: &EmbeddedConfig) -> Result<Embedded, OpenError> {
+        let Attached { port, pool, host } = attached;
+        let transport = transport::Config { mtu: host.mtu, ..config.transport.clone() };
         let memory = HeapMemory::new(config.send_bytes as usize, config.recv_bytes as usize);
         let shares = Shares::new(transport.send_messages_max);
-        let endpoint = Endpoint::new(transport, memory, secret()?)?;
+        let endpoint = Endpoint::new(transport, memory, random()?)?;
         Ok(Embedded {
             stack: Stack::new(port, pool, Host::new(host), endpoint),
             home: Home::new(),

@@ -1,24 +1,32 @@
 //! Errors for callers.
 
+use barewire_engine::{AttachError, RandomError};
 use barewire_transport as transport;
 
 /// Why an endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The port.
+    /// The port, its pool, or the system's random source.
     #[error(transparent)]
-    Port(#[from] barewire_port::OpenError),
-    /// The frame pool.
-    #[error(transparent)]
-    Pool(#[from] barewire_frame::PoolError),
+    Attach(#[from] AttachError),
     /// The transport's configuration.
     #[error("transport configuration: {0}")]
     Transport(#[from] transport::ConfigError),
-    /// The system's random source.
-    #[error("the system's random source: {0}")]
-    Random(String),
 }
+
+/// Parts of attaching, for those who do some of it themselves.
+macro_rules! attaching {
+    ($($error:ty),*) => { $(
+        impl From<$error> for OpenError {
+            fn from(error: $error) -> Self {
+                OpenError::Attach(error.into())
+            }
+        }
+    )* };
+}
+
+attaching!(barewire_port::OpenError, barewire_frame::PoolError, RandomError);
 
 /// Why a message was not queued. It is still the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

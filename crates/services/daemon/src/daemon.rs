@@ -12,15 +12,13 @@ use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
-    Agent, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, EngineSlots,
-    LinkWatch, PageError, RegisterError, SpawnError, Stack, StopFlag, Waker, counters_path, for_host,
-    interface_of, open_port,
+    Agent, AttachError, Attached, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks,
+    EngineSlots, HostSettings, LinkWatch, PageError, RandomError, RegisterError, SpawnError, Stack, StopFlag,
+    Waker, counters_path, interface_of, random,
 };
-use barewire_frame::{Pool, PoolError};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{OpenError, PortUri};
 use barewire_transport::Endpoint;
-use barewire_wire::MacAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -33,12 +31,9 @@ const COUNTERS_MAX: usize = 512;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// The port.
+    /// The port, its pool, or the system's random source.
     #[error(transparent)]
-    Port(#[from] OpenError),
-    /// The frame pool.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
+    Attach(#[from] AttachError),
     /// The transport's limits.
     #[error("transport: {0}")]
     Transport(#[from] barewire_transport::ConfigError),
@@ -68,9 +63,6 @@ pub enum DaemonError {
     /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The system's random source.
-    #[error("the system's random source: {0}")]
-    Random(String),
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
@@ -100,48 +92,29 @@ pub struct Daemon {
     aside: Option<AsideThreads>,
 }
 
-fn random() -> Result<[u8; 32], DaemonError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|e| DaemonError::Random(e.to_string()))?;
-    Ok(bytes)
-}
-
-/// A MAC address for a port that has none, locally administered and made of our address: it is unlike that of every other
-/// host on the link, and the same after a restart, so that neighbours need not learn it anew.
-fn mac_for(config: &Config) -> MacAddr {
-    let last = match (config.ipv4.first(), config.ipv6.first()) {
-        (Some((v4, _)), _) => v4.octets(),
-        (None, Some((v6, _))) => {
-            let o = v6.octets();
-            [o[12], o[13], o[14], o[15]]
-        }
-        (None, None) => [0; 4],
-    };
-    MacAddr([0x02, 0x62, last[0], last[1], last[2], last[3]])
+impl From<RandomError> for DaemonError {
+    fn from(error: RandomError) -> Self {
+        AttachError::from(error).into()
+    }
 }
 
 /// Built on the engine's thread: ports, frames and flows stay there.
 fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, DaemonError> {
-    let uri: PortUri = config.port_of().parse()?;
-    let (uri, pool) = for_host(uri, &config.addresses(), config.pool)?;
-    let pool = Pool::new(pool)?;
-    let port = open_port(&uri, &pool)?;
-    let caps = port.caps();
-    let secret = random()?;
-    let mac = config.mac.or(caps.mac).unwrap_or_else(|| mac_for(config));
-    let mtu = caps.mtu.min(u32::from(config.transport.mtu)) as u16;
-    let mut host = HostConfig::new(mac);
-    host.mtu = mtu;
-    host.ipv4 = config.ipv4.clone();
-    host.ipv6 = config.ipv6.clone();
-    host.gateway4 = config.gateway4;
-    host.gateway6 = config.gateway6;
-    host.vlan = config.vlan;
-    host.neighbours_max = config.neighbours_max;
-    host.hash_key = u64::from_le_bytes([
-        secret[4], secret[5], secret[6], secret[7], secret[8], secret[9], secret[10], secret[11],
-    ]);
-    let transport = barewire_transport::Config { mtu, engine, ..config.transport.clone() };
+    let port = config.port_of();
+    let settings = HostSettings {
+        port: &port,
+        pool: config.pool,
+        ipv4: &config.ipv4,
+        ipv6: &config.ipv6,
+        gateway4: config.gateway4,
+        gateway6: config.gateway6,
+        mac: config.mac,
+        vlan: config.vlan,
+        mtu_max: config.transport.mtu,
+        neighbours_max: Some(config.neighbours_max),
+    };
+    let Attached { port, pool, host } = settings.attach()?;
+    let transport = barewire_transport::Config { mtu: host.mtu, engine, ..config.transport.clone() };
     let applications = Applications::new(config.applications_max as usize, &transport);
     let endpoint = Endpoint::new(transport, applications, random()?)?;
     let stack = if config.rdma.enabled {
@@ -162,20 +135,18 @@ fn rdma_endpoint(
     // Ethernet with a VLAN tag comes on top in a frame.
     let carried = usize::from(host.mtu).min(frame_max.saturating_sub(18));
     let fits = barewire_roce::Mtu::for_ethernet(carried);
-    let fits = fits.ok_or(DaemonError::TooSmall { need: 256 + 80, carried })?;
+    let fits = fits.ok_or(DaemonError::TooSmall { need: barewire_roce::Mtu::PACKET_MIN, carried })?;
     let roce = config.rdma.endpoint(config, host.mac, fits);
-    let secret = random()?;
-    let mut half = [0; 16];
-    half.copy_from_slice(&secret[..16]);
-    Ok(barewire_roce::Endpoint::new(roce, half)?)
+    Ok(barewire_roce::Endpoint::new(roce, random()?)?)
 }
 
 /// What watches the interface of the daemon's port, where that has one.
 fn watch_of(config: &Config) -> Result<Option<LinkWatch>, DaemonError> {
-    let uri: PortUri = config.port.parse()?;
+    let uri: PortUri = config.port.parse().map_err(AttachError::from)?;
     let watch = |name| {
         LinkWatch::new(name).map_err(|source| {
-            DaemonError::Port(OpenError::Io { uri: config.port.clone(), call: "socket(AF_NETLINK)", source })
+            let call = "socket(AF_NETLINK)";
+            AttachError::from(OpenError::Io { uri: config.port.clone(), call, source }).into()
         })
     };
     interface_of(&uri).map(watch).transpose()
@@ -223,7 +194,7 @@ fn start_engine(
             let published = Published::register(&page, &prefix, &stack, rdma.as_deref())?;
             let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
             let orders = Orders { pending, commands: orders, link, link_reports };
-            let links = links.map(LinkEnds::open).transpose()?;
+            let links = links.map(LinkEnds::open).transpose().map_err(AttachError::from)?;
             Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
         }
     };
@@ -253,7 +224,8 @@ impl Daemon {
         let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
         let page = Arc::new(Mutex::new(page));
         let links = if engines > 1 {
-            link_all(engines, config.transport.mtu)?.into_iter().map(Some).collect()
+            let links = link_all(engines, config.transport.mtu).map_err(AttachError::from)?;
+            links.into_iter().map(Some).collect()
         } else {
             vec![None]
         };

@@ -2,10 +2,10 @@
 
 use crate::{OpenError, RdmaError};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{IdleStrategy, RdmaStack, StopFlag, Way, for_host, open_port};
+use barewire_engine::{Attached, HostSettings, IdleStrategy, RdmaStack, StopFlag, Way, random};
 use barewire_frame::{Pool, PoolConfig};
-use barewire_host::{Host, HostConfig};
-use barewire_port::{Port, PortUri};
+use barewire_host::Host;
+use barewire_port::Port;
 use barewire_roce::{
     self as roce, ConnId, Connect, ConnectFailure, Ended, Endpoint, Event, ListenerId, Mtu, PathId, QpInit,
     Qpn, Terms, Wc, WcStatus,
@@ -14,8 +14,8 @@ use barewire_wire::MacAddr;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of headers around a path MTU in a packet: IPv6, UDP, BTH, the longest extended header, padding, ICRC.
-const OVERHEAD: u32 = 80;
+/// Bytes of an Ethernet header with a VLAN tag, which come on top of a packet in a frame.
+const LINK_HEADER: usize = 18;
 /// Longest sleep: a stop from outside is noticed after it.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// Events that nobody has asked for yet, at most: what is more, of a flood, takes the place of the oldest.
@@ -34,7 +34,7 @@ pub struct DeviceConfig {
     pub gateway4: Option<Ipv4Addr>,
     /// Where IPv6 packets to other networks go.
     pub gateway6: Option<Ipv6Addr>,
-    /// Our MAC address. Default: the interface's, or a random local one where the port has none.
+    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
     pub mac: Option<MacAddr>,
     /// The VLAN that all frames are in.
     pub vlan: Option<u16>,
@@ -68,15 +68,21 @@ impl DeviceConfig {
             idle: IdleStrategy::default(),
         }
     }
-}
 
-/// The largest path MTU for packets of `packet` bytes in frames of `frame` bytes; `None` when not even the smallest fits.
-pub fn mtu_for(packet: u32, frame: usize) -> Option<Mtu> {
-    [Mtu::M4096, Mtu::M2048, Mtu::M1024, Mtu::M512, Mtu::M256].into_iter().find(|mtu| {
-        let need = mtu.bytes() + OVERHEAD;
-        // Ethernet with a VLAN tag comes on top in a frame.
-        need <= packet && need as usize + 18 <= frame
-    })
+    fn settings(&self) -> HostSettings<'_> {
+        HostSettings {
+            port: &self.port,
+            pool: self.pool,
+            ipv4: &self.ipv4,
+            ipv6: &self.ipv6,
+            gateway4: self.gateway4,
+            gateway6: self.gateway6,
+            mac: self.mac,
+            vlan: self.vlan,
+            mtu_max: u16::MAX,
+            neighbours_max: None,
+        }
+    }
 }
 
 /// A connection that is ready.
@@ -125,25 +131,13 @@ pub struct Device {
     stop: Option<StopFlag>,
 }
 
-fn random<const N: usize>() -> Result<[u8; N], OpenError> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|e| OpenError::Random(e.to_string()))?;
-    Ok(bytes)
-}
-
 impl Device {
     /// Opens the port and makes the device.
     ///
     /// # Errors
     /// [`OpenError`]: what could not be opened.
     pub fn open(config: &DeviceConfig) -> Result<Device, OpenError> {
-        let uri: PortUri = config.port.parse()?;
-        let v4 = config.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
-        let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect();
-        let (uri, pool) = for_host(uri, &addresses, config.pool)?;
-        let pool = Pool::new(pool)?;
-        let port = open_port(&uri, &pool)?;
-        Device::with_port(port, pool, config)
+        Device::on(config.settings().attach()?, config)
     }
 
     /// Makes the device on a port that is open already, with `pool` its pool. `config.port` is not looked at.
@@ -151,33 +145,20 @@ impl Device {
     /// # Errors
     /// [`OpenError`].
     pub fn with_port(port: Box<dyn Port>, pool: Pool, config: &DeviceConfig) -> Result<Device, OpenError> {
-        let caps = port.caps();
-        let mac = match config.mac.or(caps.mac) {
-            Some(mac) => mac,
-            None => {
-                let [a, b, c, d] = random()?;
-                MacAddr([0x02, 0x62, a, b, c, d])
-            }
-        };
-        let fits = mtu_for(caps.mtu, pool.frame_max()).ok_or_else(|| OpenError::TooSmall {
-            port: caps.mtu,
+        Device::on(config.settings().attach_to(port, pool)?, config)
+    }
+
+    fn on(attached: Attached, config: &DeviceConfig) -> Result<Device, OpenError> {
+        let Attached { port, pool, host } = attached;
+        let packet = usize::from(host.mtu);
+        let fits = Mtu::for_ethernet(packet.min(pool.frame_max().saturating_sub(LINK_HEADER)));
+        let fits = fits.ok_or_else(|| OpenError::TooSmall {
+            port: port.caps().mtu,
             frame: pool.frame_max(),
-            need: (Mtu::M256.bytes() + OVERHEAD) as usize + 18,
+            need: Mtu::PACKET_MIN + LINK_HEADER,
         })?;
-        let mut host = HostConfig::new(mac);
-        host.mtu = u16::try_from(caps.mtu).unwrap_or(u16::MAX);
-        host.ipv4 = config.ipv4.clone();
-        host.ipv6 = config.ipv6.clone();
-        host.gateway4 = config.gateway4;
-        host.gateway6 = config.gateway6;
-        host.vlan = config.vlan;
-        host.hash_key = u64::from_ne_bytes(random()?);
-        let addresses: Vec<IpAddr> = config
-            .ipv4
-            .iter()
-            .map(|a| IpAddr::V4(a.0))
-            .chain(config.ipv6.iter().map(|a| IpAddr::V6(a.0)))
-            .collect();
+        let mac = host.mac;
+        let addresses = config.settings().addresses();
         let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let roce = roce::Config {
             mac,

@@ -1,17 +1,15 @@
 //! Errors for callers.
 
+use barewire_engine::{AttachError, RandomError};
 use barewire_roce as roce;
 
 /// Why a device could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The port.
+    /// The port, its pool, or the system's random source.
     #[error(transparent)]
-    Port(#[from] barewire_port::OpenError),
-    /// The frame pool.
-    #[error(transparent)]
-    Pool(#[from] barewire_frame::PoolError),
+    Attach(#[from] AttachError),
     /// The endpoint's configuration.
     #[error("RDMA configuration: {0}")]
     Config(#[from] roce::ConfigError),
@@ -27,10 +25,20 @@ pub enum OpenError {
         /// Bytes that are needed.
         need: usize,
     },
-    /// The system's random source.
-    #[error("the system's random source: {0}")]
-    Random(String),
 }
+
+/// Parts of attaching, for those who do some of it themselves.
+macro_rules! attaching {
+    ($($error:ty),*) => { $(
+        impl From<$error> for OpenError {
+            fn from(error: $error) -> Self {
+                OpenError::Attach(error.into())
+            }
+        }
+    )* };
+}
+
+attaching!(barewire_port::OpenError, barewire_frame::PoolError, RandomError);
 
 /// Why something that was waited for, or asked of the device, did not happen.
 #[derive(Debug, thiserror::Error)]

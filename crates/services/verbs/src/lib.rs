@@ -39,6 +39,6 @@ mod error;
 mod memory;
 
 pub use context::{Context, ContextConfig, ContextError};
-pub use device::{Connection, Device, DeviceConfig, Pending, Request, mtu_for};
+pub use device::{Connection, Device, DeviceConfig, Pending, Request};
 pub use error::{OpenError, RdmaError};
 pub use memory::Memory;

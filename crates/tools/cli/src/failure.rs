@@ -7,7 +7,7 @@ use crate::console::{Console, StdoutGone};
 use barewire_bench::plan::PlanError;
 use barewire_bench::rc::RcError;
 use barewire_bench::{DriverError, WorkloadError};
-use barewire_engine::PageError;
+use barewire_engine::{AttachError, PageError};
 use barewire_lab::LabError;
 use barewire_port::OpenError;
 use std::error::Error;
@@ -100,11 +100,11 @@ fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
     }
     // A transparent error stands for the one inside it and is no link of the chain of its own.
     let inside = match cause.downcast_ref::<barewire_client::OpenError>() {
-        Some(barewire_client::OpenError::Port(error)) => Some(error),
+        Some(barewire_client::OpenError::Attach(AttachError::Port(error))) => Some(error),
         _ => None,
     };
     let inside = match cause.downcast_ref() {
-        Some(RcError::Open(barewire_verbs::OpenError::Port(error))) => Some(error),
+        Some(RcError::Open(barewire_verbs::OpenError::Attach(AttachError::Port(error)))) => Some(error),
         _ => inside,
     };
     if let Some(error) = inside.or_else(|| cause.downcast_ref::<OpenError>()) {

@@ -191,9 +191,9 @@ impl Datapath {
         datapath
     }
 
-    /// Put another program in this one's place, with its state. Packets that wait are of the old program: they are
-    /// counted as dropped (`queue_full`) if there are any; none is lost that has not been received yet. Gives back
-    /// what is not needed any more.
+    /// Replace the program and its state. Packets that wait in queues, or to go round again, belong to the old program
+    /// and are dropped (counted as `queue_full`); frames that the ports still hold are not affected. Returns what the
+    /// old program used, for another thread to free.
     pub fn install(&mut self, prepared: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send> {
         let old_state = std::mem::replace(&mut self.state, state);
         if Arc::ptr_eq(&self.prepared, prepared) {

@@ -20,8 +20,6 @@ use std::rc::Rc;
 
 /// The service that every server listens on.
 const SERVICE: u64 = 50;
-/// Bytes of headers around a path MTU in a packet: IPv6, UDP, BTH, the longest extended header, padding, ICRC.
-const OVERHEAD: u32 = 80;
 /// Connections of all hosts of a world, those that are remembered for a while included: what bounds its memory.
 const CONNECTIONS_ALL: usize = 1 << 22;
 /// After what time a host looks again that found no frame, or no room for a connection. Not zero, or time would stand still.
@@ -75,13 +73,6 @@ pub(super) struct Connector {
     worked: Instant,
 }
 
-/// The largest path MTU for packets of `packet` bytes.
-fn mtu_for(packet: u32) -> Option<Mtu> {
-    [Mtu::M4096, Mtu::M2048, Mtu::M1024, Mtu::M512, Mtu::M256]
-        .into_iter()
-        .find(|mtu| mtu.bytes() + OVERHEAD <= packet)
-}
-
 impl Connector {
     pub(super) fn new(config: StationConfig<'_>, pool: Pool) -> Result<Connector, String> {
         let StationConfig { host, role, .. } = &config;
@@ -94,7 +85,7 @@ impl Connector {
         let first = interface.addresses.first().map(|(a, _)| *a).ok_or("has no address")?;
         let roce = Config {
             addresses: interface.addresses.iter().map(|(a, _)| *a).collect(),
-            mtu: mtu_for(config.mtu.into()).ok_or("its link is too narrow for RDMA")?,
+            mtu: Mtu::for_ethernet(config.mtu.into()).ok_or("its link is too narrow for RDMA")?,
             connections_max: most,
             ..Config::new(interface.mac, first)
         };
