@@ -150,11 +150,11 @@ fn wrong_words(t: &mut Talk) {
             "Error: key field h.a: '10.0.0.1': a longest prefix match is written A/B\n",
         ),
         ("table_num_entries", "Error: wrong number of words; usage: table_num_entries TABLE\n"),
-        ("table_delete exact x", "Error: entry handle: 'x' is no integer\n"),
+        ("table_delete exact x", "Error: entry handle: 'x' is not an integer\n"),
         ("table_set_timeout route 0 5", "Error: Table In.route does not support entry timeouts\n"),
-        ("mc_node_create 1 70000", "Error: '70000' is no port number\n"),
+        ("mc_node_create 1 70000", "Error: '70000' is not a port number\n"),
         ("meter_set_rates In.rates 0 1:1", "Error: the meter has 2 rates, 1 were given\n"),
-        ("register_read In.reg x", "Error: index: 'x' is no integer\n"),
+        ("register_read In.reg x", "Error: index: 'x' is not an integer\n"),
         ("help table_ad", "Error: unknown command 'table_ad', did you mean 'table_add'?\n"),
     ] {
         assert_eq!(t.fails(line), expected, "{line}");

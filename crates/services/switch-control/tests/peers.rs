@@ -332,7 +332,7 @@ fn our_command_line_says_the_same_of_a_bmv2_and_of_ours() {
     let mut session = bmv2.session();
     assert_eq!(
         session.run_line("show_drops").text,
-        "Error: this switch cannot do it: it is no barewire switch\n"
+        "Error: this switch cannot do it: it is not a barewire switch\n"
     );
     assert!(session.run_line("register_write In.wide 0 9223372036854775806").ok);
     assert_eq!(session.run_line("register_read In.wide 0").text, "In.wide[0]= 9223372036854775806\n");

@@ -40,7 +40,7 @@ impl FromStr for EngineKind {
         match text {
             "native" => Ok(EngineKind::Native),
             "interpreter" => Ok(EngineKind::Interpreter),
-            other => Err(format!("'{other}' is no engine: native or interpreter")),
+            other => Err(format!("'{other}' is not an engine: native or interpreter")),
         }
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BWV_ERR_QUOTA => c"this application has as many as the daemon allows it",
         BWV_ERR_QUEUE_FULL => c"the queue is full",
         BWV_ERR_STATE => c"not in this state",
-        BWV_ERR_LISTENING => c"somebody listens on that service id already",
+        BWV_ERR_LISTENING => c"another listener has that service id already",
         BWV_ERR_PRIVATE_DATA => c"more private data than the message has room for",
         BWV_ERR_QUEUE_PAIR => c"the queue pair is not a new one, or belongs to another connection",
         BWV_ERR_NO_MEMORY => c"the channel has no such piece of memory left",

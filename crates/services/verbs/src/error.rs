@@ -54,7 +54,7 @@ pub enum RdmaError {
     #[error(transparent)]
     Connect(#[from] roce::ConnectError),
     /// There is no way to the peer, or it does not answer address resolution.
-    #[error("no way to {0}: no route, or nobody there answers ARP or neighbour discovery")]
+    #[error("no route to {0}, or no answer to ARP or neighbour discovery")]
     Unreachable(std::net::IpAddr),
     /// The peer refused the connection.
     #[error("the peer refused: {}", rej(*.0))]
@@ -63,7 +63,7 @@ pub enum RdmaError {
     #[error("the peer does not answer: is something listening there, and does UDP port 4791 get through?")]
     NoAnswer,
     /// The peer's terms cannot be held to.
-    #[error("the peer's terms of the connection cannot be held to")]
+    #[error("the peer's connection parameters are not supported")]
     BadReply,
     /// The connection has ended.
     #[error("the connection has ended")]
@@ -77,7 +77,7 @@ pub enum RdmaError {
         status: roce::WcStatus,
     },
     /// The time is over.
-    #[error("not in time")]
+    #[error("timed out")]
     TimedOut,
     /// Waiting was ended from outside.
     #[error("stopped")]

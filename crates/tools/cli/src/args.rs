@@ -23,7 +23,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Color messages
+    /// When to color messages
     #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN", global = true)]
     pub color: Color,
     /// Print results and errors only
@@ -87,7 +87,7 @@ pub enum Verb {
         #[command(subcommand)]
         what: Bench,
     },
-    /// Show the four programs beside what is known, on hosts made for them, in three minutes
+    /// Measure all four programs beside their baselines, on hosts made for the run; takes three minutes
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),
@@ -99,7 +99,7 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::switch::Switch,
     },
-    /// Market data: feed channels to books, captures, and an emulated exchange
+    /// Market data: receive feed channels, keep books, record, replay, emulate an exchange
     Feed {
         /// What to do.
         #[command(subcommand)]
@@ -118,20 +118,20 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::lab::What,
     },
-    /// Open a port and say what was chosen and why
+    /// Open a port and show what was chosen and why
     Port(verb::port::Args),
-    /// Whether this machine is fit: what is there, what it costs, how to mend it
+    /// Check this machine for what adds latency: findings, their cost, and commands that fix them
     Doctor(verb::doctor::Args),
     /// Show the counters of running engines: live on a terminal, or printed
     Stat(verb::stat::Args),
-    /// Counters of running engines for Prometheus, and a Grafana dashboard of them
+    /// Export counters of running engines to Prometheus; print a Grafana dashboard
     Metrics(verb::metrics::Args),
-    /// Runs as one HTML page, as Markdown, CSV and pictures, with the published tables beside them
+    /// Turn runs into an HTML page, Markdown, CSV and charts, with the published tables beside them
     Report(Box<verb::report::Args>),
-    /// Be the agent of an experiment: started by `bench run`
+    /// Run the agent of an experiment (started by `bench run`)
     #[command(hide = true)]
     Agent,
-    /// Manual pages of all verbs
+    /// Write the manual pages
     Man(verb::man::Args),
     /// Print a completion script for a shell
     Completions(verb::completions::Args),
@@ -144,22 +144,22 @@ pub enum Bench {
     Msg(Box<verb::bench_msg::Args>),
     /// The P4 switch: its engine alone, from file to file, between hosts beside the kernel's bridge and bmv2
     Switch(Box<verb::bench_switch::Args>),
-    /// Market data: from a packet's arrival to the callback, with sockets and ports, at several paces
+    /// Market data: from a packet's arrival to the callback, over sockets and ports, at several paces
     Feed(Box<verb::bench_feed::Args>),
     /// RDMA: how fast reliable connections are made, and what goes over them
     #[command(name = "rdma", visible_alias = "rc")]
     Rc(Box<verb::bench_rc::Args>),
-    /// Streams between two hosts over the kernel's sockets: what a switch or a wire between them carries
+    /// TCP and UDP streams between two hosts over the kernel's sockets: what the network between them carries
     Stream(Box<verb::bench_stream::Args>),
-    /// The published tables of the message service, bmv2, a feed handler and RDMA connections, with the same experiments run here beside them
+    /// The published tables of all four fields, with the same experiments run on this machine
     #[command(name = "published", visible_alias = "seeds")]
     Seeds(verb::bench_seeds::Args),
-    /// The machine's own floor: clock, system call, core to core, wake-up, hiccups, the kernel's round trip
+    /// What this machine adds to every figure: clock, system call, core to core, wake-up, hiccups, the kernel's round trip
     #[command(name = "floor", visible_alias = "control")]
     Control(verb::bench_control::Args),
-    /// An experiment over several hosts, from a file to a run folder
+    /// Run an experiment over several hosts, from a file to a run folder
     Run(Box<verb::bench_run::Args>),
-    /// Whether one run is worse than another, figure by figure
+    /// Compare two runs, figure by figure
     Compare(verb::report::CompareArgs),
 }
 

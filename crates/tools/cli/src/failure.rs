@@ -149,9 +149,10 @@ pub(crate) fn of_lab(error: &LabError) -> (Code, Option<String>) {
 fn of_port(error: &OpenError) -> (Code, Option<String>) {
     let hint = |text: &str| Some(text.to_owned());
     match error {
-        OpenError::BadUri { .. } => {
-            (Code::Usage, hint("a port is [wrapper+]scheme:target[?key=value&...]; see README.md"))
-        }
+        OpenError::BadUri { .. } => (
+            Code::Usage,
+            hint("a port is [wrapper+]scheme:target[?key=value&...]; docs/src/reference/ports.md lists them"),
+        ),
         OpenError::NotPermitted { .. } => (Code::Unfit, hint(RIGHTS)),
         OpenError::NotFound { .. } => (Code::Unfit, hint("`ip link` lists the interfaces")),
         OpenError::Unsupported { uri, .. } if uri.contains("xdp:") => {

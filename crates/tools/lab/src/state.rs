@@ -266,7 +266,7 @@ impl Store {
         let meta = fs::symlink_metadata(&self.folder).map_err(doing)?;
         let us = rustix::process::geteuid().as_raw();
         let why = match () {
-            () if !meta.is_dir() => "is no folder".to_owned(),
+            () if !meta.is_dir() => "is not a folder".to_owned(),
             () if meta.uid() != us => format!("belongs to user {}, and we are user {us}", meta.uid()),
             () if meta.mode() & 0o022 != 0 => {
                 format!("others may write to it (mode {:03o})", meta.mode() & 0o777)

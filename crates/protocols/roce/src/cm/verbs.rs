@@ -33,7 +33,7 @@ pub enum ConnectError {
     #[error("more private data than the message has room for")]
     PrivateData,
     /// Somebody listens on that service id already.
-    #[error("somebody listens on that service id already")]
+    #[error("another listener has that service id already")]
     InUse,
 }
 

@@ -176,7 +176,7 @@ impl Session {
     fn own(&mut self, method: &str, args: Vec<Value>) -> Result<Value, CliError> {
         match self.is_ours()? {
             true => self.call(&BAREWIRE, method, args),
-            false => Err(CliError::Input("this switch cannot do it: it is no barewire switch".into())),
+            false => Err(CliError::Input("this switch cannot do it: it is not a barewire switch".into())),
         }
     }
 

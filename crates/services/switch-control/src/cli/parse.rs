@@ -81,7 +81,7 @@ pub fn integer(text: &str, what: &str) -> Result<i64, CliError> {
     magnitude
         .map(|magnitude| if negative { -magnitude } else { magnitude })
         .and_then(|number| i64::try_from(number).ok())
-        .ok_or_else(|| CliError::Input(format!("{what}: '{text}' is no integer")))
+        .ok_or_else(|| CliError::Input(format!("{what}: '{text}' is not an integer")))
 }
 
 /// An integer of 32 bits for the wire.
@@ -205,7 +205,7 @@ fn key_field(field: &KeyField, word: &str) -> Result<Value, CliError> {
             let (prefix, length) = two("/", "longest prefix")?;
             let length = decimal(length)
                 .filter(|length| *length <= width)
-                .ok_or_else(|| CliError::Input(format!("'{length}' is no prefix length up to {width}")))?;
+                .ok_or_else(|| CliError::Input(format!("'{length}' is not a prefix length up to {width}")))?;
             (match_type::LPM, vec![(1, bytes(&value(prefix, width)?, width)), (2, Value::I32(length as i32))])
         }
         MatchKind::Optional if word == "*" => (match_type::TERNARY, pair(BigUint::zero(), BigUint::zero())),
@@ -253,7 +253,7 @@ pub fn rates(words: &[&str], count: u32) -> Result<Value, CliError> {
         return Err(CliError::Input(format!("the meter has {count} rates, {} were given", words.len())));
     }
     let one = |word: &&str| {
-        let bad = || CliError::Input(format!("'{word}' is no rate: UNITS_PER_MICROSECOND:BURST"));
+        let bad = || CliError::Input(format!("'{word}' is not a rate: UNITS_PER_MICROSECOND:BURST"));
         let (rate, burst) = word.split_once(':').ok_or_else(bad)?;
         let rate: f64 = rate.parse().map_err(|_| bad())?;
         let burst: i32 = burst.parse().map_err(|_| bad())?;
@@ -274,7 +274,7 @@ pub fn number_map(words: &[&str], what: &str) -> Result<String, CliError> {
     for word in words {
         let number: u32 = decimal(word)
             .filter(|number| *number < MOST)
-            .ok_or_else(|| CliError::Input(format!("'{word}' is no {what} number")))?;
+            .ok_or_else(|| CliError::Input(format!("'{word}' is not a {what} number")))?;
         numbers.push(number);
     }
     numbers.sort_unstable();
@@ -288,7 +288,7 @@ pub fn number_map(words: &[&str], what: &str) -> Result<String, CliError> {
 /// Hexadecimal digits as bytes.
 pub fn hex_bytes(text: &str, what: &str) -> Result<Vec<u8>, CliError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    let bad = || CliError::Input(format!("{what}: '{text}' is no string of hexadecimal bytes"));
+    let bad = || CliError::Input(format!("{what}: '{text}' is not a string of hexadecimal bytes"));
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(bad());
     }

@@ -276,11 +276,11 @@ impl Parser<'_> {
         } else if digits.len() > 1 && digits.starts_with('0') {
             u64::from_str_radix(digits, 8)
         } else if digits.starts_with('+') {
-            return Err(self.error_at(at, format!("'{word}' is no number")));
+            return Err(self.error_at(at, format!("'{word}' is not a number")));
         } else {
             digits.parse()
         };
-        let magnitude = magnitude.map_err(|_| self.error_at(at, format!("'{word}' is no number")))?;
+        let magnitude = magnitude.map_err(|_| self.error_at(at, format!("'{word}' is not a number")))?;
         let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
         if value < i128::from(low) || value > i128::from(high) {
             return Err(self.error_at(at, format!("{word} is out of range: {low} to {high}")));
@@ -393,7 +393,7 @@ mod tests {
             error("tables {\n  sise: 3 }"),
             "line 2, column 3: Table has no field 'sise' (did you mean 'size'?)"
         );
-        assert_eq!(error("tables { size: x }"), "line 1, column 16: 'x' is no number");
+        assert_eq!(error("tables { size: x }"), "line 1, column 16: 'x' is not a number");
         assert_eq!(error("tables { size: 1 size: 2 }"), "line 1, column 18: 'size' is given twice");
         assert_eq!(error("tables {"), "line 1, column 9: the text ends, expected '}'");
         assert!(error("tables { preamble { id: 4294967296 } }").contains("out of range"));

@@ -212,7 +212,7 @@ pub fn call_of(
         let name = |id: u32| index.actions.get(id).map_or("?", |action| action.name.as_str());
         let known: Vec<String> = allowed.iter().map(|of| format!("{} ('{}')", of.id, name(of.id))).collect();
         let what = match index.actions.get(action.action_id) {
-            Some(action) => format!("'{}' is no action of it", action.name),
+            Some(action) => format!("'{}' is not an action of it", action.name),
             None => format!("there is no action {}", action.action_id),
         };
         return Err(invalid(format!("{owner}: {what}; its actions are {}", known.join(", "))));

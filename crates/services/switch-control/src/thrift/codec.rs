@@ -155,7 +155,7 @@ pub enum CodecError {
     TooMany(usize),
     #[error("values nest deeper than {0}")]
     TooDeep(usize),
-    #[error("the name is no UTF-8 text")]
+    #[error("the name is not UTF-8 text")]
     Name,
 }
 

@@ -42,7 +42,7 @@ fn a_buffer_is_sent_when_full_or_after_its_time() {
     assert_eq!(learner.counts(), (19, 17));
     learner.sample(MACS, &[1, 2], 0);
     learner.sample(LearnListId(9), &[], 0);
-    assert_eq!(learner.counts(), (19, 17), "what is no sample is ignored");
+    assert_eq!(learner.counts(), (19, 17), "what is not a sample is ignored");
 }
 
 #[test]

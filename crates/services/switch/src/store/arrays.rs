@@ -102,7 +102,7 @@ impl Store {
         if let Some(rate) =
             rates.iter().find(|rate| !rate.units_per_us.is_finite() || rate.units_per_us < 0.0)
         {
-            return Err(bad(format!("{} is no rate", rate.units_per_us)));
+            return Err(bad(format!("{} is not a rate", rate.units_per_us)));
         }
         if rates.windows(2).any(|two| two[0].units_per_us > two[1].units_per_us) {
             return Err(bad("the rates must ascend: committed before peak".into()));

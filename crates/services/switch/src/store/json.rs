@@ -142,7 +142,9 @@ impl<'de> Deserialize<'de> for Number {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
         let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let number = digits.and_then(|digits| BigUint::parse_bytes(digits.as_bytes(), 16));
-        number.map(Number).ok_or_else(|| serde::de::Error::custom(format!("'{text}' is no number like 0x1f")))
+        number
+            .map(Number)
+            .ok_or_else(|| serde::de::Error::custom(format!("'{text}' is not a number like 0x1f")))
     }
 }
 

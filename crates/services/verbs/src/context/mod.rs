@@ -97,7 +97,7 @@ pub enum AttachError {
     #[error(transparent)]
     Attach(#[from] barewire_channel::AttachError),
     /// It does no RDMA.
-    #[error("the daemon does no RDMA: [rdma] in its configuration turns it on")]
+    #[error("the daemon does not serve RDMA: add [rdma] to its configuration")]
     NoRdma,
 }
 
@@ -121,7 +121,7 @@ pub enum ContextError {
     #[error("a request that no queue pair can have")]
     Invalid,
     /// There is no way to the peer.
-    #[error("no way to the peer: no route, or nobody there answers ARP or neighbour discovery")]
+    #[error("no route to the peer, or no answer to ARP or neighbour discovery")]
     Unreachable,
     /// The peer refused the connection.
     #[error("the peer refused (reason {})", .0.0)]
@@ -130,7 +130,7 @@ pub enum ContextError {
     #[error("the peer does not answer: is something listening there, and does UDP port 4791 get through?")]
     NoAnswer,
     /// The peer's terms cannot be held to.
-    #[error("the peer's terms of the connection cannot be held to")]
+    #[error("the peer's connection parameters are not supported")]
     BadReply,
     /// The connection has ended.
     #[error("the connection has ended")]
@@ -144,7 +144,7 @@ pub enum ContextError {
         failure: Failure,
     },
     /// The time is over.
-    #[error("not in time")]
+    #[error("timed out")]
     TimedOut,
     /// The daemon is gone: open a new context when it is back.
     #[error("the daemon is gone")]

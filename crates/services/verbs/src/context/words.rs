@@ -268,10 +268,10 @@ pub enum Refusal {
     #[error("a value is out of range")]
     Invalid,
     /// The daemon does no RDMA.
-    #[error("the daemon does no RDMA: [rdma] in its configuration turns it on")]
+    #[error("the daemon does not serve RDMA: add [rdma] to its configuration")]
     NoRdma,
     /// Somebody listens there already.
-    #[error("somebody listens on that service id already")]
+    #[error("another listener has that service id already")]
     InUse,
     /// More private data than the message carries.
     #[error("more private data than the message has room for")]

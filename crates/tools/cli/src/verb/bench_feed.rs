@@ -37,7 +37,7 @@ On two machines the subscriber measures what an exchange on the other one sends:
   host 1:  barewire feed emulate --interface eth0 --seconds 5 --events-per-s 5000"
 )]
 pub struct Args {
-    /// What receives: mem, socket, socket-spin, packet, xdp, xdp-park, onload; several with commas
+    /// Receivers: mem, socket, socket-spin, packet, xdp, xdp-park, onload; several with commas
     #[arg(long, value_delimiter = ',', default_value = "socket,socket-spin,xdp")]
     engine: Vec<EngineKind>,
     /// Application only (app: t4 to t5), with the network and kernel layer (stamp: t3 to t5), or both
@@ -58,7 +58,7 @@ pub struct Args {
     /// Send every packet by line B, too
     #[arg(long)]
     both_lines: bool,
-    /// Do not rehearse while nothing comes: shows what caches lose in a pause
+    /// Do not keep the hot path in cache while idle: shows what a pause costs
     #[arg(long)]
     no_keep_warm: bool,
     /// Packets of a run
@@ -70,10 +70,10 @@ pub struct Args {
     /// Runs of each row
     #[arg(long, default_value_t = 5)]
     runs: u32,
-    /// Look for the rate at which packets are lost, too
+    /// Also search the rate at which packets are lost
     #[arg(long)]
     rate: bool,
-    /// Time our decoder beside the one that the SBE tool generates (Java, cargo), too
+    /// Also time barewire's decoder beside the one that the SBE tool generates (Java, cargo)
     #[arg(long, help_heading = "Baselines")]
     decode: bool,
     /// The exchange's schema, for the SBE tool

@@ -35,7 +35,7 @@ The same over the kernel's own sockets, as good programs use them:
   client:  barewire bench msg -c 10.0.0.2 --baseline kernel-tcp-batch")]
 #[command(group(clap::ArgGroup::new("end").args(["role", "serve", "connect"])))]
 pub struct Args {
-    /// What barewire runs over: mem, packet, unix, xdp; several with commas
+    /// Port between the ends: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
     /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park; several with commas
@@ -44,7 +44,7 @@ pub struct Args {
     /// Bytes of a request, and of its response
     #[arg(long, default_value_t = 1024, help_heading = "Workload")]
     size: u32,
-    /// Requests outstanding at once; several with commas [default: 1, or 256 with --rate]
+    /// Requests in flight; several with commas [default: 1, or 256 with --rate]
     #[arg(long, value_delimiter = ',', help_heading = "Workload")]
     window: Vec<u32>,
     /// Connections that the requests are spread over
@@ -53,16 +53,16 @@ pub struct Args {
     /// Measured time of a run
     #[arg(long, default_value = "3", value_parser = measured::seconds, help_heading = "Workload")]
     seconds: Duration,
-    /// Time before it that is not measured
+    /// Warm-up before it
     #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
     warmup: Duration,
-    /// The warm-up goes on until the median stands still (four windows of 20 ms within 5 %), but not beyond this
+    /// Warm up until the median is stable (four windows of 20 ms within 5 %), but no longer than this
     #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true, help_heading = "Workload")]
     warmup_max: Duration,
     /// Runs of each system
     #[arg(long, default_value_t = 5, help_heading = "Workload")]
     runs: u32,
-    /// Open loop: requests per second, whatever happens to the responses; several with commas
+    /// Open loop: requests per second, independent of responses; several with commas
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', help_heading = "Workload")]
     rate: Vec<f64>,
     /// Open loop: gaps between requests
@@ -74,10 +74,10 @@ pub struct Args {
     /// Seed of payloads and gaps
     #[arg(long, default_value_t = 1, help_heading = "Workload")]
     seed: u64,
-    /// What barewire does when nothing comes: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
+    /// Idle strategy of barewire: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
     #[arg(long, help_heading = "Cores")]
     idle: Option<IdleStrategy>,
-    /// State of the cores [default: both for who sleeps (blocking kernel sockets, daemon-park), else warm]
+    /// State of the cores: warm or cold [default: both for systems that sleep (blocking kernel sockets, daemon-park), else warm]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
     /// Cores for client and server, such as 0,1, or `none` [default: the first two]
@@ -93,24 +93,24 @@ pub struct Args {
     options: String,
     #[command(flatten)]
     search: SearchArgs,
-    /// Search: a response later than so many milliseconds after its request was to be sent is as bad as none
+    /// Search: a response that comes later than this after its request's intended send counts as lost
     #[arg(long, value_name = "MS", default_value_t = 10.0, requires = "search")]
     late_ms: f64,
     #[command(flatten)]
     leave: Leave,
-    /// One end only: answers, until Ctrl-C; as `--role server`
+    /// Be the server only, until Ctrl-C (as `--role server`)
     #[arg(short = 's', long, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
     serve: bool,
-    /// One end only: asks the server on this host, and measures; as `--role client --server HOST`
+    /// Be the client of this server only, and measure (as `--role client --server HOST`)
     #[arg(short = 'c', long, value_name = "HOST", value_parser = host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
     connect: Option<IpAddr>,
-    /// One end only, the other on another machine: over a port, or (one `--baseline`, the same at both) the kernel's sockets
+    /// One end only; the other is on another machine: over a port, or (with one `--baseline`, the same at both ends) over the kernel's sockets
     #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
     role: Option<End>,
     /// Server: its port's URI, as `--port`
     #[arg(long, value_name = "URI", requires = "end", help_heading = "Two machines")]
     listen: Option<String>,
-    /// This end's port: its URI. Not opened where a `--baseline` takes its place: the kernel's own sockets
+    /// This end's port URI; not opened where `--baseline` uses the kernel's sockets instead
     #[arg(long, value_name = "URI", requires = "end", help_heading = "Two machines")]
     port: Option<String>,
     /// This end's address, such as 10.0.0.1/24
@@ -291,7 +291,7 @@ impl Args {
 /// Requests in flight at most where a schedule says when they leave.
 const OPEN_WINDOW: u32 = 256;
 /// What a run folder says when nothing known ran beside it.
-const NO_BASELINE: &str = "no kernel baseline of the same work ran beside it (`--baseline kernel-tcp`): the control rows are the floor";
+const NO_BASELINE: &str = "no kernel baseline of the same work was measured (`--baseline kernel-tcp`): the control rows show the machine's floor";
 
 /// Runs it.
 ///

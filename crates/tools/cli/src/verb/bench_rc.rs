@@ -37,7 +37,7 @@ On two machines, which is `rdma serve --accept` and `rdma connect --row`:
 The same over the kernel's own TCP: both ends with --baseline kernel-tcp, the server with its --address."
 )]
 pub struct Args {
-    /// What lies between the ends: mem, xdp, packet; several with commas
+    /// Port between the ends: mem, xdp, packet; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
     /// Client threads of each host; several with commas
@@ -46,7 +46,7 @@ pub struct Args {
     /// Client hosts; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
     hosts: Vec<u32>,
-    /// NICs of each machine, which threads use in turns: 1, 2; several with commas
+    /// NICs of each machine, taken in turns by the threads: 1, 2; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
     nics: Vec<u32>,
     /// Connections in flight of each client thread; several with commas
@@ -58,7 +58,7 @@ pub struct Args {
     /// Only open; closing is not counted. With --teardown: both rows
     #[arg(long)]
     no_teardown: bool,
-    /// Queue pairs that stay open meanwhile, on each side; several with commas
+    /// Queue pairs that stay open on each side during the run; several with commas
     #[arg(long, value_delimiter = ',', default_value = "0")]
     live: Vec<u64>,
     /// Client and server in one thread (mem)
@@ -67,10 +67,10 @@ pub struct Args {
     /// One completion queue for all connections of an end, instead of one each
     #[arg(long)]
     shared_cq: bool,
-    /// Beside it: kernel-tcp (connect, accept, close on the same wires), all, none
+    /// Baselines: kernel-tcp (connect, accept, close on the same wires), all, none
     #[arg(long, value_delimiter = ',', help_heading = "Baselines")]
     baseline: Vec<Baselines>,
-    /// What goes over a connection, too: 64-byte writes and 1 MB writes
+    /// Also measure data over a connection: 64-byte writes and 1 MB writes
     #[arg(long)]
     data: bool,
     /// Measured time of a run
@@ -82,7 +82,7 @@ pub struct Args {
     /// Cores of client and server, as 0,1; or none [default: two that are allowed]
     #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
     cores: Option<Cores>,
-    /// What a thread does when nothing comes [default: spin on cores of its own, else yield]
+    /// Idle strategy of a thread [default: spin on cores of its own, else yield]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle: Option<Idle>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub struct Args {
     leave: Leave,
 }
 
-/// One end only, the other on another machine.
+/// One end only; the other is on another machine.
 #[derive(clap::Args)]
 struct TwoMachines {
     /// Be the server, for a client on another machine
@@ -103,7 +103,7 @@ struct TwoMachines {
         conflicts_with_all = ONE_MACHINE
     )]
     host: Option<IpAddr>,
-    /// This end's port, such as xdp:eth0; `%t` in it is a thread's number, `%n` a NIC's. Not opened where --baseline takes its place
+    /// This end's port, such as xdp:eth0; `%t` is a thread's number, `%n` a NIC's. Not opened where --baseline is given
     #[arg(long, value_name = "URI", help_heading = "Two machines", requires = "end")]
     port: Option<String>,
     /// This end's address on its network, such as 10.77.0.1/16; another one for each further NIC
@@ -249,7 +249,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     request.check().map_err(of_rc)?;
     if args.baseline().is_none() {
         results.caveat(
-            "no kernel baseline ran beside it (`--baseline kernel-tcp`): the control rows are the floor",
+            "no kernel baseline was measured (`--baseline kernel-tcp`): the control rows show the machine's floor",
         );
     }
     let all_data: Vec<data::Request> = args

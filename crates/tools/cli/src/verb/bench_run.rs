@@ -36,7 +36,7 @@ pub struct Args {
     /// Runs of each cell [default: the file's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
-    /// One short run of each cell: to look at, not to believe
+    /// One short run of each cell: a quick look without verdicts
     #[arg(long, conflicts_with = "runs")]
     quick: bool,
     /// Only the cells where an axis has this value; several times: all of them
@@ -45,13 +45,13 @@ pub struct Args {
     /// Folder that the run folder is made in
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     out: PathBuf,
-    /// Go on with an experiment that broke off, and measure only what it lacks [default: the newest one of this file in --out]
+    /// Resume an interrupted experiment, and measure only what is missing [default: the newest run of this file in --out]
     #[arg(long, value_name = "RUN_FOLDER", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
     /// Leave this host out
     #[arg(long, value_name = "HOST")]
     black: Vec<String>,
-    /// Say what would run, and start nothing
+    /// Show what would run, and start nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object instead of text

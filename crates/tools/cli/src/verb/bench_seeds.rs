@@ -61,7 +61,7 @@ In the JSON object each row of each published table stands under `tables`: `publ
   barewire bench published --run runs --html published.html"
 )]
 pub struct Args {
-    /// One run of a second for each row, instead of five of two seconds or more: no verdicts then
+    /// One run of a second for each row instead of five: a quick look without verdicts
     #[arg(long)]
     quick: bool,
     /// One of the reports only

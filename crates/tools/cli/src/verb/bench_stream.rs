@@ -56,7 +56,7 @@ pub struct Args {
     /// Client: measured time of a run
     #[arg(long, default_value = "5", value_parser = seconds)]
     seconds: Duration,
-    /// Client: time before it that is not measured
+    /// Client: warm-up before it
     #[arg(long, default_value = "0.5", value_parser = seconds, value_name = "SECONDS")]
     warmup: Duration,
     /// Client: time between two reports
@@ -91,7 +91,7 @@ enum End {
 enum Switched {
     /// As the kernel has them
     On,
-    /// No checksum, no segmentation is left to an interface
+    /// No checksum or segmentation offload
     Off,
 }
 

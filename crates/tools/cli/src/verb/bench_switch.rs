@@ -41,7 +41,7 @@ pub struct Args {
     /// Programs: simple_router, ecmp_router, acl, many_tables, deep_headers, or a JSON file; several with commas
     #[arg(long, value_delimiter = ',', default_value = "simple_router", value_name = "NAME|FILE")]
     program: Vec<Source>,
-    /// What runs them: native, interpreter; several with commas
+    /// Engines: native, interpreter; several with commas
     #[arg(long, value_delimiter = ',', default_value = "native")]
     engine: Vec<EngineKind>,
     /// Bytes of a packet without FCS, 60 to 1518; several with commas
@@ -50,7 +50,7 @@ pub struct Args {
     /// Entries of the table that is swept; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1000")]
     entries: Vec<u32>,
-    /// Distinct masks of acl's rules: a number, or `all`: each rule its own; several with commas
+    /// Distinct masks of acl's rules: a number, or `all` for one each; several with commas
     #[arg(long, value_delimiter = ',', default_value = "64")]
     masks: Vec<Masks>,
     /// Distinct packets [default: as many as entries, from 1024 to 32768]
@@ -65,7 +65,7 @@ pub struct Args {
     /// Packets of the capture that is replayed over pcap
     #[arg(long, default_value_t = 1_000_000)]
     packets: u64,
-    /// Beside it: bridge, routing, bmv2, all, none; several with commas. Between hosts the direct wire and a bare loop always are
+    /// Baselines: bridge, routing, bmv2, all, none; several with commas. Between hosts, the direct wire and a copying loop are always measured
     #[arg(long, value_delimiter = ',', help_heading = "Baselines")]
     baseline: Vec<Baselines>,
     /// Traffic between hosts: tcp, udp, latency, paced; several with commas [default: all]
@@ -74,13 +74,13 @@ pub struct Args {
     /// iperf beside our own TCP stream
     #[arg(long, help_heading = "Baselines")]
     iperf: bool,
-    /// Offloads of the hosts: bmv2's benchmark has them off
+    /// Offloads of the hosts (off in bmv2's own benchmark)
     #[arg(long, value_enum, default_value_t = Switched::Off)]
     offloads: Switched,
     /// Rows with offloads on, too: frames that are still to be cut pass our packet ports whole
     #[arg(long)]
     gso: bool,
-    /// What our engine does when nothing comes, between hosts: spin, yield, park, park:20us
+    /// Idle strategy of barewire's engine between hosts: spin, yield, park, park:20us
     #[arg(long, default_value = "park", help_heading = "Cores")]
     idle: IdleStrategy,
     /// Options of our ports between hosts, as behind the `?` of a URI: 'attach=native'
@@ -109,7 +109,7 @@ pub struct Args {
 enum Switched {
     /// As the kernel has them
     On,
-    /// No checksum, no segmentation is left to an interface
+    /// No checksum or segmentation offload
     Off,
 }
 

@@ -15,10 +15,10 @@ use std::io::IsTerminal as _;
 A line for each thing that was looked at: ok, warn (it costs time), fail (barewire cannot do without it) or unknown; below it what it
 costs and the command that mends it. Nothing is changed. Exit code 3 when something fails, which only what a card named with --io needs can.")]
 pub struct Args {
-    /// A card that is to carry frames: what it cannot do without is a failure [default: every card that is up, as warnings]
+    /// The NIC that will carry frames: what a port cannot work without is a failure [default: every NIC that is up, as warnings]
     #[arg(long, value_name = "IFACE")]
     io: Vec<String>,
-    /// Measure for so many seconds how long the machine looks away; 0: measure nothing
+    /// Measure hiccups of the machine for this many seconds; 0: do not
     #[arg(long, value_name = "S", default_value = "3", value_parser = measured::seconds)]
     seconds: Duration,
     /// Print one JSON object

@@ -106,11 +106,11 @@ pub struct Foreign {
 pub enum From {
     /// This machine: the file's lab, or processes side by side
     Local,
-    /// Hosts over SSH, by your own OpenSSH client and its configuration; never with a password
+    /// Hosts over SSH, through your own OpenSSH client and its configuration; passwords are never used
     Ssh,
     /// Nodes of a Slurm cluster: one exclusive allocation
     Slurm,
-    /// Kubernetes: writes JobSet manifests to stdout, and starts nothing
+    /// Kubernetes: write JobSet manifests to stdout, and start nothing
     K8s,
 }
 

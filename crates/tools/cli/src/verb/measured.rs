@@ -110,10 +110,10 @@ pub struct Kept {
     /// Write the JSON object to a file, too
     #[arg(long, value_name = "FILE", value_parser = file, help_heading = "Output")]
     out: Option<PathBuf>,
-    /// Leave a run folder in this one: manifest, rows, HDR histograms of each run; nothing is overwritten
+    /// Write a run folder into this one: manifest, rows, HDR histograms of each run; nothing is overwritten
     #[arg(long = "run", value_name = "FOLDER", help_heading = "Output")]
     folder: Option<PathBuf>,
-    /// What the run folder is called [default: the verb]
+    /// Name of the run folder [default: the verb]
     #[arg(long, value_name = "NAME", requires = "folder", help_heading = "Output")]
     label: Option<String>,
     /// HDR histograms in the rows of the JSON object, too
@@ -189,7 +189,7 @@ impl Kept {
 pub struct Leave {
     #[command(flatten)]
     kept: Kept,
-    /// How long the machine is watched for hiccups, for the control rows of what is left behind
+    /// How long to watch the machine for hiccups, for the control rows in document and run folder
     #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds, help_heading = "Output")]
     pub hiccup: Duration,
 }

@@ -18,16 +18,16 @@ Reads the counters pages of engines that run, and costs them nothing. GET /metri
   barewire metrics --grafana > dashboard.json")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct Args {
-    /// Answer at this address until a signal comes; a port alone is on the loopback
+    /// Serve metrics at this address until a signal comes; a port alone means the loopback
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, group = "what")]
     listen: Option<SocketAddr>,
     /// Print one scrape
     #[arg(long, group = "what")]
     once: bool,
-    /// Print a Grafana dashboard of everything that can be counted
+    /// Print a Grafana dashboard of all counters
     #[arg(long, group = "what")]
     grafana: bool,
-    /// Counters of this engine only, also when it is dead; may be given several times [default: of all that run]
+    /// Only this engine, even if it is dead; may be repeated [default: all that run]
     #[arg(long)]
     name: Vec<String>,
     /// With --once: OpenMetrics instead of Prometheus' own text
@@ -38,7 +38,7 @@ pub struct Args {
 /// The option of verbs that run for long.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Endpoint {
-    /// Answer scrapes of Prometheus at this address; a port alone is on the loopback
+    /// Serve Prometheus metrics at this address; a port alone means the loopback
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
 }
@@ -71,7 +71,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     text.parse().map_err(|_| {
-        format!("'{text}' is no ADDR:PORT, such as 127.0.0.1:9464, [::1]:9464, or 9464 for the loopback")
+        format!("'{text}' is not an ADDR:PORT, such as 127.0.0.1:9464, [::1]:9464, or 9464 for the loopback")
     })
 }
 
@@ -81,7 +81,7 @@ fn listen(address: SocketAddr, which: Which, console: &Console) -> anyhow::Resul
     })?;
     console.note(&format!("metrics at http://{}/metrics", server.address()));
     if !server.address().ip().is_loopback() {
-        console.note("anybody who reaches that address may read them: there is no password");
+        console.note("anyone who can reach that address can read them: there is no password");
     }
     Ok(server)
 }

@@ -28,28 +28,28 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Print every message that comes
+    /// Print every received message
     Listen {
         /// UDP port to listen on
         #[arg(default_value_t = 888)]
         udp_port: u16,
-        /// Send every message back instead: the other end of `ping`
+        /// Echo every message instead (the other end of `ping`)
         #[arg(long)]
         echo: bool,
         /// Stop after so many messages
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
-    /// Send one message and wait until it was delivered
+    /// Send one message and wait for its delivery
     Send {
-        /// Where to, such as 10.0.0.2:888
+        /// Destination, such as 10.0.0.2:888
         to: SocketAddr,
         /// The message; `-` reads it from standard input
         text: String,
     },
-    /// Send messages to a `listen --echo` and time their return; every byte is checked
+    /// Send messages to `listen --echo`, time the echoes and check every byte
     Ping {
-        /// Where to, such as 10.0.0.2:888
+        /// Destination, such as 10.0.0.2:888
         to: SocketAddr,
         /// How many
         #[arg(long, short, default_value_t = 5)]

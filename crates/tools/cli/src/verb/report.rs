@@ -58,10 +58,10 @@ pub struct Args {
     /// Compare with this run
     #[arg(long, value_name = "RUN")]
     against: Vec<PathBuf>,
-    /// Show every published table, also those that nothing was measured for
+    /// Show every published table, even if nothing was measured for it
     #[arg(long)]
     all_published: bool,
-    /// What the page is called
+    /// Title of the page
     #[arg(long)]
     title: Option<String>,
 }
@@ -69,7 +69,7 @@ pub struct Args {
 /// What `report` does instead of a report.
 #[derive(clap::Subcommand)]
 enum What {
-    /// Which runs there are: an index of a folder of run folders, brought up to date and searched
+    /// List runs: update the index of a folder of run folders, and search it
     List(ListArgs),
 }
 
@@ -78,7 +78,7 @@ enum What {
 #[command(after_help = "\
 The index is FOLDER/index.sqlite. It holds nothing that the run folders do not, and can be deleted.")]
 struct ListArgs {
-    /// The folder that holds run folders, as --run named it
+    /// Folder of run folders, as given to --run
     #[arg(default_value = "runs")]
     folder: PathBuf,
     /// Only runs with rows of this table
@@ -90,7 +90,7 @@ struct ListArgs {
     /// Only runs that began on this day (UTC) or later, such as 2026-11-22
     #[arg(long, value_name = "DATE", value_parser = day)]
     since: Option<u64>,
-    /// Make the index anew, whatever version of it is there
+    /// Rebuild the index from scratch
     #[arg(long)]
     rebuild: bool,
     /// Print one JSON object instead of a list
@@ -110,10 +110,10 @@ pub struct CompareArgs {
     a: PathBuf,
     /// The run that is judged
     b: PathBuf,
-    /// End with code 1 when a figure is worse, a row is gone, or nothing could be judged
+    /// Exit with code 1 when a figure is worse, a row is missing, or nothing could be judged
     #[arg(long)]
     fail_on_regression: bool,
-    /// Judge runs of different machines, too
+    /// Also compare runs of different machines
     #[arg(long)]
     across_machines: bool,
     /// Differences below this share are noise, whatever the interval says
@@ -342,7 +342,7 @@ fn told(gate: &Gate<'_>, console: &Console) {
 /// Runs `report list`.
 fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
     if !args.folder.is_dir() {
-        let failure = Failure::new(Code::Failed, format!("{} is no folder", args.folder.display()));
+        let failure = Failure::new(Code::Failed, format!("{} is not a folder", args.folder.display()));
         return Err(failure.hint("a bench verb with --run FOLDER leaves its run folder in FOLDER").into());
     }
     let (index, found) = index_of(args, console)?;
@@ -390,7 +390,7 @@ fn index_of(args: &ListArgs, console: &Console) -> anyhow::Result<(Index, Rebuil
     match kept {
         Ok(kept) => Ok(kept),
         Err(error @ IndexError::Foreign { .. }) => {
-            Err(Failure::new(Code::Failed, error.to_string()).hint("`--rebuild` makes it anew").into())
+            Err(Failure::new(Code::Failed, error.to_string()).hint("`--rebuild` builds it again").into())
         }
         Err(error @ (IndexError::Sqlite { .. } | IndexError::Io { .. })) => {
             // Who may only read the runs can still list them.

@@ -12,14 +12,14 @@ use barewire_report::run::HardwareClass;
 /// Options.
 #[derive(clap::Args)]
 pub struct SearchArgs {
-    /// Look for the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and
+    /// Search the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and
     /// trials)
     #[arg(long, value_name = "KIND", help_heading = "Search")]
     search: Option<Kind>,
     /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; of mlr several
     #[arg(long, value_name = "KEY=VALUE,..", requires = "search", help_heading = "Search")]
     goal: Vec<String>,
-    /// Search: how long a trial is where a goal does not say
+    /// Search: length of a trial, where the goal does not set it
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, requires = "search", help_heading = "Search")]
     trial: Duration,
     /// Search: least load, per second [default: a thousandth of the greatest]

@@ -16,7 +16,7 @@ pub struct Args {
     /// MAC address of the interface to take, as Machnet's start script has it; needs --ip
     #[arg(long, requires = "ip", conflicts_with_all = ["port", "ipv4"])]
     mac: Option<String>,
-    /// IPv4 address for --mac; every destination counts as on-link
+    /// IPv4 address for --mac; every destination is taken as on-link
     #[arg(long, requires = "mac")]
     ip: Option<Ipv4Addr>,
     /// The port, such as xdp:eth0; needs --ipv4
@@ -28,16 +28,16 @@ pub struct Args {
     /// Control socket; default: /run/barewire/barewire.sock for root
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Name of the daemon: of its counters page too
+    /// Name of the daemon and of its counters page
     #[arg(long)]
     name: Option<String>,
-    /// What the engine does when idle: spin, yield, park, park:50us
+    /// Idle strategy of the engine: spin, yield, park, park:50us
     #[arg(long)]
     idle: Option<String>,
     /// Pin the engine to this core
     #[arg(long)]
     core: Option<usize>,
-    /// Let applications use RDMA too: UDP port 4791 is the daemon's own then
+    /// Serve RDMA as well; UDP port 4791 then belongs to the daemon
     #[arg(long)]
     rdma: bool,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let config = config(args)?;
     if args.check {
         let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
-        console.note(&format!("the configuration is good: {} as {}", config.port, addresses.join(", ")));
+        console.note(&format!("configuration ok: {} as {}", config.port, addresses.join(", ")));
         return Ok(Code::Done);
     }
     if args.with_parent {

@@ -36,7 +36,7 @@ fn governor(root: &Root, out: &mut Vec<Finding>) {
         policies.iter().map(|(_, policy)| root.read(&format!("{policy}/scaling_governor"))).collect();
     out.push(match governors {
         _ if policies.is_empty() => {
-            check.unknown("no frequency scaling is told here (a guest: the host decides)")
+            check.unknown("frequency scaling is not visible here (a guest: the host decides)")
         }
         None => check.unknown(silent("sys/devices/system/cpu/cpufreq")),
         Some(names) if names.iter().all(|name| name == "performance") => check.ok("performance"),
@@ -63,7 +63,9 @@ fn sleep_states(root: &Root, out: &mut Vec<Finding>) {
     if states.is_empty() {
         let driver = root.read(&format!("{CPU}/cpuidle/current_driver"));
         out.push(match driver.as_deref() {
-            Some("none") | None => check.unknown("no sleep states are told here (a guest: the host decides)"),
+            Some("none") | None => {
+                check.unknown("sleep states are not visible here (a guest: the host decides)")
+            }
             Some(driver) => check.unknown(format!("driver {driver} tells no states")),
         });
         return;
@@ -106,7 +108,7 @@ fn turbo(root: &Root, out: &mut Vec<Finding>) {
     out.push(match on {
         Some((false, _)) => check.ok("off"),
         Some((true, fix)) => check.warn("on: fastest, and least even", format!("to compare runs: {fix}")),
-        None => check.unknown("no switch is told here"),
+        None => check.unknown("no such switch here"),
     });
 }
 

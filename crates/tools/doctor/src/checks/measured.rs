@@ -69,7 +69,7 @@ pub(crate) fn check(measured: &Measured, out: &mut Vec<Finding>) {
             }
         }
         _ if measured.pairs_failed > 0 => {
-            check.unknown("a core did not answer for two seconds: somebody else has it")
+            check.unknown("a core did not answer for two seconds: another process has it")
         }
         _ => check.unknown("one core: nothing to cross"),
     });

@@ -37,7 +37,7 @@ pub(crate) fn check(root: &Root, nic: &NicFacts, needed: bool, out: &mut Vec<Fin
     match (shown && same, nic.index) {
         (true, _) => {}
         (false, None) => {
-            out.push(check.fail_if(needed, "there is no such interface", "ip link"));
+            out.push(check.fail_if(needed, "no such interface", "ip link"));
             return;
         }
         (false, Some(_)) => {
@@ -119,8 +119,10 @@ fn xdp(nic: &NicFacts, on: &On<'_>, out: &mut Vec<Finding>) {
         Some(_) => check.ok("no; not needed below 4 KiB"),
         None => check.unknown(UNTOLD),
     });
-    let check =
-        on("large receive", "merged frames are no frames of the wire: a driver refuses XDP while it merges");
+    let check = on(
+        "large receive",
+        "merged frames are not the frames on the wire: a driver refuses XDP while it merges",
+    );
     out.push(match (nic.has_feature("rx-lro"), nic.has_feature("rx-gro-hw")) {
         (Some(false), Some(false)) => check.ok("off"),
         (Some(_), Some(_)) => check.warn("on", format!("ethtool -K {name} lro off rx-gro-hw off")),
@@ -176,8 +178,10 @@ fn queues(nic: &NicFacts, on: &On<'_>, out: &mut Vec<Finding>) {
         ),
         None => check.unknown(UNTOLD),
     });
-    let check =
-        on("rings", "a short ring overflows while the engine looks away: lost frames instead of late ones");
+    let check = on(
+        "rings",
+        "a short ring overflows while the engine is not running: frames are lost instead of late",
+    );
     out.push(match (nic.rx_ring, nic.tx_ring) {
         (Some((rx, rx_max)), tx) => {
             let tx = tx.map_or(String::new(), |(now, most)| format!(", transmit {now} of {most}"));
@@ -257,7 +261,7 @@ fn interrupts(root: &Root, nic: &NicFacts, sys: &str, on: &On<'_>, out: &mut Vec
     let disturbed: Vec<u32> = where_to.iter().copied().filter(|core| isolated.contains(core)).collect();
     let all: Vec<u32> = where_to.into_iter().collect();
     out.push(if numbers.is_empty() {
-        check.unknown("none of its own are told (a virtual card)")
+        check.unknown("none of its own are visible (a virtual card)")
     } else if !disturbed.is_empty() {
         check.warn(
             format!(

@@ -549,7 +549,7 @@ impl<'a> Reader<'a> {
         let mut environment = BTreeMap::new();
         for (name, value) in given {
             if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(self.at(value, format!("environment: `{name}` is no name of a variable")));
+                return Err(self.at(value, format!("environment: `{name}` is not a name of a variable")));
             }
             let text = self.scalar(&format!("environment.{name}"), value)?;
             if text.contains('\0') {

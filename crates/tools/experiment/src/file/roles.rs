@@ -184,8 +184,10 @@ impl Reader<'_> {
                     return Err(self.at(given, format!("role.count: no axis `{axis}`{}", near(axis, &axes))));
                 };
                 match values.iter().find(|value| count_of(value).is_none()) {
-                    Some(value) => Err(self
-                        .at(given, format!("role.count: `{value}` of axis `{axis}` is no number of hosts"))),
+                    Some(value) => Err(self.at(
+                        given,
+                        format!("role.count: `{value}` of axis `{axis}` is not a number of hosts"),
+                    )),
                     None => Ok(Count::Axis(axis.to_owned())),
                 }
             }

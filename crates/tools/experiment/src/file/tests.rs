@@ -97,7 +97,7 @@ fn what_is_wrong_is_told_with_place_reason_and_nearest_word() {
         ("threads = [1, 2]", "threads = [1, 1]", "sweep.threads: threads 1 stands there twice"),
         ("threads = [1, 2]", "threads = 1", "sweep.threads: a list of values is expected"),
         ("threads = [1, 2]", "threads = [1, 9]", "role.count: 9 hosts, of 3"),
-        ("threads = [1, 2]", "threads = [1, 1.5]", "`1.5` of axis `threads` is no number of hosts"),
+        ("threads = [1, 2]", "threads = [1, 1.5]", "`1.5` of axis `threads` is not a number of hosts"),
         ("threads = [1, 2]", "threads = [1, 2]\nrun = [1]", "`{run}` means something already"),
         ("size = 1024, window = 8", "size = 1024", "sweep.zip: every table needs the same keys"),
         (

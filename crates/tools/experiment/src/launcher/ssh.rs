@@ -227,7 +227,7 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
     let has = |text: &str| stderr.contains(text);
     if has("IDENTIFICATION HAS CHANGED") {
         let hint = format!(
-            "was it installed anew? then `ssh-keygen -R` takes the old key out, and `ssh {destination}` shows the new"
+            "was it reinstalled? then remove the old key with `ssh-keygen -R`; `ssh {destination}` shows the new one"
         );
         return ("its host key is another than the one known for it".into(), hint);
     }
@@ -279,7 +279,7 @@ fn check_destination(host: &HostSpec) -> Result<(), LaunchError> {
         || destination.contains(|c: char| c.is_whitespace() || c.is_control())
     {
         let why = format!(
-            "host {}: {destination:?} is no SSH destination: HOST, USER@HOST or ssh://USER@HOST:PORT",
+            "host {}: {destination:?} is not an SSH destination: HOST, USER@HOST or ssh://USER@HOST:PORT",
             host.name
         );
         return Err(LaunchError::Unsuited(why));

@@ -122,7 +122,7 @@ impl Earlier {
                 format!("{shown} was resumed already; what came of it is in another run folder")
             }
             io::ErrorKind::NotFound if folder.is_dir() => {
-                format!("{shown} has no {PARTIAL}: nothing of it is missing, or it is no run folder of `bench run`")
+                format!("{shown} has no {PARTIAL}: nothing of it is missing, or it is not a run folder of `bench run`")
             }
             _ => format!("{}: {e}", path.display()),
         })?;

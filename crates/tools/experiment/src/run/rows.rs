@@ -152,7 +152,7 @@ fn take_histograms(family: &'static str, mut row: Map<String, Value>) -> Result<
             ));
         }
         for (name, value) in given {
-            let text = value.as_str().ok_or_else(|| format!("histogram `{name}` is no text"))?;
+            let text = value.as_str().ok_or_else(|| format!("histogram `{name}` is not text"))?;
             Histogram::from_base64(text).map_err(|e| format!("histogram `{name}`: {e}"))?;
             histograms.insert(name, text.to_owned());
         }

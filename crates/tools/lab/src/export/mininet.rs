@@ -6,8 +6,8 @@ use crate::lab::{node_config, switch_port};
 use crate::topology::{End, LinkPlan, Node, SwitchKind, Topology};
 use std::fmt::Write as _;
 
-/// The module with the classes, as it stands beside other bindings.
-const MODULE: &str = include_str!("../../../../../bindings/mininet/barewire_mininet.py");
+/// The module with the classes, as it stands beside other bindings; the file here is a link to it, so that the crate can be packaged.
+const MODULE: &str = include_str!("barewire_mininet.py");
 /// Behind a command that says what it did: Mininet's hosts take every word for a complaint.
 const QUIET: &str = " >/dev/null";
 /// Longest name of an interface.

@@ -35,7 +35,7 @@ fn write(path: &str, text: &str) -> Result<Answer, CliError> {
 fn load_new_config_file(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
     let source = read(words[0])?;
     if let Err(error) = serde_json::from_str::<Json>(&source) {
-        return Err(CliError::Input(format!("{} is no JSON: {error}", words[0])));
+        return Err(CliError::Input(format!("{} is not JSON: {error}", words[0])));
     }
     session.announce("Loading new Json config");
     session.standard("bm_load_new_config", vec![text(&source)])?;
@@ -195,7 +195,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command(
         "load_new_config_file",
         "FILE.json",
-        "load a program beside the running one; commands go to it, swap_configs makes it run",
+        "load a second program; commands go to it until swap_configs makes it run",
         &[],
         exactly(1),
         load_new_config_file,

@@ -83,7 +83,7 @@ fn set_lag(session: &mut Session, words: &[&str]) -> Result<Answer, CliError> {
 fn dump(session: &mut Session, _: &[&str]) -> Result<Answer, CliError> {
     let dump = session.multicast("bm_mc_get_entries", vec![CXT])?.lossy();
     let all: Json = serde_json::from_str(&dump)
-        .map_err(|error| CliError::Input(format!("the switch's multicast entries are no JSON: {error}")))?;
+        .map_err(|error| CliError::Input(format!("the switch's multicast entries are not JSON: {error}")))?;
     let of = |part: &Json, key: &str| part[key].as_array().cloned().unwrap_or_default();
     let joined =
         |part: &Json, key: &str| of(part, key).iter().map(Json::to_string).collect::<Vec<_>>().join(", ");

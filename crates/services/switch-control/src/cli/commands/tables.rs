@@ -154,7 +154,7 @@ fn indirect_add(session: &mut Session, words: &[&str], group: bool) -> Result<An
 pub(super) fn check_indirect(program: &Program, table: &Table, group: bool) -> Result<(), CliError> {
     match profile_of(program, table) {
         None => Err(CliError::Input(format!(
-            "table {} is no indirect table: it has no action profile",
+            "table {} is not an indirect table: it has no action profile",
             table.name
         ))),
         Some(profile) if group && profile.selector.is_none() => Err(CliError::Input(format!(

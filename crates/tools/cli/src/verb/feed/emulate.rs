@@ -24,43 +24,43 @@ The same seed and options give the same packets, byte by byte. Beside it, in ano
   barewire feed emulate --seed 1 --seconds 10 --truth truth.jsonl
   barewire feed run --seconds 12 --truth truth.jsonl")]
 pub struct Args {
-    /// Seed of all that is drawn
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long the market lives
+    /// How long the market runs
     #[arg(long, value_parser = seconds, default_value = "10")]
     seconds: Duration,
-    /// How long the loops go on after it, for those who missed something
+    /// How long the recovery loops continue afterwards
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3")]
     after: Duration,
     /// Instruments, 1 to 10,000
     #[arg(long, default_value_t = 20)]
     instruments: u32,
-    /// Market events a second, over all instruments
+    /// Market events per second, over all instruments
     #[arg(long, value_name = "RATE", default_value_t = 1000)]
     events_per_s: u32,
     /// Changes within so many milliseconds, or a time with its unit, are published together; 0: each at once
     #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
     conflation_ms: Duration,
-    /// Probability that a packet is lost, on each line by itself
+    /// Probability that a packet is lost, independently on each line
     #[arg(long, value_name = "P", value_parser = probability, default_value_t = 0.0)]
     loss: f64,
-    /// Probability that a packet comes twice
+    /// Probability that a packet is duplicated
     #[arg(long, value_name = "P", value_parser = probability, default_value_t = 0.0)]
     duplicate: f64,
-    /// Probability that a packet is held back for a millisecond, so that others pass it
+    /// Probability that a packet is delayed by a millisecond, so that others overtake it
     #[arg(long, value_name = "P", value_parser = probability, default_value_t = 0.0)]
     reorder: f64,
-    /// Channel resets, at so many seconds after the start; several with commas
+    /// Channel resets, in seconds after the start; several with commas
     #[arg(long, value_name = "SECONDS", value_parser = seconds, value_delimiter = ',')]
     reset: Vec<Duration>,
-    /// Weekly restarts of all numbers, at so many seconds after the start; several with commas
+    /// Weekly restarts of all numbering, in seconds after the start; several with commas
     #[arg(long, value_name = "SECONDS", value_parser = seconds, value_delimiter = ',')]
     week: Vec<Duration>,
-    /// Instruments added, changed and deleted a second
+    /// Instruments added, changed and deleted per second
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     definition_changes_per_s: u32,
-    /// Begin with empty books and MsgSeqNum 1, as a week does
+    /// Begin with empty books and MsgSeqNum 1, as at the start of a week
     #[arg(long)]
     from_scratch: bool,
     /// The channel's number

@@ -30,11 +30,11 @@ pub enum Feed {
     Run(Box<run::Args>),
     /// Receive feed channels and write their packets into a capture
     Record(Box<run::RecordArgs>),
-    /// Keep books from captures, in the captures' own time
+    /// Replay captures through the handler, in the captures' own time
     Replay(Box<replay::Args>),
-    /// Decode every message of captures to its last byte
+    /// Decode every message of captures completely
     Check(check::Args),
-    /// Be an exchange: a feed channel made of a seed, with the truth about its books
+    /// Emulate an exchange: a feed channel generated from a seed, with the truth about its books
     Emulate(Box<emulate::Args>),
 }
 

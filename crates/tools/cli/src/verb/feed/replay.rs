@@ -24,7 +24,7 @@ pub struct Args {
     captures: Vec<PathBuf>,
     #[command(flatten)]
     channels: Channels,
-    /// `flat`, `1x`, or how many times as fast as it was captured
+    /// `flat` (as fast as possible), `1x`, or a multiple of the captured pace
     #[arg(long, default_value = "flat")]
     speed: Speed,
     /// Print every book at the end of each event that changed it, and every trade
@@ -36,7 +36,7 @@ pub struct Args {
     /// Write trades into a file (with --books)
     #[arg(long, value_name = "FILE", requires = "books")]
     trades: Option<PathBuf>,
-    /// The emulator's truth, to hold the books against at the end
+    /// The emulator's truth file; the books are compared with it at the end
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// A JSON object for each book

@@ -36,16 +36,16 @@ Measured, with the exchange on another host:
 pub struct Args {
     #[command(flatten)]
     channels: Channels,
-    /// Stop after so many seconds instead of at Ctrl-C
+    /// Stop after this many seconds instead of at Ctrl-C
     #[arg(long, value_parser = seconds)]
     seconds: Option<Duration>,
     /// Print every book at the end of each event that changed it, and every trade
     #[arg(long)]
     each: bool,
-    /// The emulator's truth, to hold the books against at the end
+    /// The emulator's truth file; the books are compared with it at the end
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
-    /// Write the packets into a capture, too
+    /// Also write the packets into a capture
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Draw books, gaps and latencies on the terminal while it runs
@@ -79,10 +79,10 @@ pub struct RecordArgs {
     /// The capture (pcap with nanoseconds)
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Begin a new file when one has so many bytes
+    /// Start a new file at this size in bytes; 0: never
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     rotate_bytes: u64,
-    /// Stop after so many seconds instead of at Ctrl-C
+    /// Stop after this many seconds instead of at Ctrl-C
     #[arg(long, value_parser = seconds)]
     seconds: Option<Duration>,
 }

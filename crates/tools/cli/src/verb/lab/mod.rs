@@ -29,7 +29,7 @@ use std::path::PathBuf;
 
 A lab stays when the shell that made it ends; `down` removes it, also half of it, also after its maker was killed.")]
 pub enum What {
-    /// Make what a file declares
+    /// Create the lab that a file describes
     Up {
         /// The topology (TOML)
         file: PathBuf,
@@ -39,7 +39,7 @@ pub enum What {
         /// The lab [default: the only one there is]
         name: Option<String>,
     },
-    /// Run a program in a host; its exit code is ours
+    /// Run a program in a host; its exit code is returned
     Exec {
         /// The lab [default: the only one there is]
         #[arg(long, value_name = "NAME")]
@@ -58,7 +58,7 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Capture what passes an interface or a link, until Ctrl-C
+    /// Capture frames at an interface or a link, until Ctrl-C
     Pcap {
         /// The lab [default: the only one there is]
         #[arg(long, value_name = "NAME")]
@@ -97,7 +97,7 @@ pub enum What {
         #[arg(long, default_value = IMAGE_DEFAULT)]
         image: String,
     },
-    /// Run a file in virtual time: messages or RDMA connections between its hosts; results are simulated
+    /// Simulate messages or RDMA connections between the hosts of a file, in virtual time
     Simulate(simulate::Args),
     /// Be the link node of a lab: started by `up`
     #[command(name = "link-node", hide = true)]
@@ -165,7 +165,7 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
     match (name, known.as_slice()) {
         (Some(name), _) => Ok(name.to_owned()),
         (None, [only]) => Ok(only.clone()),
-        (None, []) => Err(Failure::new(Code::Failed, "there is no lab here")
+        (None, []) => Err(Failure::new(Code::Failed, "no lab is up")
             .hint("`barewire lab up FILE.toml` makes one; labs/topologies has some")
             .into()),
         (None, several) => {
@@ -252,7 +252,7 @@ fn status(name: Option<&str>, as_json: bool, console: &Console) -> anyhow::Resul
         if as_json {
             print(&json!({ "schema": 1, "labs": known }).to_string())?;
         } else if known.is_empty() {
-            console.tell("there is no lab here");
+            console.tell("no lab is up");
         } else {
             print(&known.join("\n"))?;
         }

@@ -26,7 +26,7 @@ down runs as fast as its wires: a virtual second of it may take minutes.
 pub struct Args {
     /// The topology (TOML)
     file: PathBuf,
-    /// What passes between hosts: messages, there and back; connections (RDMA), opened and closed
+    /// What to simulate: messages (request and response), connections (RDMA, opened and closed)
     #[arg(long, default_value = "messages", value_parser = work)]
     what: Work,
     /// Who talks to whom: pairs, ring, incast
@@ -35,13 +35,13 @@ pub struct Args {
     /// Bytes of a message [default: 64]
     #[arg(long)]
     size: Option<u32>,
-    /// Messages that each client keeps under way, or connections that it is opening or closing
+    /// Messages in flight of each client, or connections that it is opening or closing
     #[arg(long, default_value_t = 1)]
     window: u32,
     /// Virtual time
     #[arg(long, default_value = "1", value_parser = measured::seconds)]
     seconds: Duration,
-    /// What it replays from, in the place of the file's; links with a seed of their own keep it
+    /// Seed, instead of the file's; links with a seed of their own keep it
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]

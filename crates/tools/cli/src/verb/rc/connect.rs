@@ -32,13 +32,13 @@ turns, and addresses that follow the given one. `packet:` ports of several threa
 pub struct Args {
     #[command(flatten)]
     peer: PeerArgs,
-    /// How many connections altogether
+    /// Total number of connections
     #[arg(long, short = 'C', value_name = "N")]
     count: Option<u64>,
-    /// Begin none after so many seconds
+    /// Open no more after this many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// How many are being opened or closed at a time
+    /// Connections being opened or closed at one time
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     window: u32,
     /// Measure as `bench rdma` does, for --seconds (default 3), and print a row of its shape

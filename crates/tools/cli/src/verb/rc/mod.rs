@@ -21,13 +21,13 @@ use std::net::IpAddr;
 /// What to do with RDMA connections.
 #[derive(Subcommand)]
 pub enum Rc {
-    /// Answer rping clients, clients that only connect, and the three below
+    /// Serve rping clients, clients that only connect, and the verbs below
     Serve(Box<serve::Args>),
-    /// Have data read and written back by `rping -s` or `rdma serve`, and compare it
+    /// Let `rping -s` or `rdma serve` read data and write it back, and compare it
     Ping(Box<ping::Args>),
-    /// Open and close connections, and time it
+    /// Open and close connections, and time them
     Connect(Box<connect::Args>),
-    /// Send, write, read and count in the memory of `rdma serve`, and time it
+    /// Send, write, read and do atomics in the memory of `rdma serve`, and time them
     Perf(Box<perf::Args>),
 }
 
@@ -50,25 +50,25 @@ pub struct PortArgs {
     /// The port, such as xdp:eth0, unix:MINE.sock,THEIRS.sock, mem:NAME, fault+xdp:eth0?loss=0.01&seed=7
     #[arg(long, value_name = "URI", required = true)]
     port: Option<String>,
-    /// Our address on its network, such as 10.77.0.1/24 or fd00::1/64; another one with each further --address
+    /// This end's address with prefix, such as 10.77.0.1/24 or fd00::1/64; repeat --address for more
     #[arg(long, value_name = "ADDRESS[/BITS]", required = true)]
     address: Vec<HostAddress>,
-    /// Where packets to other networks go
+    /// Gateway to other networks
     #[arg(long, value_name = "ADDRESS")]
     gateway: Option<IpAddr>,
-    /// Our MAC address [default: the interface's, or a random one]
+    /// This end's MAC address [default: the interface's, or a random one]
     #[arg(long, value_name = "MAC")]
     mac: Option<MacAddr>,
-    /// The VLAN to be in
+    /// VLAN id
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     vlan: Option<u16>,
-    /// Most payload of a packet: 256, 512, 1024, 2048 or 4096 bytes [default: the most that the port carries]
+    /// Path MTU: 256, 512, 1024, 2048 or 4096 bytes of payload [default: the most that the port carries]
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     mtu: Option<Mtu>,
-    /// How long an acknowledgement may take, on connections that we ask for: 4.096 us * 2^CODE (14: 67 ms)
+    /// ACK time-out of connections opened here: 4.096 us * 2^CODE (14: 67 ms)
     #[arg(long, value_name = "CODE", default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=31))]
     ack_timeout: u8,
-    /// While nothing happens: spin, yield, park, park:50us
+    /// Idle strategy: spin, yield, park, park:50us
     #[arg(long, value_name = "HOW", default_value = "park")]
     idle: IdleStrategy,
 }
@@ -136,7 +136,7 @@ pub struct PeerArgs {
     /// The peer's port of the connection manager (rping's default: 7174)
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT)]
     service_port: u16,
-    /// Give up after so many seconds without a sign of the peer
+    /// Give up after this many seconds of silence from the peer
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = crate::verb::measured::seconds)]
     patience: Duration,
     #[command(flatten)]

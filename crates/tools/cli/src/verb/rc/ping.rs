@@ -27,7 +27,7 @@ pub struct Args {
     /// Bytes of each
     #[arg(long, short = 'S', short_alias = 's', value_name = "BYTES", default_value_t = 64)]
     size: u32,
-    /// Milliseconds between two, or a time with its unit
+    /// Interval in milliseconds, or with its unit
     #[arg(long, short, value_name = "MS", default_value = "0", value_parser = millis)]
     interval_ms: Duration,
     /// Print the data of each round

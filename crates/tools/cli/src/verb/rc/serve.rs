@@ -30,7 +30,7 @@ pub struct Args {
     /// Stop after so many connections have ended
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Requests for connections that may wait
+    /// Connection requests that may wait
     #[arg(long, value_name = "N", default_value_t = 4096)]
     backlog: u32,
     /// Most connections at a time

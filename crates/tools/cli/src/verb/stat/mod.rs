@@ -24,13 +24,13 @@ pub struct Args {
     /// The engine's name; on a terminal several, side by side [default: the only one there is; on a terminal all that run]
     #[arg(long)]
     name: Vec<String>,
-    /// Show counters that are zero, too
+    /// Also show counters that are zero
     #[arg(long)]
     all: bool,
     /// Show only counters whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
-    /// Again every so many seconds, with rates, until Ctrl-C
+    /// Repeat every so many seconds, with rates, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = pause)]
     watch: Option<Duration>,
     /// Draw on the terminal until q: rates, drops, engines side by side [default on a terminal]

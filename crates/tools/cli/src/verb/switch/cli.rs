@@ -26,10 +26,10 @@ pub struct Args {
     /// The switch's address
     #[arg(long, default_value = "127.0.0.1")]
     thrift_ip: String,
-    /// Answers as JSON, one object a command
+    /// Answers as JSON, one object for each command
     #[arg(long)]
     json: bool,
-    /// End at the first command that is refused
+    /// Stop at the first command that fails
     #[arg(long)]
     stop_at_failure: bool,
 }

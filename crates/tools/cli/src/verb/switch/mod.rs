@@ -22,15 +22,15 @@ use std::sync::Arc;
 pub enum Switch {
     /// Run a program on ports
     Run(Box<run::Args>),
-    /// Read and check a program: is it understood, and if not, where
+    /// Read and check a program; errors name their place
     Check(inspect::CheckArgs),
-    /// Show what a program has: parsers, tables, actions, memory, machine code
+    /// Show a program's parsers, tables, actions, memory and machine code
     Info(inspect::InfoArgs),
-    /// Show why a packet goes where it goes: each state, table, key, action and field
+    /// Trace a packet through a program: each state, table, key, action and field
     Trace(trace::Args),
     /// Run an STF packet test through the interpreter and the compiled code
     Test(test::Args),
-    /// Command a running switch, ours or a bmv2, in the words of p4lang's command line
+    /// Send commands to a running switch (barewire or bmv2), as p4lang's simple_switch_CLI does
     Cli(cli::Args),
 }
 

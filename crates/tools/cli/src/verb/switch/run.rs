@@ -24,22 +24,22 @@ pub struct Args {
     /// A port
     #[arg(short, long = "interface", value_name = "NUMBER@PORT", value_parser = port)]
     interface: Vec<(u32, String)>,
-    /// Start without a program; a controller pushes one
+    /// Start without a program; a controller will push one
     #[arg(long, conflicts_with = "program")]
     no_p4: bool,
-    /// Where Thrift listens; 0 for nowhere
+    /// Thrift port; 0 disables Thrift
     #[arg(long, default_value_t = 9090)]
     thrift_port: u16,
-    /// The address Thrift listens at
+    /// Address of the Thrift server
     #[arg(long, default_value = "127.0.0.1")]
     thrift_ip: IpAddr,
-    /// Where P4Runtime and gNMI listen, such as 127.0.0.1:9559
+    /// Address of the P4Runtime and gNMI server, such as 127.0.0.1:9559
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
     /// The program's P4Info (text form), so that a controller need not push it
     #[arg(long, value_name = "FILE", requires = "grpc")]
     p4info: Option<PathBuf>,
-    /// The number controllers know the switch by
+    /// Device id in P4Runtime
     #[arg(long, default_value_t = 0)]
     device_id: u64,
     /// Which engine runs the program
@@ -51,10 +51,10 @@ pub struct Args {
     /// Cores to pin engines to, in order
     #[arg(long, value_delimiter = ',')]
     cores: Vec<usize>,
-    /// What an engine does when idle: spin, yield, park, park:50us
+    /// Idle strategy: spin, yield, park, park:50us
     #[arg(long, default_value_t)]
     idle: IdleStrategy,
-    /// The port that means drop
+    /// Egress port that means drop
     #[arg(long, default_value_t = 511)]
     drop_port: u32,
     /// The port whose packets go to the controller
@@ -108,7 +108,7 @@ pub fn port(text: &str) -> Result<(u32, String), String> {
     let (number, uri) = text
         .split_once('@')
         .ok_or_else(|| format!("'{text}': a port is NUMBER@URI, such as 1@xdp:eth1 or 1@eth1"))?;
-    let number = number.parse().map_err(|_| format!("'{number}' is no port number"))?;
+    let number = number.parse().map_err(|_| format!("'{number}' is not a port number"))?;
     if uri.is_empty() {
         return Err(format!("'{text}' names no interface"));
     }

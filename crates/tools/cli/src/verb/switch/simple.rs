@@ -76,7 +76,7 @@ impl Words {
 
     fn number<T: std::str::FromStr>(&mut self, name: &str, inline: Option<String>) -> Result<T, String> {
         let value = self.value(name, inline)?;
-        value.parse().map_err(|_| format!("{name}: '{value}' is no number here"))
+        value.parse().map_err(|_| format!("{name}: '{value}' is not a number here"))
     }
 }
 
@@ -263,7 +263,8 @@ fn target_option(
         "--max-l2-entries" => parsed.replication.l2_nodes = words.number(name, inline)?,
         "--grpc-server-addr" => {
             let address = words.value(name, inline)?;
-            parsed.grpc = address.parse().map_err(|_| format!("{name}: '{address}' is no ADDRESS:PORT"))?;
+            parsed.grpc =
+                address.parse().map_err(|_| format!("{name}: '{address}' is not an ADDRESS:PORT"))?;
         }
         "--cpu-port" => parsed.cpu_port = Some(words.number(name, inline)?),
         "--grpc-server-ssl" => parsed.tls = true,

@@ -21,7 +21,7 @@ pub struct Args {
     /// One engine only
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// The port that means drop
+    /// Egress port that means drop
     #[arg(long, default_value_t = 511)]
     drop_port: u32,
     /// One JSON object instead of text

@@ -25,16 +25,16 @@ pub struct Args {
     /// Packets from a capture
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// The port they come in at
+    /// Ingress port of the packets
     #[arg(long, default_value_t = 1)]
     port: u32,
     /// Commands that fill the tables, as for `barewire switch cli`
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// The port that means drop
+    /// Egress port that means drop
     #[arg(long, default_value_t = 511)]
     drop_port: u32,
-    /// One JSON object a packet instead of text
+    /// One JSON object for each packet instead of text
     #[arg(long)]
     json: bool,
 }

@@ -1,0 +1,1 @@
+../../../../../bindings/mininet/barewire_mininet.py
