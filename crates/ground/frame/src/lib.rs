@@ -12,6 +12,27 @@
 //! 3. `Pool` and `Frame` are neither `Send` nor `Sync`: one thread touches metadata and free list, without locks.
 //! 4. The region outlives every frame: when the last `Pool` handle goes while frames are out, the region is leaked on
 //!    purpose (and [`leaked_pools`] counts it).
+//!
+//! # Example
+//!
+//! ```
+//! use barewire_frame::{Burst, Pool, PoolConfig};
+//!
+//! let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() })?;
+//! let mut frame = pool.alloc_from(b"payload").expect("a free frame");
+//! assert!(frame.push_front(4), "headers grow into the headroom, the payload stays where it is");
+//! frame.data_mut()[..4].copy_from_slice(b"head");
+//! assert_eq!(frame.data(), b"headpayload");
+//!
+//! let mut burst = Burst::new();
+//! assert!(burst.push(frame).is_ok());
+//! assert_eq!((burst.len(), pool.available()), (1, 63));
+//! drop(burst);
+//! assert_eq!(pool.available(), 64, "dropped frames return to their pool");
+//! # Ok::<(), barewire_frame::PoolError>(())
+//! ```
+//!
+//! Lengths are bytes. [`PoolError`] says why memory for a pool is missing; an exhausted pool is `None`, not an error.
 #![warn(missing_docs)]
 
 mod burst;

@@ -19,6 +19,28 @@
 //!
 //! # Under loom
 //! With `--cfg loom` a region is a list of loom's atomics, so that `tests/loom.rs` explores the very code that runs.
+//!
+//! # Example
+//!
+//! ```
+//! use barewire_ring::spsc;
+//!
+//! // Sixteen entries of two words, on the heap, between two threads.
+//! let (mut producer, mut consumer) = spsc::heap::<2>(16).expect("a power of two");
+//! let consuming = std::thread::spawn(move || {
+//!     loop {
+//!         if let Some(entry) = consumer.pop() {
+//!             return entry;
+//!         }
+//!         std::hint::spin_loop();
+//!     }
+//! });
+//! assert!(producer.push(&[1, 2]), "there is room");
+//! assert_eq!(consuming.join().unwrap(), [1, 2]);
+//! ```
+//!
+//! Capacities are entries, widths are 64-bit words. A shape or region that does not fit is `None`; a full ring is `false`; a ring whose other side broke
+//! the rules says so by `is_corrupt()` and yields nothing more.
 #![warn(missing_docs)]
 
 pub mod huge;

@@ -3,6 +3,19 @@
 //!
 //! The wheel has [`SLOTS`] slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
 //! when that fires. A deadline never fires early; it fires at most one tick late.
+//!
+//! ```
+//! use barewire_base::{Duration, Instant};
+//! use barewire_wheel::{TICK_NS, Timers};
+//!
+//! let mut timers = Timers::new(8);
+//! let deadline = Instant::ZERO + Duration::from_millis(3);
+//! timers.arm(5, deadline);
+//! assert_eq!(timers.pop_due(Instant::ZERO), None);
+//! // At most one tick late, never early.
+//! let late = deadline + Duration::from_nanos(TICK_NS);
+//! assert_eq!((timers.pop_due(late), timers.pop_due(late)), (Some(5), None));
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -9,6 +9,27 @@
 //!
 //! Nothing here allocates, reads a clock or keeps state. Errors are one small enum, [`Error`], which turns into a
 //! [`barewire_base::DropReason`].
+//!
+//! Numbers are in the byte order of the host, lengths in bytes.
+//!
+//! ```
+//! use barewire_wire::udp::{HEADER_LEN, Packet, Repr};
+//! use core::net::IpAddr;
+//!
+//! let (from, to) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+//! let repr = Repr { src_port: 4000, dst_port: 888, payload_len: 5 };
+//! let mut bytes = [0_u8; HEADER_LEN + 5];
+//! bytes[HEADER_LEN..].copy_from_slice(b"hello");
+//! let mut packet = Packet::new_unchecked(&mut bytes[..]);
+//! repr.emit(&mut packet);
+//! packet.fill_checksum(from, to);
+//!
+//! let packet = Packet::new_checked(&bytes[..])?;
+//! assert_eq!(Repr::parse(&packet, from, to)?, repr);
+//! # Ok::<(), barewire_wire::Error>(())
+//! ```
+//!
+//! Sources: the RFCs that each module names; the InfiniBand Architecture Specification for [`roce`].
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -3,6 +3,26 @@
 //! [`Port`] is the trait; `memory`, `pcap`, `unix` are ports of this crate, `fault` and `trace` wrap another port; the
 //! AF_PACKET and AF_XDP ports have crates of their own. [`PortUri`] is how a user names any of them, [`open()`] makes a port
 //! of it, and `conformance` is the suite that every port passes.
+//!
+//! ```
+//! use barewire_base::Instant;
+//! use barewire_frame::{Burst, Pool, PoolConfig};
+//! use barewire_port::{MemoryConfig, MemoryLink, Port};
+//!
+//! let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() })?;
+//! let (a, b) = MemoryLink::new(MemoryConfig::default())?;
+//! let (mut a, mut b) = (a.open(pool.clone()), b.open(pool.clone()));
+//!
+//! let mut burst = Burst::new();
+//! assert!(burst.push(pool.alloc_from(&[0xff; 60]).expect("a frame")).is_ok());
+//! assert_eq!(a.tx_burst(Instant::ZERO, &mut burst)?, 1, "what is not accepted stays in the burst");
+//! assert_eq!(b.rx_burst(Instant::ZERO, &mut burst)?, 1);
+//! assert_eq!((burst.front().unwrap().len(), b.counters().rx_frames.get()), (60, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`OpenError`] says why a port could not be opened, [`PortError`] that one failed later. Bad frames are neither: they are counted by
+//! [`DropReason`](barewire_base::DropReason).
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -10,6 +10,17 @@
 //! arithmetic is done as wide as its results demand; keys are built in registers; actions are part of the code that
 //! applies their table; metadata that nobody reads is not written; the usual way of a packet through a target is one
 //! function ([`chain`]).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.json"));
+//! let program = barewire_p4::import::import(json)?;
+//! let compiled = barewire_p4_jit::compile(Arc::new(program))?;
+//! let report = compiled.report();
+//! assert!(report.bytes() > 0 && report.delegated() == 0, "{report}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod chain;
 mod compiled;

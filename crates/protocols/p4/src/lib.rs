@@ -5,6 +5,21 @@
 //! live in; [`interp`] runs a program on it, statement by statement: slow, simple, the oracle of every faster
 //! [`engine`]. [`key`] and [`state`] say what tables and other memory look like to an engine; [`hash`] has the hash and
 //! checksum algorithms of bmv2; [`stf`] reads the field's packet tests.
+//!
+//! ```
+//! use barewire_p4::import::import;
+//!
+//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.json"));
+//! let program = import(json)?;
+//! assert!(program.headers.iter().any(|header| header.name == "ipv4"));
+//!
+//! // What is not understood is refused, with its place.
+//! let error = import("{\"program\": 1").unwrap_err();
+//! assert!(error.to_string().contains("line 1"), "{error}");
+//! # Ok::<(), barewire_p4::import::ImportError>(())
+//! ```
+//!
+//! Sources: bmv2's `docs/JSON_format.md`, the P4-16 language specification, and the behaviour of bmv2 where these leave a question open.
 #![forbid(unsafe_code)]
 
 pub mod engine;

@@ -5,6 +5,23 @@
 //! [`Summary`] holds no percentile that the samples do not carry. A table prints beside it the [`Fingerprint`] of the
 //! machine, what [`Contention`] saw during the run, and the [`ControlRows`]: what a clock reading, a system call, a
 //! cache line and a wake-up cost here.
+//!
+//! ```
+//! use barewire_measure::{Histogram, Quantile, stamp};
+//!
+//! let mut histogram = Histogram::new();
+//! for _ in 0..1000 {
+//!     let start = stamp();
+//!     std::hint::black_box(0);
+//!     histogram.record(stamp().since(start).as_nanos());
+//! }
+//! assert_eq!(histogram.samples(), 1000);
+//! assert!(histogram.quantile(0.5).value().is_some());
+//! // A thousand samples carry no 99.99th percentile.
+//! assert!(histogram.quantile(0.9999).value().is_none());
+//! ```
+//!
+//! Times are nanoseconds of `CLOCK_MONOTONIC`.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 

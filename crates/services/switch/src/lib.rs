@@ -6,6 +6,34 @@
 //! they write is in [`store`], and each engine applies every write to its own replica between bursts. [`prepared`] is a
 //! program ready to run; [`pre`] replicates packets, [`learn`] collects digests. [`server`] puts it all together,
 //! [`harness`] without threads or ports, for tests, traces and the STF runner in [`stf`].
+//!
+//! ```
+//! use barewire_p4::key::MatchParam;
+//! use barewire_p4_state::TableAction;
+//! use barewire_switch::control::ActionCall;
+//! use barewire_switch::datapath::TargetConfig;
+//! use barewire_switch::harness::Harness;
+//! use barewire_switch::prepared::{EngineKind, prepare};
+//! use num_bigint::BigUint;
+//! use std::sync::Arc;
+//!
+//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.json"));
+//! let prepared = prepare(json, EngineKind::Native)?;
+//! let mut harness = Harness::new(Arc::new(prepared), TargetConfig::default())?;
+//!
+//! // A route: longest prefix, next hop, egress port.
+//! let switch = harness.switch();
+//! let table = switch.table("ipv4_lpm")?;
+//! let action = switch.action_of(table, "set_next_hop")?;
+//! let key = vec![MatchParam::Lpm { value: BigUint::from(0x0a00_0100_u32), prefix_len: 24 }];
+//! let args = vec![BigUint::from(0x0a00_010a_u32), BigUint::from(2_u8)];
+//! switch.add_entry(table, key, 0, TableAction::Call(ActionCall { action, args }))?;
+//! harness.apply();
+//!
+//! // A frame that is not IPv4 goes nowhere: the program drops it.
+//! assert_eq!(harness.send(1, &[0xff; 60]), Some(vec![]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod agent;
