@@ -91,7 +91,7 @@ endef
 SHOWN := ^(test .*FAILED|test result|     Running|   Doc-tests|error|SKIPPED)
 AGAIN := /^failures:$$/,/^test result/p; /^error/,/^$$/p
 
-# What tests speak with: program (or file), Debian package, and the service that comes with it. Without them tests say SKIPPED.
+# Peers that tests talk to: program (or file), Debian package, and the service that comes with it. Without them tests say SKIPPED.
 # `make test` installs the small ones by itself, and `make test SMALL=` nothing; the others come with `make peers`.
 SMALL ?= ip:iproute2 ethtool:ethtool
 PEERS ?= sshd:openssh-server:ssh munged:munge:munge slurmctld:slurmctld:slurmctld slurmd:slurmd:slurmd srun:slurm-client \
@@ -112,7 +112,7 @@ small:
 	if [ -z "$$missing" ]; then \
 	    :; \
 	elif installs; then \
-	    echo "installing what tests speak with: $$missing" >&2; \
+	    echo "installing the peers that tests talk to: $$missing" >&2; \
 	    install $$missing > /dev/null 2>&1 || echo "note: not installed; their tests will be skipped: $$missing" >&2; \
 	else \
 	    echo "note: tests that need these will be skipped: apt-get install $$missing" >&2; \
@@ -121,7 +121,7 @@ small:
 # A package's service must neither run nor start with the machine: Debian's own switch, policy-rc.d, refuses every start meanwhile, and
 # services that come new are disabled. What was installed before stays as it is.
 .PHONY: peers
-peers: small ## Install the large programs that tests speak with (sshd, Slurm, Chromium, tshark, QEMU); their services stay off
+peers: small ## Install the large peers that tests talk to (sshd, Slurm, Chromium, tshark, QEMU); their services stay off
 	@$(PEERS_SH); missing=$$(lacking $(PEERS)); \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! installs; then \
@@ -129,7 +129,7 @@ peers: small ## Install the large programs that tests speak with (sshd, Slurm, C
 	    echo "hint: apt-get install $$(packages $$missing)" >&2; \
 	    exit 1; \
 	fi; \
-	echo "installing what tests speak with: $$(packages $$missing)" >&2; \
+	echo "installing the peers that tests talk to: $$(packages $$missing)" >&2; \
 	policy=/usr/sbin/policy-rc.d; kept=; \
 	trap 'rm -f $$policy; [ -z "$$kept" ] || mv "$$kept" $$policy' EXIT; \
 	if [ -e $$policy ]; then kept=$$policy.kept-by-barewire; [ -e "$$kept" ] || mv $$policy "$$kept"; fi; \
@@ -147,8 +147,29 @@ peers: small ## Install the large programs that tests speak with (sshd, Slurm, C
 	    exit 1; \
 	fi
 
+.PHONY: check
+check: tools ## Format, lints and tests of what changed since the branch was made
+	@$(CARGO) run --quiet --package xtask -- check
+
+.PHONY: deny
+deny: ## Licences, advisories and duplicate dependencies, where cargo-deny is installed
+	@if $(CARGO) deny --version > /dev/null 2>&1; then \
+	    $(CARGO) deny --log-level error check; \
+	else \
+	    echo "note: cargo-deny is not installed; licences and advisories are not checked (cargo install cargo-deny)" >&2; \
+	fi
+
+.PHONY: reference
+reference: tools ## Rewrite the pages of the book that are generated from code
+	BAREWIRE_UPDATE_DOCS=1 $(CARGO) test --quiet --package barewire-cli --test reference
+
+.PHONY: book
+book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
+	@command -v mdbook > /dev/null || { echo "error: mdbook is not installed" >&2; echo "hint: cargo install mdbook" >&2; exit 1; }
+	mdbook build --dest-dir "$(abspath $(TARGET))/book" docs
+
 .PHONY: test
-test: tools room small ## Everything that must hold before a commit
+test: tools room small deny ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@# With the tests' own features: a build of any part alone would make the same crates again with others.

@@ -1,6 +1,7 @@
 //! Repository tasks: `cargo run -p xtask -- TASK`. Each task is one module and one row of [`TASKS`].
 #![forbid(unsafe_code)]
 
+mod changed;
 mod figures;
 mod smoke;
 mod tidy;
@@ -19,6 +20,7 @@ const TASKS: &[(&str, Task, &str)] = &[
         figures::main,
         "checks the documents' figures against their records; --print shows each",
     ),
+    ("check", changed::main, "format, lints and tests of what changed; --dry-run says which"),
     ("fuzz-smoke", smoke::main, "runs the fuzz targets on seeded inputs, without libFuzzer"),
 ];
 

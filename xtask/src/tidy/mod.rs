@@ -21,6 +21,8 @@ use std::path::Path;
 #[cfg(test)]
 pub use tree::TextFile;
 pub use tree::Tree;
+#[cfg(test)]
+pub use workspace::Member;
 pub use workspace::Workspace;
 
 /// One breach of one rule.

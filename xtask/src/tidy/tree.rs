@@ -72,6 +72,8 @@ impl Tree {
                     self.walk(&entry.path(), &path)?;
                     self.folders.push(path);
                 }
+            } else if own == ".git" {
+                // In a worktree it is a file that names a folder of this machine.
             } else if kind.is_file() && entry.metadata().is_ok_and(|m| m.len() <= TEXT_MAX) {
                 // A file may vanish between the two calls while somebody edits; one that is no UTF-8 is no text.
                 if let Ok(text) = fs::read_to_string(entry.path()) {
