@@ -349,10 +349,13 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn the_readme_shows_the_example_that_is_compiled() {
+fn the_book_shows_the_example_that_is_compiled() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let example = std::fs::read_to_string(root.join("examples/embedded_echo.rs")).unwrap();
     let (_, code) = example.split_once("#![forbid(unsafe_code)]\n\n").unwrap();
-    let readme = std::fs::read_to_string(root.join("../../../README.md")).unwrap();
-    assert!(readme.contains(&format!("```rust\n{code}```\n")), "copy the example into README.md");
+    let page = std::fs::read_to_string(root.join("../../../docs/src/guides/messages.md")).unwrap();
+    assert!(
+        page.contains(&format!("```rust\n{code}```\n")),
+        "copy the example into docs/src/guides/messages.md"
+    );
 }

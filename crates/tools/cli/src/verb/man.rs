@@ -1,4 +1,4 @@
-//! `barewire man`: a manual page for each verb.
+//! `barewire man`: a manual page for each verb, or the same as Markdown.
 
 use crate::args::{Cli, EXIT_CODES};
 use crate::console::{Console, print};
@@ -8,12 +8,17 @@ use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use std::path::PathBuf;
 
+mod markdown;
+
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the pages of all verbs into this folder, which is made
+    /// Write the pages of all verbs into this folder, which is created
     #[arg(long, value_name = "FOLDER", required_unless_present = "page", conflicts_with = "page")]
     out: Option<PathBuf>,
+    /// With --out: Markdown instead of roff, one page for each top-level verb
+    #[arg(long, requires = "out")]
+    markdown: bool,
     /// Print the page of one verb, such as `bench msg`; `barewire` itself: `-`
     #[arg(value_name = "VERB")]
     page: Vec<String>,
@@ -24,7 +29,10 @@ pub struct Args {
 /// # Errors
 /// When there is no such verb, or a file cannot be written.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let pages = pages()?;
+    let (pages, end) = match args.markdown {
+        true => (markdown::pages(), "md"),
+        false => (pages()?, "1"),
+    };
     let Some(folder) = &args.out else {
         let words: Vec<&str> = args.page.iter().map(String::as_str).filter(|word| *word != "-").collect();
         let wanted = page_name(&words);
@@ -44,7 +52,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let writing = || format!("writing to {}", folder.display());
     std::fs::create_dir_all(folder).with_context(writing)?;
     for (name, page) in &pages {
-        std::fs::write(folder.join(format!("{name}.1")), page).with_context(writing)?;
+        std::fs::write(folder.join(format!("{name}.{end}")), page).with_context(writing)?;
     }
     console.note(&format!("{} pages in {}", pages.len(), folder.display()));
     Ok(Code::Done)
