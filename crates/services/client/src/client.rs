@@ -132,6 +132,11 @@ impl Client {
         self.shares.messages()
     }
 
+    /// Messages whose flow ended before they had arrived, of all that this client has sent.
+    pub fn undelivered(&self) -> u64 {
+        self.undelivered
+    }
+
     /// Asks for connections on `udp_port`. [`Event::Listening`] or [`Event::ListenFailed`] follows.
     ///
     /// # Errors

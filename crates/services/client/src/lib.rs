@@ -23,14 +23,19 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//! On top of both: [requests and responses](requests). The feature `tokio` adds `aio`: the same with futures, as streams and sinks,
+//! and as byte streams for what speaks TCP today.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod calls;
 mod client;
 mod embedded;
 mod error;
 mod event;
+pub mod requests;
 mod returns;
 mod share;
 

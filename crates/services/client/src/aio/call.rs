@@ -1,0 +1,405 @@
+//! Requests and responses with futures: the format is that of [`crate::requests`].
+//!
+//! ```no_run
+//! use barewire_client::aio::{AsyncClient, Caller, Request, ServeOptions, serve};
+//! use std::time::Duration;
+//!
+//! # async fn server() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = AsyncClient::attach("prices").await?;
+//! let listener = client.listen(888).await?;
+//! serve(listener, ServeOptions::default(), |request: Request| async move {
+//!     match request.to_vec().as_slice() {
+//!         b"ES" => Ok(b"5012.25".to_vec()),
+//!         _ => Err((404, "no such instrument".to_owned())),
+//!     }
+//! })
+//! .await?;
+//! # Ok(())
+//! # }
+//! # async fn client() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = AsyncClient::attach("trader").await?;
+//! let caller = Caller::new(client.connect("db.example:888", &Default::default()).await?);
+//! let price = caller.call(b"ES", Some(Duration::from_millis(5))).await?;
+//! println!("{}", String::from_utf8_lossy(&price.to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+
+use super::flow::{Flow, Message};
+use super::listener::AsyncListener;
+use super::state::Wanted;
+use super::{ConnectError, RecvError};
+use crate::CloseReason;
+use crate::error::SendError;
+use crate::event::Inbound;
+use crate::requests::{FAILURE_TEXT_MAX, HEAD_BYTES, Head, Kind};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+/// The failure that [`serve`] answers with when a handler ended without a result: it panicked.
+pub const HANDLER_GONE: u16 = u16::MAX;
+/// The failure that [`serve`] answers with when a request's deadline passed before its handler was done.
+pub const DEADLINE_PASSED: u16 = u16::MAX - 1;
+
+/// Why a call has no response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallFailure {
+    /// The request was refused here.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The server refused or failed.
+    #[error("the server: {text} (code {code})")]
+    Server {
+        /// Its code.
+        code: u16,
+        /// What it said.
+        text: String,
+    },
+    /// No answer came in time. The server was told to stop.
+    #[error("no answer before the deadline")]
+    Deadline,
+    /// The flow ended first. Whether the server acted on the request is not known.
+    #[error("the flow ended before an answer: {0}")]
+    Ended(CloseReason),
+    /// The daemon is gone.
+    #[error("the daemon is gone")]
+    DaemonGone,
+}
+
+/// A response's body, in the channel's memory until it is dropped.
+#[derive(Debug)]
+pub struct Response(Message);
+
+impl Response {
+    /// Bytes of the body.
+    pub fn len(&self) -> usize {
+        self.0.len().saturating_sub(HEAD_BYTES)
+    }
+
+    /// Whether the body has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes of the body from `at` within it; says how many.
+    pub fn read_at(&self, at: usize, out: &mut [u8]) -> usize {
+        self.0.read_at(at.saturating_add(HEAD_BYTES), out)
+    }
+
+    /// The body as a vector.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.0.tail(HEAD_BYTES)
+    }
+}
+
+/// Asks on a flow: any number of requests at a time, from any number of tasks. Clones ask on the same flow.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    flow: Flow,
+}
+
+impl Caller {
+    /// Asks on `flow`, whose messages are answers from now on: [`Flow::recv`] of its clones gives none of them.
+    pub fn new(flow: Flow) -> Caller {
+        flow.with(|state, id| {
+            if let Some(line) = state.flows.get_mut(&id) {
+                line.calls.get_or_insert_default();
+            }
+        });
+        Caller { flow }
+    }
+
+    /// The flow.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Sends a request and waits for its response. A deadline goes to the server with it. Dropped, the call is cancelled there.
+    ///
+    /// # Errors
+    /// [`CallFailure`].
+    pub async fn call(&self, body: &[u8], deadline: Option<Duration>) -> Result<Response, CallFailure> {
+        let end = deadline.map(|left| Instant::now() + left);
+        let answer = async {
+            let call = poll_fn(|cx| self.poll_ask(cx, body, end)).await?;
+            poll_fn(|cx| call.poll(cx)).await
+        };
+        let message = match end {
+            Some(end) => timeout_at(end, answer).await.map_err(|_| CallFailure::Deadline)??,
+            None => answer.await?,
+        };
+        let mut head = [0; HEAD_BYTES];
+        message.read_at(0, &mut head);
+        match Head::decode(&head) {
+            Some(Head { kind: Kind::Failure, code, .. }) => {
+                let text = String::from_utf8_lossy(&message.tail(HEAD_BYTES)).into_owned();
+                Err(CallFailure::Server { code, text })
+            }
+            _ => Ok(Response(message)),
+        }
+    }
+
+    fn poll_ask(
+        &self,
+        cx: &Context<'_>,
+        body: &[u8],
+        end: Option<Instant>,
+    ) -> Poll<Result<Call<'_>, CallFailure>> {
+        self.flow.with(|state, flow| {
+            let id = state.next_number();
+            let head =
+                Head::request(id, end.map(|end| end.saturating_duration_since(Instant::now()))).encode();
+            match state.client.send_vectored(flow, &[IoSlice::new(&head), IoSlice::new(body)]) {
+                Ok(()) => {
+                    let calls = state.flows.get_mut(&flow).and_then(|line| line.calls.as_mut());
+                    if let Some(calls) = calls {
+                        calls.insert(id, Wanted::new());
+                    }
+                    Poll::Ready(Ok(Call { flow: &self.flow, id }))
+                }
+                Err(SendError::WouldBlock) => {
+                    state.wait_to_send(flow, cx);
+                    Poll::Pending
+                }
+                Err(e) => Poll::Ready(Err(e.into())),
+            }
+        })
+    }
+}
+
+/// One request that was sent.
+struct Call<'a> {
+    flow: &'a Flow,
+    id: u64,
+}
+
+impl Call<'_> {
+    fn poll(&self, cx: &Context<'_>) -> Poll<Result<Message, CallFailure>> {
+        let answer: Poll<Result<Inbound, CallFailure>> = self.flow.with(|state, flow| {
+            state.pump();
+            let is_gone = state.gone;
+            let Some(line) = state.flows.get_mut(&flow) else {
+                return Poll::Ready(Err(CallFailure::Ended(CloseReason::Local)));
+            };
+            let closed = line.closed;
+            let Some(wanted) = line.calls.as_mut().and_then(|calls| calls.get_mut(&self.id)) else {
+                return Poll::Ready(Err(CallFailure::Ended(closed.unwrap_or(CloseReason::Local))));
+            };
+            match wanted.got.take() {
+                Some(inbound) => {
+                    line.calls.as_mut().map(|calls| calls.remove(&self.id));
+                    Poll::Ready(Ok(inbound))
+                }
+                None => match closed {
+                    Some(reason) => Poll::Ready(Err(CallFailure::Ended(reason))),
+                    None if is_gone => Poll::Ready(Err(CallFailure::DaemonGone)),
+                    None => {
+                        wanted.wait(cx);
+                        Poll::Pending
+                    }
+                },
+            }
+        });
+        answer.map_ok(|inbound| self.flow.message(inbound))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.flow.with(|state, flow| {
+            let Some(line) = state.flows.get_mut(&flow) else { return };
+            let Some(wanted) = line.calls.as_mut().and_then(|calls| calls.remove(&self.id)) else { return };
+            let is_open = line.closed.is_none();
+            match wanted.got {
+                Some(late) => state.client.release(late),
+                // A server that does not hear of it works in vain, no more.
+                None if is_open => {
+                    let _ = state.client.send(flow, &Head::of(Kind::Cancel, self.id).encode());
+                }
+                None => {}
+            }
+        });
+    }
+}
+
+/// A request, as its handler gets it.
+#[derive(Debug)]
+pub struct Request {
+    message: Message,
+    remote: SocketAddr,
+    end: Option<Instant>,
+}
+
+impl Request {
+    /// Who asks.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Time until the caller stops waiting; `None`: it waits for ever. Its time on the wire is not taken off.
+    pub fn left(&self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Bytes of the body.
+    pub fn len(&self) -> usize {
+        self.message.len().saturating_sub(HEAD_BYTES)
+    }
+
+    /// Whether the body has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes of the body from `at` within it; says how many.
+    pub fn read_at(&self, at: usize, out: &mut [u8]) -> usize {
+        self.message.read_at(at.saturating_add(HEAD_BYTES), out)
+    }
+
+    /// The body as a vector.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.message.tail(HEAD_BYTES)
+    }
+}
+
+/// What a handler says: the response's body, or a code of its own and a text for the caller. The two largest codes are
+/// [`serve`]'s own.
+pub type Handled = Result<Vec<u8>, (u16, String)>;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Handlers at a time for one flow. While so many run, no more requests of that flow are taken, and its caller is held
+    /// back; the others are not. Default 64.
+    pub concurrent_max: usize,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        ServeOptions { concurrent_max: 64 }
+    }
+}
+
+/// Answers the requests of every flow that comes to `listener`, each in a task of its own. A handler whose caller has cancelled, or
+/// whose flow has ended, is dropped at its next await; so is one whose deadline has passed. Ends when the client is closed.
+///
+/// # Errors
+/// [`ConnectError::DaemonGone`].
+pub async fn serve<H, F>(
+    listener: AsyncListener,
+    options: ServeOptions,
+    handler: H,
+) -> Result<(), ConnectError>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future<Output = Handled> + Send + 'static,
+{
+    let mut flows = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok(Some(flow)) => {
+                flows.spawn(answer(flow, options.clone(), handler.clone()));
+                // What is over gives its memory back.
+                while flows.try_join_next().is_some() {}
+            }
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(ConnectError::DaemonGone),
+        }
+    }
+}
+
+/// Answers the requests of one flow.
+async fn answer<H, F>(flow: Flow, options: ServeOptions, handler: H) -> Result<(), RecvError>
+where
+    H: Fn(Request) -> F + Send + 'static,
+    F: Future<Output = Handled> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(options.concurrent_max.max(1)));
+    let mut running: HashMap<u64, AbortHandle> = HashMap::new();
+    // Dropped, it drops the handlers.
+    let mut handlers: JoinSet<u64> = JoinSet::new();
+    while let Some(message) = flow.recv().await? {
+        while let Some(done) = handlers.try_join_next() {
+            if let Ok(id) = done {
+                running.remove(&id);
+            }
+        }
+        running.retain(|_, handler| !handler.is_finished());
+        let mut head = [0; HEAD_BYTES];
+        let n = message.read_at(0, &mut head);
+        // What is no request is passed over: a later version may say more.
+        let Some(head) = Head::decode(&head[..n]) else { continue };
+        match head.kind {
+            Kind::Request => {
+                let end = head.left().map(|left| Instant::now() + left);
+                let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
+                let reply = Reply { flow: flow.clone(), id: head.id, is_sent: false };
+                let handled = handler(Request { message, remote: flow.remote(), end });
+                let task = handlers.spawn(async move {
+                    let _place = place;
+                    reply.of(handled, end).await
+                });
+                running.insert(head.id, task);
+            }
+            Kind::Cancel => {
+                if let Some(handler) = running.remove(&head.id) {
+                    handler.abort();
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The place of a response. Dropped without one (the handler panicked), it says so to the caller.
+struct Reply {
+    flow: Flow,
+    id: u64,
+    is_sent: bool,
+}
+
+impl Reply {
+    async fn of(mut self, handled: impl Future<Output = Handled>, end: Option<Instant>) -> u64 {
+        let handled = match end {
+            Some(end) => timeout_at(end, handled)
+                .await
+                .unwrap_or_else(|_| Err((DEADLINE_PASSED, "the deadline passed here".to_owned()))),
+            None => handled.await,
+        };
+        let (head, body) = match handled {
+            Ok(body) => (Head::of(Kind::Response, self.id), body),
+            Err((code, text)) => {
+                let mut text = text.into_bytes();
+                text.truncate(FAILURE_TEXT_MAX);
+                (Head { code, ..Head::of(Kind::Failure, self.id) }, text)
+            }
+        };
+        let sent = self.flow.send_vectored(&[IoSlice::new(&head.encode()), IoSlice::new(&body)]).await;
+        // Too large for the memory: the caller had better hear of it. What else is refused has no caller any more.
+        self.is_sent = sent != Err(SendError::TooLarge);
+        self.id
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            let head = Head { code: HANDLER_GONE, ..Head::of(Kind::Failure, self.id) };
+            let mut message = head.encode().to_vec();
+            message.extend_from_slice(
+                b"the request has no response: its handler failed, or its response is too large",
+            );
+            let _ = self.flow.try_send(&message);
+        }
+    }
+}

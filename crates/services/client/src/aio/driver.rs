@@ -1,0 +1,93 @@
+//! The task that sleeps on the channel's descriptor, and the lock that all share.
+
+use super::state::State;
+use crate::client::Client;
+use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+/// What the handles and the task share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Ends the task's sleep: somebody used the channel in a way that the daemon will not ring for.
+    poke: Notify,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // What a panic interrupts is one event of one flow.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called with the lock held, after the channel was used.
+    pub fn after(&self, state: &mut State) {
+        state.client.flush();
+        if state.is_asleep && (state.client.ends_sleep() || state.has_owed()) {
+            self.poke.notify_one();
+        }
+    }
+
+    /// The last handle is gone.
+    pub fn end(&self) {
+        self.lock().is_ended = true;
+        self.poke.notify_one();
+    }
+}
+
+pub(super) fn start(client: Client) -> io::Result<Arc<Shared>> {
+    let bell = StdUnixStream::from(client.event_fd().try_clone_to_owned()?);
+    bell.set_nonblocking(true)?;
+    let bell = UnixStream::from_std(bell)?;
+    let shared = Arc::new(Shared { state: Mutex::new(State::new(client)), poke: Notify::new() });
+    tokio::spawn(drive(shared.clone(), bell));
+    Ok(shared)
+}
+
+/// Takes events and wakes whom they are for, for as long as there are handles and a daemon.
+async fn drive(shared: Arc<Shared>, bell: UnixStream) {
+    loop {
+        let nap = {
+            let mut state = shared.lock();
+            state.pump();
+            if state.is_ended || state.gone {
+                return;
+            }
+            let nap = state.client.prepare_sleep(None);
+            state.is_asleep = nap.is_some();
+            nap
+        };
+        let Some(nap) = nap else {
+            // Something came meanwhile. Others get their turn before the next look.
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let is_rung = tokio::select! {
+            rung = bell.readable() => rung.is_ok(),
+            () = shared.poke.notified() => false,
+            // The daemon does not ring when its ring of requests has room again.
+            () = async { tokio::time::sleep(nap.unwrap_or_default()).await }, if nap.is_some() => false,
+        };
+        let mut is_up = false;
+        let mut wake_up = || {
+            let mut state = shared.lock();
+            state.is_asleep = false;
+            state.client.disarm();
+            is_up = true;
+        };
+        if is_rung {
+            // Tokio forgets the readiness that it knew before the bell was emptied, and none that came after.
+            let _: io::Result<()> = bell.try_io(Interest::READABLE, || {
+                wake_up();
+                Err(io::ErrorKind::WouldBlock.into())
+            });
+        }
+        if !is_up {
+            let mut state = shared.lock();
+            state.is_asleep = false;
+            state.client.disarm();
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! One flow: messages out and in.
+
+use super::state::{State, Wanted};
+use super::{Handle, RecvError};
+use crate::error::SendError;
+use crate::event::Inbound;
+use crate::{CloseReason, FlowId};
+use futures_core::Stream;
+use futures_sink::Sink;
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// A flow to a peer. Clones are the same flow: tasks may send and receive at once, and each message goes to one of those that
+/// receive. With the last clone the flow closes; what was sent still arrives.
+///
+/// As a `Stream` it gives messages until either side closes; as a `Sink<Vec<u8>>` it takes them.
+#[derive(Clone)]
+pub struct Flow {
+    inner: Arc<Inner>,
+    /// What the sink was given and found no room for.
+    pending: Option<Vec<u8>>,
+}
+
+struct Inner {
+    handle: Arc<Handle>,
+    id: FlowId,
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let shared = self.handle.shared();
+        let mut state = shared.lock();
+        state.forget(self.id);
+        shared.after(&mut state);
+    }
+}
+
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { id, local, remote, .. } = &*self.inner;
+        f.debug_struct("Flow").field("id", id).field("local", local).field("remote", remote).finish()
+    }
+}
+
+impl Flow {
+    pub(super) fn new(handle: &Arc<Handle>, id: FlowId, local: SocketAddr, remote: SocketAddr) -> Flow {
+        Flow { inner: Arc::new(Inner { handle: handle.clone(), id, local, remote }), pending: None }
+    }
+
+    /// The flow's number.
+    pub fn id(&self) -> FlowId {
+        self.inner.id
+    }
+
+    /// Our end.
+    pub fn local(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    /// The other end.
+    pub fn remote(&self) -> SocketAddr {
+        self.inner.remote
+    }
+
+    /// Does something with the channel, under its lock.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, FlowId) -> T) -> T {
+        let shared = self.inner.handle.shared();
+        let mut state = shared.lock();
+        let done = act(&mut state, self.inner.id);
+        shared.after(&mut state);
+        done
+    }
+
+    /// Sends a copy of `message`, when there is room. That it was queued says nothing of its arrival: see
+    /// [`send_acknowledged`](Self::send_acknowledged).
+    ///
+    /// # Errors
+    /// [`SendError`], and never [`SendError::WouldBlock`].
+    pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        poll_fn(|cx| self.poll_send(cx, &[IoSlice::new(message)])).await
+    }
+
+    /// Sends one message made of `pieces`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> Result<(), SendError> {
+        poll_fn(|cx| self.poll_send(cx, pieces)).await
+    }
+
+    /// Sends without waiting for room.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`SendError::WouldBlock`].
+    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.with(|state, flow| state.client.send(flow, message))
+    }
+
+    pub(super) fn poll_send(&self, cx: &Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<Result<(), SendError>> {
+        self.with(|state, flow| match state.client.send_vectored(flow, pieces) {
+            Err(SendError::WouldBlock) => {
+                state.wait_to_send(flow, cx);
+                Poll::Pending
+            }
+            done => Poll::Ready(done),
+        })
+    }
+
+    /// Sends a copy of `message` and waits until the peer's transport has all of it. False: the flow ended first.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_acknowledged(&self, message: &[u8]) -> Result<bool, SendError> {
+        let token = poll_fn(|cx| {
+            self.with(|state, flow| {
+                let token = state.next_number();
+                let client = &mut state.client;
+                let buf = match client.reserve(message.len()) {
+                    Ok(buf) => buf,
+                    Err(SendError::WouldBlock) => {
+                        state.room.add(cx);
+                        return Poll::Pending;
+                    }
+                    Err(e) => return Poll::Ready(Err(e)),
+                };
+                client.write(&buf, 0, message);
+                let sent = client.commit(flow, buf, Some(token));
+                match (sent, state.flows.get_mut(&flow)) {
+                    (Ok(()), Some(line)) => {
+                        line.fates.insert(token, Wanted::new());
+                        Poll::Ready(Ok(token))
+                    }
+                    (Ok(()), None) => Poll::Ready(Err(SendError::NoSuchFlow)),
+                    (Err(SendError::WouldBlock), _) => {
+                        state.wait_to_send(flow, cx);
+                        Poll::Pending
+                    }
+                    (Err(e), _) => Poll::Ready(Err(e)),
+                }
+            })
+        })
+        .await?;
+        let fate = Fate { flow: self, token };
+        Ok(poll_fn(|cx| fate.poll(cx)).await)
+    }
+
+    /// The next message, when one is there. `None`: the flow was closed, by either side, and nothing is left.
+    ///
+    /// # Errors
+    /// [`RecvError`] when the flow ended otherwise.
+    pub async fn recv(&self) -> Result<Option<Message>, RecvError> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Option<Message>, RecvError>> {
+        self.with(|state, flow| {
+            state.pump();
+            let is_gone = state.gone;
+            let Some(line) = state.flows.get_mut(&flow) else { return Poll::Ready(Ok(None)) };
+            if let Some(message) = line.inbox.pop_front() {
+                return Poll::Ready(Ok(Some(Message { inner: self.inner.clone(), inbound: Some(message) })));
+            }
+            match line.closed {
+                Some(CloseReason::Peer | CloseReason::Local) => Poll::Ready(Ok(None)),
+                Some(reason) => Poll::Ready(Err(RecvError::Ended(reason))),
+                None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
+                None => {
+                    line.readers.add(cx);
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Closes the flow after everything sent was acknowledged, and waits for the end. Messages that come meanwhile are for
+    /// [`recv`](Self::recv).
+    ///
+    /// # Errors
+    /// [`RecvError`] when it ended otherwise.
+    pub async fn close(&self) -> Result<(), RecvError> {
+        self.with(|state, flow| state.close(flow));
+        poll_fn(|cx| {
+            self.with(|state, flow| {
+                state.pump();
+                let is_gone = state.gone;
+                let Some(line) = state.flows.get_mut(&flow) else { return Poll::Ready(Ok(())) };
+                match line.closed {
+                    Some(CloseReason::Peer | CloseReason::Local) => Poll::Ready(Ok(())),
+                    Some(reason) => Poll::Ready(Err(RecvError::Ended(reason))),
+                    None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
+                    None => {
+                        line.readers.add(cx);
+                        Poll::Pending
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    /// Why the flow ended; `None`: it has not.
+    pub fn ended(&self) -> Option<CloseReason> {
+        self.with(|state, flow| state.flows.get(&flow).and_then(|line| line.closed))
+    }
+
+    pub(super) fn message(&self, inbound: Inbound) -> Message {
+        Message { inner: self.inner.clone(), inbound: Some(inbound) }
+    }
+}
+
+impl State {
+    /// Registers a task whose message was refused on `flow`.
+    pub(super) fn wait_to_send(&mut self, flow: FlowId, cx: &Context<'_>) {
+        if let Some(line) = self.flows.get_mut(&flow) {
+            line.writers.add(cx);
+        }
+    }
+}
+
+/// Takes its entry away, whether it was waited for to the end or not.
+struct Fate<'a> {
+    flow: &'a Flow,
+    token: u64,
+}
+
+impl Fate<'_> {
+    fn poll(&self, cx: &Context<'_>) -> Poll<bool> {
+        self.flow.with(|state, flow| {
+            state.pump();
+            let is_gone = state.gone;
+            let Some(line) = state.flows.get_mut(&flow) else { return Poll::Ready(false) };
+            let has_ended = line.closed.is_some() || is_gone;
+            match line.fates.get_mut(&self.token) {
+                None => Poll::Ready(false),
+                Some(wanted) => match wanted.got {
+                    Some(delivered) => Poll::Ready(delivered),
+                    None if has_ended => Poll::Ready(false),
+                    None => {
+                        wanted.wait(cx);
+                        Poll::Pending
+                    }
+                },
+            }
+        })
+    }
+}
+
+impl Drop for Fate<'_> {
+    fn drop(&mut self) {
+        self.flow.with(|state, flow| {
+            if let Some(line) = state.flows.get_mut(&flow) {
+                line.fates.remove(&self.token);
+            }
+        });
+    }
+}
+
+/// A received message. It lies in the channel's memory until it is dropped: then its sender has the credit for it again. It keeps its
+/// flow open.
+pub struct Message {
+    inner: Arc<Inner>,
+    inbound: Option<Inbound>,
+}
+
+impl Message {
+    /// Bytes of the message.
+    pub fn len(&self) -> usize {
+        self.inbound.as_ref().map_or(0, Inbound::len)
+    }
+
+    /// Whether the message has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes of the message from `at` within it; says how many.
+    pub fn read_at(&self, at: usize, out: &mut [u8]) -> usize {
+        let Some(inbound) = &self.inbound else { return 0 };
+        self.inner.handle.shared().lock().client.read_at(inbound, at, out)
+    }
+
+    /// The message as a vector.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.tail(0)
+    }
+
+    /// The bytes from `at` on.
+    pub(super) fn tail(&self, at: usize) -> Vec<u8> {
+        let mut bytes = vec![0; self.len().saturating_sub(at)];
+        let n = self.read_at(at, &mut bytes);
+        bytes.truncate(n);
+        bytes
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        if let Some(inbound) = self.inbound.take() {
+            let shared = self.inner.handle.shared();
+            let mut state = shared.lock();
+            state.client.release(inbound);
+            shared.after(&mut state);
+        }
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Stream for Flow {
+    type Item = Result<Message, RecvError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(ready!(self.poll_recv(cx)).transpose())
+    }
+}
+
+impl Sink<Vec<u8>> for Flow {
+    type Error = SendError;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        let Some(message) = &self.pending else { return Poll::Ready(Ok(())) };
+        let sent = ready!(self.poll_send(cx, &[IoSlice::new(message)]));
+        self.pending = None;
+        Poll::Ready(sent)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, message: Vec<u8>) -> Result<(), SendError> {
+        match self.try_send(&message) {
+            Err(SendError::WouldBlock) => {
+                self.pending = Some(message);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.poll_ready(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        self.with(|state, flow| state.close(flow));
+        Poll::Ready(Ok(()))
+    }
+}

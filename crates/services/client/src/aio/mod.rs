@@ -1,0 +1,236 @@
+//! The message service with futures, for tokio.
+//!
+//! [`AsyncClient`] is a channel to the daemon that any number of tasks and threads share. One task of its own sleeps on the
+//! channel's descriptor and wakes whom an event is for; who finds its event there already does not wait for that task. Nothing
+//! polls: an idle client costs no CPU.
+//!
+//! - [`AsyncClient::connect`] and [`AsyncListener::accept`] give a [`Flow`]: messages by `send` and `recv`, or as a `Stream` and
+//!   a `Sink`.
+//! - [`ByteStream`] makes a flow an `AsyncRead + AsyncWrite`, for what speaks TCP today.
+//! - [`Caller`] and [`serve`] are requests and responses, with deadlines and cancellation.
+//!
+//! All futures are cancellation-safe: one that is dropped has either done its work or nothing. A `send` that was dropped has
+//! queued its message or not, a `recv` takes none, a `connect` is given up.
+//!
+//! All flows of a client share its memory. Messages that wait for a `recv` lie in it, so a flow that nobody takes messages from
+//! can hold back the others, as with [`Client`]. What must be independent attaches for itself.
+//!
+//! ```no_run
+//! use barewire_client::aio::AsyncClient;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = AsyncClient::attach("hello").await?;
+//! let flow = client.connect("db.example:888", &Default::default()).await?;
+//! flow.send(b"hello").await?;
+//! if let Some(message) = flow.recv().await? {
+//!     println!("{} bytes back", message.to_vec().len());
+//! }
+//! client.close(std::time::Duration::from_secs(1)).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod call;
+mod driver;
+mod flow;
+mod listener;
+mod state;
+mod stream;
+
+pub use call::{
+    CallFailure, Caller, DEADLINE_PASSED, HANDLER_GONE, Handled, Request, Response, ServeOptions, serve,
+};
+pub use flow::{Flow, Message};
+pub use listener::AsyncListener;
+pub use stream::ByteStream;
+
+use crate::client::{Client, ClientConfig};
+use crate::error::{CloseWaitError, ConnectWaitError, WaitError};
+use crate::event::ConnectOptions;
+use crate::{AttachError, CloseReason, ConnectFailure};
+use driver::Shared;
+use state::Attempt;
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::net::ToSocketAddrs;
+
+/// Why no message comes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The flow ended, and not by a close of either side.
+    #[error("the flow has ended: {0}")]
+    Ended(CloseReason),
+    /// The daemon is gone.
+    #[error("the daemon is gone")]
+    DaemonGone,
+}
+
+/// Why an attempt to connect, or to listen, failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The name has no address, or the resolver failed.
+    #[error("{0}")]
+    Name(#[from] io::Error),
+    /// The connection was refused or not answered.
+    #[error("{0}")]
+    Failed(ConnectFailure),
+    /// The UDP port is zero or taken, or the user listens on as many as the daemon allows.
+    #[error("cannot listen on UDP port {0}: it is taken, or the daemon's limit is reached")]
+    Listen(u16),
+    /// The daemon is gone.
+    #[error("the daemon is gone")]
+    DaemonGone,
+}
+
+/// A channel to the daemon for many tasks. Clones are the same channel; when the last of them, of its flows and of its listeners
+/// is gone, the channel ends as that of a dropped [`Client`] does: what the peers have not acknowledged is lost, unless
+/// [`close`](Self::close) came before.
+#[derive(Clone)]
+pub struct AsyncClient {
+    handle: Arc<Handle>,
+}
+
+/// Ends the channel's task with the last of its users.
+pub(crate) struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Handle {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+}
+
+impl AsyncClient {
+    /// Attaches to the default daemon.
+    ///
+    /// # Errors
+    /// [`AttachError`]; its `hint` says what to do.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with its I/O driver and clock enabled.
+    pub async fn attach(name: &str) -> Result<AsyncClient, AttachError> {
+        AsyncClient::attach_with(&ClientConfig::new(name)).await
+    }
+
+    /// Attaches. [`ClientConfig::spin`] has no meaning here.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    ///
+    /// # Panics
+    /// As [`attach`](Self::attach).
+    pub async fn attach_with(config: &ClientConfig) -> Result<AsyncClient, AttachError> {
+        let config = config.clone();
+        // It connects and waits for the daemon's answer.
+        let attached = tokio::task::spawn_blocking(move || Client::attach_with(&config)).await;
+        match attached {
+            Ok(client) => AsyncClient::from_client(client?).map_err(AttachError::Wait),
+            Err(e) => std::panic::resume_unwind(e.into_panic()),
+        }
+    }
+
+    /// A client that is attached already and has no flows yet: those it has are reset.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    ///
+    /// # Panics
+    /// As [`attach`](Self::attach).
+    pub fn from_client(client: Client) -> io::Result<AsyncClient> {
+        let shared = driver::start(client)?;
+        Ok(AsyncClient { handle: Arc::new(Handle(shared)) })
+    }
+
+    /// The daemon's addresses.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.handle.shared().lock().client.addresses().to_vec()
+    }
+
+    /// Connects to the first address of `remote` that answers. A name is looked up as the system does (`/etc/hosts`, DNS).
+    ///
+    /// # Errors
+    /// [`ConnectError`] of the last address tried.
+    pub async fn connect(
+        &self,
+        remote: impl ToSocketAddrs,
+        options: &ConnectOptions,
+    ) -> Result<Flow, ConnectError> {
+        let mut last = None;
+        for remote in tokio::net::lookup_host(remote).await? {
+            let attempt = Attempt::new(&self.handle, remote, options.clone());
+            match attempt.await {
+                Ok(flow) => return Ok(flow),
+                Err(e @ ConnectError::DaemonGone) => return Err(e),
+                Err(e) => last = Some(e),
+            }
+        }
+        let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        Err(last.unwrap_or_else(|| none().into()))
+    }
+
+    /// Takes connections on `udp_port`.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn listen(&self, udp_port: u16) -> Result<AsyncListener, ConnectError> {
+        AsyncListener::open(&self.handle, udp_port).await
+    }
+
+    /// Ends everything in good order: listens no more, closes every flow, and waits until the peers have acknowledged all that
+    /// was sent and have closed their halves. Tasks that receive meanwhile get what still comes.
+    ///
+    /// # Errors
+    /// [`CloseWaitError`]. After a time-out the flows go on closing.
+    pub async fn close(&self, timeout: Duration) -> Result<(), CloseWaitError> {
+        let shared = self.handle.shared();
+        let before = {
+            let mut state = shared.lock();
+            state.close_all();
+            shared.after(&mut state);
+            state.client.undelivered()
+        };
+        let closed = poll_fn(|cx| {
+            let mut state = shared.lock();
+            state.pump();
+            let open = state.open_flows();
+            let done = match (open, state.client.sends_under_way()) {
+                (0, 0) => match state.client.undelivered() - before {
+                    0 => Poll::Ready(Ok(())),
+                    lost => Poll::Ready(Err(CloseWaitError::Lost { lost })),
+                },
+                _ if state.gone => Poll::Ready(Err(WaitError::DaemonGone.into())),
+                _ => {
+                    state.closers.add(cx);
+                    Poll::Pending
+                }
+            };
+            shared.after(&mut state);
+            done
+        });
+        match tokio::time::timeout(timeout, closed).await {
+            Ok(done) => done,
+            Err(_) => Err(CloseWaitError::TimedOut { open: shared.lock().open_flows() }),
+        }
+    }
+}
+
+impl From<ConnectWaitError> for ConnectError {
+    fn from(e: ConnectWaitError) -> Self {
+        match e {
+            ConnectWaitError::Failed(reason) => ConnectError::Failed(reason),
+            ConnectWaitError::Wait(WaitError::Io(e)) => ConnectError::Name(e),
+            _ => ConnectError::DaemonGone,
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What the channel's users share: flows, listeners, attempts to connect, and who waits for what.
+
+use super::driver::Shared;
+use super::flow::Flow;
+use super::{ConnectError, Handle};
+use crate::client::Client;
+use crate::error::SendError;
+use crate::event::{ConnectId, ConnectOptions, Event, Inbound};
+use crate::requests::{HEAD_BYTES, Head, Kind};
+use crate::{CloseReason, ConnectFailure, FlowId};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Tasks that wait for the same.
+#[derive(Default)]
+pub(crate) struct Waiting(Vec<Waker>);
+
+impl Waiting {
+    pub fn add(&mut self, cx: &Context<'_>) {
+        if !self.0.iter().any(|w| w.will_wake(cx.waker())) {
+            self.0.push(cx.waker().clone());
+        }
+    }
+
+    pub fn wake(&mut self) {
+        for waker in self.0.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+/// An answer that is waited for.
+pub(crate) struct Wanted<T> {
+    pub got: Option<T>,
+    waker: Option<Waker>,
+}
+
+impl<T> Wanted<T> {
+    pub fn new() -> Wanted<T> {
+        Wanted { got: None, waker: None }
+    }
+
+    fn put(&mut self, value: T) {
+        self.got = Some(value);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn wait(&mut self, cx: &Context<'_>) {
+        self.waker = Some(cx.waker().clone());
+    }
+}
+
+/// One flow.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub inbox: VecDeque<Inbound>,
+    pub closed: Option<CloseReason>,
+    /// Nobody has a handle any more.
+    pub is_orphan: bool,
+    pub readers: Waiting,
+    pub writers: Waiting,
+    /// Messages whose fate somebody waits for, by their token.
+    pub fates: HashMap<u64, Wanted<bool>>,
+    /// Requests that wait for an answer, by their number; `None`: the flow is not a caller's.
+    pub calls: Option<HashMap<u64, Wanted<Inbound>>>,
+}
+
+impl Line {
+    fn wake_all(&mut self) {
+        self.readers.wake();
+        self.writers.wake();
+        self.fates.values_mut().for_each(Wanted::wake);
+        self.calls.iter_mut().flat_map(HashMap::values_mut).for_each(Wanted::wake);
+    }
+}
+
+/// One listener.
+pub(crate) struct Queue {
+    pub udp_port: u16,
+    /// Whether it listens: the daemon's answer.
+    pub answer: Option<bool>,
+    pub waiting: VecDeque<(FlowId, SocketAddr, SocketAddr)>,
+    pub acceptors: Waiting,
+}
+
+type Opened = Result<(FlowId, SocketAddr, SocketAddr), ConnectFailure>;
+
+pub(crate) struct State {
+    pub client: Client,
+    pub flows: HashMap<FlowId, Line>,
+    pub listeners: HashMap<u64, Queue>,
+    attempts: HashMap<u64, Wanted<Opened>>,
+    /// The last number given to an attempt, a listener, a message or a request.
+    number: u64,
+    /// Who was refused for want of room that is no flow's.
+    pub room: Waiting,
+    /// Who waits for the end of everything.
+    pub closers: Waiting,
+    /// Requests that found the ring full: closes, resets, and ports to listen on no more.
+    owed_closes: Vec<FlowId>,
+    owed_unlistens: Vec<u16>,
+    pub is_asleep: bool,
+    pub is_ended: bool,
+    pub gone: bool,
+}
+
+impl State {
+    pub fn new(client: Client) -> State {
+        State {
+            client,
+            flows: HashMap::new(),
+            listeners: HashMap::new(),
+            attempts: HashMap::new(),
+            number: 0,
+            room: Waiting::default(),
+            closers: Waiting::default(),
+            owed_closes: Vec::new(),
+            owed_unlistens: Vec::new(),
+            is_asleep: false,
+            is_ended: false,
+            gone: false,
+        }
+    }
+
+    /// A number that was not used before.
+    pub fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    pub fn has_owed(&self) -> bool {
+        !self.owed_closes.is_empty() || !self.owed_unlistens.is_empty()
+    }
+
+    /// Takes every event that is there.
+    pub fn pump(&mut self) {
+        while let Some(event) = self.client.next_event() {
+            self.dispatch(event);
+        }
+        self.pay();
+        if self.client.is_closed() && !self.gone {
+            self.gone = true;
+            for line in self.flows.values_mut() {
+                line.wake_all();
+            }
+            self.attempts.values_mut().for_each(Wanted::wake);
+            self.listeners.values_mut().for_each(|l| l.acceptors.wake());
+            self.room.wake();
+            self.closers.wake();
+        }
+    }
+
+    /// Closes and the like that were refused before.
+    fn pay(&mut self) {
+        while let Some(flow) = self.owed_closes.pop() {
+            if self.client.close(flow) == Err(SendError::WouldBlock) {
+                self.owed_closes.push(flow);
+                break;
+            }
+        }
+        while let Some(port) = self.owed_unlistens.pop() {
+            if self.client.unlisten(port) == Err(SendError::WouldBlock) {
+                self.owed_unlistens.push(port);
+                break;
+            }
+        }
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Message(message) => self.message(message),
+            Event::Delivered { flow, token, delivered } => {
+                if let Some(fate) = self.flows.get_mut(&flow).and_then(|line| line.fates.get_mut(&token)) {
+                    fate.put(delivered);
+                }
+            }
+            Event::Writable { flow: Some(flow) } => {
+                if let Some(line) = self.flows.get_mut(&flow) {
+                    line.writers.wake();
+                }
+            }
+            Event::Writable { flow: None } => self.room.wake(),
+            Event::Connected { flow, token, local, remote } => {
+                self.flows.insert(flow, Line::default());
+                match self.attempts.get_mut(&token) {
+                    Some(wanted) => wanted.put(Ok((flow, local, remote))),
+                    None => self.forget(flow),
+                }
+            }
+            Event::ConnectFailed { token, reason, .. } => {
+                if let Some(wanted) = self.attempts.get_mut(&token) {
+                    wanted.put(Err(reason));
+                }
+            }
+            Event::Accepted { flow, token, local, remote } => {
+                self.flows.insert(flow, Line::default());
+                match self.listeners.get_mut(&token) {
+                    Some(queue) => {
+                        queue.waiting.push_back((flow, local, remote));
+                        queue.acceptors.wake();
+                    }
+                    None => self.reset(flow),
+                }
+            }
+            Event::Listening { token, .. } | Event::ListenFailed { token, .. } => {
+                if let Some(queue) = self.listeners.get_mut(&token) {
+                    queue.answer = Some(matches!(event, Event::Listening { .. }));
+                    queue.acceptors.wake();
+                }
+            }
+            Event::Closed { flow, reason } => {
+                self.owed_closes.retain(|f| *f != flow);
+                if let Some(line) = self.flows.get_mut(&flow) {
+                    line.closed = Some(reason);
+                    line.wake_all();
+                    if line.is_orphan {
+                        self.flows.remove(&flow);
+                    }
+                }
+                self.closers.wake();
+            }
+            _ => {}
+        }
+        if self.client.sends_under_way() == 0 {
+            self.closers.wake();
+        }
+    }
+
+    fn message(&mut self, message: Inbound) {
+        let Some(line) = self.flows.get_mut(&message.flow()).filter(|line| !line.is_orphan) else {
+            self.client.release(message);
+            return;
+        };
+        let Some(calls) = &mut line.calls else {
+            line.inbox.push_back(message);
+            line.readers.wake();
+            return;
+        };
+        let mut head = [0; HEAD_BYTES];
+        let n = self.client.read(&message, &mut head);
+        let wanted = Head::decode(&head[..n])
+            .filter(|head| matches!(head.kind, Kind::Response | Kind::Failure))
+            .and_then(|head| calls.get_mut(&head.id));
+        match wanted {
+            Some(wanted) if wanted.got.is_none() => wanted.put(message),
+            // Too late, or a second answer.
+            _ => self.client.release(message),
+        }
+    }
+
+    /// A flow whose last handle is gone: what was sent still arrives.
+    pub fn forget(&mut self, flow: FlowId) {
+        let Some(line) = self.flows.get_mut(&flow) else { return };
+        for message in line.inbox.drain(..) {
+            self.client.release(message);
+        }
+        for (_, wanted) in line.calls.take().into_iter().flatten() {
+            if let Some(message) = wanted.got {
+                self.client.release(message);
+            }
+        }
+        if line.closed.is_some() {
+            self.flows.remove(&flow);
+            return;
+        }
+        line.is_orphan = true;
+        self.close(flow);
+    }
+
+    pub fn close(&mut self, flow: FlowId) {
+        if self.client.close(flow) == Err(SendError::WouldBlock) {
+            self.owed_closes.push(flow);
+        }
+    }
+
+    /// Ends at once a flow that nobody will use.
+    fn reset(&mut self, flow: FlowId) {
+        if self.client.reset(flow).is_ok() {
+            if let Some(line) = self.flows.get_mut(&flow) {
+                line.is_orphan = true;
+            }
+        } else {
+            self.forget(flow);
+        }
+    }
+
+    /// Takes no more connections there; those that nobody took are reset.
+    pub fn unlisten(&mut self, token: u64) {
+        let Some(queue) = self.listeners.remove(&token) else { return };
+        for (flow, ..) in queue.waiting {
+            self.reset(flow);
+        }
+        if queue.answer != Some(false) && self.client.unlisten(queue.udp_port) == Err(SendError::WouldBlock) {
+            self.owed_unlistens.push(queue.udp_port);
+        }
+    }
+
+    pub fn close_all(&mut self) {
+        let listeners: Vec<u64> = self.listeners.keys().copied().collect();
+        for token in listeners {
+            if let Some(queue) = self.listeners.get_mut(&token) {
+                queue.acceptors.wake();
+            }
+            self.unlisten(token);
+        }
+        let open: Vec<FlowId> =
+            self.flows.iter().filter(|(_, line)| line.closed.is_none()).map(|(flow, _)| *flow).collect();
+        for flow in open {
+            self.close(flow);
+        }
+    }
+
+    pub fn open_flows(&self) -> usize {
+        self.flows.values().filter(|line| line.closed.is_none()).count()
+    }
+}
+
+/// An attempt to connect. Dropped before its end, it is given up.
+pub(crate) struct Attempt {
+    handle: Arc<Handle>,
+    remote: SocketAddr,
+    options: ConnectOptions,
+    /// Its number and the client's name for it, once it was asked for.
+    asked: Option<(u64, ConnectId)>,
+}
+
+impl Attempt {
+    pub fn new(handle: &Arc<Handle>, remote: SocketAddr, options: ConnectOptions) -> Attempt {
+        Attempt { handle: handle.clone(), remote, options, asked: None }
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        self.handle.shared().clone()
+    }
+}
+
+impl Future for Attempt {
+    type Output = Result<Flow, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = self.shared();
+        let mut state = shared.lock();
+        state.pump();
+        let done = 'done: {
+            if self.asked.is_none() {
+                let number = state.next_number();
+                let options = ConnectOptions { token: number, ..self.options.clone() };
+                match state.client.connect(self.remote, &options) {
+                    Ok(id) => {
+                        state.attempts.insert(number, Wanted::new());
+                        self.asked = Some((number, id));
+                    }
+                    Err(SendError::WouldBlock) => {
+                        state.room.add(cx);
+                        break 'done Poll::Pending;
+                    }
+                    Err(_) => break 'done Poll::Ready(Err(ConnectError::DaemonGone)),
+                }
+            }
+            let Some((number, _)) = self.asked else { break 'done Poll::Pending };
+            let is_gone = state.gone;
+            let Some(wanted) = state.attempts.get_mut(&number) else { break 'done Poll::Pending };
+            match wanted.got.take() {
+                Some(got) => {
+                    state.attempts.remove(&number);
+                    self.asked = None;
+                    Poll::Ready(
+                        got.map(|(flow, local, remote)| Flow::new(&self.handle, flow, local, remote))
+                            .map_err(ConnectError::Failed),
+                    )
+                }
+                None if is_gone => Poll::Ready(Err(ConnectError::DaemonGone)),
+                None => {
+                    wanted.wait(cx);
+                    Poll::Pending
+                }
+            }
+        };
+        shared.after(&mut state);
+        done
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let Some((number, id)) = self.asked else { return };
+        let shared = self.shared();
+        let mut state = shared.lock();
+        match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
+            Some(Ok((flow, ..))) => state.reset(flow),
+            Some(Err(_)) => {}
+            None => {
+                state.client.cancel(id);
+            }
+        }
+        shared.after(&mut state);
+    }
+}
