@@ -19,6 +19,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 const PORT: u16 = 888;
+/// Time-outs that no test sees the end of.
+const LONGER: Duration = PATIENCE.saturating_mul(2);
 
 fn at(host: u8) -> SocketAddr {
     SocketAddr::new(v4(host).into(), PORT)
@@ -38,7 +40,14 @@ async fn attach_with(daemon: &Daemon, name: &str, geometry: Option<Geometry>) ->
 /// Runs a test with an end to its patience.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { timeout(PATIENCE, test).await.expect("the test hangs") });
+    runtime.block_on(async {
+        // The clock first: a `timeout` would ask the test once more, and so hide a wake-up that was lost.
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(PATIENCE) => panic!("the test hangs"),
+            () = test => {}
+        }
+    });
 }
 
 /// A flow from host 1 to host 2, both ends, with the clients that hold them.
@@ -196,7 +205,7 @@ fn a_connect_that_fails_or_is_dropped_leaves_nothing() {
             }
         }
         drop(last);
-        a.close(PATIENCE).await.unwrap();
+        a.close(LONGER).await.unwrap();
     });
 }
 
@@ -308,7 +317,7 @@ fn calls_are_answered_refused_late_and_cancelled() {
             let caller = caller.clone();
             calls.spawn(async move {
                 let body = numbered(n, 8 + n as usize);
-                let answer = caller.call(&body, Some(PATIENCE)).await.unwrap().to_vec();
+                let answer = caller.call(&body, Some(LONGER)).await.unwrap().to_vec();
                 assert!(answer.iter().rev().eq(body.iter()));
             });
         }
@@ -343,7 +352,51 @@ fn calls_are_answered_refused_late_and_cancelled() {
         assert!(matches!(hanging.await.unwrap(), Err(CallFailure::Ended(_))));
         dropped.recv().await.unwrap();
 
-        b.close(PATIENCE).await.unwrap();
+        b.close(LONGER).await.unwrap();
+        server.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn cancellations_are_heard_though_every_place_is_taken() {
+    run(async {
+        let pair = pair();
+        let (a, b) = (attach(&pair.a, "a").await, attach(&pair.b, "b").await);
+        let listener = b.listen(PORT).await.unwrap();
+        let (begun, mut hangs) = mpsc::unbounded_channel();
+        let handler = move |request: Request| {
+            let begun = begun.clone();
+            async move {
+                if request.to_vec() == b"hang" {
+                    begun.send(()).unwrap();
+                    std::future::pending::<()>().await;
+                }
+                Ok(vec![1])
+            }
+        };
+        let server = tokio::spawn(serve(listener, ServeOptions { concurrent_max: 2 }, handler));
+        let caller = Caller::new(a.connect(at(2), &ConnectOptions::default()).await.unwrap());
+        let hang = |caller: &Caller| {
+            let caller = caller.clone();
+            tokio::spawn(async move { caller.call(b"hang", None).await.map(|_| ()) })
+        };
+        let hanging = [hang(&caller), hang(&caller)];
+        for _ in &hanging {
+            hangs.recv().await.unwrap();
+        }
+        // One waits for a place and is cancelled there, one waits and gets it.
+        let waiting = hang(&caller);
+        let other = caller.clone();
+        let next = tokio::spawn(async move { other.call(b"next", None).await.map(|r| r.to_vec()) });
+        tokio::task::yield_now().await;
+        waiting.abort();
+        let [first, second] = hanging;
+        first.abort();
+        assert_eq!(next.await.unwrap().unwrap(), [1]);
+        // The flow's end is heard as well.
+        caller.flow().close().await.unwrap();
+        assert!(matches!(second.await.unwrap(), Err(CallFailure::Ended(_))));
+        b.close(LONGER).await.unwrap();
         server.await.unwrap().unwrap();
     });
 }
@@ -365,7 +418,7 @@ fn everything_sent_arrives_before_a_close_is_done() {
             }
             next
         });
-        a.close(PATIENCE).await.unwrap();
+        a.close(LONGER).await.unwrap();
         assert_eq!(reader.await.unwrap(), 200);
         assert!(there.recv().await.unwrap().is_none());
     });

@@ -33,14 +33,12 @@ use crate::CloseReason;
 use crate::error::SendError;
 use crate::event::Inbound;
 use crate::requests::{FAILURE_TEXT_MAX, HEAD_BYTES, Head, Kind};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
@@ -278,8 +276,8 @@ pub type Handled = Result<Vec<u8>, (u16, String)>;
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Handlers at a time for one flow. While so many run, no more requests of that flow are taken, and its caller is held
-    /// back; the others are not. Default 64.
+    /// Handlers at a time for one flow; at least one. Further requests of that flow wait in the channel's memory, which bounds
+    /// them and holds their caller back. Default 64.
     pub concurrent_max: usize,
 }
 
@@ -317,48 +315,89 @@ where
     }
 }
 
-/// Answers the requests of one flow.
-async fn answer<H, F>(flow: Flow, options: ServeOptions, handler: H) -> Result<(), RecvError>
+/// The handlers of one flow, and the requests for which there is no place yet. These keep their memory in the channel, so that what
+/// bounds them is what bounds messages that nobody reads.
+struct Handlers<H> {
+    flow: Flow,
+    handler: H,
+    concurrent_max: usize,
+    running: HashMap<u64, AbortHandle>,
+    /// Dropped, it drops the handlers.
+    tasks: JoinSet<u64>,
+    waiting: VecDeque<(u64, Request)>,
+}
+
+impl<H, F> Handlers<H>
 where
-    H: Fn(Request) -> F + Send + 'static,
+    H: Fn(Request) -> F + Clone + Send + 'static,
     F: Future<Output = Handled> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(options.concurrent_max.max(1)));
-    let mut running: HashMap<u64, AbortHandle> = HashMap::new();
-    // Dropped, it drops the handlers.
-    let mut handlers: JoinSet<u64> = JoinSet::new();
-    while let Some(message) = flow.recv().await? {
-        while let Some(done) = handlers.try_join_next() {
-            if let Ok(id) = done {
-                running.remove(&id);
-            }
-        }
-        running.retain(|_, handler| !handler.is_finished());
+    fn message(&mut self, message: Message) {
         let mut head = [0; HEAD_BYTES];
         let n = message.read_at(0, &mut head);
         // What is no request is passed over: a later version may say more.
-        let Some(head) = Head::decode(&head[..n]) else { continue };
+        let Some(head) = Head::decode(&head[..n]) else { return };
         match head.kind {
             Kind::Request => {
                 let end = head.left().map(|left| Instant::now() + left);
-                let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
-                let reply = Reply { flow: flow.clone(), id: head.id, is_sent: false };
-                let handled = handler(Request { message, remote: flow.remote(), end });
-                let task = handlers.spawn(async move {
-                    let _place = place;
-                    reply.of(handled, end).await
-                });
-                running.insert(head.id, task);
+                self.waiting.push_back((head.id, Request { message, remote: self.flow.remote(), end }));
+                self.fill();
             }
             Kind::Cancel => {
-                if let Some(handler) = running.remove(&head.id) {
+                self.waiting.retain(|(id, _)| *id != head.id);
+                if let Some(handler) = self.running.remove(&head.id) {
                     handler.abort();
                 }
             }
-            _ => {}
+            Kind::Response | Kind::Failure => {}
         }
     }
-    Ok(())
+
+    fn fill(&mut self) {
+        while self.tasks.len() < self.concurrent_max.max(1) {
+            let Some((id, request)) = self.waiting.pop_front() else { return };
+            let (handler, end) = (self.handler.clone(), request.end);
+            let reply = Reply { flow: self.flow.clone(), id, is_sent: false };
+            // The handler is called in the task: if it panics, that is its own request's affair.
+            let task = self.tasks.spawn(reply.of(async move { handler(request).await }, end));
+            self.running.insert(id, task);
+        }
+    }
+
+    fn done(&mut self, id: Option<u64>) {
+        match id {
+            Some(id) => drop(self.running.remove(&id)),
+            // Aborted, or panicked.
+            None => self.running.retain(|_, task| !task.is_finished()),
+        }
+        self.fill();
+    }
+}
+
+/// Answers the requests of one flow.
+async fn answer<H, F>(flow: Flow, options: ServeOptions, handler: H) -> Result<(), RecvError>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future<Output = Handled> + Send + 'static,
+{
+    let mut handlers = Handlers {
+        flow: flow.clone(),
+        handler,
+        concurrent_max: options.concurrent_max,
+        running: HashMap::new(),
+        tasks: JoinSet::new(),
+        waiting: VecDeque::new(),
+    };
+    loop {
+        // It reads on when all places are taken: a cancellation may be what gives one back.
+        tokio::select! {
+            message = flow.recv() => match message? {
+                Some(message) => handlers.message(message),
+                None => return Ok(()),
+            },
+            Some(done) = handlers.tasks.join_next() => handlers.done(done.ok()),
+        }
+    }
 }
 
 /// The place of a response. Dropped without one (the handler panicked), it says so to the caller.

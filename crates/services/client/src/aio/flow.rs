@@ -18,7 +18,6 @@ use std::task::{Context, Poll, ready};
 /// receive. With the last clone the flow closes; what was sent still arrives.
 ///
 /// As a `Stream` it gives messages until either side closes; as a `Sink<Vec<u8>>` it takes them.
-#[derive(Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
     /// What the sink was given and found no room for.
@@ -38,6 +37,13 @@ impl Drop for Inner {
         let mut state = shared.lock();
         state.forget(self.id);
         shared.after(&mut state);
+    }
+}
+
+impl Clone for Flow {
+    fn clone(&self) -> Flow {
+        // What waits in a sink is that one's to send.
+        Flow { inner: self.inner.clone(), pending: None }
     }
 }
 

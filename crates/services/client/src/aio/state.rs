@@ -150,6 +150,10 @@ impl State {
             self.dispatch(event);
         }
         self.pay();
+        // The last of what was sent arrives without an event of its own.
+        if self.client.sends_under_way() == 0 {
+            self.closers.wake();
+        }
         if self.client.is_closed() && !self.gone {
             self.gone = true;
             for line in self.flows.values_mut() {
@@ -232,9 +236,6 @@ impl State {
                 self.closers.wake();
             }
             _ => {}
-        }
-        if self.client.sends_under_way() == 0 {
-            self.closers.wake();
         }
     }
 
