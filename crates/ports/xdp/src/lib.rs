@@ -20,7 +20,6 @@
 //! chosen and why. Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`, `linux/bpf.h`.
 #![warn(missing_docs)]
 
-mod asm;
 mod config;
 mod ledger;
 mod open;
@@ -30,7 +29,7 @@ mod sys;
 
 pub mod program;
 
-pub use asm::Insn;
+pub use barewire_ebpf::Insn;
 pub use config::{Attach, BusyPoll, Mode, NeedWakeup, Queues, XdpConfig};
 pub use port::{XdpPort, XdpStatistics};
 pub use program::CLAIM_MAX;

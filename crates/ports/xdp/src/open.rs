@@ -6,6 +6,8 @@ use crate::port::{Queue, XdpPort};
 use crate::program::{Program, STAMP_LEN};
 use crate::sys;
 use barewire_base::Instant;
+use barewire_bpf::{Hook, Kind, Link, Map, XdpMode};
+use barewire_ebpf::{MapKind, MapSpec};
 use barewire_frame::{Pool, StampSource};
 use barewire_packet::interface::Interface;
 use barewire_packet::outgoing::{ETH_LEN, VLAN_LEN};
@@ -103,13 +105,21 @@ impl Opening<'_> {
         let target = self.fill_target(&pool, queues.len())?;
 
         let last = queues.iter().max().copied().unwrap_or(0);
-        let map = with_memlock(|| sys::xskmap(last + 1))
+        let sockets = MapSpec {
+            name: "barewire_xsk".to_owned(),
+            kind: MapKind::XskMap,
+            key: 4,
+            value: 4,
+            entries: last + 1,
+            initial: Vec::new(),
+        };
+        let map = with_memlock(|| Map::create(&sockets))
             .map_err(|e| self.failed("bpf(BPF_MAP_CREATE)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         let stamp_cookie = config.kernel_stamp.then(sys::random);
         let program = Program { map_fd: map.as_raw_fd(), claim: &config.claim, stamp_cookie }
             .assemble()
             .ok_or_else(|| self.unsupported("as many claimed addresses"))?;
-        let program = with_memlock(|| sys::load(&program))
+        let program = with_memlock(|| Ok(barewire_bpf::Program::load(Kind::Xdp, "barewire_xdp", &program)?))
             .map_err(|e| self.failed("bpf(BPF_PROG_LOAD)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         // Before the sockets: zero copy wants to know whether the hook is the driver's. Until the map is filled the
         // program passes every frame to the kernel.
@@ -168,7 +178,8 @@ impl Opening<'_> {
         for queue in &mut port.queues {
             queue.kick_rx_when(busy_poll, how.zero_copy && how.need_wakeup);
             queue.refill(&mut port.ledger);
-            sys::xskmap_set(&map, queue.number, &queue.socket)
+            let socket = queue.socket.as_raw_fd();
+            map.update(&queue.number.to_ne_bytes(), &socket.to_ne_bytes())
                 .map_err(|e| self.failed("bpf(BPF_MAP_UPDATE_ELEM)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         }
         Ok(port)
@@ -245,8 +256,8 @@ impl Opening<'_> {
     }
 
     /// Attaches the program: the link, whether it is native, and the words for it.
-    fn attach(&self, program: &OwnedFd) -> Result<(OwnedFd, bool, String), OpenError> {
-        let attach = |flags| retry_busy(|| sys::attach(program, self.interface.index, flags));
+    fn attach(&self, program: &barewire_bpf::Program) -> Result<(Link, bool, String), OpenError> {
+        let attach = |mode| retry_busy(|| Link::attach(program, self.interface.index, Hook::Xdp(mode)));
         let mut refused = None;
         // A veth's native hook wants headroom that a frame sent by AF_XDP does not have: the kernel copies it into a new buffer
         // first, which the generic hook does not (benches/runs/2026-11-21-message-service/xdp-attach-abab.txt).
@@ -254,7 +265,7 @@ impl Opening<'_> {
             && self.config.mode != Mode::ZeroCopy
             && self.interface.driver == "veth";
         if self.config.attach != Attach::Generic && !better_generic {
-            match attach(sys::ATTACH_NATIVE) {
+            match attach(XdpMode::Native) {
                 Ok(link) => return Ok((link, true, "native hook".to_owned())),
                 Err(e) => {
                     let taken = matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
@@ -266,7 +277,7 @@ impl Opening<'_> {
                 }
             }
         }
-        let link = attach(sys::ATTACH_GENERIC).map_err(|e| self.attach_failed(e, "generic"))?;
+        let link = attach(XdpMode::Generic).map_err(|e| self.attach_failed(e, "generic"))?;
         let why = match refused {
             Some(e) => format!("generic hook (the driver refused the native one: {})", plain(&e)),
             None if better_generic => "generic hook (a veth's native one copies once more)".to_owned(),
@@ -474,7 +485,7 @@ fn plain(error: &io::Error) -> String {
 fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match call() {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOBUFS | libc::ENOMEM)) => {
-            sys::raise_memlock();
+            barewire_bpf::raise_memlock();
             call()
         }
         done => done,

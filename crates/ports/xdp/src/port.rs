@@ -147,7 +147,7 @@ pub struct XdpPort {
     pub(crate) ifindex: u32,
     pub(crate) epoll: Option<OwnedFd>,
     /// The attached program, which holds the map.
-    pub(crate) link: Option<OwnedFd>,
+    pub(crate) link: Option<barewire_bpf::Link>,
 }
 
 impl XdpPort {

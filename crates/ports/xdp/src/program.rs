@@ -10,7 +10,7 @@
 //! One VLAN tag is looked through. What a group has to hear that is addressed to all (router advertisements, IGMP
 //! queries to 224.0.0.1) stays with the kernel unless that group address is claimed: a frame cannot go to both.
 
-use crate::asm::{Asm, Insn, Label, Reg, Size};
+use barewire_ebpf::{Asm, Insn, Label, Reg, Size, helper};
 use std::net::IpAddr;
 
 /// Most addresses that one program compares: the chain is linear, and its jumps reach 32,767 instructions.
@@ -20,7 +20,6 @@ pub const CLAIM_MAX: usize = 64;
 /// The cookie tells a stamp from whatever the chunk held before, where a driver has no room for metadata.
 pub const STAMP_LEN: usize = 16;
 
-const XDP_PASS: i32 = 2;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_ARP: u16 = 0x0806;
 const ETH_P_VLAN: u16 = 0x8100;
@@ -35,16 +34,6 @@ const IPV6_LEN: i32 = 40;
 const SOLICITATION_LEN: i32 = 24;
 const ICMPV6: i32 = 58;
 const NEIGHBOUR_SOLICITATION: i32 = 135;
-
-/// `enum bpf_func_id` of `linux/bpf.h`.
-pub(crate) const HELPER_KTIME_GET_NS: i32 = 5;
-pub(crate) const HELPER_REDIRECT_MAP: i32 = 51;
-pub(crate) const HELPER_ADJUST_META: i32 = 54;
-/// Offsets in `struct xdp_md`.
-pub(crate) const CTX_DATA: i16 = 0;
-pub(crate) const CTX_DATA_END: i16 = 4;
-pub(crate) const CTX_DATA_META: i16 = 8;
-pub(crate) const CTX_RX_QUEUE: i16 = 16;
 
 const R0: Reg = Reg(0);
 const R1: Reg = Reg(1);
@@ -85,22 +74,22 @@ impl Program<'_> {
             stamp(&mut asm, cookie);
         }
         asm.map(R1, self.map_fd);
-        asm.load(Size::W, R2, CTX, CTX_RX_QUEUE);
-        asm.mov_imm(R3, XDP_PASS);
-        asm.call(HELPER_REDIRECT_MAP);
+        asm.load(Size::W, R2, CTX, helper::xdp::RX_QUEUE);
+        asm.mov_imm(R3, helper::xdp::PASS);
+        asm.call(helper::REDIRECT_MAP);
         asm.exit();
         if !self.claim.is_empty() {
             asm.place(pass);
-            asm.mov_imm(R0, XDP_PASS);
+            asm.mov_imm(R0, helper::xdp::PASS);
             asm.exit();
         }
-        asm.finish()
+        asm.finish(false).ok()
     }
 
     fn claims(&self, asm: &mut Asm, ours: Label, pass: Label) {
         let tagged = asm.label();
-        asm.load(Size::W, DATA, CTX, CTX_DATA);
-        asm.load(Size::W, END, CTX, CTX_DATA_END);
+        asm.load(Size::W, DATA, CTX, helper::xdp::DATA);
+        asm.load(Size::W, END, CTX, helper::xdp::DATA_END);
         need(asm, ETH_LEN, pass);
         asm.load(Size::H, R3, DATA, 12);
         asm.jump_equal32(R3, be16(ETH_P_VLAN), tagged);
@@ -194,12 +183,12 @@ fn load_ipv6(asm: &mut Asm, at: i16) {
 /// Writes the time into the metadata in front of the frame; leaves the frame without it where that is refused.
 fn stamp(asm: &mut Asm, cookie: u64) {
     let done = asm.label();
-    asm.call_with_ctx(HELPER_ADJUST_META, -(STAMP_LEN as i32));
+    call_with_ctx(asm, helper::XDP_ADJUST_META, -(STAMP_LEN as i32));
     asm.jump_nonzero(R0, done);
-    asm.call(HELPER_KTIME_GET_NS);
+    asm.call(helper::KTIME_GET_NS);
     asm.mov(TIME, R0);
-    asm.load(Size::W, R2, CTX, CTX_DATA_META);
-    asm.load(Size::W, R3, CTX, CTX_DATA);
+    asm.load(Size::W, R2, CTX, helper::xdp::DATA_META);
+    asm.load(Size::W, R3, CTX, helper::xdp::DATA);
     asm.mov(R4, R2);
     asm.add_imm(R4, STAMP_LEN as i32);
     asm.jump_greater(R4, R3, done);
@@ -210,13 +199,11 @@ fn stamp(asm: &mut Asm, cookie: u64) {
     asm.place(done);
 }
 
-impl Asm {
-    /// Calls `helper(ctx, arg)`.
-    fn call_with_ctx(&mut self, helper: i32, arg: i32) {
-        self.mov(R1, CTX);
-        self.mov_imm(R2, arg);
-        self.call(helper);
-    }
+/// Calls `helper(ctx, arg)`.
+fn call_with_ctx(asm: &mut Asm, helper: i32, arg: i32) {
+    asm.mov(R1, CTX);
+    asm.mov_imm(R2, arg);
+    asm.call(helper);
 }
 
 /// The value that a 16-bit load of these network-order bytes gives.

@@ -1,7 +1,7 @@
 //! The assembled program, run through an interpreter of the instructions it uses.
 
 use super::*;
-use crate::asm;
+use barewire_ebpf::code;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -38,22 +38,22 @@ fn run(program: &[Insn], frame: &[u8], meta_works: bool) -> Verdict {
             }
         };
         match i.code {
-            asm::MOV64_REG => regs[dst] = Some(get(src)),
-            asm::MOV64_IMM => regs[dst] = Some(i64::from(i.imm) as u64),
-            asm::ADD64_IMM => regs[dst] = Some(get(dst).wrapping_add(i64::from(i.imm) as u64)),
-            asm::XOR64_REG => regs[dst] = Some(get(dst) ^ get(src)),
-            asm::AND32_IMM => regs[dst] = Some(u64::from(get(dst) as u32 & i.imm as u32)),
-            asm::JA => jump(true),
-            asm::JGT_REG => jump(get(dst) > get(src)),
-            asm::JNE_IMM => jump(get(dst) != i64::from(i.imm) as u64),
-            asm::JEQ32_IMM => jump(get(dst) as u32 == i.imm as u32),
-            asm::JNE32_IMM => jump(get(dst) as u32 != i.imm as u32),
-            asm::LD_IMM64 => {
+            0xbf => regs[dst] = Some(get(src)),
+            0xb7 => regs[dst] = Some(i64::from(i.imm) as u64),
+            0x07 => regs[dst] = Some(get(dst).wrapping_add(i64::from(i.imm) as u64)),
+            0xaf => regs[dst] = Some(get(dst) ^ get(src)),
+            0x54 => regs[dst] = Some(u64::from(get(dst) as u32 & i.imm as u32)),
+            code::JA => jump(true),
+            0x2d => jump(get(dst) > get(src)),
+            0x55 => jump(get(dst) != i64::from(i.imm) as u64),
+            0x16 => jump(get(dst) as u32 == i.imm as u32),
+            0x56 => jump(get(dst) as u32 != i.imm as u32),
+            code::LD_IMM64 => {
                 let high = program[pc].imm;
                 regs[dst] = Some(u64::from(i.imm as u32) | u64::from(high as u32) << 32);
                 pc += 1;
             }
-            asm::EXIT => {
+            code::EXIT => {
                 let stamped = (meta_len > 0).then(|| [memory[&(BASE - 16)], memory[&(BASE - 8)]]);
                 return match get(0) {
                     2 => Verdict::Pass,
@@ -61,10 +61,10 @@ fn run(program: &[Insn], frame: &[u8], meta_works: bool) -> Verdict {
                     other => panic!("returned {other}"),
                 };
             }
-            asm::CALL => {
+            code::CALL => {
                 regs[0] = Some(match i.imm {
-                    HELPER_KTIME_GET_NS => NOW,
-                    HELPER_ADJUST_META => {
+                    helper::KTIME_GET_NS => NOW,
+                    helper::XDP_ADJUST_META => {
                         assert_eq!((get(1), get(2) as i64), (CTX_AT, -16));
                         if meta_works {
                             meta_len = 16;
@@ -73,7 +73,7 @@ fn run(program: &[Insn], frame: &[u8], meta_works: bool) -> Verdict {
                             -13i64 as u64
                         }
                     }
-                    HELPER_REDIRECT_MAP => {
+                    helper::REDIRECT_MAP => {
                         assert_eq!((get(1), get(2), get(3)), (7, u64::from(QUEUE), 2));
                         4
                     }
@@ -81,15 +81,15 @@ fn run(program: &[Insn], frame: &[u8], meta_works: bool) -> Verdict {
                 });
                 regs[1..6].fill(None);
             }
-            code if code & !0x18 == asm::LDX_MEM => {
+            op if op & !0x18 == code::LDX => {
                 let at = get(src).wrapping_add(i64::from(i.off) as u64);
-                let len = width(code);
+                let len = width(i.code);
                 regs[dst] = Some(if get(src) == CTX_AT {
                     match i.off {
-                        CTX_DATA => BASE,
-                        CTX_DATA_END => BASE + frame.len() as u64,
-                        CTX_DATA_META => BASE - meta_len,
-                        CTX_RX_QUEUE => u64::from(QUEUE),
+                        helper::xdp::DATA => BASE,
+                        helper::xdp::DATA_END => BASE + frame.len() as u64,
+                        helper::xdp::DATA_META => BASE - meta_len,
+                        helper::xdp::RX_QUEUE => u64::from(QUEUE),
                         other => panic!("context offset {other}"),
                     }
                 } else {
@@ -97,8 +97,8 @@ fn run(program: &[Insn], frame: &[u8], meta_works: bool) -> Verdict {
                     bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
                 });
             }
-            code if code & !0x18 == asm::STX_MEM => {
-                assert_eq!(width(code), 8);
+            op if op & !0x18 == code::STX => {
+                assert_eq!(width(i.code), 8);
                 let at = get(dst).wrapping_add(i64::from(i.off) as u64);
                 assert!((BASE - meta_len..BASE).contains(&at));
                 memory.insert(at, get(src));

@@ -33,7 +33,6 @@ mod facts;
 mod gather;
 mod memory;
 mod pack;
-mod range;
 mod report;
 mod size;
 

@@ -3,7 +3,7 @@
 //! What flows through here: [`import`] reads bmv2 JSON into the intermediate representation [`ir`], checks it and
 //! refuses what it does not understand, with its place; [`phv`] lays out the memory a packet's headers and metadata
 //! live in; [`interp`] runs a program on it, statement by statement: slow, simple, the oracle of every faster
-//! [`engine`]. [`key`] and [`state`] say what tables and other memory look like to an engine; [`hash`] has the hash and
+//! [`engine`]; [`chain`] says what a target does around it. [`key`] and [`state`] say what tables and other memory look like to an engine; [`hash`] has the hash and
 //! checksum algorithms of bmv2; [`stf`] reads the field's packet tests.
 //!
 //! ```
@@ -22,6 +22,7 @@
 //! Sources: bmv2's `docs/JSON_format.md`, the P4-16 language specification, and the behaviour of bmv2 where these leave a question open.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod engine;
 pub mod hash;
 pub mod import;

@@ -4,6 +4,7 @@
 use crate::control::link::EngineInbox;
 use crate::control::{ControlError, Notification, Switch, SwitchConfig};
 use crate::datapath::{Datapath, Output, TargetConfig};
+use crate::kernel::{Kernel, KernelError, Ran};
 use crate::plane::Plane;
 use crate::ports::Ports;
 use crate::prepared::Prepared;
@@ -25,6 +26,9 @@ pub enum HarnessError {
     /// The program or one of its entries was refused.
     #[error("{0}")]
     Control(#[from] ControlError),
+    /// The kernel did not take the program.
+    #[error("{0}")]
+    Kernel(#[from] KernelError),
 }
 
 /// A packet that left the switch.
@@ -52,6 +56,10 @@ pub struct Harness {
     inbox: EngineInbox,
     clock_us: Arc<AtomicU64>,
     out: Collected,
+    /// Packets that the kernel handed over.
+    pub handed_over: u64,
+    /// Runs in the kernel that failed, which none should.
+    pub failures: Vec<String>,
 }
 
 impl Harness {
@@ -66,14 +74,35 @@ impl Harness {
             clock: Box::new(move || clock.load(Ordering::Relaxed)),
             ..SwitchConfig::default()
         };
+        let compiled = prepared.kernel().cloned();
+        let program = Arc::clone(&prepared.program);
         let switch = Switch::new(config, Some(prepared))?;
         let inbox = switch.attach(Box::new(|| {}));
         let pool =
             Pool::new(PoolConfig { frames: 512, chunk_len: 65_536, headroom: 4096, huge_pages: false })?;
         let ports = Ports::new(target.cpu_port);
         let plane = Plane::new(Datapath::new(target, 0, Instant::ZERO), ports, pool, None);
-        let mut harness = Harness { switch, plane, inbox, clock_us, out: Collected::default() };
+        let mut harness = Harness {
+            switch,
+            plane,
+            inbox,
+            clock_us,
+            out: Collected::default(),
+            handed_over: 0,
+            failures: Vec::new(),
+        };
         harness.apply();
+        if let Some(compiled) = compiled {
+            let mut kernel = Kernel::load(program, compiled)?;
+            let mut result = Ok(());
+            harness.switch.populate(&mut |write| {
+                if result.is_ok() {
+                    result = kernel.apply(&write);
+                }
+            });
+            result?;
+            harness.plane.kernel = Some(Box::new(kernel));
+        }
         Ok(harness)
     }
 
@@ -113,6 +142,14 @@ impl Harness {
     pub fn send_for(&mut self, port: u32, bytes: &[u8], rounds: usize) -> Option<(Vec<Sent>, bool)> {
         self.apply();
         let now = self.now();
+        if let Some(kernel) = &mut self.plane.kernel {
+            match kernel.run(port, bytes, self.clock_us.load(Ordering::Relaxed)) {
+                Ok(Ran::Sent { port, bytes }) => return Some((vec![Sent { port, bytes }], true)),
+                Ok(Ran::Dropped(_)) => return Some((Vec::new(), true)),
+                Ok(Ran::Slow(_)) => self.handed_over += 1,
+                Err(error) => self.failures.push(error.to_string()),
+            }
+        }
         let frame = self.plane.pool.alloc_from(bytes)?;
         self.plane.datapath.receive(now, port, frame, &mut self.out);
         let mut settled = false;

@@ -40,6 +40,7 @@ pub mod agent;
 pub mod control;
 pub mod datapath;
 pub mod harness;
+pub mod kernel;
 pub mod learn;
 pub mod plane;
 pub mod ports;

@@ -5,6 +5,7 @@ use crate::control::{
     ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo,
 };
 use crate::datapath::Datapath;
+use crate::kernel::Kernel;
 use crate::learn::Learner;
 use crate::ports::Ports;
 use crate::pre::Pre;
@@ -28,12 +29,19 @@ pub struct Plane {
     /// Where captures of ports go, if they are wanted.
     pub capture: Option<PathBuf>,
     digests: Vec<DigestList>,
+    /// The program in the kernel, which gets every write as well.
+    pub kernel: Option<Box<Kernel>>,
 }
 
 impl Plane {
     /// A plane of its parts.
     pub fn new(datapath: Datapath, ports: Ports, pool: Pool, capture: Option<PathBuf>) -> Plane {
-        Plane { datapath, ports, pool, capture, digests: Vec::new() }
+        Plane { datapath, ports, pool, capture, digests: Vec::new(), kernel: None }
+    }
+
+    /// What the running program remembers here (the kernel counts for itself).
+    pub fn datapath_state(&mut self) -> &mut ProgramState {
+        &mut self.datapath.state
     }
 
     /// Hand ready digests over; says how many.
@@ -83,6 +91,14 @@ impl Plane {
 impl Replica for Plane {
     fn state(&mut self) -> Option<&mut ProgramState> {
         if self.datapath.idle { None } else { Some(&mut self.datapath.state) }
+    }
+
+    fn see(&mut self, write: &crate::store::StateWrite) {
+        if let Some(kernel) = &mut self.kernel
+            && let Err(error) = kernel.apply(write)
+        {
+            kernel.failed(&error);
+        }
     }
 
     fn install(&mut self, prepared: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send> {

@@ -2,7 +2,7 @@
 //! handed to the engines whole.
 
 use crate::control::{ControlError, ErrorKind};
-use crate::datapath::v1model;
+use crate::datapath::{TargetConfig, v1model};
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::interp::trace::Recorder;
@@ -23,6 +23,8 @@ pub enum EngineKind {
     Native,
     /// The reference interpreter.
     Interpreter,
+    /// In the kernel as far as it goes there, machine code for the rest.
+    Kernel,
 }
 
 impl fmt::Display for EngineKind {
@@ -30,6 +32,7 @@ impl fmt::Display for EngineKind {
         f.write_str(match self {
             EngineKind::Native => "native",
             EngineKind::Interpreter => "interpreter",
+            EngineKind::Kernel => "kernel",
         })
     }
 }
@@ -40,7 +43,8 @@ impl FromStr for EngineKind {
         match text {
             "native" => Ok(EngineKind::Native),
             "interpreter" => Ok(EngineKind::Interpreter),
-            other => Err(format!("'{other}' is not an engine: native or interpreter")),
+            "kernel" => Ok(EngineKind::Kernel),
+            other => Err(format!("'{other}' is not an engine: native, interpreter or kernel")),
         }
     }
 }
@@ -53,6 +57,8 @@ pub struct Prepared {
     pub kind: EngineKind,
     /// Compiled code is of one thread at a time; each engine gets a clone.
     compiled: Option<Mutex<Compiled>>,
+    /// Its form for the kernel.
+    kernel: Option<Arc<barewire_p4_ebpf::Compiled>>,
 }
 
 impl fmt::Debug for Prepared {
@@ -75,7 +81,7 @@ impl Prepared {
     /// No program: what an engine starts with. Every packet is dropped and counted.
     pub fn none() -> Prepared {
         let program = Program::empty();
-        Prepared { program: Arc::new(program), kind: EngineKind::Interpreter, compiled: None }
+        Prepared { program: Arc::new(program), kind: EngineKind::Interpreter, compiled: None, kernel: None }
     }
 
     /// Whether this is [`Prepared::none`].
@@ -86,6 +92,7 @@ impl Prepared {
     /// Make a program ready.
     pub fn new(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
         let compiled = match kind {
+            EngineKind::Kernel => return Prepared::for_kernel(program, TargetConfig::default().drop_port),
             EngineKind::Native => {
                 let steps = match program.arch {
                     Arch::V1Model => v1model::steps(&program),
@@ -97,7 +104,25 @@ impl Prepared {
             }
             EngineKind::Interpreter => None,
         };
-        Ok(Prepared { program, kind, compiled })
+        Ok(Prepared { program, kind, compiled, kernel: None })
+    }
+
+    /// Make a program ready for the kernel, for a switch whose drop port is this one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProgram`]: why it has no form for the kernel.
+    pub fn for_kernel(program: Arc<Program>, drop_port: u32) -> Result<Prepared, ControlError> {
+        let refused =
+            |error: barewire_p4_ebpf::Refusal| ControlError::new(ErrorKind::BadProgram, error.to_string());
+        let target = v1model::kernel_target(&program, drop_port);
+        let kernel = barewire_p4_ebpf::compile(&program, &target).map_err(refused)?;
+        let native = Prepared::new(program, EngineKind::Native)?;
+        Ok(Prepared { kind: EngineKind::Kernel, kernel: Some(Arc::new(kernel)), ..native })
+    }
+
+    /// The form for the kernel.
+    pub fn kernel(&self) -> Option<&Arc<barewire_p4_ebpf::Compiled>> {
+        self.kernel.as_ref()
     }
 
     /// What the compiler says of its work, where it did any.

@@ -47,6 +47,8 @@ pub struct Outcome {
     pub sent: usize,
     /// Packets that came out.
     pub received: usize,
+    /// Packets that the kernel handed over to user space, where it ran the program.
+    pub handed_over: u64,
     /// What was not as expected; empty when the test passed.
     pub wrong: Vec<String>,
     /// What the test asked to be shown: registers, counters, and where a counter is not what the test says.
@@ -81,12 +83,14 @@ pub fn run(prepared: Arc<Prepared>, target: TargetConfig, text: &str) -> Result<
         harness: Harness::new(prepared, target)?,
         named: HashMap::new(),
         expectations: Expectations::of(&lines),
-        outcome: Outcome { sent: 0, received: 0, wrong: Vec::new(), shown: Vec::new() },
+        outcome: Outcome { sent: 0, received: 0, handed_over: 0, wrong: Vec::new(), shown: Vec::new() },
     };
     for line in &lines {
         run.line(line).map_err(|message| RunError::Refused { line: line.number, message })?;
     }
     run.settle();
+    run.outcome.handed_over = run.harness.handed_over;
+    run.outcome.wrong.append(&mut run.harness.failures);
     if let Err(wrong) = run.expectations.finish() {
         run.outcome.wrong.extend(wrong.iter().map(Mismatch::to_string));
     }
@@ -191,8 +195,11 @@ impl Run<'_> {
             }
             Command::RegisterRead { register, index } => {
                 let id = resolve::register(program, register).map_err(text)?;
-                let state = &mut self.harness.plane().datapath.state;
-                let value = barewire_p4::state::State::register(&mut **state, id, *index);
+                let plane = self.harness.plane();
+                let kernel = plane.kernel.as_ref().and_then(|kernel| kernel.register(id, *index));
+                let value = kernel.unwrap_or_else(|| {
+                    barewire_p4::state::State::register(&mut *plane.datapath.state, id, *index)
+                });
                 self.outcome.shown.push(format!("{register}[{index}]: {value}"));
             }
             Command::RegisterWrite { register, index, value } => {
@@ -237,9 +244,10 @@ impl Run<'_> {
     }
 
     fn counter(&mut self, id: CounterId, index: u64) -> (u64, u64) {
-        let [packets, bytes] =
-            self.harness.plane().datapath.state.read_counter(id, index).unwrap_or_default();
-        (packets, bytes)
+        let plane = self.harness.plane();
+        let [packets, bytes] = plane.datapath.state.read_counter(id, index).unwrap_or_default();
+        let [more, long] = plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(id, index));
+        (packets + more, bytes + long)
     }
 
     fn check_counter(
@@ -255,9 +263,11 @@ impl Run<'_> {
             CounterIndex::Entry(name) => {
                 let (table, handle) =
                     *self.named.get(name).ok_or_else(|| format!("no entry is named '{name}'"))?;
-                let stats =
-                    self.harness.plane().datapath.state.stats(table, Some(handle as u32)).map_err(text)?;
-                (stats.packets, stats.bytes)
+                let plane = self.harness.plane();
+                let stats = plane.datapath.state.stats(table, Some(handle as u32)).map_err(text)?;
+                let kernel = plane.kernel.as_ref();
+                let [more, long] = kernel.map_or([0, 0], |kernel| kernel.direct(table, Some(handle as u32)));
+                (stats.packets + more, stats.bytes + long)
             }
         };
         let Some((unit, comparison, expected)) = check else {

@@ -2,8 +2,8 @@
 
 use super::expr::has_lookahead;
 use super::{Emit, Gen, Unsupported};
-use crate::range::const_shift;
 use barewire_p4::ir::expr::MAX_SHIFT;
+use barewire_p4::ir::range::const_shift;
 use barewire_p4::ir::{BinaryOp, Expr, UnaryOp};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;

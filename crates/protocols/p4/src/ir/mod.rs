@@ -9,6 +9,7 @@
 pub mod check;
 pub mod expr;
 pub mod objects;
+pub mod range;
 pub mod stmt;
 pub mod visit;
 

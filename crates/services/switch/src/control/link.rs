@@ -45,6 +45,9 @@ pub trait Replica {
     /// given back, so that it is dropped on a control thread: dropping a million entries takes long.
     fn install(&mut self, prepared: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send>;
 
+    /// See a write to the program's state before it is applied (a kernel has a copy of it).
+    fn see(&mut self, _write: &crate::store::StateWrite) {}
+
     /// The replication engine. It stays when a program is swapped.
     fn pre(&mut self) -> &mut Pre;
 

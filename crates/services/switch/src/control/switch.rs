@@ -264,6 +264,13 @@ impl Switch {
         inbox
     }
 
+    /// The writes that bring an empty replica of the running program to what is here.
+    pub fn populate(&self, out: &mut dyn FnMut(crate::store::StateWrite)) {
+        if let Some(running) = &self.lock().running {
+            running.store.populate(out);
+        }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Control> {
         // A panic in another control thread leaves nothing half done that matters: each write is checked first.
         self.inner.control.lock().unwrap_or_else(PoisonError::into_inner)

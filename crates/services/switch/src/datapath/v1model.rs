@@ -5,7 +5,7 @@ use super::{Datapath, EgressJob, Output, Stages};
 use barewire_base::DropReason;
 use barewire_frame::Frame;
 use barewire_p4::engine::Engine;
-use barewire_p4::ir::Program;
+use barewire_p4::ir::{Arch, Program};
 use barewire_p4::phv::{Layout, Phv, slot};
 use barewire_p4_jit::chain::{Operand, Step, Stopped};
 
@@ -60,6 +60,24 @@ pub(crate) fn steps(program: &Program) -> Vec<Step> {
     steps.push(dropped(AFTER_EGRESS));
     steps.push(Step::Deparse(stages.egress_deparser));
     steps
+}
+
+/// What a compiler for the kernel has to know of the target.
+pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_ebpf::Target {
+    let fields = V1Fields::find(program, &Layout::of(program));
+    let steps = match program.arch {
+        Arch::V1Model => steps(program),
+        Arch::Psa => Vec::new(),
+    };
+    barewire_p4_ebpf::Target {
+        steps,
+        ingress_port: fields.ingress_port.field(),
+        packet_length: fields.packet_length.field(),
+        ingress_timestamp: fields.ingress_global_timestamp.field(),
+        mcast_grp: fields.mcast_grp.field(),
+        drop_port,
+        far_jumps: crate::kernel::far_jumps(),
+    }
 }
 
 impl Datapath {

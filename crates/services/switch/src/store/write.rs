@@ -163,7 +163,10 @@ impl Write {
     /// Apply it. False when the replica refuses, which it has no reason to.
     pub fn apply(self, replica: &mut dyn Replica) -> bool {
         match self {
-            Write::State(write) => replica.state().is_some_and(|state| write.apply(state)),
+            Write::State(write) => {
+                replica.see(&write);
+                replica.state().is_some_and(|state| write.apply(state))
+            }
             Write::Pre(write) => replica.pre().apply(write).is_ok(),
             Write::Mirror { id, session } => {
                 replica.set_mirror(id, session);

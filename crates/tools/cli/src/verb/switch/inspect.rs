@@ -1,6 +1,6 @@
 //! `barewire switch check` and `info`: what a program is.
 
-use super::{load, prepare};
+use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
@@ -26,6 +26,9 @@ pub struct InfoArgs {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// `kernel`: what of the program runs there, what does not and why, and what the verifier counted (root)
+    #[arg(long, value_enum)]
+    engine: Option<Engine>,
 }
 
 /// Reads, checks and compiles each program.
@@ -55,6 +58,9 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
     let console = Console::new(crate::args::Color::Never, true);
     let start = barewire_engine::now();
     let program = load(&args.program, &console)?;
+    if args.engine == Some(Engine::Kernel) {
+        return super::kernel::info(&args.program, &program, args.json);
+    }
     let prepared = prepare(&program, EngineKind::Native)?;
     let load_ms = barewire_engine::now().since(start).as_secs_f64() * 1e3;
     let layout = Layout::of(&program);

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod inspect;
+mod kernel;
 pub mod run;
 pub mod serve;
 pub mod simple;
@@ -56,6 +57,8 @@ pub enum Engine {
     Native,
     /// The reference interpreter
     Interpreter,
+    /// eBPF in the kernel, machine code for what the kernel cannot do
+    Kernel,
 }
 
 impl From<Engine> for EngineKind {
@@ -63,6 +66,7 @@ impl From<Engine> for EngineKind {
         match engine {
             Engine::Native => EngineKind::Native,
             Engine::Interpreter => EngineKind::Interpreter,
+            Engine::Kernel => EngineKind::Kernel,
         }
     }
 }
@@ -92,8 +96,13 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Arc<Program>> {
 
 /// A program ready to run.
 fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Prepared>> {
-    let prepared = Prepared::new(Arc::clone(program), engine)
-        .map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    let prepared = Prepared::new(Arc::clone(program), engine).map_err(|error| {
+        let failure = Failure::new(Code::Failed, error.to_string());
+        match engine {
+            EngineKind::Kernel => failure.hint("--engine native runs every program in user space"),
+            _ => failure,
+        }
+    })?;
     Ok(Arc::new(prepared))
 }
 

@@ -1,4 +1,4 @@
-//! `barewire switch test`: an STF packet test through both engines.
+//! `barewire switch test`: an STF packet test through the engines in user space, or through the kernel.
 
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
@@ -18,7 +18,7 @@ pub struct Args {
     program: PathBuf,
     /// The test
     test: PathBuf,
-    /// One engine only
+    /// One engine only; `kernel` runs the program in the kernel on the test's packets, without any interface (root)
     #[arg(long, value_enum)]
     engine: Option<Engine>,
     /// Egress port that means drop
@@ -57,7 +57,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         for (engine, outcome) in &results {
             let verdict = if outcome.passed() { "PASS" } else { "FAIL" };
             let (sent, received) = (outcome.sent, outcome.received);
-            lines.push_str(&format!("{verdict} {engine}: {sent} packets in, {received} out\n"));
+            let handed_over = match (engine, outcome.handed_over) {
+                (EngineKind::Kernel, count) => format!(", {count} handed over to user space"),
+                _ => String::new(),
+            };
+            lines.push_str(&format!("{verdict} {engine}: {sent} packets in, {received} out{handed_over}\n"));
             for line in outcome.wrong.iter().chain(&outcome.shown) {
                 lines.push_str(&format!("  {}\n", line.replace('\n', "\n  ")));
             }
@@ -73,6 +77,7 @@ fn as_json(engine: EngineKind, outcome: &Outcome) -> serde_json::Value {
         "passed": outcome.passed(),
         "packets_in": outcome.sent,
         "packets_out": outcome.received,
+        "handed_over": outcome.handed_over,
         "wrong": outcome.wrong,
         "shown": outcome.shown,
     })

@@ -1,7 +1,7 @@
 //! How large the values of an expression can become: the widths that unbounded arithmetic needs.
 
-use barewire_p4::ir::expr::MAX_SHIFT;
-use barewire_p4::ir::{BinaryOp, Expr, Program, UnaryOp, Width};
+use super::expr::MAX_SHIFT;
+use super::{BinaryOp, Expr, Program, UnaryOp, Width};
 use num_bigint::{BigInt, Sign};
 use num_traits::ToPrimitive;
 

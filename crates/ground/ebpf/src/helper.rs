@@ -1,0 +1,33 @@
+//! Numbers of helper functions (`enum bpf_func_id` of `linux/bpf.h`), and where programs find what in their context.
+#![allow(missing_docs)]
+
+pub const MAP_LOOKUP_ELEM: i32 = 1;
+pub const MAP_UPDATE_ELEM: i32 = 2;
+pub const MAP_DELETE_ELEM: i32 = 3;
+pub const KTIME_GET_NS: i32 = 5;
+pub const GET_PRANDOM_U32: i32 = 7;
+pub const TAIL_CALL: i32 = 12;
+pub const CLONE_REDIRECT: i32 = 13;
+pub const REDIRECT: i32 = 23;
+pub const SKB_PULL_DATA: i32 = 39;
+pub const XDP_ADJUST_HEAD: i32 = 44;
+pub const REDIRECT_MAP: i32 = 51;
+pub const XDP_ADJUST_META: i32 = 54;
+pub const XDP_ADJUST_TAIL: i32 = 65;
+pub const RINGBUF_OUTPUT: i32 = 130;
+pub const REDIRECT_PEER: i32 = 155;
+
+/// Offsets in `struct xdp_md`, 32 bits each.
+pub mod xdp {
+    pub const DATA: i16 = 0;
+    pub const DATA_END: i16 = 4;
+    pub const DATA_META: i16 = 8;
+    pub const INGRESS_IFINDEX: i16 = 12;
+    pub const RX_QUEUE: i16 = 16;
+    /// Verdicts.
+    pub const ABORTED: i32 = 0;
+    pub const DROP: i32 = 1;
+    pub const PASS: i32 = 2;
+    pub const TX: i32 = 3;
+    pub const REDIRECT: i32 = 4;
+}

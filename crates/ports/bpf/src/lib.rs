@@ -1,0 +1,17 @@
+//! The bpf(2) system call: maps, programs, links, and runs of a program without an interface.
+//!
+//! Everything is a descriptor that its value owns: maps and programs live while one is open (or while a link holds them), a
+//! link detaches when its is closed, by whatever end the process comes to. Nothing is pinned. Programs come from
+//! [`barewire_ebpf`]; what the verifier says of one comes back as text ([`LoadError`]) or as numbers ([`Verified`]).
+//! Source: `linux/bpf.h`, bpf(2), kernel `Documentation/bpf`.
+#![warn(missing_docs)]
+
+mod link;
+mod map;
+mod program;
+mod sys;
+
+pub use link::{Hook, Link, XdpMode};
+pub use map::Map;
+pub use program::{Kind, LoadError, Program, TestRun, Verified};
+pub use sys::{possible_cpus, raise_memlock};

@@ -1,0 +1,80 @@
+//! Links: a program at an interface, for as long as its descriptor is open.
+
+use crate::{Program, sys};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
+
+/// Where XDP runs (`linux/if_link.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpMode {
+    /// `XDP_FLAGS_SKB_MODE`: the kernel's generic hook, after the driver made its buffer.
+    Generic,
+    /// `XDP_FLAGS_DRV_MODE`: inside the driver.
+    Native,
+}
+
+impl XdpMode {
+    /// The flag of `BPF_LINK_CREATE`.
+    pub fn flag(self) -> u32 {
+        match self {
+            XdpMode::Generic => 1 << 1,
+            XdpMode::Native => 1 << 2,
+        }
+    }
+}
+
+/// Where a program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// XDP.
+    Xdp(XdpMode),
+    /// The traffic-control hook for what comes in (`tcx`, kernel 6.6).
+    TcIngress,
+}
+
+/// A program at an interface. The kernel detaches it when this is dropped, by whatever end the process comes to.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Attaches a program.
+    ///
+    /// # Errors
+    /// `EBUSY` when another XDP program is there already, `EOPNOTSUPP` when the driver has no native hook, `EINVAL` on a kernel
+    /// without such links.
+    pub fn attach(program: &Program, ifindex: u32, hook: Hook) -> io::Result<Link> {
+        let (attach_type, flags) = match hook {
+            Hook::Xdp(mode) => (BPF_XDP, mode.flag()),
+            Hook::TcIngress => (BPF_TCX_INGRESS, 0),
+        };
+        let mut attr = sys::LinkCreate {
+            prog_fd: program.as_raw_fd() as u32,
+            target_ifindex: ifindex,
+            attach_type,
+            flags,
+        };
+        // SAFETY: the attributes of BPF_LINK_CREATE, without addresses.
+        let fd = unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr)? };
+        Ok(Link { fd })
+    }
+
+    /// Puts another program in the place of the one there, between two packets.
+    ///
+    /// # Errors
+    /// `EINVAL` for a program of another kind, `ENOLINK` when the interface is gone.
+    pub fn replace(&self, program: &Program) -> io::Result<()> {
+        let mut attr = sys::LinkUpdate {
+            link_fd: self.fd.as_raw_fd() as u32,
+            new_prog_fd: program.as_raw_fd() as u32,
+            flags: 0,
+            old_prog_fd: 0,
+        };
+        // SAFETY: the attributes of BPF_LINK_UPDATE, without addresses.
+        unsafe { sys::bpf(sys::LINK_UPDATE, &mut attr) }.map(drop)
+    }
+}

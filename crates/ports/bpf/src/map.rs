@@ -1,0 +1,184 @@
+//! Maps.
+
+use crate::sys;
+use barewire_ebpf::{MapKind, MapSpec};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The kernel's own number for what a kind of map does not do, which no header of the C library has.
+const ENOTSUPP: i32 = 524;
+
+/// A map of the kernel.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    key: usize,
+    /// Bytes of a value as the system call copies it: for per-CPU maps all CPUs'.
+    value: usize,
+    /// Bytes of one CPU's value, padded.
+    one: usize,
+}
+
+impl Map {
+    /// Makes a map, and fills its first elements with what the description says.
+    ///
+    /// # Errors
+    /// The kernel's: `EPERM` without the right, `E2BIG` and `ENOMEM` for what is too large, `EINVAL` for what it does not know.
+    pub fn create(spec: &MapSpec) -> io::Result<Map> {
+        let mut attr = sys::MapCreate {
+            map_type: spec.kind as u32,
+            key_size: spec.key,
+            value_size: spec.value,
+            max_entries: spec.entries,
+            map_flags: spec.flags(),
+            inner_map_fd: 0,
+            numa_node: 0,
+            map_name: sys::name(&spec.name),
+        };
+        // SAFETY: the attributes of BPF_MAP_CREATE, without addresses.
+        let fd = unsafe { sys::bpf_fd(sys::MAP_CREATE, &mut attr)? };
+        let one = (spec.value as usize).next_multiple_of(8);
+        let value = match spec.kind {
+            MapKind::PercpuArray => one * sys::possible_cpus(),
+            _ => spec.value as usize,
+        };
+        let map = Map { fd, key: spec.key as usize, value, one };
+        for (at, element) in spec.initial.iter().enumerate() {
+            map.update(&(at as u32).to_ne_bytes(), element)?;
+        }
+        Ok(map)
+    }
+
+    fn check(&self, key: usize, value: Option<usize>) -> io::Result<()> {
+        if key == self.key && value.is_none_or(|value| value == self.value) {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "a key or value of another size than the map's"))
+    }
+
+    fn elem(&self, key: &[u8], value: u64, flags: u64) -> sys::MapElem {
+        sys::MapElem { map_fd: self.fd.as_raw_fd() as u32, pad: 0, key: key.as_ptr() as u64, value, flags }
+    }
+
+    /// Sets an element, there already or not.
+    ///
+    /// # Errors
+    /// `E2BIG` when the map is full; `InvalidInput` for a key or value of the wrong size.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.check(key.len(), Some(value.len()))?;
+        let mut attr = self.elem(key, value.as_ptr() as u64, 0);
+        // SAFETY: key and value have the sizes the map was made with, and live across the call, which reads them.
+        unsafe { sys::bpf(sys::MAP_UPDATE_ELEM, &mut attr) }.map(drop)
+    }
+
+    /// Sets many elements in few calls: `keys` and `values` are as many whole ones, one after the other.
+    ///
+    /// # Errors
+    /// As [`Map::update`]; those before the one that failed are set.
+    pub fn update_all(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
+        let count = keys.len() / self.key.max(1);
+        if keys.len() != count * self.key || values.len() != count * self.value {
+            return self.check(usize::MAX, None);
+        }
+        let mut attr = sys::MapBatch {
+            in_batch: 0,
+            out_batch: 0,
+            keys: keys.as_ptr() as u64,
+            values: values.as_ptr() as u64,
+            count: count as u32,
+            map_fd: self.fd.as_raw_fd() as u32,
+            elem_flags: 0,
+            flags: 0,
+        };
+        // SAFETY: `count` keys and values of the map's sizes, which live across the call and are only read.
+        match unsafe { sys::bpf(sys::MAP_UPDATE_BATCH, &mut attr) } {
+            Ok(_) => return Ok(()),
+            // Kernels and kinds of map without batches.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | ENOTSUPP | libc::EOPNOTSUPP)) => {}
+            Err(e) => return Err(e),
+        }
+        for at in 0..count {
+            self.update(
+                &keys[at * self.key..(at + 1) * self.key],
+                &values[at * self.value..(at + 1) * self.value],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// An element; per-CPU maps give every CPU's value, one after the other, each padded to eight bytes.
+    ///
+    /// # Errors
+    /// The kernel's; that there is none is no error.
+    pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.check(key.len(), None)?;
+        let mut value = vec![0_u8; self.value];
+        let mut attr = self.elem(key, value.as_mut_ptr() as u64, 0);
+        // SAFETY: the key has the map's size, `value` has room for what the map's elements have, for all CPUs.
+        match unsafe { sys::bpf(sys::MAP_LOOKUP_ELEM, &mut attr) } {
+            Ok(_) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Each CPU's value of an element of a per-CPU map.
+    ///
+    /// # Errors
+    /// As [`Map::lookup`].
+    pub fn lookup_each_cpu(&self, key: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        let all = self.lookup(key)?.unwrap_or_default();
+        Ok(all.chunks(self.one.max(1)).map(<[u8]>::to_vec).collect())
+    }
+
+    /// Bytes of a value as [`Map::update`] takes it.
+    pub fn value_len(&self) -> usize {
+        self.value
+    }
+
+    /// Takes an element out; says whether it was there.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
+        self.check(key.len(), None)?;
+        let mut attr = self.elem(key, 0, 0);
+        // SAFETY: the key has the map's size and is only read.
+        match unsafe { sys::bpf(sys::MAP_DELETE_ELEM, &mut attr) } {
+            Ok(_) => Ok(true),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The key after this one, or the first.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn next_key(&self, key: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
+        self.check(key.map_or(self.key, <[u8]>::len), None)?;
+        let mut next = vec![0_u8; self.key];
+        let mut attr = self.elem(key.unwrap_or_default(), next.as_mut_ptr() as u64, 0);
+        if key.is_none() {
+            attr.key = 0;
+        }
+        // SAFETY: the key is none or has the map's size, `next` has room for one.
+        match unsafe { sys::bpf(sys::MAP_GET_NEXT_KEY, &mut attr) } {
+            Ok(_) => Ok(Some(next)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl AsRawFd for Map {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

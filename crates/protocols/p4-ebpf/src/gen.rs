@@ -1,0 +1,443 @@
+//! The state of one compilation, and what every part of it uses: registers, labels, ways out.
+//!
+//! r6 is the context, r9 the vector, r8 the record of the running action. Expressions are computed in r0 to r4; r5 and r7 are
+//! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
+
+use crate::cuts::Plan;
+use crate::maps::{self, Shape, config, drop_reason, fixed, verdict};
+use crate::{Compiled, MAX_INSNS, Reason, Refusal, SlowPath, Target};
+use barewire_ebpf::helper;
+use barewire_ebpf::{Alu, Asm, AsmError, Atomic, Bits, Cond, Label, Reg, Size};
+use barewire_p4::chain::{Operand, Step};
+use barewire_p4::interp::CoreErrors;
+use barewire_p4::ir::{ActionId, FieldId, Program};
+use barewire_p4::phv::{Place, slot};
+
+/// Where expressions are computed.
+pub(crate) const POOL: [Reg; 5] = [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4];
+/// For one instruction's worth.
+pub(crate) const TEMP: Reg = Reg::R5;
+/// The same, across calls.
+pub(crate) const TEMP2: Reg = Reg::R7;
+pub(crate) const RECORD: Reg = Reg::R8;
+pub(crate) const CTX: Reg = Reg::R6;
+pub(crate) const VECTOR: Reg = Reg::R9;
+/// Bytes of stack below which temporaries begin.
+const STACK_FIRST: i32 = 16;
+
+/// What a part of the program needs, or why it cannot be.
+pub(crate) type Made<T = ()> = Result<T, Reason>;
+
+/// A parser's place, known at this point of the compilation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ParserPlace {
+    /// Each stack's next index.
+    pub next: Vec<u32>,
+    /// Bytes parsed; none when only the vector knows.
+    pub at: Option<u32>,
+}
+
+pub(crate) struct Gen<'p> {
+    pub program: &'p Program,
+    pub target: &'p Target,
+    pub shape: Shape,
+    pub errors: CoreErrors,
+    pub asm: Asm,
+    /// Registers may be used.
+    pub registers: bool,
+    /// The action that runs; its record is in r8 if it has parameters.
+    pub action: Option<ActionId>,
+    /// Inside the parser.
+    pub parser: Option<ParserPlace>,
+    /// Ends of the parser that were jumped to.
+    pub parser_ends: Vec<((Option<u64>, ParserPlace), Label)>,
+    /// Which pipeline is being compiled.
+    pub pipeline: usize,
+    pub cuts: Option<Plan>,
+    slow: Vec<(SlowPath, Label)>,
+    drops: Vec<(u64, Label)>,
+    spilled: i32,
+    /// The place that is compiled, for people.
+    pub place: String,
+}
+
+impl<'p> Gen<'p> {
+    pub fn new(program: &'p Program, target: &'p Target, shape: Shape, registers: bool) -> Gen<'p> {
+        Gen {
+            program,
+            target,
+            errors: CoreErrors::of(program),
+            shape,
+            asm: Asm::default(),
+            registers,
+            action: None,
+            parser: None,
+            parser_ends: Vec::new(),
+            pipeline: 0,
+            cuts: None,
+            slow: Vec::new(),
+            drops: Vec::new(),
+            spilled: 0,
+            place: String::new(),
+        }
+    }
+
+    /// Where a slot of the vector lies.
+    pub fn slot(&self, slot: usize) -> i16 {
+        (slot * 8) as i16
+    }
+
+    /// Where a word of the vector lies.
+    pub fn word(&self, word: u32) -> i16 {
+        (word * 8) as i16
+    }
+
+    pub fn scratch(&self, word: u32) -> i16 {
+        (self.shape.scratch + word * 8) as i16
+    }
+
+    pub fn valid_byte(&self, header: barewire_p4::ir::HeaderId) -> i16 {
+        self.shape.layout.headers[header.at()].valid_byte as i16
+    }
+
+    /// A place on the stack for eight bytes, until given back.
+    pub fn spill(&mut self) -> Made<i16> {
+        let at = STACK_FIRST + 8 * (self.spilled + 1);
+        if at > 480 {
+            return Err(Reason::No("an expression too deep for the stack"));
+        }
+        self.spilled += 1;
+        Ok(-(at as i16))
+    }
+
+    /// Forget code from a position on: it could not be finished.
+    pub fn take_back(&mut self, begin: usize) {
+        self.asm.truncate(begin);
+        self.spilled = 0;
+    }
+
+    /// Whether some code could be made, and why not; nothing of it stays.
+    pub fn dry(&mut self, make: impl FnOnce(&mut Self) -> Made) -> Option<Reason> {
+        let begin = self.asm.len();
+        let made = make(self);
+        self.take_back(begin);
+        self.parser_ends.clear();
+        made.err()
+    }
+
+    /// Ways to user space so far.
+    pub fn slow_paths(&self) -> impl Iterator<Item = &SlowPath> {
+        self.slow.iter().map(|(path, _)| path)
+    }
+
+    pub fn unspill(&mut self) {
+        self.spilled -= 1;
+    }
+
+    /// The way to user space for a reason.
+    pub fn slow(&mut self, reason: Reason) -> Label {
+        let path = SlowPath { place: self.place.clone(), reason };
+        if let Some((_, label)) = self.slow.iter().find(|(known, _)| *known == path) {
+            return *label;
+        }
+        let label = self.asm.label();
+        self.slow.push((path, label));
+        label
+    }
+
+    pub fn dropped(&mut self, reason: u64) -> Label {
+        if let Some((_, label)) = self.drops.iter().find(|(known, _)| *known == reason) {
+            return *label;
+        }
+        let label = self.asm.label();
+        self.drops.push((reason, label));
+        label
+    }
+
+    /// `r0 = map[key]` where the key lies at `r9 + at`; 0 when there is none.
+    pub fn lookup(&mut self, map: usize, at: u32) {
+        self.asm.map(Reg::R1, map as i32);
+        self.asm.mov(Reg::R2, VECTOR);
+        self.asm.add_imm(Reg::R2, at as i32);
+        self.asm.call(helper::MAP_LOOKUP_ELEM);
+    }
+
+    /// `r0 = array[index]` where the index is a register's low 32 bits.
+    pub fn lookup_index(&mut self, map: usize, index: Reg) {
+        self.asm.store(Size::W, Reg::FP, -4, index);
+        self.asm.map(Reg::R1, map as i32);
+        self.asm.mov(Reg::R2, Reg::FP);
+        self.asm.add_imm(Reg::R2, -4);
+        self.asm.call(helper::MAP_LOOKUP_ELEM);
+    }
+
+    /// Adds 1 and the packet's length to the two words at `r0`.
+    pub fn count(&mut self) {
+        let len = self.slot(slot::PACKET_LEN);
+        self.asm.mov_imm(Reg::R1, 1);
+        self.asm.atomic(Atomic::Add, Size::D, Reg::R0, 0, Reg::R1);
+        self.asm.load(Size::D, Reg::R1, VECTOR, len);
+        self.asm.atomic(Atomic::Add, Size::D, Reg::R0, 8, Reg::R1);
+    }
+
+    fn operand(&mut self, operand: Operand, to: Reg) -> Made {
+        match operand {
+            Operand::Const(value) => self.asm.constant(to, value),
+            Operand::Slot(slot) => {
+                let at = self.slot(slot);
+                self.asm.load(Size::D, to, VECTOR, at);
+            }
+            Operand::SlotIsSet(slot) => {
+                let (at, zero) = (self.slot(slot), self.asm.label());
+                self.asm.load(Size::D, to, VECTOR, at);
+                self.asm.jump_if_imm(Bits::B64, Cond::Eq, to, 0, zero);
+                self.asm.mov_imm(to, 1);
+                self.asm.place(zero);
+            }
+            Operand::SlotPlus(slot, more) => {
+                let at = self.slot(slot);
+                self.asm.load(Size::D, to, VECTOR, at);
+                self.asm.add_imm(to, more as i32);
+            }
+            Operand::SlotSum(left, right) => {
+                let (left, right) = (self.slot(left), self.slot(right));
+                self.asm.load(Size::D, to, VECTOR, left);
+                self.asm.load(Size::D, TEMP, VECTOR, right);
+                self.asm.alu(Alu::Add, to, TEMP);
+            }
+            Operand::Field(field) => self.load_field(field, 0, to)?,
+        }
+        Ok(())
+    }
+
+    /// Write a metadata field's low bits from a register.
+    pub fn set_meta(&mut self, field: FieldId, from: Reg) -> Made {
+        let place = self.shape.layout.place(field);
+        self.store_place(place, from)
+    }
+
+    fn prologue(&mut self) -> Made {
+        let out = self.asm.label();
+        self.asm.mov(CTX, Reg::R1);
+        self.asm.store_imm(Size::W, Reg::FP, -4, 0);
+        self.asm.map(Reg::R1, fixed::VECTOR as i32);
+        self.asm.mov(Reg::R2, Reg::FP);
+        self.asm.add_imm(Reg::R2, -4);
+        self.asm.call(helper::MAP_LOOKUP_ELEM);
+        self.asm.jump_nonzero(Reg::R0, out);
+        self.asm.mov_imm(Reg::R0, helper::xdp::ABORTED);
+        self.asm.exit();
+        self.asm.place(out);
+        self.asm.mov(VECTOR, Reg::R0);
+        let blank = self.shape.layout.new_phv();
+        for (word, value) in blank.words().iter().enumerate() {
+            let at = self.word(word as u32);
+            match i32::try_from(*value as i64) {
+                Ok(imm) => self.asm.store_imm(Size::D, VECTOR, at, imm),
+                Err(_) => {
+                    self.asm.wide(Reg::R1, *value);
+                    self.asm.store(Size::D, VECTOR, at, Reg::R1);
+                }
+            }
+        }
+        self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R1, Reg::R7, config::ALL_SLOW as i16);
+        self.place = "every packet".to_owned();
+        let slow = self.slow(Reason::Overflow);
+        self.asm.jump_nonzero(Reg::R1, slow);
+
+        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::DATA);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
+        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
+        let at = self.slot(slot::PACKET_LEN);
+        self.asm.store(Size::D, VECTOR, at, Reg::R2);
+        let (fits, large) = (self.asm.label(), self.slow(Reason::TooLong));
+        self.asm.load(Size::D, Reg::R1, Reg::R7, config::MAX_FRAME as i16);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, fits);
+        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R2, Reg::R1, large);
+        self.asm.place(fits);
+        if let Some(field) = self.target.packet_length {
+            self.asm.load(Size::D, Reg::R0, VECTOR, at);
+            self.set_meta(field, Reg::R0)?;
+        }
+        let at = self.slot(slot::DROP_PORT);
+        self.asm.store_imm(Size::D, VECTOR, at, self.target.drop_port as i32);
+        if self.needs_time() {
+            let (fixed_time, done) = (self.asm.label(), self.asm.label());
+            self.asm.load(Size::D, Reg::R0, Reg::R7, config::FIXED_NOW_US as i16);
+            self.asm.jump_nonzero(Reg::R0, fixed_time);
+            self.asm.call(helper::KTIME_GET_NS);
+            self.asm.load(Size::D, Reg::R1, Reg::R7, config::STARTED_NS as i16);
+            self.asm.alu(Alu::Sub, Reg::R0, Reg::R1);
+            self.asm.alu_imm(Alu::Div, Reg::R0, 1000);
+            self.asm.jump(done);
+            self.asm.place(fixed_time);
+            self.asm.add_imm(Reg::R0, -1);
+            self.asm.place(done);
+            let at = self.slot(slot::NOW_US);
+            self.asm.store(Size::D, VECTOR, at, Reg::R0);
+            if let Some(field) = self.target.ingress_timestamp {
+                self.set_meta(field, Reg::R0)?;
+            }
+        }
+        // The port: packets from an interface that is none of ours go on to the kernel.
+        let known = self.asm.label();
+        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::INGRESS_IFINDEX);
+        self.lookup_index(fixed::PORTS, Reg::R1);
+        self.asm.jump_nonzero(Reg::R0, known);
+        self.asm.mov_imm(Reg::R0, helper::xdp::PASS);
+        self.asm.exit();
+        self.asm.place(known);
+        if let Some(field) = self.target.ingress_port {
+            self.asm.load(Size::W, Reg::R0, Reg::R0, 0);
+            self.set_meta(field, Reg::R0)?;
+        }
+        Ok(())
+    }
+
+    fn needs_time(&self) -> bool {
+        let set = |step: &Step| matches!(step, Step::Set(_, Operand::Slot(slot::NOW_US)));
+        self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
+    }
+
+    /// The whole program.
+    pub fn program_whole(mut self) -> Result<Compiled, Refusal> {
+        let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
+        self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
+        let steps = self.target.steps.clone();
+        for step in &steps {
+            match step {
+                Step::Parse(parser) => self.parser(*parser),
+                Step::Run(pipeline) => self.pipeline(*pipeline),
+                Step::Set(field, value) => {
+                    let made = self.operand(*value, Reg::R0).and_then(|()| self.set_meta(*field, Reg::R0));
+                    made.map_err(|reason| whole("the target's metadata", reason))?;
+                }
+                Step::StopIfAny(values, _) => {
+                    for value in values {
+                        let reason = match value {
+                            Operand::Slot(slot::ASSERT) => drop_reason::ASSERT,
+                            // Requests that the kernel never makes: those packets went to user space before.
+                            Operand::Slot(_) => continue,
+                            // A multicast group is never set here; one queue has one priority.
+                            Operand::Field(field) if Some(*field) == self.target.mcast_grp => continue,
+                            _ => drop_reason::PROGRAM,
+                        };
+                        let out = self.dropped(reason);
+                        self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
+                        self.asm.jump_nonzero(Reg::R0, out);
+                    }
+                }
+                Step::StopIfEqual(left, right, _) => {
+                    let out = self.dropped(drop_reason::PROGRAM);
+                    let made = self.operand(*left, Reg::R0).and_then(|()| self.operand(*right, Reg::R1));
+                    made.map_err(|reason| whole("a step", reason))?;
+                    self.asm.jump_if(Bits::B64, Cond::Eq, Reg::R0, Reg::R1, out);
+                }
+                Step::Keep(value) => {
+                    self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
+                    let at = self.shape.result as i16 + 16;
+                    self.asm.store(Size::D, VECTOR, at, Reg::R0);
+                }
+                Step::Deparse(deparser) => {
+                    self.deparse(*deparser).map_err(|reason| whole("the deparser", reason))?;
+                }
+            }
+        }
+        self.ends();
+        let Gen { asm, shape, slow, target, registers, .. } = self;
+        let insns = asm.finish(target.far_jumps).map_err(|error| match error {
+            AsmError::TooFar => {
+                Refusal::TooLarge("jumps of more than 32,767 instructions need kernel 6.6".to_owned())
+            }
+            AsmError::Unplaced => Refusal::TooLarge(error.to_string()),
+        })?;
+        if insns.len() > MAX_INSNS {
+            return Err(Refusal::TooLarge(format!("{} instructions, of {MAX_INSNS} at most", insns.len())));
+        }
+        Ok(Compiled {
+            insns,
+            maps: shape.maps.clone(),
+            shape,
+            slow: slow.into_iter().map(|(path, _)| path).collect(),
+            registers,
+        })
+    }
+
+    /// Count a packet by how it ended. Loses r0 to r5.
+    fn account(&mut self, element: u32) {
+        let none = self.asm.label();
+        self.asm.mov_imm(Reg::R1, element as i32);
+        self.lookup_index(fixed::STATISTICS, Reg::R1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        self.asm.add_imm(Reg::R1, 1);
+        self.asm.store(Size::D, Reg::R0, 0, Reg::R1);
+        self.asm.place(none);
+    }
+
+    /// The packet leaves by the port that was kept.
+    pub fn forward(&mut self) {
+        let result = self.shape.result as i16;
+        let no_port = self.dropped(drop_reason::NO_PORT);
+        self.asm.load(Size::D, TEMP2, VECTOR, result + 16);
+        self.asm.store_imm(Size::D, VECTOR, result, verdict::FORWARD as i32);
+        self.asm.store(Size::D, VECTOR, result + 8, TEMP2);
+        self.asm.map(Reg::R1, fixed::DEVICES as i32);
+        self.asm.mov(Reg::R2, TEMP2);
+        self.asm.mov_imm(Reg::R3, helper::xdp::DROP);
+        self.asm.call(helper::REDIRECT_MAP);
+        self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, helper::xdp::REDIRECT, no_port);
+        self.account(0);
+        self.asm.mov_imm(Reg::R0, helper::xdp::REDIRECT);
+        self.asm.exit();
+    }
+
+    fn ends(&mut self) {
+        let result = self.shape.result as i16;
+        let drops = self.drops.clone();
+        for (reason, label) in drops {
+            self.asm.place(label);
+            if reason != drop_reason::NO_PORT {
+                // The verdict on a port without an interface stays readable: tests have none.
+                self.asm.store_imm(Size::D, VECTOR, result, verdict::DROP as i32);
+                self.asm.store_imm(Size::D, VECTOR, result + 8, reason as i32);
+            }
+            self.account(2 + reason as u32);
+            self.asm.mov_imm(Reg::R0, helper::xdp::DROP);
+            self.asm.exit();
+        }
+        let user = self.asm.label();
+        let slow = self.slow.clone();
+        for (at, (_, label)) in slow.iter().enumerate() {
+            self.asm.place(*label);
+            self.asm.store_imm(Size::D, VECTOR, result + 8, at as i32);
+            self.asm.jump(user);
+        }
+        self.asm.place(user);
+        self.asm.store_imm(Size::D, VECTOR, result, verdict::SLOW as i32);
+        self.account(1);
+        // On to the interface's socket of the switch, untouched.
+        self.asm.mov_imm(Reg::R0, helper::xdp::PASS);
+        self.asm.exit();
+    }
+
+    /// Whether a place holds at most 64 bits.
+    pub fn narrow(place: Place) -> bool {
+        matches!(place, Place::Words { width, .. } | Place::Bits { width, .. } if width <= 64)
+    }
+
+    /// The widths of the running action's parameters.
+    pub fn params(&self) -> Vec<u32> {
+        let action = self.action.map(|action| &self.program.actions[action.at()].params);
+        action.map_or(Vec::new(), |params| params.iter().map(|p| p.width).collect())
+    }
+
+    /// Where a parameter's first word lies in the record, and how many words it has.
+    pub fn param(&self, index: u32) -> Option<(i16, u32)> {
+        let widths = self.params();
+        let width = *widths.get(index as usize)?;
+        let first = barewire_p4::key::arg_words(widths.iter().copied()).0[index as usize];
+        Some(((maps::RECORD_ARGS + 8 * first) as i16, width.div_ceil(64).max(1)))
+    }
+}

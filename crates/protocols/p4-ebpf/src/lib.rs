@@ -1,0 +1,166 @@
+//! P4 programs as eBPF: a packet that the kernel can handle does not leave it.
+//!
+//! What flows through here: [`compile`] takes the program ([`barewire_p4::ir`]) and what its target does around it
+//! ([`barewire_p4::chain`]) and gives instructions, descriptions of the maps they look into ([`maps`]), and the places from
+//! which on a packet has to go to user space, each with its reason ([`SlowPath`]). [`mirror`] turns what control planes write
+//! into changes of those maps. Nothing here talks to a kernel.
+//!
+//! The packet header vector lies in a per-CPU map with the layout that the other engines have. So what the compiler leaves
+//! in registers or on the stack is short, and the verifier, which knows nothing of what is in maps, has one state where ways meet:
+//! it walks each instruction about once.
+//!
+//! A packet is handed over before anything has been counted, written or sent for it, so user space does the whole of it:
+//! [`cuts`] finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
+//! the effect.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod calc;
+mod cuts;
+mod deparse;
+mod expr;
+mod fields;
+mod r#gen;
+pub mod maps;
+pub mod mirror;
+mod parser;
+mod pipeline;
+mod stmt;
+mod table;
+
+use barewire_ebpf::{Insn, MapSpec};
+use barewire_p4::chain::Step;
+use barewire_p4::ir::{FieldId, Program};
+use std::fmt;
+
+/// What the target does around the program, and what the kernel at hand can do.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    /// What happens between parser and deparser; empty for programs that have no usual way.
+    pub steps: Vec<Step>,
+    /// Where the number of the port goes that the packet came in by.
+    pub ingress_port: Option<FieldId>,
+    /// Where the packet's length goes.
+    pub packet_length: Option<FieldId>,
+    /// Where the time of its arrival goes.
+    pub ingress_timestamp: Option<FieldId>,
+    /// The multicast group of a packet: not 0, and copies are to be made.
+    pub mcast_grp: Option<FieldId>,
+    /// The port that means drop.
+    pub drop_port: u32,
+    /// Jumps of 32 bits may be used (kernel 6.6).
+    pub far_jumps: bool,
+}
+
+/// Why a packet has to go to user space.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Something the compiler has no code for.
+    No(&'static str),
+    /// The effect cannot be had before what comes after it.
+    Before(&'static str),
+    /// A table has more than its maps can hold.
+    Overflow,
+    /// Longer than the interfaces' frames: a segment that a card or another interface is to cut.
+    TooLong,
+}
+
+impl Reason {
+    /// Whether it is something of the program; otherwise it is of the moment, and may never come.
+    pub fn is_of_the_program(&self) -> bool {
+        !matches!(self, Reason::Overflow | Reason::TooLong) && *self != Reason::DEEP
+    }
+
+    /// A place in a packet that the verifier is not told of.
+    pub(crate) const DEEP: Reason = Reason::No("headers deeper than 16 kB");
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::No(what) => f.write_str(what),
+            Reason::Before(what) => write!(f, "comes before: {what}"),
+            Reason::Overflow => f.write_str("a table does not fit its maps"),
+            Reason::TooLong => f.write_str("longer than the interfaces' frames"),
+        }
+    }
+}
+
+/// A place of the program that the kernel does not go beyond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowPath {
+    /// Where: a parser state, a table with an action, a condition.
+    pub place: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a program has no kernel form at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The target's rules cannot be said as steps.
+    #[error("{0}")]
+    Target(&'static str),
+    /// Every packet would go to user space.
+    #[error("every packet would go to user space: {place}: {reason}")]
+    Nothing {
+        /// Where.
+        place: String,
+        /// Why.
+        reason: Reason,
+    },
+    /// Too large for the instruction set or for the kernel's limits.
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+/// A compiled program.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The instructions; maps are named by their position in `maps` ([`barewire_ebpf::bind_maps`]).
+    pub insns: Vec<Insn>,
+    /// The maps.
+    pub maps: Vec<MapSpec>,
+    /// What is where in them.
+    pub shape: maps::Shape,
+    /// Ways that end in user space.
+    pub slow: Vec<SlowPath>,
+    /// Registers live in the kernel's maps; otherwise user space has all of them.
+    pub registers: bool,
+}
+
+/// The most instructions that are loaded; the kernel's own limit is on those it walks through, a million.
+pub const MAX_INSNS: usize = 200_000;
+
+/// Compiles a program for XDP.
+///
+/// # Errors
+/// [`Refusal`]: why no packet would stay in the kernel.
+pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> {
+    if target.steps.is_empty() {
+        return Err(Refusal::Target(
+            "PSA programs, and programs that look at their queues, run in user space",
+        ));
+    }
+    let mut shape = maps::Shape::of(program);
+    if shape.vector_bytes > maps::MAX_VECTOR {
+        return Err(Refusal::TooLarge(format!(
+            "a packet header vector of {} bytes: more than {} are out of an instruction's reach",
+            shape.vector_bytes,
+            maps::MAX_VECTOR
+        )));
+    }
+    // With slow paths, registers would have two homes; then they stay in user space.
+    let mut plan = cuts::plan(program, target, &mut shape, true);
+    if plan.any() && !program.registers.is_empty() {
+        plan = cuts::plan(program, target, &mut shape, false);
+    }
+    if let Some((place, reason)) = plan.whole.clone() {
+        return Err(Refusal::Nothing { place, reason });
+    }
+    let registers = plan.registers;
+    let mut generator = r#gen::Gen::new(program, target, shape, registers);
+    generator.cuts = Some(plan);
+    generator.program_whole()
+}

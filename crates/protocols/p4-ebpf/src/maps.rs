@@ -1,0 +1,294 @@
+//! Which maps a program has, and what is where in their keys and values.
+//!
+//! ```text
+//! vector     per CPU, one value: the packet header vector as in the other engines, then results, then scratch
+//! config     one value: flags, the zero of time, a time for tests
+//! ports      hash: interface index -> port number
+//! devices    device map: port number -> interface
+//! statistics per CPU: packets by how they ended
+//! defaults   one value: each table's default record
+//! table T    exact: hash of the key; lpm: a trie, the prefix last; ternary: masks, a hash of (mask, masked key), records
+//! direct T   array: packets and bytes of each entry (handle + 1; 0 is the default entry)
+//! ```
+//! A record is words: the action's number plus 1 in the low half of the first (with [`MEMBER`]: a member of the profile), the
+//! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out.
+
+use barewire_ebpf::{MapKind, MapSpec};
+use barewire_p4::ir::{MatchKind, Program, Table, TableActions, TableKind};
+use barewire_p4::key::{KeyLayout, arg_words};
+use barewire_p4::phv::Layout;
+
+/// In a record's low half: what follows is the number of a member of the table's profile.
+pub const MEMBER: u32 = 1 << 31;
+/// Bytes of a record before its arguments.
+pub const RECORD_ARGS: u32 = 8;
+/// The most masks of a ternary table.
+pub const MAX_MASKS: u32 = 64;
+/// The longest key.
+pub const MAX_KEY: u32 = 200;
+/// The largest vector, results and scratch included: offsets have sixteen bits.
+pub const MAX_VECTOR: u32 = 32_000;
+/// Port numbers below this can have an interface.
+pub const MAX_PORTS: u32 = 1024;
+/// The most entries a map is made for.
+pub const MAX_ENTRIES: u32 = 1 << 20;
+
+/// What became of a packet, in the vector's [`Shape::result`].
+pub mod verdict {
+    /// Sent out of the port in the second word.
+    pub const FORWARD: u64 = 1;
+    /// Dropped; the second word is one of [`super::drop_reason`].
+    pub const DROP: u64 = 2;
+    /// To user space; the second word is the position of the slow path's reason.
+    pub const SLOW: u64 = 3;
+}
+
+/// Why packets are dropped.
+pub mod drop_reason {
+    #![allow(missing_docs)]
+    pub const PROGRAM: u64 = 0;
+    pub const ASSERT: u64 = 1;
+    pub const ASSUME: u64 = 2;
+    pub const NO_HEADROOM: u64 = 3;
+    pub const NO_PORT: u64 = 4;
+    pub const COUNT: u64 = 5;
+}
+
+/// Offsets in the value of `config`.
+pub mod config {
+    /// Not 0: every packet goes to user space.
+    pub const ALL_SLOW: u32 = 0;
+    /// Nanoseconds of CLOCK_MONOTONIC at which the switch started.
+    pub const STARTED_NS: u32 = 8;
+    /// Not 0: the time in microseconds, plus 1, that every packet has (tests).
+    pub const FIXED_NOW_US: u32 = 16;
+    /// Not 0: longer packets go to user space, as an interface has no room for them.
+    pub const MAX_FRAME: u32 = 24;
+    /// Bytes of the value.
+    pub const LEN: u32 = 32;
+}
+
+/// Bytes of an element of a ternary table's mask array: in use or not, then the mask.
+pub const fn mask_bytes(key: u32) -> u32 {
+    8 + key.next_multiple_of(8)
+}
+
+/// How one table is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableShape {
+    /// Its key.
+    pub key: KeyLayout,
+    /// Words of its records.
+    pub record_words: u32,
+    /// The map that is looked up by key: exact or lpm entries, or (mask, masked key) of ternary ones.
+    pub entries: Option<usize>,
+    /// Ternary: masks.
+    pub masks: Option<usize>,
+    /// Ternary: records by slot.
+    pub records: Option<usize>,
+    /// Counters of entries.
+    pub direct: Option<usize>,
+    /// Where its default record lies in `defaults`.
+    pub default_at: u32,
+    /// Members of its profile.
+    pub members: Option<usize>,
+    /// Lpm: which key field is the prefix.
+    pub prefix: Option<usize>,
+}
+
+impl TableShape {
+    /// The order in which key fields stand in the key: the prefix is last.
+    pub fn order(&self) -> Vec<usize> {
+        let fields = self.key.slots.len();
+        let mut order: Vec<usize> = (0..fields).filter(|at| Some(*at) != self.prefix).collect();
+        order.extend(self.prefix);
+        order
+    }
+}
+
+/// All of a program's maps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Descriptions, in the order of their numbers.
+    pub maps: Vec<MapSpec>,
+    /// The vector's layout.
+    pub layout: Layout,
+    /// Bytes of the vector's map value.
+    pub vector_bytes: u32,
+    /// Where results lie in it: verdict, detail, port.
+    pub result: u32,
+    /// Scratch words.
+    pub scratch: u32,
+    /// Where keys are put together.
+    pub key_at: u32,
+    /// Tables.
+    pub tables: Vec<TableShape>,
+    /// Counter arrays that have a map.
+    pub counters: Vec<usize>,
+    /// Register arrays.
+    pub registers: Vec<usize>,
+    /// Profiles: their members.
+    pub members: Vec<usize>,
+    /// Tables of CRCs that the code looks into, by what they are of.
+    pub crc: Vec<(barewire_p4::ir::CrcParameters, u32)>,
+}
+
+/// Numbers of the maps that every program has.
+#[allow(missing_docs)]
+pub mod fixed {
+    pub const VECTOR: usize = 0;
+    pub const CONFIG: usize = 1;
+    pub const PORTS: usize = 2;
+    pub const DEVICES: usize = 3;
+    pub const STATISTICS: usize = 4;
+    pub const DEFAULTS: usize = 5;
+    pub const CONSTANTS: usize = 6;
+}
+
+/// Scratch words: for wide values, parser keys, varbit lengths.
+pub const SCRATCH_WORDS: u32 = 56;
+/// Elements of `statistics`: forwarded, dropped by reason, to user space.
+pub const STATISTICS: u32 = 2 + drop_reason::COUNT as u32;
+
+fn array(name: &str, value: u32, entries: u32) -> MapSpec {
+    let name = name.to_owned();
+    MapSpec { name, kind: MapKind::Array, key: 4, value, entries: entries.max(1), initial: Vec::new() }
+}
+
+impl Shape {
+    /// Lays out a program's maps.
+    pub fn of(program: &Program) -> Shape {
+        let layout = Layout::of(program);
+        let result = layout.words * 8;
+        let scratch = result + 24;
+        let key_at = scratch + SCRATCH_WORDS * 8;
+        let vector_bytes = key_at + 2 * (MAX_KEY + 24);
+        let kind = |name: &str, kind, key, value, entries| MapSpec {
+            name: name.to_owned(),
+            kind,
+            key,
+            value,
+            entries,
+            initial: Vec::new(),
+        };
+        let mut maps = vec![
+            kind("vector", MapKind::PercpuArray, 4, vector_bytes, 1),
+            array("config", config::LEN, 1),
+            kind("ports", MapKind::Hash, 4, 4, MAX_PORTS),
+            kind("devices", MapKind::DevMap, 4, 4, MAX_PORTS),
+            kind("statistics", MapKind::PercpuArray, 4, 8, STATISTICS),
+            array("defaults", 8, 1),
+            array("constants", 8, 1),
+        ];
+        let mut add = |spec: MapSpec| {
+            maps.push(spec);
+            maps.len() - 1
+        };
+        let args = |actions: &[barewire_p4::ir::ActionId]| {
+            let words = |action: &barewire_p4::ir::ActionId| {
+                arg_words(program.actions[action.at()].params.iter().map(|p| p.width)).1
+            };
+            actions.iter().map(words).max().unwrap_or(0)
+        };
+        let mut members = Vec::new();
+        for (at, profile) in program.profiles.iter().enumerate() {
+            let users = program
+                .tables
+                .iter()
+                .filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
+            let words = users.map(|table| args(&table.actions)).max().unwrap_or(0);
+            let bytes = RECORD_ARGS + 8 * words;
+            members.push(add(kind(&profile.name, MapKind::Hash, 4, bytes, entries_of(profile.max_size))));
+        }
+        let mut default_at = 0;
+        let mut tables = Vec::new();
+        for table in &program.tables {
+            let profile = match table.source {
+                TableActions::Profile(profile) => Some(members[profile.at()]),
+                TableActions::Direct => None,
+            };
+            let record_words = 1 + args(&table.actions);
+            let shape = table_shape(table, record_words, default_at, profile, &mut add);
+            default_at += 8 * record_words;
+            tables.push(shape);
+        }
+        let counters = program
+            .counters
+            .iter()
+            .map(|counter| {
+                add(array(&counter.name, 16, if counter.direct.is_some() { 1 } else { counter.size }))
+            })
+            .collect();
+        let registers = program
+            .registers
+            .iter()
+            .map(|register| add(array(&register.name, 8 * register.width.div_ceil(64).max(1), register.size)))
+            .collect();
+        maps[fixed::DEFAULTS].value = default_at.max(8);
+        Shape {
+            maps,
+            layout,
+            vector_bytes,
+            result,
+            scratch,
+            key_at,
+            tables,
+            counters,
+            registers,
+            members,
+            crc: Vec::new(),
+        }
+    }
+}
+
+fn entries_of(max_size: u32) -> u32 {
+    max_size.clamp(1, MAX_ENTRIES)
+}
+
+fn table_shape(
+    table: &Table,
+    record_words: u32,
+    default_at: u32,
+    members: Option<usize>,
+    add: &mut impl FnMut(MapSpec) -> usize,
+) -> TableShape {
+    let key = KeyLayout::of(table);
+    let entries = entries_of(table.max_size);
+    let name = |suffix: &str| format!("{}{suffix}", table.name.rsplit('.').next().unwrap_or(&table.name));
+    let mut spec = |suffix: &str, kind, key: u32, value: u32, entries| {
+        add(MapSpec { name: name(suffix), kind, key, value, entries, initial: Vec::new() })
+    };
+    let mut shape = TableShape {
+        record_words,
+        entries: None,
+        masks: None,
+        records: None,
+        direct: None,
+        default_at,
+        members,
+        prefix: None,
+        key,
+    };
+    let record = 8 * record_words;
+    if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
+        match table.kind {
+            TableKind::Exact => {
+                shape.entries = Some(spec("", MapKind::Hash, shape.key.bytes, record, entries));
+            }
+            TableKind::Lpm => {
+                shape.prefix = table.key.iter().position(|field| field.kind == MatchKind::Lpm);
+                shape.entries = Some(spec("", MapKind::LpmTrie, 4 + shape.key.bytes, record, entries));
+            }
+            TableKind::Ternary | TableKind::Range => {
+                let (bytes, many) = (shape.key.bytes, entries.saturating_mul(4).min(MAX_ENTRIES));
+                shape.masks = Some(spec(".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
+                shape.entries = Some(spec("", MapKind::Hash, 4 + bytes, 16, many));
+                shape.records = Some(spec(".r", MapKind::Array, 4, record, entries));
+            }
+        }
+    }
+    if table.counter.is_some() {
+        shape.direct = Some(spec(".c", MapKind::Array, 4, 16, entries + 1));
+    }
+    shape
+}

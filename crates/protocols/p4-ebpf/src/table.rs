@@ -1,0 +1,277 @@
+//! Applying a table: the key, the look-up, the entry's or the default record, the action.
+
+use crate::Reason;
+use crate::fields::Found;
+use crate::r#gen::{Gen, Made, RECORD, VECTOR};
+use crate::maps::{MAX_KEY, MAX_MASKS, MEMBER, fixed};
+use crate::pipeline::{DISPATCH, NO_ACTION};
+use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
+use barewire_p4::ir::{ActionId, FieldId, KeySource, NextNode, NodeId, TableActions, TableId, TableKind};
+use num_bigint::BigUint;
+
+/// Scratch words: whether an entry was hit, the best ternary match, the entry's number.
+const HIT: u32 = 48;
+const BEST: u32 = 49;
+const BEST_SLOT: u32 = 50;
+const ENTRY: u32 = 51;
+
+impl Gen<'_> {
+    /// Actions that a table can run.
+    pub fn table_actions(&self, table: TableId) -> Vec<ActionId> {
+        let ir = &self.program.tables[table.at()];
+        let mut actions = ir.actions.clone();
+        actions.extend(ir.default.iter().map(|call| call.action));
+        actions.sort();
+        actions.dedup();
+        actions
+    }
+
+    /// Whether applying a table leaves a mark, whatever its actions do.
+    pub fn table_counts(&self, table: TableId) -> bool {
+        self.shape.tables[table.at()].direct.is_some()
+    }
+
+    /// What a table needs that the kernel has not.
+    pub fn table_possible(&mut self, table: TableId) -> Made {
+        let ir = &self.program.tables[table.at()];
+        if ir.meter.is_some() {
+            return Err(Reason::No("direct meters"));
+        }
+        if ir.support_timeout {
+            return Err(Reason::No("idle time-outs"));
+        }
+        if let TableActions::Profile(profile) = ir.source
+            && self.program.profiles[profile.at()].selector.is_some()
+        {
+            return Err(Reason::No("action selectors"));
+        }
+        if self.shape.tables[table.at()].key.bytes > MAX_KEY {
+            return Err(Reason::No("a key of more than 200 bytes"));
+        }
+        self.key(table)
+    }
+
+    /// Put a table's key together, as its map wants it.
+    fn key(&mut self, table: TableId) -> Made {
+        let ir = &self.program.tables[table.at()];
+        let shape = self.shape.tables[table.at()].clone();
+        let mut at = self.shape.key_at as i16;
+        if ir.kind == TableKind::Lpm {
+            self.asm.store_imm(Size::W, VECTOR, at, 8 * shape.key.bytes as i32);
+            at += 4;
+        }
+        for field in shape.order() {
+            let (key, bytes) = (&ir.key[field], shape.key.slots[field].bytes);
+            self.key_field(&key.source, key.mask.as_ref(), bytes, at)?;
+            at += bytes as i16;
+        }
+        Ok(())
+    }
+
+    fn key_field(&mut self, source: &KeySource, mask: Option<&BigUint>, bytes: u32, at: i16) -> Made {
+        let field = match source {
+            KeySource::Valid(header) => {
+                self.load_valid_ref(header, 0)?;
+                if let Some(mask) = mask {
+                    self.asm.constant(Reg::R1, mask.iter_u64_digits().next().unwrap_or(0));
+                    self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+                }
+                self.store_be(at, bytes, Reg::R0);
+                return Ok(());
+            }
+            KeySource::Field(field) => field,
+        };
+        let words = bytes.div_ceil(8);
+        for word in (0..words).rev() {
+            match self.header(&field.header)? {
+                Found::Fixed(header) => {
+                    let id = FieldId { header, field: field.field };
+                    let place = self.shape.layout.place(id);
+                    self.load_place(place, word, Reg::R0, false)?;
+                    self.only_if_valid(header);
+                }
+                Found::Nothing => self.asm.mov_imm(Reg::R0, 0),
+                Found::Among(elements, index) => {
+                    self.index(&index, 0)?;
+                    let number = field.field;
+                    self.among(&elements, 0, &mut |this, header| {
+                        let place = this.shape.layout.place(FieldId { header, field: number });
+                        this.load_place(place, word, Reg::R0, false)?;
+                        this.only_if_valid(header);
+                        Ok(())
+                    })?;
+                }
+            }
+            if let Some(mask) = mask {
+                self.asm.constant(Reg::R1, mask.iter_u64_digits().nth(word as usize).unwrap_or(0));
+                self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+            }
+            let here = (bytes - 8 * word).min(8);
+            self.store_be(at + (bytes - 8 * word - here) as i16, here, Reg::R0);
+        }
+        Ok(())
+    }
+
+    /// r0 becomes 0 if the header is not valid. Loses r1.
+    fn only_if_valid(&mut self, header: barewire_p4::ir::HeaderId) {
+        if !self.is_metadata(header) {
+            self.load_valid(header, Reg::R1);
+            self.asm.neg(Reg::R1);
+            self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+        }
+    }
+
+    /// `r0` = the entry's record, or on to `miss`.
+    fn find(&mut self, table: TableId, miss: Label) -> Made {
+        let kind = self.program.tables[table.at()].kind;
+        let shape = self.shape.tables[table.at()].clone();
+        let (Some(entries), key_at) = (shape.entries, self.shape.key_at) else {
+            return Err(Reason::No("a table without a map"));
+        };
+        self.key(table)?;
+        if matches!(kind, TableKind::Exact | TableKind::Lpm) {
+            self.lookup(entries, key_at);
+            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
+            return Ok(());
+        }
+        let (Some(masks), Some(records)) = (shape.masks, shape.records) else {
+            return Err(Reason::No("a table without a map"));
+        };
+        let (best, slot_at) = (self.scratch(BEST), self.scratch(BEST_SLOT));
+        // The mask's number stands right before the masked key, which begins at a word.
+        let masked = key_at + MAX_KEY + 16;
+        let chunks = shape.key.bytes.div_ceil(8);
+        for byte in shape.key.bytes..8 * chunks {
+            self.asm.store_imm(Size::B, VECTOR, (key_at + byte) as i16, 0);
+        }
+        self.asm.store_imm(Size::D, VECTOR, best, -1);
+        let (again, next, done) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.mov_imm(Reg::R7, 0);
+        self.asm.place(again);
+        self.asm.jump_if_imm(Bits::B64, Cond::Ge, Reg::R7, MAX_MASKS as i32, done);
+        self.lookup_index(masks, Reg::R7);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, done);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, done);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 2, next);
+        for chunk in 0..chunks {
+            self.asm.load(Size::D, Reg::R1, VECTOR, (key_at + 8 * chunk) as i16);
+            self.asm.load(Size::D, Reg::R2, Reg::R0, 8 + 8 * chunk as i16);
+            self.asm.alu(Alu::And, Reg::R1, Reg::R2);
+            self.asm.store(Size::D, VECTOR, (masked + 8 * chunk) as i16, Reg::R1);
+        }
+        self.asm.store(Size::W, VECTOR, masked as i16 - 4, Reg::R7);
+        self.lookup(entries, masked - 4);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, next);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        self.asm.load(Size::D, Reg::R2, VECTOR, best);
+        self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R1, Reg::R2, next);
+        self.asm.store(Size::D, VECTOR, best, Reg::R1);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 8);
+        self.asm.store(Size::D, VECTOR, slot_at, Reg::R1);
+        self.asm.place(next);
+        self.asm.add_imm(Reg::R7, 1);
+        self.asm.jump(again);
+        self.asm.place(done);
+        self.asm.load(Size::D, Reg::R0, VECTOR, best);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, -1, miss);
+        self.asm.load(Size::D, Reg::R0, VECTOR, slot_at);
+        self.lookup_index(records, Reg::R0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
+        Ok(())
+    }
+
+    /// Apply a table and go on where its node says.
+    pub fn apply(
+        &mut self,
+        node: usize,
+        table: TableId,
+        next: &NextNode,
+        to: &dyn Fn(Option<NodeId>) -> Label,
+        end: Label,
+    ) -> Made {
+        self.action = None;
+        let ir = &self.program.tables[table.at()];
+        let shape = self.shape.tables[table.at()].clone();
+        let (hit, entry) = (self.scratch(HIT), self.scratch(ENTRY));
+        let (miss, found) = (self.asm.label(), self.asm.label());
+        if !ir.key.is_empty() {
+            self.find(table, miss)?;
+            self.asm.mov(RECORD, Reg::R0);
+            self.asm.store_imm(Size::D, VECTOR, hit, 1);
+            self.asm.load(Size::W, Reg::R1, RECORD, 4);
+            self.asm.store(Size::D, VECTOR, entry, Reg::R1);
+            self.asm.jump(found);
+        }
+        self.asm.place(miss);
+        self.asm.map_value(RECORD, fixed::DEFAULTS as i32, shape.default_at);
+        self.asm.store_imm(Size::D, VECTOR, hit, 0);
+        self.asm.store_imm(Size::D, VECTOR, entry, 0);
+        self.asm.place(found);
+        self.asm.load(Size::W, Reg::R1, RECORD, 0);
+        let none = self.asm.label();
+        if let Some(members) = shape.members {
+            let plain = self.asm.label();
+            self.asm.mov(Reg::R2, Reg::R1);
+            self.asm.alu_imm(Alu::Rsh, Reg::R2, 31);
+            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, plain);
+            self.asm.alu_imm(Alu::And, Reg::R1, (MEMBER - 1) as i32);
+            self.lookup_index(members, Reg::R1);
+            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+            self.asm.mov(RECORD, Reg::R0);
+            self.asm.load(Size::W, Reg::R1, RECORD, 0);
+            self.asm.place(plain);
+        }
+        let actions = self.table_actions(table);
+        let labels: Vec<Label> = actions.iter().map(|_| self.asm.label()).collect();
+        for (action, label) in actions.iter().zip(&labels) {
+            self.asm.jump_if_imm(Bits::B32, Cond::Eq, Reg::R1, action.0 as i32 + 1, *label);
+        }
+        self.asm.place(none);
+        if !self.cut(node, NO_ACTION, DISPATCH) {
+            self.count_entry(table);
+            self.follow(next, None, to);
+        }
+        for (action, label) in actions.iter().zip(&labels) {
+            self.asm.place(*label);
+            if self.cut(node, action.0, DISPATCH) {
+                continue;
+            }
+            self.count_entry(table);
+            let after = self.asm.label();
+            self.body(node, *action, after, end);
+            self.asm.place(after);
+            self.follow(next, Some(*action), to);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, next: &NextNode, action: Option<ActionId>, to: &dyn Fn(Option<NodeId>) -> Label) {
+        match next {
+            NextNode::ByAction { by_action, default } => {
+                let node = by_action
+                    .iter()
+                    .find(|(known, _)| Some(*known) == action)
+                    .map_or(*default, |(_, next)| *next);
+                self.asm.jump(to(node));
+            }
+            NextNode::ByHit { hit, miss } => {
+                let at = self.scratch(HIT);
+                self.asm.load(Size::D, Reg::R0, VECTOR, at);
+                self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, 0, to(*hit));
+                self.asm.jump(to(*miss));
+            }
+        }
+    }
+
+    /// The entry's counter.
+    fn count_entry(&mut self, table: TableId) {
+        let Some(direct) = self.shape.tables[table.at()].direct else { return };
+        let (entry, none) = (self.scratch(ENTRY), self.asm.label());
+        self.asm.load(Size::D, Reg::R1, VECTOR, entry);
+        self.lookup_index(direct, Reg::R1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        self.count();
+        self.asm.place(none);
+    }
+}

@@ -1,0 +1,325 @@
+//! A program in the kernel: its maps, its code, and what control planes write brought there.
+//!
+//! [`Kernel`] is one loaded program with the mirror of its tables. A switch under test runs it on packets without any interface
+//! ([`Kernel::run`]); what the program hands over ([`Ran::Slow`]) the data path of the same plane does from the beginning, as
+//! nothing was done for it yet.
+
+use crate::store::StateWrite;
+use barewire_bpf::{Kind, LoadError, Map, Program, Verified};
+use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
+use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
+use barewire_p4_ebpf::maps::{fixed, verdict};
+use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
+use barewire_p4_ebpf::{Compiled, Refusal, SlowPath};
+use num_bigint::BigUint;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, OnceLock};
+
+/// The interface that runs without an interface are said to come in by: the loopback of their network namespace.
+const LOOPBACK: u32 = 1;
+/// Shorter packets no Ethernet interface delivers, and the kernel does not run programs on them.
+const ETHERNET_LEN: usize = 14;
+
+/// Why a program is not in the kernel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// Our compiler has no form of it.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The kernel gave no map.
+    #[error("bpf(BPF_MAP_CREATE) for '{name}': {source}")]
+    Map {
+        /// Which.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel did not take the program.
+    #[error("bpf(BPF_PROG_LOAD): {0}")]
+    Load(LoadError),
+    /// A map did not take what a control plane wrote.
+    #[error("bpf(BPF_MAP_UPDATE_ELEM) in '{name}': {source}")]
+    Update {
+        /// Which map.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl KernelError {
+    /// Whether it is for want of rights, or a kernel without BPF.
+    pub fn is_unavailable(&self) -> bool {
+        let error = match self {
+            KernelError::Map { source, .. } | KernelError::Update { source, .. } => source,
+            KernelError::Load(error) => &error.error,
+            KernelError::Refused(_) => return false,
+        };
+        // EPERM and ENOSYS.
+        matches!(error.raw_os_error(), Some(1 | 38))
+    }
+
+    /// Whether the verifier refused it, which the compiler ought to have known.
+    pub fn is_verdict(&self) -> bool {
+        matches!(self, KernelError::Load(_)) && !self.is_unavailable()
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// It leaves by a port.
+    Sent {
+        /// Which.
+        port: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// Dropped, by [`barewire_p4_ebpf::maps::drop_reason`].
+    Dropped(u64),
+    /// For user space, with the position of the way there in [`Kernel::slow`].
+    Slow(usize),
+}
+
+/// Whether this kernel has jumps of 32 bits.
+pub fn far_jumps() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let mut asm = Asm::default();
+        asm.mov_imm(Reg::R0, 0);
+        asm.emit(code::JA_FAR, Reg::R0, Reg::R0, 0, 0);
+        asm.exit();
+        let program: Vec<Insn> = asm.finish(false).unwrap_or_default();
+        Program::load(Kind::Xdp, "barewire_probe", &program).is_ok()
+    })
+}
+
+/// A program in the kernel.
+pub struct Kernel {
+    compiled: Arc<Compiled>,
+    mirror: Mirror,
+    maps: Vec<Map>,
+    program: Program,
+    ops: Vec<MapOp>,
+    /// What could not be mirrored, the first of it.
+    trouble: Option<String>,
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("insns", &self.compiled.insns.len()).finish_non_exhaustive()
+    }
+}
+
+fn create(spec: &MapSpec) -> Result<Map, KernelError> {
+    let made = match Map::create(spec) {
+        Err(error) if matches!(error.raw_os_error(), Some(1 | 12 | 105)) => {
+            // EPERM, ENOMEM, ENOBUFS: older kernels charge maps to the limit of locked memory.
+            barewire_bpf::raise_memlock();
+            Map::create(spec)
+        }
+        made => made,
+    };
+    made.map_err(|source| KernelError::Map { name: spec.name.clone(), source })
+}
+
+impl Kernel {
+    /// Makes the maps and loads the code. Tables are empty, and every default action does nothing: see
+    /// [`crate::store::Store::populate`].
+    ///
+    /// # Errors
+    /// [`KernelError`].
+    pub fn load(program: Arc<Ir>, compiled: Arc<Compiled>) -> Result<Kernel, KernelError> {
+        let maps = compiled.maps.iter().map(create).collect::<Result<Vec<Map>, _>>()?;
+        let fds: Vec<i32> = maps.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut insns = compiled.insns.clone();
+        bind_maps(&mut insns, &fds);
+        let loaded = Program::load(Kind::Xdp, "barewire_p4", &insns).map_err(KernelError::Load)?;
+        let mirror = Mirror::new(program, compiled.shape.clone());
+        Ok(Kernel { compiled, mirror, maps, program: loaded, ops: Vec::new(), trouble: None })
+    }
+
+    /// The compiled form.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    /// Ways to user space.
+    pub fn slow(&self) -> &[SlowPath] {
+        &self.compiled.slow
+    }
+
+    /// What the verifier counted.
+    pub fn verified(&self) -> Verified {
+        self.program.verified()
+    }
+
+    /// The first thing that could not be mirrored, if any.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Bring a write to the maps. What does not fit sends all packets to user space, where it is.
+    ///
+    /// # Errors
+    /// [`KernelError::Update`].
+    pub fn apply(&mut self, write: &StateWrite) -> Result<(), KernelError> {
+        let mut ops = std::mem::take(&mut self.ops);
+        ops.clear();
+        let mirror = &mut self.mirror;
+        let done = match write {
+            StateWrite::Insert { table, handle, key, priority, action } => {
+                mirror.insert(*table, *handle, key, *priority, action, &mut ops)
+            }
+            StateWrite::Modify { table, handle, action } => mirror.modify(*table, *handle, action, &mut ops),
+            StateWrite::Remove { table, handle } => mirror.remove(*table, *handle, &mut ops),
+            StateWrite::Clear { table } => {
+                mirror.clear(*table, &mut ops);
+                Ok(())
+            }
+            StateWrite::SetDefault { table, action } => {
+                mirror.set_default(*table, action.as_ref(), &mut ops);
+                Ok(())
+            }
+            StateWrite::InsertMember { profile, member, call }
+            | StateWrite::ModifyMember { profile, member, call } => {
+                mirror.set_member(*profile, *member, call, &mut ops);
+                Ok(())
+            }
+            StateWrite::RemoveMember { profile, member } => {
+                mirror.remove_member(*profile, *member, &mut ops);
+                Ok(())
+            }
+            StateWrite::Registers { register, from, to, value } => {
+                for index in *from..*to {
+                    mirror.set_register(*register, index as u32, value, &mut ops);
+                }
+                Ok(())
+            }
+            StateWrite::Counters { counter, from, to, value: _ } => {
+                // The data path's own counter has the value: the two are summed.
+                for index in *from..*to {
+                    mirror.set_counter(*counter, index as u32, [0, 0], &mut ops);
+                }
+                Ok(())
+            }
+            StateWrite::DirectCounter { table, handle, .. } => {
+                if let Some((map, index)) = mirror.direct_counter(*table, Some(*handle)) {
+                    let key = index.to_ne_bytes().to_vec();
+                    ops.push(MapOp { map, key, value: Some(vec![0; 16]) });
+                }
+                Ok(())
+            }
+            // Selectors, meters, value sets and hash parameters: user space does what asks for them.
+            _ => Ok(()),
+        };
+        if let Err(error @ MirrorError::Full(_)) = &done {
+            self.trouble.get_or_insert_with(|| error.to_string());
+        }
+        let written = self.write(&ops);
+        self.ops = ops;
+        written
+    }
+
+    /// Note that a write did not come through: from here on every packet goes to user space, which has it.
+    pub fn failed(&mut self, error: &KernelError) {
+        self.trouble.get_or_insert_with(|| error.to_string());
+        let mut ops = Vec::new();
+        self.mirror.give_up(&mut ops);
+        let _ = self.write(&ops);
+    }
+
+    fn write(&self, ops: &[MapOp]) -> Result<(), KernelError> {
+        for op in ops {
+            let map = &self.maps[op.map];
+            let done = match &op.value {
+                Some(value) => map.update(&op.key, value),
+                None => map.delete(&op.key).map(drop),
+            };
+            let name = || self.compiled.maps[op.map].name.clone();
+            done.map_err(|source| KernelError::Update { name: name(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Runs the program on a packet that came in by a port at a time, without any interface.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run(&mut self, port: u32, bytes: &[u8], now_us: u64) -> io::Result<Ran> {
+        if bytes.len() < ETHERNET_LEN {
+            return Ok(Ran::Slow(0));
+        }
+        let mut ops = Vec::new();
+        self.mirror.set_time(0, Some(now_us), &mut ops);
+        self.write(&ops).map_err(io::Error::other)?;
+        self.maps[fixed::PORTS].update(&LOOPBACK.to_ne_bytes(), &port.to_ne_bytes())?;
+        let vector = &self.maps[fixed::VECTOR];
+        vector.update(&0_u32.to_ne_bytes(), &vec![0; vector.value_len()])?;
+        let ran = match self.program.test_run(bytes, 1) {
+            Ok(ran) => ran,
+            // More than a page does not fit before XDP.
+            Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
+            Err(error) => return Err(error),
+        };
+        let at = self.compiled.shape.result as usize;
+        let word = |value: &[u8], word: usize| {
+            value
+                .get(at + 8 * word..at + 8 * word + 8)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        for value in vector.lookup_each_cpu(&0_u32.to_ne_bytes())? {
+            match word(&value, 0) {
+                verdict::FORWARD => return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet }),
+                verdict::DROP => return Ok(Ran::Dropped(word(&value, 1))),
+                verdict::SLOW => return Ok(Ran::Slow(word(&value, 1) as usize)),
+                _ => {}
+            }
+        }
+        Err(io::Error::other(format!("the program gave verdict {} and no result", ran.verdict)))
+    }
+
+    /// Nanoseconds a packet takes, the mean of so many runs.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn time(&self, bytes: &[u8], repeat: u32) -> io::Result<u32> {
+        self.program.test_run(bytes, repeat).map(|ran| ran.nanos)
+    }
+
+    fn two_words(&self, map: usize, index: u32) -> [u64; 2] {
+        let Ok(Some(value)) = self.maps[map].lookup(&index.to_ne_bytes()) else { return [0, 0] };
+        let word = |at: usize| value[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
+        [word(0), word(8)]
+    }
+
+    /// Packets and bytes the kernel counted at an index.
+    pub fn counter(&self, counter: CounterId, index: u64) -> [u64; 2] {
+        match self.compiled.shape.counters.get(counter.at()) {
+            Some(map) => self.two_words(*map, index as u32),
+            None => [0, 0],
+        }
+    }
+
+    /// Packets and bytes the kernel counted for an entry, or (none) for the default one.
+    pub fn direct(&self, table: TableId, handle: Option<u32>) -> [u64; 2] {
+        match self.mirror.direct_counter(table, handle) {
+            Some((map, index)) => self.two_words(map, index),
+            None => [0, 0],
+        }
+    }
+
+    /// A register's value in the kernel; none when user space has the program's registers.
+    pub fn register(&self, register: RegisterId, index: u64) -> Option<BigUint> {
+        if !self.compiled.registers {
+            return None;
+        }
+        let map = *self.compiled.shape.registers.get(register.at())?;
+        let value = self.maps[map].lookup(&(index as u32).to_ne_bytes()).ok()??;
+        let digits = value.chunks(4).map(|d| d.try_into().map_or(0, u32::from_ne_bytes)).collect();
+        Some(BigUint::new(digits))
+    }
+}

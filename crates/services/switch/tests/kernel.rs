@@ -1,0 +1,446 @@
+//! Programs in the kernel, through `BPF_PROG_TEST_RUN`: what loads, what is refused, and that packets fare as in user space.
+//!
+//! These tests need the right to load programs (root, or CAP_BPF and CAP_NET_ADMIN), and say so loudly when they have not.
+
+use barewire_p4::ir::{Arch, Program};
+use barewire_switch::datapath::TargetConfig;
+use barewire_switch::harness::HarnessError;
+use barewire_switch::kernel::Kernel;
+use barewire_switch::prepared::Prepared;
+use barewire_switch::stf::{self, RunError};
+use barewire_testing::Needs;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn may_load() -> bool {
+    use barewire_ebpf::{Asm, Reg};
+    let mut asm = Asm::default();
+    asm.mov_imm(Reg::R0, 0);
+    asm.exit();
+    let insns = asm.finish(false).expect("no jumps");
+    match barewire_bpf::Program::load(barewire_bpf::Kind::Xdp, "barewire_test", &insns) {
+        Ok(_) => true,
+        Err(error) => {
+            barewire_testing::skip(Needs::Root, format!("programs cannot be loaded: {error}"));
+            false
+        }
+    }
+}
+
+fn files(folder: &Path, extension: &str, out: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("the folder is readable").path();
+        if path.is_dir() {
+            files(&path, extension, out);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            out.push(path);
+        }
+    }
+    out.sort();
+}
+
+fn import(path: &Path) -> Option<Arc<Program>> {
+    let json = std::fs::read_to_string(path).expect("it is readable");
+    barewire_p4::import::import(&json).ok().map(Arc::new)
+}
+
+/// Every program loads, or our compiler says why not: the verifier is never the one to refuse.
+#[test]
+fn the_verifier_has_nothing_to_say() {
+    let Some(corpus) = barewire_testing::shared("data/p4") else { return };
+    if !may_load() {
+        return;
+    }
+    let mut programs = Vec::new();
+    files(&corpus, "json", &mut programs);
+    let (mut whole, mut partly, mut walked, mut longest) = (0, 0, 0, (0, String::new()));
+    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
+    let mut slow: BTreeMap<String, usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for path in &programs {
+        let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
+        let Some(program) = import(path) else {
+            *refused.entry("not imported".to_owned()).or_default() += 1;
+            continue;
+        };
+        let prepared = match Prepared::for_kernel(Arc::clone(&program), 511) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let why = error.to_string();
+                let why = why.rsplit(": ").next().unwrap_or(&why).to_owned();
+                *refused.entry(why).or_default() += 1;
+                continue;
+            }
+        };
+        let compiled = Arc::clone(prepared.kernel().expect("it was compiled for the kernel"));
+        match Kernel::load(program, compiled) {
+            Ok(kernel) => {
+                let mut any = false;
+                for path in kernel.slow() {
+                    if path.reason.is_of_the_program() {
+                        any = true;
+                        *slow.entry(path.reason.to_string()).or_default() += 1;
+                    }
+                }
+                if any {
+                    partly += 1
+                } else {
+                    whole += 1
+                }
+                let verified = kernel.verified();
+                walked += verified.instructions;
+                if verified.instructions > longest.0 {
+                    longest = (verified.instructions, name);
+                }
+            }
+            Err(error) => wrong.push(format!("{name}: {error}")),
+        }
+    }
+    println!("{} programs: {whole} loaded whole, {partly} with ways to user space", programs.len());
+    println!("the verifier walked {walked} instructions, {} for {}", longest.0, longest.1);
+    refused.iter().for_each(|(why, count)| println!("refused: {count:4} {why}"));
+    slow.iter().for_each(|(why, count)| println!("to user space: {count:4} {why}"));
+    assert!(wrong.is_empty(), "the verifier refused {}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(whole > 100, "{whole}");
+}
+
+fn stf(path: &Path) -> Option<Result<stf::Outcome, String>> {
+    let program = import(&path.with_extension("json"))?;
+    if program.arch == Arch::Psa {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).expect("it is readable");
+    let prepared = Prepared::for_kernel(program, 511).ok()?;
+    match stf::run(Arc::new(prepared), TargetConfig::default(), &text) {
+        Ok(outcome) => Some(Ok(outcome)),
+        Err(RunError::Harness(HarnessError::Kernel(error))) => Some(Err(error.to_string())),
+        Err(error) => Some(Err(error.to_string())),
+    }
+}
+
+/// Tests that want a packet shorter than an Ethernet header, which no interface sends and the kernel does not make.
+const TOO_SHORT: &[&str] = &["header-stack-ops-bmv2", "gauntlet_hdr_out_in_action-bmv2"];
+
+/// Every packet test, those of the corpus and our own.
+#[test]
+fn packet_tests_pass() {
+    if !may_load() {
+        return;
+    }
+    let mut tests = Vec::new();
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/stf"), "stf", &mut tests);
+    if let Some(corpus) = barewire_testing::shared("data/p4") {
+        files(&corpus, "stf", &mut tests);
+    }
+    let (mut passed, mut in_user_space, mut sent, mut handed_over) = (0, 0, 0, 0);
+    let mut failed = Vec::new();
+    for test in &tests {
+        match stf(test) {
+            None => in_user_space += 1,
+            Some(Ok(outcome)) => {
+                sent += outcome.sent as u64;
+                handed_over += outcome.handed_over;
+                let name = test.file_stem().expect("it has a name").to_string_lossy();
+                if outcome.passed() || TOO_SHORT.contains(&&*name) {
+                    passed += 1;
+                } else {
+                    failed.push(format!("{}: {}", test.display(), outcome.wrong.join("; ")));
+                }
+            }
+            Some(Err(error)) => failed.push(format!("{}: {error}", test.display())),
+        }
+    }
+    println!(
+        "{passed} of {} tests pass in the kernel ({sent} packets, {handed_over} of them handed over); {in_user_space} \
+         programs have no form there",
+        tests.len() - in_user_space
+    );
+    assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
+    assert!(passed > 50, "{passed}");
+}
+
+mod differential {
+    use super::*;
+    use barewire_base::Prng;
+    use barewire_p4::interp::Interpreter;
+    use barewire_p4::ir::{
+        ActionCall, CounterId, HashAlgorithm, KeyField, KeySource, MatchKind, RegisterId, Stmt, TableActions,
+        TableId,
+    };
+    use barewire_p4::key::MatchParam;
+    use barewire_p4::phv::Phv;
+    use barewire_p4::state::State;
+    use barewire_p4_jit::differential::{entries::value, packets};
+    use barewire_p4_state::{ProgramState, TableAction};
+    use barewire_switch::harness::Harness;
+    use barewire_switch::prepared::EngineKind;
+    use num_bigint::BigUint;
+
+    const SEED: u64 = 0x5eed_0001;
+    const ENTRIES: usize = 10;
+
+    /// Random numbers are each engine's own.
+    fn is_random(program: &Program) -> bool {
+        let drawn = |stmt: &Stmt| matches!(stmt, Stmt::Random { .. });
+        program.actions.iter().flat_map(|action| &action.body).any(drawn)
+            || program.calculations.iter().any(|c| c.algorithm == HashAlgorithm::Random)
+    }
+
+    fn key_value(field: &KeyField, vectors: &[Phv], interpreter: &Interpreter, prng: &mut Prng) -> BigUint {
+        let layout = &interpreter.plan().layout;
+        if let KeySource::Field(reference) = &field.source
+            && let Some(id) = reference.fixed()
+            && !vectors.is_empty()
+            && prng.chance(0.8)
+        {
+            return vectors[prng.below(vectors.len() as u64) as usize].field(layout, id);
+        }
+        value(field.width, prng)
+    }
+
+    fn param(field: &KeyField, number: BigUint, prng: &mut Prng) -> MatchParam {
+        let ones = (BigUint::from(1_u8) << field.width) - 1_u8;
+        match field.kind {
+            MatchKind::Exact => MatchParam::Exact(number),
+            MatchKind::Valid => MatchParam::Valid(prng.chance(0.7)),
+            MatchKind::Lpm => {
+                let prefix_len = prng.below(u64::from(field.width) + 1) as u32;
+                let mask = &ones ^ (&ones >> prefix_len);
+                MatchParam::Lpm { value: number & mask, prefix_len }
+            }
+            MatchKind::Optional => {
+                if prng.chance(0.6) {
+                    MatchParam::Ternary { value: number, mask: ones }
+                } else {
+                    MatchParam::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }
+                }
+            }
+            MatchKind::Ternary => {
+                let mask = match prng.below(4) {
+                    0 => ones,
+                    1 => BigUint::ZERO,
+                    2 => &ones ^ (&ones >> prng.below(u64::from(field.width) + 1)),
+                    _ => value(field.width, prng),
+                };
+                MatchParam::Ternary { value: number & &mask, mask }
+            }
+            MatchKind::Range => {
+                let other = value(field.width, prng);
+                let (low, high) = if other < number { (other, number) } else { (number, other) };
+                MatchParam::Range { low, high }
+            }
+        }
+    }
+
+    /// The same entries for both, as many as are accepted.
+    fn populate(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut Prng) -> usize {
+        let interpreter = Interpreter::new(Arc::new(program.clone()));
+        let mut written = 0;
+        for (at, table) in program.tables.iter().enumerate() {
+            let id = TableId::from(at);
+            let mut both = |write: &dyn Fn(&Harness) -> Result<(), String>| {
+                let [left, right] = sides.map(write);
+                assert_eq!(left, right, "table {}", table.name);
+                written += usize::from(left.is_ok());
+            };
+            let action = |prng: &mut Prng| {
+                let action = table.actions[prng.below(table.actions.len() as u64) as usize];
+                let params = &program.actions[action.at()].params;
+                // Ports are few, or nothing would ever come out.
+                let arg = |width: u32, prng: &mut Prng| {
+                    if width == 9 { BigUint::from(prng.below(6)) } else { value(width, prng) }
+                };
+                ActionCall { action, args: params.iter().map(|p| arg(p.width, prng)).collect() }
+            };
+            if table.actions.is_empty() {
+                continue;
+            }
+            for entry in 0..ENTRIES {
+                let call = action(prng);
+                let key: Vec<MatchParam> = table
+                    .key
+                    .iter()
+                    .map(|field| {
+                        let value = key_value(field, vectors, &interpreter, prng);
+                        param(field, value, prng)
+                    })
+                    .collect();
+                let priority = prng.below(4) as u32;
+                both(&|side| {
+                    let action = match table.source {
+                        TableActions::Direct => TableAction::Call(call.clone()),
+                        TableActions::Profile(profile) => {
+                            let member = side.switch().add_member(profile, call.clone());
+                            TableAction::Member(member.map_err(|e| e.to_string())?)
+                        }
+                    };
+                    let added = side.switch().add_entry(id, key.clone(), priority, action);
+                    added.map(drop).map_err(|e| e.to_string())
+                });
+                if entry == 0 && table.source == TableActions::Direct && prng.chance(0.5) {
+                    let call = action(prng);
+                    both(&|side| {
+                        let set = side.switch().set_default(id, TableAction::Call(call.clone()));
+                        set.map_err(|e| e.to_string())
+                    });
+                }
+            }
+            // Some go again, and some change.
+            if prng.chance(0.5) {
+                both(&|side| {
+                    let entries = side.switch().entries(id).map_err(|e| e.to_string())?;
+                    match entries.first() {
+                        Some(entry) if !table.immutable => {
+                            side.switch().delete_entry(id, entry.handle).map_err(|e| e.to_string())
+                        }
+                        _ => Ok(()),
+                    }
+                });
+            }
+        }
+        written
+    }
+
+    fn compare_states(program: &Program, left: &mut Harness, right: &mut Harness) -> Result<(), String> {
+        for (at, counter) in program.counters.iter().enumerate() {
+            let id = CounterId::from(at);
+            for index in 0..u64::from(if counter.direct.is_some() { 0 } else { counter.size.min(64) }) {
+                let l = left.plane().datapath_state().read_counter(id, index).unwrap_or_default();
+                let plane = right.plane();
+                let user = plane.datapath_state().read_counter(id, index).unwrap_or_default();
+                let kernel = plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(id, index));
+                let r = [user[0] + kernel[0], user[1] + kernel[1]];
+                if l != r {
+                    return Err(format!("counter {}[{index}]: {l:?}, {r:?}", counter.name));
+                }
+            }
+        }
+        for (at, table) in program.tables.iter().enumerate().filter(|(_, table)| table.counter.is_some()) {
+            let id = TableId::from(at);
+            for handle in (0..ENTRIES as u32 + 4).map(Some).chain([None]) {
+                let stats = |state: &mut ProgramState| {
+                    state.stats(id, handle).map_or([0, 0], |stats| [stats.packets, stats.bytes])
+                };
+                let l = stats(left.plane().datapath_state());
+                let plane = right.plane();
+                let user = stats(plane.datapath_state());
+                let kernel = plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.direct(id, handle));
+                let r = [user[0] + kernel[0], user[1] + kernel[1]];
+                if l != r {
+                    return Err(format!("direct counter of {} {handle:?}: {l:?}, {r:?}", table.name));
+                }
+            }
+        }
+        for (at, register) in program.registers.iter().enumerate() {
+            let id = RegisterId::from(at);
+            for index in 0..u64::from(register.size.min(64)) {
+                let l = State::register(left.plane().datapath_state(), id, index);
+                let plane = right.plane();
+                let kernel = plane.kernel.as_ref().and_then(|kernel| kernel.register(id, index));
+                let r = kernel.unwrap_or_else(|| State::register(plane.datapath_state(), id, index));
+                if l != r {
+                    return Err(format!("register {}[{index}]: {l}, {r}", register.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[derive(Default)]
+    struct Sums {
+        packets: u64,
+        sent: u64,
+        handed_over: u64,
+        too_short: u64,
+        entries: usize,
+    }
+
+    fn one(program: &Arc<Program>, rounds: usize, prng: &mut Prng, sums: &mut Sums) -> Result<(), String> {
+        let interpreter =
+            Prepared::new(Arc::clone(program), EngineKind::Interpreter).map_err(|e| e.to_string())?;
+        let Ok(kernel) = Prepared::for_kernel(Arc::clone(program), 511) else { return Ok(()) };
+        let side = |prepared| Harness::new(Arc::new(prepared), TargetConfig::default());
+        let mut left = side(interpreter).map_err(|e| e.to_string())?;
+        let mut right = side(kernel).map_err(|e| e.to_string())?;
+        let mut oracle = Interpreter::new(Arc::clone(program));
+        let mut state = ProgramState::with_program_entries(program);
+        let samples: Vec<Vec<u8>> = (0..24).map(|_| packets::structured(program, 0, prng)).collect();
+        let mut vectors = Vec::new();
+        for sample in &samples {
+            let mut phv = oracle.plan().layout.new_phv();
+            barewire_p4::engine::Engine::parse(&mut oracle, 0, &mut phv, sample, &mut state);
+            vectors.push(phv);
+        }
+        sums.entries += populate(program, [&left, &right], &vectors, prng);
+        for round in 0..rounds {
+            let mut packet = match round {
+                // One packet of every length.
+                0..=79 => samples[0].iter().copied().take(14 + round).collect(),
+                _ => packets::mutate(packets::structured(program, 0, prng), prng),
+            };
+            packet.truncate(3000);
+            if packet.len() < 14 {
+                continue;
+            }
+            let port = prng.below(6) as u32;
+            let step = prng.below(5000);
+            left.advance_us(step);
+            right.advance_us(step);
+            // A program may send a packet round for ever: that is not what is compared.
+            let Some((l, true)) = left.send_for(port, &packet, 64) else { return Ok(()) };
+            let Some((r, _)) = right.send_for(port, &packet, 64) else { return Ok(()) };
+            sums.packets += 1;
+            sums.sent += l.len() as u64;
+            if l != r {
+                if r.is_empty() && l.iter().all(|packet| packet.bytes.len() < 14) {
+                    // No interface sends such a one, and the kernel does not make it.
+                    sums.too_short += 1;
+                    continue;
+                }
+                return Err(format!(
+                    "port {port}, packet {packet:02x?}:\n  interpreter {l:02x?}\n  kernel {r:02x?}"
+                ));
+            }
+        }
+        if let Some(failure) = right.failures.first() {
+            return Err(format!("a run failed: {failure}"));
+        }
+        sums.handed_over += right.handed_over;
+        compare_states(program, &mut left, &mut right)
+    }
+
+    /// Random entries and packets through the interpreter and through the kernel: the same packets, counters and registers.
+    #[test]
+    fn packets_fare_as_in_the_interpreter() {
+        let Some(corpus) = barewire_testing::shared("data/p4") else { return };
+        if !may_load() {
+            return;
+        }
+        let mut programs = Vec::new();
+        files(&corpus, "json", &mut programs);
+        let mut prng = Prng::new(SEED);
+        let mut sums = Sums::default();
+        let (mut compared, mut wrong) = (0, Vec::new());
+        for path in &programs {
+            let Some(program) = import(path).filter(|p| p.arch == Arch::V1Model && !is_random(p)) else {
+                continue;
+            };
+            let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
+            compared += 1;
+            if let Err(why) = one(&program, 120, &mut prng, &mut sums) {
+                wrong.push(format!("{name}: {why}"));
+            }
+        }
+        let Sums { packets, sent, handed_over, too_short, entries } = sums;
+        println!(
+            "seed {SEED:#x}: {compared} programs, {entries} writes, {packets} packets in, {sent} out, {handed_over} handed \
+             over, {too_short} too short to leave"
+        );
+        let shown: Vec<&String> = wrong.iter().take(40).collect();
+        assert!(wrong.is_empty(), "{} programs differ:\n{shown:#?}", wrong.len());
+        assert!(packets > 10_000, "{packets}");
+        assert!(handed_over * 4 < packets, "{handed_over} of {packets}");
+    }
+}
