@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "simple_router", value_name = "NAME|FILE")]
     program: Vec<Source>,
     /// Engines: native, interpreter; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "native")]
+    #[arg(long, value_parser = measured_engine, value_delimiter = ',', default_value = "native")]
     engine: Vec<EngineKind>,
     /// Bytes of a packet without FCS, 60 to 1518; several with commas
     #[arg(long, value_delimiter = ',', default_value = "64")]
@@ -122,6 +122,16 @@ fn one_core(text: &str) -> Result<OneCore, String> {
         ("none", _) => Ok(OneCore(None)),
         (_, Ok(core)) => Ok(OneCore(Some(core))),
         _ => Err("the number of a core, or `none`, is expected".to_owned()),
+    }
+}
+
+/// An engine that can be measured.
+fn measured_engine(text: &str) -> Result<EngineKind, String> {
+    match text.parse()? {
+        EngineKind::Kernel => {
+            Err("the kernel's engine is not measured yet: native or interpreter".to_owned())
+        }
+        engine => Ok(engine),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct InfoArgs {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// `kernel`: what of the program runs there, what does not and why, and what the verifier counted (root)
+    /// With kernel: the maps there, what goes to user space and why, and the verifier's statistics (root)
     #[arg(long, value_enum)]
     engine: Option<Engine>,
 }

@@ -18,7 +18,7 @@ pub struct Args {
     program: PathBuf,
     /// The test
     test: PathBuf,
-    /// One engine only; `kernel` runs the program in the kernel on the test's packets, without any interface (root)
+    /// One engine only; with kernel the program runs in the kernel, on the test's packets and without an interface (root)
     #[arg(long, value_enum)]
     engine: Option<Engine>,
     /// Egress port that means drop
