@@ -9,7 +9,7 @@
 //! The difference of the two, divided by 20,000, is the cost of one request-response: two messages, each sent, received and
 //! acknowledged. It does not depend on what else the machine is doing.
 
-use barewire_bench::embedded::{EchoServer, EmbeddedClient, SERVER_PORT};
+use barewire_bench::messages::embedded::{EchoServer, EmbeddedClient, SERVER_PORT};
 use barewire_bench::{RequestResponse, Wait};
 use barewire_client::{Embedded, EmbeddedConfig};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! Keeping cores awake: what [`IdleState::Warm`](crate::IdleState::Warm) means.
 
-use crate::interleave::CellError;
-use crate::row::IdleState;
+use crate::error::BenchError;
+use crate::messages::IdleState;
 use barewire_base::Duration;
 use barewire_measure::{allowed_cores, pin_to_core};
 use std::fs::{File, OpenOptions};
@@ -24,11 +24,11 @@ const LOWEST: i32 = 40;
 pub const COLD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Wakes cores up or lets them fall asleep, as a row says. What it returns ends the state when dropped.
-pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwake>, CellError> {
+pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwake>, BenchError> {
     match state {
         IdleState::Warm => KeepAwake::start(cores)
             .map(Some)
-            .map_err(|source| CellError::Setup { what: "keeping cores awake", source }),
+            .map_err(|source| BenchError::Setup { what: "keeping cores awake", source }),
         IdleState::Cold => {
             std::thread::sleep(COLD_PAUSE.into());
             Ok(None)

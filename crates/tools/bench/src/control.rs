@@ -1,11 +1,12 @@
 //! Control rows of every command: the machine's own floor, and the kernel's round trip on it.
 
-use crate::driver::RunResult;
-use crate::interleave::{Cell, CellError};
+use crate::error::BenchError;
 use crate::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
-use crate::plan::default_cores;
-use crate::row::IdleState;
-use crate::workload::MsgWorkload;
+use crate::messages::IdleState;
+use crate::messages::MsgWorkload;
+use crate::messages::driver::RunResult;
+use crate::messages::plan::default_cores;
+use crate::messages::run::Cell;
 use barewire_base::Duration;
 use barewire_measure::{
     ControlRows, CoreToCore, RttNs, allowed_cores, clock_cost, core_to_core_rtt, eventfd_wakeup,
@@ -130,7 +131,7 @@ impl Control {
     }
 }
 
-fn kernel() -> Result<KernelTrip, CellError> {
+fn kernel() -> Result<KernelTrip, BenchError> {
     let workload = MsgWorkload {
         duration: KERNEL_TIME,
         warmup: KERNEL_WARMUP,

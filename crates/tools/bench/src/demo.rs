@@ -1,11 +1,11 @@
 //! The demonstration: each of the four programs for some seconds beside what is known.
 
-use crate::plan::{Mode, Settings, System, planned_systems, seed_systems};
-use crate::row::Row;
+use crate::messages::MsgRow;
+use crate::messages::MsgWorkload;
+use crate::messages::plan::{Mode, Settings, System, planned_systems, seed_systems};
 use crate::switch::plan::Baseline as Known;
 use crate::switch::workload::Masks;
-use crate::workload::MsgWorkload;
-use crate::{feed, rc, switch};
+use crate::{feed, rdma, switch};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_switch::prepared::EngineKind;
@@ -60,7 +60,7 @@ impl Demo {
                 ..MsgWorkload::default()
             })
         };
-        let systems = crate::plan::demo_systems(self.with_hosts);
+        let systems = crate::messages::plan::demo_systems(self.with_hosts);
         systems.into_iter().flat_map(|s| WINDOWS.map(|window| (s.clone(), of_window(window)))).collect()
     }
 
@@ -76,7 +76,7 @@ impl Demo {
 
     /// Loads from a tenth to a fifth more than what each of the swept systems has carried in `rows`, each system its own. Systems that were
     /// not measured are left out.
-    pub fn sweep(&self, rows: &[Row]) -> Vec<(System, Settings)> {
+    pub fn sweep(&self, rows: &[MsgRow]) -> Vec<(System, Settings)> {
         let mut all = Vec::new();
         for share in LOADS {
             for system in self.swept() {
@@ -173,9 +173,9 @@ impl Demo {
     }
 
     /// RDMA connections by threads, with the kernel's TCP beside each.
-    pub fn connections(&self) -> Vec<rc::rate::plan::Request> {
-        use rc::rate::live::Over;
-        use rc::rate::plan::{Baseline, Request};
+    pub fn connections(&self) -> Vec<rdma::plan::Request> {
+        use rdma::live::Over;
+        use rdma::plan::{Baseline, Request};
         let over = if self.with_hosts { Over::Xdp } else { Over::Mem };
         vec![Request {
             threads: THREADS.to_vec(),
@@ -253,7 +253,7 @@ mod tests {
             idle_state: crate::IdleState::Warm,
             command: String::new(),
         };
-        let mut row = Row::from_runs(&info, &[]);
+        let mut row = MsgRow::from_runs(&info, &[]);
         (row.rate_per_s, row.void) = (1_234_567.0, None);
         let rates: Vec<f64> = demo.sweep(&[row]).iter().filter_map(|(_, s)| s.workload.rate).collect();
         assert_eq!(

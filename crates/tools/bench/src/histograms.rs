@@ -12,6 +12,9 @@ pub struct Histograms(BTreeMap<String, Vec<String>>);
 
 /// A row of a bench verb: what is printed of it, and the histograms behind it.
 pub trait BenchRow: Serialize {
+    /// Which bench it is of, as the document says it: `msg`, `switch`, `rc-data`, ...
+    fn bench(&self) -> &'static str;
+
     /// The histograms.
     fn histograms(&self) -> &Histograms {
         &NONE

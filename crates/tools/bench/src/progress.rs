@@ -1,7 +1,7 @@
 //! What runs now, and how long the rest takes: one line that is rewritten on a terminal, lines elsewhere.
 
-use crate::interleave::Progress;
-use crate::row::CellInfo;
+use crate::messages::CellInfo;
+use crate::messages::run::Progress;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
 use std::io::{IsTerminal, Write};

@@ -1,8 +1,9 @@
-//! Rows as text for a terminal and as Markdown for a report.
+//! Rows as text: how times and rates are written, and columns that fit.
 
-use crate::row::{LoopKind, OfRuns, Row};
-use crate::seeds::{experiment_of, label};
-use barewire_measure::{RttNs, samples_needed};
+use crate::rounds::{spread, spread_ns};
+use crate::row::{Kind, NamedStat, Row, Stat, Unit, Value};
+use barewire_measure::samples_needed;
+use barewire_report::import::by_bench;
 use std::fmt::Write as _;
 
 /// How far Little's law may be off before a row says so.
@@ -35,166 +36,37 @@ pub fn rate(per_s: f64) -> String {
     }
 }
 
-/// A percentile of a row: over its runs, where every run carries it, else of the samples of all runs together.
-fn shown(of_runs: Option<OfRuns>, pooled: Option<u64>) -> Option<u64> {
-    of_runs.map_or(pooled, |runs| Some(runs.median))
+/// Text as one cell of a Markdown table.
+pub(crate) fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// The percentiles that a row shows: of service times, or, asked for and of an open loop, of response times.
-pub(crate) fn shown_times(row: &Row, response: bool) -> RttNs {
-    let (pooled, of_runs) = match (response, &row.response_ns) {
-        (true, Some(times)) => (times, row.response_of_runs_ns.unwrap_or_default()),
-        _ => (&row.rtt_ns, row.rtt_of_runs_ns),
-    };
-    RttNs {
-        p50: shown(of_runs.p50, pooled.p50),
-        p99: shown(of_runs.p99, pooled.p99),
-        p99_9: shown(of_runs.p99_9, pooled.p99_9),
-        ..*pooled
-    }
-}
-
-/// `18 us, 21 us, 22 us`: p50, p99, p99.9.
-pub(crate) fn triple(p: &RttNs) -> String {
-    format!("{}, {}, {}", percentile(p.p50, 0.5), percentile(p.p99, 0.99), percentile(p.p99_9, 0.999))
-}
-
-/// The best and the worst of the runs at each percentile, and of their rates: how far one run is from the next.
-fn run_spread(row: &Row) -> Option<String> {
-    if row.runs.len() < 2 {
+/// The line under a row that says between which values its runs were: empty cells where there is no spread. `None` when there is none
+/// at all.
+pub(crate) fn spread_line(mut cells: Vec<String>, runs: usize) -> Option<(Vec<String>, String)> {
+    if cells.iter().all(String::is_empty) {
         return None;
     }
-    let of = row.response_of_runs_ns.unwrap_or(row.rtt_of_runs_ns);
-    let mut parts: Vec<String> = [("p50", of.p50), ("p99", of.p99), ("p99.9", of.p99_9)]
-        .into_iter()
-        .filter_map(|(name, runs)| {
-            let runs = runs?;
-            Some(format!("{name} {}..{}", latency(runs.min), latency(runs.max)))
-        })
-        .collect();
-    let rates = || row.runs.iter().map(|run| run.rate_per_s);
-    let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    parts.push(format!("{}..{}/s", rate(low), rate(high)));
-    let runs = format!("{} runs: {}", row.runs.len(), parts.join(", "));
-    let together = of.p99_9.is_none() && row.rtt_ns.p99_9.is_some();
-    Some(runs + if together { ", p99.9 of all together" } else { "" })
+    cells[0] = "  min..max".to_owned();
+    Some((cells, format!("of {runs} runs")))
 }
 
-/// What an operation cost: `13.2 us` of CPU, both ends together; `-` where that is not known.
-fn cost(row: &Row) -> String {
-    row.cpu_ns_per_op.map_or_else(|| "-".to_owned(), |ns| latency(ns as u64))
-}
-
-/// How many cores it kept busy.
-fn cores(row: &Row) -> String {
-    row.cpu.as_ref().map_or_else(|| "-".to_owned(), |cpu| format!("{:.1}", cpu.cores))
-}
-
-/// By whom, in a word each: `oversubscribed`, `stolen`, `others`.
-pub(crate) fn contended_by(row: &Row) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for reason in &row.contention {
-        let word = reason.split(':').next().unwrap_or(reason);
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words.join(", ")
-}
-
-/// What a reader has to know about a row before using it; void first.
-pub(crate) fn notes(row: &Row) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(why) = &row.void {
-        notes.push(format!("VOID: {why}"));
-    }
-    notes.extend(row.overloaded.as_ref().map(|what| format!("overloaded: {what}")));
-    notes.extend(row.broken_off.clone());
-    if row.contended {
-        notes.push(format!("contended ({})", contended_by(row)));
-    }
-    notes.push(row.idle_state.word().to_owned());
-    notes.extend(run_spread(row));
-    if let Some(little) = row.little.filter(|l| (l - 1.0).abs() > LITTLE_TOLERANCE) {
-        notes.push(format!("Little's law off: {little:.2}"));
-    }
-    if let Some(behind) = row.behind_percent.filter(|&b| b > 0.0) {
-        notes.push(format!("{behind:.1} % behind schedule"));
-    }
-    if let Some(lag) = &row.send_lag_ns {
-        notes.push(format!(
-            "sends {}, {} late (p50, p99)",
-            percentile(lag.p50, 0.5),
-            percentile(lag.p99, 0.99)
-        ));
-    }
-    if row.settled == Some(false) {
-        notes.push("not settled when it began".to_owned());
-    }
-    if row.resends > 0 {
-        notes.push(format!("{} resends", row.resends));
-    }
-    if row.verified && row.mismatches == 0 {
-        notes.push("verified".to_owned());
-    }
-    notes
-}
-
-/// The table for a terminal. An open-loop row takes two lines: service times, then response times.
-pub fn text_table(rows: &[Row]) -> String {
-    const HEAD: [&str; 15] = [
-        "system", "mode", "over", "size", "window", "conns", "loop", "time", "p50", "p99", "p99.9", "max",
-        "rate/s", "cpu/op", "cores",
-    ];
-    let mut lines: Vec<(Vec<String>, String)> = vec![(HEAD.map(str::to_owned).to_vec(), "notes".to_owned())];
-    let max = |p: &RttNs| p.max.map_or_else(|| "-".to_owned(), latency);
-    for row in rows {
-        let times = |what: &str, p: &RttNs| {
-            [
-                what.to_owned(),
-                percentile(p.p50, 0.5),
-                percentile(p.p99, 0.99),
-                percentile(p.p99_9, 0.999),
-                max(p),
-            ]
-        };
-        let mut cells = vec![
-            row.system.clone(),
-            row.mode_shown(),
-            row.over.clone(),
-            row.size.to_string(),
-            row.window.to_string(),
-            row.connections.to_string(),
-            match (row.loop_kind, row.offered_per_s) {
-                (LoopKind::Open, Some(offered)) => format!("open {}", rate(offered)),
-                _ => "closed".to_owned(),
-            },
-        ];
-        let first = if row.response_ns.is_some() { "service" } else { "rtt" };
-        cells.extend(times(first, &shown_times(row, false)));
-        cells.extend([rate(row.rate_per_s), cost(row), cores(row)]);
-        lines.push((cells, notes(row).join("; ")));
-        if row.response_ns.is_some() {
-            let mut cells = vec![String::new(); 7];
-            cells.extend(times("response", &shown_times(row, true)));
-            cells.extend([const { String::new() }; 3]);
-            lines.push((cells, String::new()));
-        }
-    }
-    let widths: Vec<usize> = (0..HEAD.len())
-        .map(|column| lines.iter().map(|(cells, _)| cells[column].chars().count()).max().unwrap_or(0))
+/// Columns that fit, numbers to the right; the last one is text of any length.
+pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: usize) -> String {
+    let mut all = vec![(head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>(), "notes".to_owned())];
+    all.extend(lines);
+    let widths: Vec<usize> = (0..head.len())
+        .map(|column| all.iter().map(|(cells, _)| cells[column].chars().count()).max().unwrap_or(0))
         .collect();
     let mut out = String::new();
-    for (cells, notes) in &lines {
+    for (cells, notes) in &all {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let left = column < 3 || column == 6 || column == 7;
-            if left {
-                let _ = write!(line, "{cell:<width$}  ");
+            let _ = if column < left {
+                write!(line, "{cell:<width$}  ")
             } else {
-                let _ = write!(line, "{cell:>width$}  ");
-            }
+                write!(line, "{cell:>width$}  ")
+            };
         }
         line.push_str(notes);
         out.push_str(line.trim_end());
@@ -203,64 +75,169 @@ pub fn text_table(rows: &[Row]) -> String {
     out
 }
 
-/// Text as one cell of a Markdown table.
-pub(crate) fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
-}
-
-/// The published report's label where the row repeats one of its experiments; else which loop it is.
-pub(crate) fn experiment(row: &Row) -> &'static str {
-    match (experiment_of(row), row.loop_kind) {
-        (Some(case), _) => label(case),
-        (None, LoopKind::Open) => "open",
-        (None, LoopKind::Closed) => "closed",
+/// A figure as tables show it, by its unit.
+fn figure(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::PerSecond => rate(value),
+        // Parts of a ns tell one decoder, or one packet, from another.
+        Unit::Ns if value < 1_000.0 => format!("{value:.1}"),
+        Unit::Ns | Unit::Bytes | Unit::Count | Unit::MbitPerSecond => format!("{value:.0}"),
+        Unit::GbitPerSecond | Unit::None => format!("{value:.2}"),
     }
 }
 
-/// What the published report puts into footnotes and we say in every row.
-pub(crate) fn workload_notes(row: &Row) -> String {
-    let mut text = format!("{} B, window {}", row.size, row.window);
-    if row.connections > 1 {
-        let _ = write!(text, ", {} connections", row.connections);
+/// What a reader has to know about a row before using it; void first.
+pub fn notes(row: &Row) -> Vec<String> {
+    let mut notes: Vec<String> = row.void.iter().map(|why| format!("VOID: {why}")).collect();
+    notes.extend(row.missing.clone());
+    if row.contended {
+        notes.push("contended".to_owned());
     }
-    if let Some(offered) = row.offered_per_s {
-        let _ = write!(text, ", offered {}/s, times from the intended send", rate(offered));
-    }
-    text
+    notes.extend(row.notes.iter().cloned());
+    notes.extend(row.broken_off.clone());
+    notes
 }
 
-/// The report's table in the shape of the published one. Rows of one system follow each other under its name; an
-/// open-loop row shows response times.
-pub fn markdown_table(rows: &[Row]) -> String {
-    let mut out = String::from(
-        "| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | CPU/RPC, cores | Notes |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
-    );
-    let mut previous: Option<&Row> = None;
-    for row in rows {
-        let same = previous.is_some_and(|p| {
-            (&p.system, &p.mode, &p.idle, &p.over) == (&row.system, &row.mode, &row.idle, &row.over)
-        });
-        if !same && previous.is_some() {
-            out.push_str("| | | | | | |\n");
+/// The columns of one measure: head, the row's cell, and least and most of its runs.
+fn cells_of(row: &Row, at: usize) -> Vec<(&'static str, String, String)> {
+    let measure = &row.measures[at];
+    match (measure.kind, &row.values[at]) {
+        (Kind::Spans(stats), value) => {
+            let shown = stats.iter().enumerate().filter(|(_, (_, head, _))| !head.is_empty());
+            let cell = |(stat, (_, head, what)): (usize, &NamedStat)| {
+                let own = |value: &Value| match value {
+                    Value::Spans(_, values) => values[stat].map(|ns| ns as u64),
+                    _ => None,
+                };
+                let text = match (value, what) {
+                    (Value::Spans(..), Stat::Quantile(q)) => percentile(own(value), *q),
+                    _ => own(value).map_or_else(|| "-".to_owned(), latency),
+                };
+                (*head, text, spread_ns(row.runs.iter().map(|run| own(&run.values[at]))))
+            };
+            shown.map(cell).collect()
         }
-        let (server, nic) = if same {
-            (String::new(), String::new())
-        } else {
-            (format!("{} *{}*", cell(&row.system), cell(&row.mode_shown())), cell(&row.over))
-        };
-        let _ = writeln!(
-            out,
-            "| {server} | {nic} | {}: {} | {} | {}, {} | {}; {} |",
-            experiment(row),
-            triple(&shown_times(row, true)),
-            rate(row.rate_per_s),
-            cost(row),
-            cores(row),
-            workload_notes(row),
-            cell(&notes(row).join("; ")),
-        );
-        previous = Some(row);
+        _ if measure.head.is_empty() => Vec::new(),
+        (_, value) => {
+            let number = |value: &Value| value.number(measure);
+            let text = match (value, number(value)) {
+                (Value::Word(word), _) => word.clone(),
+                (_, number) => number.map_or_else(|| "-".to_owned(), |n| figure(measure.unit, n)),
+            };
+            let spread = match measure.kind {
+                Kind::Median => spread(row.runs.iter().filter_map(|run| number(&run.values[at])), |n| {
+                    figure(measure.unit, n)
+                }),
+                // Counts are sums: those of the runs are not what theirs is between.
+                _ => String::new(),
+            };
+            vec![(measure.head, text, spread)]
+        }
     }
-    out
+}
+
+/// The tables of rows, one for each bench: who, what, and every measure with a head; under each row between which values its runs were, and
+/// in the end how rows of ours stand beside others of the same work.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for (_, rows) in by_bench(rows, |row| row.subject.bench) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &table_of(&rows);
+    }
+    out + &ratios(rows)
+}
+
+fn table_of(rows: &[&Row]) -> String {
+    type Who = fn(&Row) -> Option<String>;
+    let who: [(&str, Who); 4] = [
+        ("system", |row| Some(row.subject.system.clone())),
+        ("mode", |row| row.subject.mode.clone()),
+        ("engine", |row| row.subject.engine.clone()),
+        ("over", |row| row.subject.over.clone()),
+    ];
+    let who: Vec<_> = who.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
+    let mut params: Vec<&str> = Vec::new();
+    for key in rows.iter().flat_map(|row| row.subject.params.iter().map(|param| param.key)) {
+        if !params.contains(&key) {
+            params.push(key);
+        }
+    }
+    let Some(first) = rows.first() else { return String::new() };
+    let all = 0..first.measures.len();
+    let heads: Vec<&str> = all.clone().flat_map(|at| cells_of(first, at)).map(|(head, ..)| head).collect();
+    let texts = who.len() + params.len();
+    let lines = rows.iter().flat_map(|row| {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let mut cells: Vec<String> = who.iter().map(|(_, of)| or_dash(of(row))).collect();
+        cells.extend(params.iter().map(|key| or_dash(row.param(key))));
+        let mut least_most = vec![String::new(); cells.len()];
+        for (_, text, spread) in all.clone().flat_map(|at| cells_of(row, at)) {
+            cells.push(text);
+            least_most.push(spread);
+        }
+        std::iter::once((cells, notes(row).join("; "))).chain(spread_line(least_most, row.runs.len()))
+    });
+    let mut head: Vec<&str> = who.iter().map(|(name, _)| *name).collect();
+    head.extend(&params);
+    head.extend(heads);
+    columns(&head, lines.collect(), texts)
+}
+
+/// How each row of ours stands beside others of the same work, measure by measure, each in a sentence with its interval, or with what is
+/// missing for one. The same work: one bench, the same parameters and measures.
+pub fn ratios(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for ours in rows.iter().filter(|row| row.subject.system == "barewire") {
+        let same = |other: &&Row| {
+            let (a, b) = (&ours.subject, &other.subject);
+            b.system != "barewire" && (a.bench, &a.params, a.idle_state) == (b.bench, &b.params, b.idle_state)
+        };
+        for other in rows.iter().filter(same) {
+            let over = other.subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
+            // Of two measures of which one is the other's inverse the first is enough.
+            let told = ours.measures.iter().find_map(|m| Some((m, ours.standing(other, m)?)));
+            if let Some((measure, standing)) = told {
+                let words = standing.words(&format!("{}{over}", other.subject.system));
+                let _ = writeln!(out, "{} is {words} by {}", ours.subject.title(), measure.words);
+            }
+        }
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::{MEASURES, run, subject};
+
+    #[test]
+    fn a_table_is_made_of_the_measures() {
+        let runs = |rate: f64| [0.99, 1.0, 1.01, 1.0, 1.0].map(|by| run(rate * by, 100, 30));
+        let ours = Row::of(subject("barewire"), MEASURES, &runs(4e6));
+        let mut theirs = Row::of(subject("other"), MEASURES, &runs(1e6));
+        let text = table(&[ours.clone(), theirs.clone()]);
+        for part in [
+            "system      over  size  what",
+            "packets/s",
+            "ns/packet",
+            "99.9 %",
+            "lost",
+            "  min..max",
+            "3960K..4040K",
+            "n<10000",
+            "barewire over mem, 64 B, frames is 4.00 (",
+            ") times faster than other over mem by packets\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("mtu"), "no head, no column: {text}");
+        theirs.void = Some("wrong".to_owned());
+        let text = table(&[ours.clone(), theirs]);
+        assert!(text.contains("VOID: wrong") && !text.contains("faster"), "{text}");
+        let few = Row::of(subject("other"), MEASURES, &runs(1e6)[..2]);
+        assert!(ratios(&[ours, few]).contains("2 runs, too few for a verdict"));
+        assert_eq!(table(&[]), "");
+    }
 }

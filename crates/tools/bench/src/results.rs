@@ -1,6 +1,5 @@
 //! What a command that measures leaves: one JSON document, or a run folder, of the rows of any verb.
 
-use crate::SCHEMA;
 use crate::control::Control;
 use crate::histograms::{BenchRow, Histograms};
 use barewire_measure::{Fingerprint, HistogramError, realtime_ns};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub enum ResultsError {
     /// A row is no JSON object.
     #[error("a row is no JSON object: {0}")]
-    Row(#[from] serde_json::Error),
+    MsgRow(#[from] serde_json::Error),
     /// A histogram of another process is none.
     #[error("a histogram: {0}")]
     Histogram(#[from] HistogramError),
@@ -28,6 +27,7 @@ pub enum ResultsError {
 /// A row as it is printed, and its histograms.
 #[derive(Clone, Debug)]
 struct Line {
+    bench: &'static str,
     text: String,
     histograms: Histograms,
 }
@@ -49,7 +49,7 @@ pub struct Results {
     fingerprint: Fingerprint,
     started_unix_ms: u64,
     control: Option<Control>,
-    arrays: Vec<(&'static str, Vec<Line>)>,
+    rows: Vec<Line>,
     missing: Vec<Record>,
     caveats: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Results {
             fingerprint: Fingerprint::collect(),
             started_unix_ms: now_ms(),
             control: None,
-            arrays: Vec::new(),
+            rows: Vec::new(),
             missing: Vec::new(),
             caveats: Vec::new(),
         }
@@ -92,24 +92,23 @@ impl Results {
         self.missing.push(Record { axes, ..Record::missing(table, table, reason) });
     }
 
-    /// Rows under the document's key `key`, after those that are there: `rows`, `switch_rows`, `data`, ...
+    /// Rows, after those that are there. Each says under `bench` which bench it is of.
     ///
     /// # Errors
-    /// [`ResultsError::Row`].
-    pub fn add<R: BenchRow>(&mut self, key: &'static str, rows: &[R]) -> Result<(), ResultsError> {
-        let lines = rows
-            .iter()
-            .map(|row| Ok(Line { text: serde_json::to_string(row)?, histograms: row.histograms().clone() }))
-            .collect::<Result<Vec<Line>, serde_json::Error>>()?;
-        match self.arrays.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => known.extend(lines),
-            None => self.arrays.push((key, lines)),
+    /// [`ResultsError::MsgRow`].
+    pub fn add<R: BenchRow>(&mut self, rows: &[R]) -> Result<(), ResultsError> {
+        for row in rows {
+            let text = serde_json::to_string(row)?;
+            // Where it belongs comes first.
+            let text =
+                format!("{{\"{}\":\"{}\",{}", import::BENCH, row.bench(), text.trim_start_matches('{'));
+            self.rows.push(Line { bench: row.bench(), text, histograms: row.histograms().clone() });
         }
         Ok(())
     }
 
-    /// The document as one line: version, machine, when it began, what lay between the ends, control rows, the arrays. `histograms`: each row has them under this key, all runs
-    /// merged. `more` are further keys with their JSON.
+    /// The document as one line: version, machine, when it began, what lay between the ends, control rows, rows. `histograms`: each row
+    /// has them under this key, all runs merged. `more` are further keys with their JSON.
     ///
     /// # Errors
     /// [`ResultsError`].
@@ -119,8 +118,8 @@ impl Results {
         histograms: bool,
         more: &[(&str, &Value)],
     ) -> Result<String, ResultsError> {
-        let mut out =
-            format!("{{\"schema\":{SCHEMA},\"fingerprint\":{}", serde_json::to_string(&self.fingerprint)?);
+        let fingerprint = serde_json::to_string(&self.fingerprint)?;
+        let mut out = format!("{{\"schema\":{},\"fingerprint\":{fingerprint}", import::SCHEMA);
         let _ = write!(
             out,
             ",\"started_unix_ms\":{},\"hardware\":{}",
@@ -130,20 +129,18 @@ impl Results {
         if let Some(control) = &self.control {
             let _ = write!(out, ",\"{}\":{}", import::CONTROL, serde_json::to_string(control)?);
         }
-        for (key, lines) in &self.arrays {
-            let _ = write!(out, ",\"{key}\":[");
-            for (index, line) in lines.iter().enumerate() {
-                out.push_str(if index == 0 { "" } else { "," });
-                match line.text.strip_suffix('}').filter(|_| histograms && !line.histograms.is_empty()) {
-                    Some(open) => {
-                        let merged = serde_json::to_string(&line.histograms.merged()?)?;
-                        let _ = write!(out, "{open},\"histograms\":{merged}}}");
-                    }
-                    None => out.push_str(&line.text),
+        out.push_str(",\"rows\":[");
+        for (index, line) in self.rows.iter().enumerate() {
+            out.push_str(if index == 0 { "" } else { "," });
+            match line.text.strip_suffix('}').filter(|_| histograms && !line.histograms.is_empty()) {
+                Some(open) => {
+                    let merged = serde_json::to_string(&line.histograms.merged()?)?;
+                    let _ = write!(out, "{open},\"histograms\":{merged}}}");
                 }
+                None => out.push_str(&line.text),
             }
-            out.push(']');
         }
+        out.push(']');
         for (key, value) in more {
             let _ = write!(out, ",\"{key}\":{value}");
         }
@@ -173,10 +170,10 @@ impl Results {
         {
             writer.add(import::control(row), &[])?;
         }
-        for (key, lines) in &self.arrays {
+        for (bench, lines) in import::by_bench(&self.rows, |line| line.bench) {
             let rows = lines.iter().map(|line| serde_json::from_str(&line.text));
             let rows = rows.collect::<Result<Vec<Map<String, Value>>, _>>()?;
-            for (records, line) in import::array(key, rows).into_iter().zip(lines) {
+            for (records, line) in import::array(&bench, rows).into_iter().zip(lines) {
                 let histograms = line.histograms.runs()?;
                 let named: Vec<_> =
                     histograms.iter().flat_map(|(name, runs)| runs.iter().map(|run| (*name, run))).collect();
@@ -196,16 +193,16 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::{RunCounts, RunResult};
-    use crate::row::{CellInfo, IdleState, Row};
-    use crate::workload::{MsgWorkload, SystemName};
+    use crate::messages::driver::{RunCounts, RunResult};
+    use crate::messages::{CellInfo, IdleState, MsgRow};
+    use crate::messages::{MsgWorkload, SystemName};
     use barewire_base::Duration;
     use barewire_measure::Histogram;
     use barewire_report::run::{Role, Run};
     use serde_json::json;
 
     /// Two runs of 30 round trips each.
-    fn row(system: &str, window: u32, rate: Option<f64>) -> Row {
+    fn row(system: &str, window: u32, rate: Option<f64>) -> MsgRow {
         let run = |ns| {
             let mut service = Histogram::new();
             service.record_n(ns, 30);
@@ -235,13 +232,13 @@ mod tests {
             idle_state: IdleState::Warm,
             command: "barewire bench msg".to_owned(),
         };
-        Row::from_runs(&info, &[run(1_000), run(2_000)])
+        MsgRow::from_runs(&info, &[run(1_000), run(2_000)])
     }
 
     fn results() -> Results {
         let mut results = Results::begin();
-        results.add("rows", &[row("barewire", 1, None), row("kernel-tcp", 8, None)]).unwrap();
-        results.add("rows", &[row("barewire", 1, Some(30.0))]).unwrap();
+        results.add(&[row("barewire", 1, None), row("kernel-tcp", 8, None)]).unwrap();
+        results.add(&[row("barewire", 1, Some(30.0))]).unwrap();
         results
     }
 
@@ -252,6 +249,7 @@ mod tests {
         assert!(!plain.contains("histograms") && !plain.contains('\n'));
         let value: Value = serde_json::from_str(&plain).unwrap();
         assert_eq!((value["rows"].as_array().unwrap().len(), &value["tables"]), (3, &json!([1])));
+        assert_eq!((&value["schema"], &value["rows"][0]["bench"]), (&json!(2), &json!("msg")));
         assert_eq!(value["hardware"], class.word());
         assert!(value["started_unix_ms"].as_u64().unwrap() > 1_700_000_000_000);
 

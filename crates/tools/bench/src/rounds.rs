@@ -4,23 +4,12 @@
 //! curves: in a closed loop a fast run has more samples than a slow one, and would count for more.
 
 use crate::render::latency;
+pub use barewire_report::compare::median;
 
 /// Whose turn it is in this round: forth in even rounds and back in odd ones, so that what changes steadily favours nobody.
 pub(crate) fn turns(round: u32, systems: usize) -> impl Iterator<Item = usize> {
     let back = round % 2 == 1;
     (0..systems).map(move |at| if back { systems - 1 - at } else { at })
-}
-
-/// Median of some values; the mean of the middle two when their number is even; `None` of none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[half]),
-        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
-    }
 }
 
 /// A percentile over runs: the median of theirs. `None` unless each run has enough samples for it by itself.

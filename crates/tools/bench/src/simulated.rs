@@ -2,8 +2,8 @@
 //! part of what a row is of.
 
 use crate::histograms::{BenchRow, Histograms};
-use crate::rc::rate::Span;
-use crate::row::LoopKind;
+use crate::messages::LoopKind;
+use crate::rdma::Span;
 use barewire_lab::{LinkReport, Pattern, Simulated, Work};
 use barewire_measure::RttNs;
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,10 @@ pub struct SimulatedRow {
 }
 
 impl BenchRow for SimulatedRow {
+    fn bench(&self) -> &'static str {
+        "simulated"
+    }
+
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
@@ -283,7 +287,7 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("barewire-simulated-{}", std::process::id()));
         let folder = |row: &SimulatedRow, hardware: HardwareClass| {
             let mut results = Results::begin();
-            results.add("rows", std::slice::from_ref(row)).unwrap();
+            results.add(std::slice::from_ref(row)).unwrap();
             let head = Head { label: hardware.word().to_owned(), config: serde_json::Value::Null, hardware };
             Run::open(&results.write(&parent, &head).unwrap()).unwrap()
         };

@@ -1,12 +1,12 @@
 //! What readers of the output see, to the letter.
 
-use barewire_bench::cpu::CpuPerOp;
-use barewire_bench::render::{latency, markdown_table, percentile, rate, text_table};
-use barewire_bench::seeds::message_tables;
-use barewire_bench::{
-    Arrivals, Histograms, IdleState, LoopKind, OfRuns, Output, OutputError, Row, RunLine, RunsNs,
-};
-use barewire_measure::{Fingerprint, RttNs};
+use barewire_bench::messages::cpu::CpuPerOp;
+use barewire_bench::messages::render::{markdown_table, text_table};
+use barewire_bench::published::messages::message_tables;
+use barewire_bench::render::{latency, percentile, rate};
+use barewire_bench::{Arrivals, Histograms, IdleState, LoopKind, MsgRow, OfRuns, Results, RunLine, RunsNs};
+use barewire_measure::RttNs;
+use barewire_report::import::{self, ImportError};
 use barewire_report::run::HardwareClass;
 use proptest::prelude::*;
 
@@ -37,8 +37,8 @@ fn run(p50_ns: u64, rate_per_s: f64) -> RunLine {
     }
 }
 
-fn closed() -> Row {
-    Row {
+fn closed() -> MsgRow {
+    MsgRow {
         system: "kernel-tcp".to_owned(),
         mode: "blocking".to_owned(),
         over: "veth".to_owned(),
@@ -90,8 +90,8 @@ fn closed() -> Row {
     }
 }
 
-fn pipelined() -> Row {
-    Row {
+fn pipelined() -> MsgRow {
+    MsgRow {
         window: 32,
         rtt_of_runs_ns: RunsNs::default(),
         cpu_ns_per_op: None,
@@ -110,8 +110,8 @@ fn pipelined() -> Row {
     }
 }
 
-fn open() -> Row {
-    Row {
+fn open() -> MsgRow {
+    MsgRow {
         system: "kernel-udp-spin".to_owned(),
         mode: "spin".to_owned(),
         over: "loopback".to_owned(),
@@ -188,7 +188,7 @@ fn markdown_has_the_shape_of_the_published_table() {
 ";
     assert_eq!(markdown_table(&[closed(), pipelined(), open()]), expected);
     // Only what repeats a published experiment has its label.
-    for other in [Row { size: 64, ..closed() }, Row { connections: 4, ..pipelined() }] {
+    for other in [MsgRow { size: 64, ..closed() }, MsgRow { connections: 4, ..pipelined() }] {
         let text = markdown_table(&[other]);
         assert!(text.contains("| closed: ") && !text.contains("E1") && !text.contains("E2"), "{text}");
     }
@@ -206,11 +206,18 @@ kernel-udp-spin  spin      loopback  1024     256      4  open 10K  service   7.
     assert_eq!(text_table(&[closed(), pipelined(), open()]), expected);
 }
 
+fn document(rows: &[MsgRow]) -> String {
+    let mut results = Results::begin();
+    results.add(rows).unwrap();
+    results.document(HardwareClass::OneMachine, false, &[]).unwrap()
+}
+
 #[test]
 fn json_is_one_object_with_the_documented_keys_in_order() {
-    let output = Output { schema: 1, fingerprint: serde_json::json!({"cpu": "x"}), rows: vec![closed()] };
+    let text = document(&[closed()]);
+    assert!(text.starts_with(r#"{"schema":2,"fingerprint":{"#), "{text}");
     let expected = concat!(
-        r#"{"schema":1,"fingerprint":{"cpu":"x"},"rows":[{"system":"kernel-tcp","mode":"blocking","over":"veth","#,
+        r#"[{"bench":"msg","system":"kernel-tcp","mode":"blocking","over":"veth","#,
         r#""size":1024,"window":1,"connections":1,"samples":120000,"#,
         r#""rtt_ns":{"min":8210,"p50":18040,"p90":19100,"p99":21499,"p99_9":22300,"max":1203000},"#,
         r#""rtt_of_runs_ns":{"p50":{"median":18100,"min":17900,"max":18100},"p99":null,"p99_9":null},"#,
@@ -220,13 +227,13 @@ fn json_is_one_object_with_the_documented_keys_in_order() {
         r#""idle_state":"warm","contended":false,"little":0.991,"command":"barewire bench msg --window 1","#,
         r#""arrivals":null,"behind_percent":null,"verified":false,"mismatches":0,"resends":0,"unanswered":0,"seed":1,"#,
         r#""contention":[],"void":null,"cpu_ns_per_op":13240.0,"cpu":{"client_ns":6200.0,"server_ns":7000.0,"#,
-        r#""user_ns":2000.0,"system_ns":11200.0,"softirq_ns":3000.0,"cores":0.72}}]}"#,
+        r#""user_ns":2000.0,"system_ns":11200.0,"softirq_ns":3000.0,"cores":0.72}}]"#,
     );
-    assert_eq!(output.to_json(), expected);
-    assert_eq!(Output::from_json(expected).unwrap(), output);
+    let (_, rows) = text.split_once(r#","rows":"#).unwrap();
+    assert_eq!(rows, format!("{expected}}}"));
+    assert_eq!(serde_json::from_str::<Vec<MsgRow>>(expected).unwrap(), [closed()]);
 
-    let json: serde_json::Value =
-        serde_json::from_str(&Output { rows: vec![open()], ..output }.to_json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&document(&[open()])).unwrap();
     let row = &json["rows"][0];
     assert_eq!(row["loop"], "open");
     assert_eq!(row["arrivals"], "poisson");
@@ -239,20 +246,22 @@ fn json_is_one_object_with_the_documented_keys_in_order() {
 
 #[test]
 fn documents_of_this_machine_read_back_and_others_are_refused() {
-    let output = Output::new(&Fingerprint::collect(), vec![closed(), open()]);
-    assert!(output.fingerprint.is_object());
-    let text = output.to_json();
+    let text = document(&[closed(), open()]);
     assert_eq!(text.lines().count(), 1);
-    assert_eq!(Output::from_json(&text).unwrap(), output);
+    let read = |text: &str| {
+        let document = import::document(text)?;
+        assert!(document.fingerprint.is_object());
+        let row =
+            |record: import::Imported| serde_json::from_value::<MsgRow>(record.record.row.into()).unwrap();
+        Ok::<_, ImportError>(document.rows.into_iter().map(row).collect::<Vec<_>>())
+    };
+    assert_eq!(read(&text).unwrap(), [closed(), open()]);
     // A reader of this version passes over keys that a later one added.
-    let later = text.replacen("{\"system\"", "{\"new_key\":1,\"system\"", 1);
-    assert_eq!(Output::from_json(&later).unwrap(), output);
-    assert!(matches!(
-        Output::from_json(r#"{"schema":2,"anything":[]}"#),
-        Err(OutputError::Schema { found: 2 })
-    ));
-    assert!(matches!(Output::from_json("{}"), Err(OutputError::Shape(_))));
-    assert!(matches!(Output::from_json("speed: high"), Err(OutputError::Shape(_))));
+    let later = text.replacen("\"system\"", "\"new_key\":1,\"system\"", 1);
+    assert_eq!(read(&later).unwrap(), [closed(), open()]);
+    assert_eq!(read(r#"{"schema":3,"anything":[]}"#), Err(ImportError::Schema(3)));
+    assert!(matches!(read("{}"), Err(ImportError::Shape(_))));
+    assert!(matches!(read("speed: high"), Err(ImportError::Json(_))));
 }
 
 #[test]
@@ -308,7 +317,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn no_text_breaks_a_table(system in "\\PC{0,12}", over in "[|`\n a-z]{0,12}", ns: u64, per_s in 0.0f64..1e12) {
-        let row = Row { system, over, rtt_ns: times(ns, ns, ns, ns, ns, ns), rate_per_s: per_s, ..closed() };
+        let row = MsgRow { system, over, rtt_ns: times(ns, ns, ns, ns, ns, ns), rate_per_s: per_s, ..closed() };
         let bars = |line: &str| line.replace("\\|", "").matches('|').count();
         for line in markdown_table(&[row.clone(), row.clone()]).lines() {
             prop_assert_eq!(bars(line), 7, "{}", line);

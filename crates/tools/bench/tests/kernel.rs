@@ -2,7 +2,7 @@
 
 use barewire_base::Duration;
 use barewire_bench::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
-use barewire_bench::{Cell, CellError, IdleState, MsgWorkload, Row};
+use barewire_bench::{BenchError, Cell, IdleState, MsgRow, MsgWorkload};
 use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_testing::{Needs, have, have_part, until_seen};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,24 +31,24 @@ fn workload() -> MsgWorkload {
     }
 }
 
-fn run(baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> Row {
+fn run(baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> MsgRow {
     run_between(Ends::loopback(), baseline, idle_state, workload)
 }
 
-fn run_between(ends: Ends, baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> Row {
+fn run_between(ends: Ends, baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> MsgRow {
     let _alone = alone();
     let once = |duration| {
         let workload = MsgWorkload { duration, ..workload.clone() };
         let command = "barewire bench msg".to_owned();
         let mut cell = KernelCell::new(baseline, ends.clone(), cores(), workload, idle_state, command);
         let result = cell.run(0).unwrap_or_else(|e| panic!("{}: {e}", cell.info()));
-        let row = Row::from_runs(cell.info(), &[result]);
+        let row = MsgRow::from_runs(cell.info(), &[result]);
         assert_eq!(row.mismatches, 0, "{row:?}");
         row
     };
     // Few, because the test machine may be busy and a spinner gets a slice of it only now and then. Where it does not get even that,
     // it is given more time.
-    let is_answered = |row: &Row| row.unanswered == 0 && row.samples >= 5;
+    let is_answered = |row: &MsgRow| row.unanswered == 0 && row.samples >= 5;
     let lengths = [workload.duration, Duration::from_secs(1), Duration::from_secs(8)];
     let row = until_seen(lengths, once, is_answered);
     assert!(is_answered(&row), "{row:?}");
@@ -168,5 +168,5 @@ fn what_a_baseline_cannot_do_it_refuses() {
         String::new(),
     )
     .run(0);
-    assert!(matches!(pinned, Err(CellError::Setup { .. })));
+    assert!(matches!(pinned, Err(BenchError::Setup { .. })));
 }

@@ -151,6 +151,8 @@ pub enum Bench {
     Rc(Box<verb::bench_rc::Args>),
     /// TCP and UDP streams between two hosts over the kernel's sockets: what the network between them carries
     Stream(Box<verb::bench_stream::Args>),
+    /// Raw frames between two ports, without any protocol: packets a second and time a packet
+    Port(verb::bench_port::Args),
     /// The published tables of all four fields, with the same experiments run on this machine
     #[command(name = "published", visible_alias = "seeds")]
     Seeds(verb::bench_seeds::Args),

@@ -4,7 +4,7 @@
 //! its error in a [`Failure`].
 
 use crate::console::{Console, StdoutGone};
-use barewire_bench::plan::PlanError;
+use barewire_bench::messages::plan::PlanError;
 use barewire_bench::rc::RcError;
 use barewire_bench::{DriverError, WorkloadError};
 use barewire_engine::{AttachError, PageError};
@@ -210,7 +210,7 @@ pub fn report(error: &anyhow::Error, console: &Console) -> Code {
 mod tests {
     use super::*;
     use anyhow::Context;
-    use barewire_bench::CellError;
+    use barewire_bench::BenchError;
 
     fn io_error(kind: io::ErrorKind) -> io::Error {
         io::Error::from(kind)
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn types_decide_whatever_is_wrapped_around_them() {
         let denied = OpenError::NotPermitted { uri: "xdp:eth0".into(), call: "bpf", needs: "CAP_BPF" };
-        let error = anyhow::Error::new(CellError::Other(denied.into())).context("the first cell");
+        let error = anyhow::Error::new(BenchError::Other(denied.into())).context("the first cell");
         let (code, hint) = meaning(&error);
         assert_eq!(code, Code::Unfit);
         assert!(hint.unwrap().contains("root"));
@@ -252,11 +252,11 @@ mod tests {
         );
 
         let slip = barewire_client::OpenError::from("xpd:a".parse::<barewire_port::PortUri>().unwrap_err());
-        let error = anyhow::Error::new(CellError::Other(slip.into()));
+        let error = anyhow::Error::new(BenchError::Other(slip.into()));
         assert_eq!(meaning(&error).0, Code::Usage);
         assert_eq!(text(&error).matches("did you mean").count(), 1);
 
-        let plan = anyhow::Error::new("xpd".parse::<barewire_bench::plan::Over>().unwrap_err());
+        let plan = anyhow::Error::new("xpd".parse::<barewire_bench::messages::plan::Over>().unwrap_err());
         assert_eq!(meaning(&plan).0, Code::Usage);
         let denied = || LabError::System { what: "x".into(), source: io::Error::from_raw_os_error(1) };
         let own = denied().hint().unwrap();

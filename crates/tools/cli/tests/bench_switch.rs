@@ -54,7 +54,7 @@ fn memory_rows_have_their_figures() {
     ]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let document: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     assert!(document["fingerprint"].is_object());
     let rows = document["rows"].as_array().unwrap();
     let shape: Vec<(&str, u64)> =

@@ -52,6 +52,7 @@ fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
             &["response", "send_lag", "service"],
         ),
         ("switch", &["--over", "mem", "--entries", "10"], "switch", &[]),
+        ("port", &["--over", "mem", "--baseline", "kernel-unix"], "port", &[]),
         ("feed", &["--engine", "mem", "--gap-us", "0", "--packets", "3000"], "onixs.app-0", &["latency"]),
         (
             "rc",
@@ -122,7 +123,7 @@ fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
 fn seed(verb: &str) -> &'static Value {
     static ONE: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| 1.into());
     static NONE: Value = Value::Null;
-    if verb == "rc" { &NONE } else { &ONE }
+    if ["rc", "port"].contains(&verb) { &NONE } else { &ONE }
 }
 
 #[test]

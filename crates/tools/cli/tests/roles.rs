@@ -86,7 +86,7 @@ impl Drop for Folder {
 fn row(said: &Said) -> Value {
     assert_eq!(said.out.lines().count(), 1, "{}{}", said.out, said.err);
     let mut document: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     assert!(document["fingerprint"].is_object());
     let row = document["rows"][0].take();
     // Where other tests keep both ends from their cores, a row may not be fit for use: then it says so.

@@ -142,7 +142,7 @@ fn one_json_object_with_its_keys() {
         keys(&document),
         BTreeSet::from(["schema", "fingerprint", "hardware", "started_unix_ms", "control", "rows"])
     );
-    assert_eq!((&document["schema"], &document["hardware"]), (&Value::from(1), &Value::from("one-machine")));
+    assert_eq!((&document["schema"], &document["hardware"]), (&Value::from(2), &Value::from("one-machine")));
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1);
     let row = &rows[0];

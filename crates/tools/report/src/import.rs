@@ -5,13 +5,18 @@ use crate::published::tables_of;
 use crate::run::{AxisValue, HardwareClass, Record, Role, RunError, RunWriter};
 use barewire_measure::Histogram;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the bench verbs' documents that is understood.
-const DOCUMENT_SCHEMA: u64 = 1;
+/// Version of the documents that bench verbs write: one array, `rows`, and each row says under [`BENCH`] which bench it is of.
+pub const SCHEMA: u64 = 2;
 
-/// The arrays of a document, with what their rows are of (empty: messages).
-pub const ARRAYS: [(&str, &str); 7] = [
+/// The array of a document.
+const ROWS: &str = "rows";
+/// The key under which a row says which bench it is of: `msg`, `switch`, `rc-data`, ...
+pub const BENCH: &str = "bench";
+
+/// The arrays of a document of schema 1, with the bench that their rows are of (empty: the row's keys tell).
+const ARRAYS: [(&str, &str); 7] = [
     ("rows", ""),
     ("switch_rows", "switch"),
     ("feed_rows", "feed"),
@@ -101,7 +106,7 @@ pub enum ImportError {
     #[error("no JSON: {0}")]
     Json(String),
     /// Another version.
-    #[error("bench document of schema {0}; this build reads schema {DOCUMENT_SCHEMA}")]
+    #[error("bench document of schema {0}; this build reads schemas 1 and {SCHEMA}")]
     Schema(u64),
     /// Not a document of a bench verb.
     #[error("no bench document: {0}")]
@@ -114,45 +119,20 @@ pub enum ImportError {
 /// [`ImportError`].
 pub fn document(text: &str) -> Result<Document, ImportError> {
     let value: Value = serde_json::from_str(text).map_err(|e| ImportError::Json(e.to_string()))?;
-    let Value::Object(document) = value else {
+    let Value::Object(mut document) = value else {
         return Err(ImportError::Shape("an object is expected".to_owned()));
     };
-    match document.get("schema").and_then(Value::as_u64) {
-        Some(DOCUMENT_SCHEMA) => {}
-        Some(other) => return Err(ImportError::Schema(other)),
-        None => return Err(ImportError::Shape("key `schema` is expected".to_owned())),
-    }
     let mut imported = Vec::new();
-    let mut known = false;
     if let Some(Value::Object(row)) = document.get(CONTROL) {
         imported.push(Imported { record: control(row.clone()), histograms: Vec::new() });
     }
-    for (key, _) in ARRAYS {
-        let Some(rows) = document.get(key) else { continue };
-        known = true;
-        let Value::Array(rows) = rows else {
-            return Err(ImportError::Shape(format!("`{key}`: an array is expected")));
-        };
-        let (mut plain, mut histograms) = (Vec::new(), Vec::new());
-        for (index, row) in rows.iter().enumerate() {
-            let Value::Object(row) = row else {
-                return Err(ImportError::Shape(format!("`{key}[{index}]`: an object is expected")));
-            };
-            let mut row = row.clone();
-            histograms.push(
-                histograms_of(&mut row)
-                    .map_err(|why| ImportError::Shape(format!("`{key}[{index}].histograms`: {why}")))?,
-            );
-            plain.push(row);
-        }
-        for (records, histograms) in array(key, plain).into_iter().zip(histograms) {
+    for (bench, rows) in by_bench(raw_rows(&mut document)?, |row| &row.bench) {
+        let (plain, histograms): (Vec<_>, Vec<_>) =
+            rows.into_iter().map(|row| (row.row, row.histograms)).unzip();
+        for (records, histograms) in array(&bench, plain).into_iter().zip(histograms) {
             let with = |record| Imported { record, histograms: histograms.clone() };
             imported.extend(records.into_iter().map(with));
         }
-    }
-    if !known {
-        let keys: Vec<&str> = ARRAYS.iter().map(|(key, _)| *key).collect();
-        return Err(ImportError::Shape(format!("none of {} is there", keys.join(", "))));
     }
     let hardware = match document.get(HARDWARE) {
         None | Some(Value::Null) => HardwareClass::Unknown,
@@ -167,6 +147,87 @@ pub fn document(text: &str) -> Result<Document, ImportError> {
         fingerprint: document.get("fingerprint").cloned().unwrap_or(Value::Null),
         rows: imported,
     })
+}
+
+/// A row of a document, its histograms taken out.
+struct Raw {
+    /// Empty where neither the row nor its array says it.
+    bench: String,
+    row: Map<String, Value>,
+    histograms: Vec<(String, String)>,
+}
+
+/// Whether a JSON object is a document of a bench verb: it has a schema, and rows of that schema.
+pub fn is_document(object: &Map<String, Value>) -> bool {
+    arrays(object)
+        .is_ok_and(|arrays| arrays.iter().any(|(key, _)| object.get(*key).is_some_and(Value::is_array)))
+}
+
+/// The rows of a document, in its order, each with its bench under [`BENCH`] where that is known.
+pub fn rows(document: Map<String, Value>) -> Vec<Map<String, Value>> {
+    let (mut document, mut rows) = (document, Vec::new());
+    for (key, bench) in arrays(&document).unwrap_or_default() {
+        let Some(Value::Array(list)) = document.remove(*key) else { continue };
+        for value in list {
+            let Value::Object(mut row) = value else { continue };
+            if !bench.is_empty() {
+                row.entry(BENCH).or_insert_with(|| (*bench).into());
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// The keys under which a document of its schema has rows.
+fn arrays(document: &Map<String, Value>) -> Result<&'static [(&'static str, &'static str)], ImportError> {
+    match document.get("schema").and_then(Value::as_u64) {
+        Some(1) => Ok(&ARRAYS),
+        Some(SCHEMA) => Ok(&[(ROWS, "")]),
+        Some(other) => Err(ImportError::Schema(other)),
+        None => Err(ImportError::Shape("key `schema` is expected".to_owned())),
+    }
+}
+
+fn raw_rows(document: &mut Map<String, Value>) -> Result<Vec<Raw>, ImportError> {
+    let arrays = arrays(document)?;
+    let (mut raw, mut known) = (Vec::new(), false);
+    for (key, bench) in arrays {
+        let Some(rows) = document.remove(*key) else { continue };
+        known = true;
+        let Value::Array(rows) = rows else {
+            return Err(ImportError::Shape(format!("`{key}`: an array is expected")));
+        };
+        for (index, row) in rows.into_iter().enumerate() {
+            let Value::Object(mut row) = row else {
+                return Err(ImportError::Shape(format!("`{key}[{index}]`: an object is expected")));
+            };
+            let histograms = histograms_of(&mut row)
+                .map_err(|why| ImportError::Shape(format!("`{key}[{index}].histograms`: {why}")))?;
+            let bench = row.get(BENCH).and_then(Value::as_str).unwrap_or(bench).to_owned();
+            raw.push(Raw { bench, row, histograms });
+        }
+    }
+    if !known {
+        let keys: Vec<&str> = arrays.iter().map(|(key, _)| *key).collect();
+        return Err(ImportError::Shape(match keys[..] {
+            [one] => format!("`{one}` is not there"),
+            _ => format!("none of {} is there", keys.join(", ")),
+        }));
+    }
+    Ok(raw)
+}
+
+/// Rows of each bench together, benches and their rows in the order in which they came.
+pub fn by_bench<R>(rows: impl IntoIterator<Item = R>, bench: impl Fn(&R) -> &str) -> Vec<(String, Vec<R>)> {
+    let mut groups: Vec<(String, Vec<R>)> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|(known, _)| known == bench(&row)) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((bench(&row).to_owned(), vec![row])),
+        }
+    }
+    groups
 }
 
 /// Takes the histograms out of a row.
@@ -186,18 +247,21 @@ pub fn control(row: Map<String, Value>) -> Record {
     Record { role: Role::Control, ..Record::new(CONTROL, CONTROL, row) }
 }
 
-/// The rows of a document's array `key`: for each its records, one for each table that it repeats, with the axes along which the rows
-/// of the array differ.
-pub fn array(key: &str, rows: Vec<Map<String, Value>>) -> Vec<Vec<Record>> {
-    let family = ARRAYS.iter().find(|(known, _)| *known == key).map_or(key, |(_, family)| family);
-    let swept: Vec<&str> = AXES.into_iter().filter(|axis| is_swept(axis, &rows)).collect();
+/// The rows of one bench: for each its records, one for each table that it repeats, with the axes along which the rows differ.
+pub fn array(bench: &str, rows: Vec<Map<String, Value>>) -> Vec<Vec<Record>> {
+    // What a command may sweep, and what rows say of themselves that it was asked for.
+    let mut axes: BTreeSet<String> = AXES.map(str::to_owned).into();
+    for params in rows.iter().filter_map(|row| row.get("params")?.as_object()) {
+        axes.extend(params.keys().cloned());
+    }
+    let swept: Vec<String> = axes.into_iter().filter(|axis| is_swept(axis, &rows)).collect();
     let records = |row: Map<String, Value>| {
         let tables = tables_of(&row);
         let axes: BTreeMap<String, AxisValue> = swept
             .iter()
-            .filter_map(|axis| Some(((*axis).to_owned(), AxisValue::Number(row.get(*axis)?.as_f64()?))))
+            .filter_map(|axis| Some((axis.clone(), AxisValue::Number(row.get(axis)?.as_f64()?))))
             .collect();
-        let first = Record { axes, ..record(row, family) };
+        let first = Record { axes, ..record(row, bench) };
         let more = tables.into_iter().skip(1);
         let mut all: Vec<Record> =
             more.map(|table| Record { table: table.to_owned(), ..first.clone() }).collect();
@@ -214,21 +278,25 @@ fn is_swept(axis: &str, rows: &[Map<String, Value>]) -> bool {
     values.is_some_and(|values| values.iter().any(|v| *v != values[0]))
 }
 
-/// A row as a record, of the first table that it repeats. `family` names its verb; empty: found out from the row.
-pub fn record(row: Map<String, Value>, family: &str) -> Record {
-    let family = match family {
+/// A row as a record, of the first table that it repeats. `bench` is the one that it is of; empty: what the row says, and where it
+/// says nothing (schema 1), what its keys tell.
+pub fn record(row: Map<String, Value>, bench: &str) -> Record {
+    let said = row.get(BENCH).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let bench = match if bench.is_empty() { said.as_str() } else { bench } {
         "" if is_simulated(&row) => "simulated",
         "" if row.contains_key("rtt_ns") => "msg",
         "" if row.contains_key("connections_per_s") => "rc",
         "" if row.contains_key("latency_ns") => "feed",
         "" if row.contains_key("program") => "switch",
+        "" if row.contains_key("search") => "search",
+        "" if row.contains_key("streams") => "stream",
         "" => "rows",
-        family => family,
+        bench => bench,
     };
     let baseline = is_baseline(&row);
     let mut record = match tables_of(&row).first() {
-        Some(table) => Record::new(family, table, row),
-        None => Record::new(family, family, row),
+        Some(table) => Record::new(bench, table, row),
+        None => Record::new(bench, bench, row),
     };
     if let Some(reason) = record.row.get("missing").and_then(Value::as_str) {
         record.reason = Some(reason.to_owned());
@@ -251,7 +319,7 @@ mod tests {
     #[test]
     fn what_differs_between_rows_is_an_axis() {
         let all = array(
-            "rows",
+            "",
             rows(&[
                 json!({"system": "barewire", "connections_per_s": 5.0, "threads": 1, "window": 64, "entries": 3}),
                 json!({"system": "kernel-tcp", "connections_per_s": 4.0, "threads": 2, "window": 64, "entries": null}),

@@ -240,7 +240,7 @@ fn a_row_in_several_tables_is_judged_once() {
             "nics": 1, "runs": runs }),
         );
         let mut writer = RunWriter::create(dir.path(), &start(label)).unwrap();
-        for record in import::array("rc_rows", vec![row]).concat() {
+        for record in import::array("rc", vec![row]).concat() {
             writer.add(record, &[]).unwrap();
         }
         Run::open(&writer.finish(START_MS).unwrap()).unwrap()

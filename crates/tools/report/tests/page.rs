@@ -4,6 +4,7 @@ mod sample;
 
 use barewire_report::chart::Kind;
 use barewire_report::compare::{Method, compare};
+use barewire_report::figure::identity;
 use barewire_report::html::page;
 use barewire_report::import;
 use barewire_report::published::{self, table, tables};
@@ -458,9 +459,11 @@ fn recorded_documents_of_every_verb_are_rendered() {
             if path.file_name().is_some_and(|name| name == "fingerprint.json") {
                 continue;
             }
-            let document = import::document(&fs::read_to_string(&path).unwrap())
-                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = fs::read_to_string(&path).unwrap();
+            let document =
+                import::document(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!document.rows.is_empty(), "{}", path.display());
+            assert_same_in_one_array(&text, &document, &path);
             let dir = tempfile::tempdir().unwrap();
             let mut start = start("recorded");
             start.fingerprint = document.fingerprint;
@@ -474,6 +477,22 @@ fn recorded_documents_of_every_verb_are_rendered() {
     }
     assert!(documents >= 20, "{documents}");
     assert!(folders > 0);
+}
+
+/// The same rows in the one array of the present schema are the same experiments.
+fn assert_same_in_one_array(text: &str, read: &import::Document, path: &Path) {
+    let mut whole: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).unwrap();
+    let rows = import::rows(whole.clone());
+    whole.retain(|key, _| ["fingerprint", "control", "hardware", "started_unix_ms"].contains(&key.as_str()));
+    whole.insert("schema".to_owned(), import::SCHEMA.into());
+    whole.insert("rows".to_owned(), rows.into_iter().map(serde_json::Value::from).collect());
+    let again = import::document(&serde_json::Value::from(whole).to_string()).unwrap();
+    let keys = |document: &import::Document| -> Vec<String> {
+        let mut keys: Vec<String> = document.records().iter().map(|record| identity(record).key).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&again), keys(read), "{}", path.display());
 }
 
 /// The page of `run` has a cell with a figure in at least half of its rows.
@@ -578,7 +597,8 @@ fn documents_that_are_none_are_refused() {
         ("[1]", "no bench document: an object is expected"),
         ("{", "no JSON"),
         ("{}", "key `schema` is expected"),
-        (r#"{"schema":2,"rows":[]}"#, "bench document of schema 2; this build reads schema 1"),
+        (r#"{"schema":3,"rows":[]}"#, "bench document of schema 3; this build reads schemas 1 and 2"),
+        (r#"{"schema":2,"switch_rows":[]}"#, "`rows` is not there"),
         (r#"{"schema":1}"#, "none of rows, switch_rows"),
         (r#"{"schema":1,"rows":{}}"#, "`rows`: an array is expected"),
         (r#"{"schema":1,"rows":[3]}"#, "`rows[0]`: an object is expected"),

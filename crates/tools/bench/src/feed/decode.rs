@@ -3,15 +3,17 @@
 //! The tool's decoder is made for the run, in a temporary folder: it needs Java, the tool (a JAR, which Maven fetches when it is
 //! not named), the exchange's schema and cargo. What is missing is said in the row.
 
-use super::{FeedBenchError, go_on};
-use crate::rounds::{median, turns};
+use crate::error::BenchError;
+use crate::rounds::median;
+use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
+use crate::run::{Workload, interleave};
+use barewire_base::Duration;
 use barewire_measure::stamp;
 use barewire_sbe::mdp3::{
     MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46, MdIncrementalRefreshBook46Encoder,
     MdUpdateAction, OrderUpdateAction,
 };
 use barewire_sbe::{EncodeError, Message, MessageView, Packet, PacketEncoder, Price9};
-use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,31 +26,18 @@ const ORDERS: u8 = 16;
 const REPEATS: u32 = 1_000_000;
 /// The tool, by its coordinates.
 const TOOL: &str = "uk.co.real-logic:sbe-all:1.38.1";
+/// What its rows are of.
+const TOOL_NAME: &str = "sbe-tool";
 const TOOL_FILE: &str = "sbe-all-1.38.1.jar";
 const DRIVER: &str = include_str!("sbe_tool_driver.txt");
 const DRIVER_MANIFEST: &str = "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[dependencies]\n\
     mktdata = { path = \"../generated/mktdata\" }\n\n[profile.release]\nlto = \"fat\"\ncodegen-units = 1\n\n[workspace]\n";
 
-/// One decoder on one message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DecodeRow {
-    /// `barewire` or `sbe-tool`.
-    pub decoder: String,
-    /// What was decoded.
-    pub message: String,
-    /// Its bytes.
-    pub bytes: usize,
-    /// Time of one message, every field read: the median of the runs, in ns.
-    pub ns_per_message: Option<f64>,
-    /// Of each run.
-    pub runs_ns: Vec<f64>,
-    /// How many times faster ours is: the median of the runs' ratios.
-    pub ours_is_times_faster: Option<f64>,
-    /// Why there is no figure.
-    pub missing: Option<String>,
-}
-
-impl crate::BenchRow for DecodeRow {}
+const MEASURES: &[Measure] = &[
+    Measure::cost("ns_per_message", "ns/message", "time a message"),
+    // Of the tool's rows: the median of the runs' ratios.
+    Measure::rate("ours_is_times_faster", "", "ours is times faster").neutral().in_unit(Unit::None, 0.001),
+];
 
 /// Where the tool's decoder comes from.
 #[derive(Clone, Debug, Default)]
@@ -131,73 +120,127 @@ fn time_ours(message: &[u8], repeats: u32) -> f64 {
     stamp().since(start).as_nanos() as f64 / f64::from(repeats)
 }
 
-/// Times both, in turns, `runs` times, without orders and with them.
+/// One decoder on one message, every field read.
+struct Decoder<'a> {
+    /// The message with its header, and what of a packet stands before it.
+    packet: &'a [u8],
+    orders: u8,
+    /// The tool's program that times it, and the message as a file; `None`: ours.
+    theirs: Option<(&'a Path, PathBuf)>,
+    /// Why it has no figure: it reads other values, or failed.
+    missing: Option<String>,
+    command: &'a str,
+}
+
+impl Decoder<'_> {
+    fn message(&self) -> Result<&[u8], BenchError> {
+        Packet::parse(self.packet).map(|packet| packet.body()).map_err(|e| BenchError::Plan(e.to_string()))
+    }
+
+    fn subject(&self) -> Subject {
+        let system = if self.theirs.is_some() { TOOL_NAME } else { "barewire" };
+        let message = format!("MDIncrementalRefreshBook46, {ENTRIES} entries, {} orders", self.orders);
+        let bytes = self.packet.len() - 12;
+        Subject {
+            bench: "feed-decoders",
+            system: system.to_owned(),
+            params: vec![
+                Param::word("decoder", system),
+                Param::word("message", message),
+                Param::new("bytes", Unit::Bytes, bytes),
+            ],
+            command: self.command.to_owned(),
+            ..Subject::default()
+        }
+    }
+}
+
+impl Workload for Decoder<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        vec![self.subject()]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        MEASURES
+    }
+
+    fn planned(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+
+    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
+        let message = self.message()?;
+        let ns = match &self.theirs {
+            None => Some(time_ours(message, REPEATS)),
+            Some(_) if self.missing.is_some() => None,
+            Some((driver, file)) => match time_theirs(driver, file) {
+                Ok((ns, sum)) if sum == read(message) => Some(ns),
+                Ok((_, sum)) => {
+                    self.missing = Some(format!("it reads other values: {sum:x}, ours {:x}", read(message)));
+                    None
+                }
+                Err(why) => {
+                    self.missing = Some(why);
+                    None
+                }
+            },
+        };
+        Ok(vec![ns.map_or_else(Measured::default, |ns| Measured::default().number("ns_per_message", ns))])
+    }
+
+    fn judge(&self, row: &mut Row) {
+        if let Some(why) = &self.missing {
+            *row = Row::missing(self.subject(), MEASURES, why);
+        }
+    }
+}
+
+/// Times both, in turns, `runs` times, without orders and with them: ours first, then the tool's.
 ///
 /// # Errors
-/// [`FeedBenchError`] when our own side fails; what the tool lacks is said in its row.
+/// [`BenchError`] when our own side fails; what the tool lacks is said in its row.
 pub fn measure(
     tool: &SbeTool,
     runs: u32,
+    command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<DecodeRow>, FeedBenchError> {
+) -> Result<Vec<Row>, BenchError> {
     let folder = Folder::new()?;
     let driver = build_driver(tool, &folder.0, progress);
-    let mut rows = Vec::new();
-    for orders in [0, ORDERS] {
-        let mut buf = [0u8; 2048];
-        let bytes = packet(&mut buf, orders).map_err(|e| FeedBenchError::Plan(e.to_string()))?;
-        let packet = Packet::parse(bytes).map_err(|e| FeedBenchError::Plan(e.to_string()))?;
-        let message = packet.body();
-        let name = format!("MDIncrementalRefreshBook46, {ENTRIES} entries, {orders} orders");
+    let mut buffers = [[0u8; 2048]; 2];
+    let mut decoders: Vec<Box<dyn Workload + '_>> = Vec::new();
+    for (orders, buffer) in [0, ORDERS].into_iter().zip(&mut buffers) {
+        let packet = packet(buffer, orders).map_err(|e| BenchError::Plan(e.to_string()))?;
         let file = folder.0.join(format!("message-{orders}"));
         // Behind the packet's header and MsgSize: what the tool calls a message begins with its own header.
-        std::fs::write(&file, &bytes[14..]).map_err(FeedBenchError::io("writing the message"))?;
-        let sum = read(message);
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        let mut missing = driver.as_ref().err().cloned();
-        for run in 0..runs {
-            go_on()?;
-            progress(format!("decode: run {} of {runs}, {orders} orders", run + 1));
-            // Forth in even runs and back in odd ones.
-            for turn in turns(run, 2) {
-                match (turn, &driver, &missing) {
-                    (0, ..) => ours.push(time_ours(message, REPEATS)),
-                    (_, Ok(driver), None) => match time_theirs(driver, &file) {
-                        Ok((ns, theirs_sum)) if theirs_sum == sum => theirs.push(ns),
-                        Ok((_, other)) => {
-                            missing = Some(format!("it reads other values: {other:x}, ours {sum:x}"))
-                        }
-                        Err(why) => missing = Some(why),
-                    },
-                    _ => {}
-                }
-            }
-        }
-        let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours);
-        let ratio = median(ratios).filter(|_| missing.is_none());
-        let row = |decoder: &str, runs: &[f64], missing: Option<String>, ratio| DecodeRow {
-            decoder: decoder.to_owned(),
-            message: name.clone(),
-            bytes: bytes.len() - 12,
-            ns_per_message: median(runs.iter().copied()).filter(|_| missing.is_none()),
-            runs_ns: runs.to_vec(),
-            ours_is_times_faster: ratio,
-            missing,
-        };
-        rows.push(row("barewire", &ours, None, None));
-        rows.push(row("sbe-tool", &theirs, missing, ratio));
+        std::fs::write(&file, &packet[14..]).map_err(BenchError::io("writing the message"))?;
+        let decoder = |theirs, missing| Decoder { packet, orders, theirs, missing, command };
+        decoders.push(Box::new(decoder(None, None)));
+        let path = driver.as_deref().unwrap_or(Path::new(""));
+        decoders.push(Box::new(decoder(Some((path, file)), driver.as_ref().err().cloned())));
     }
-    Ok(rows)
+    let (mut rows, mut failures) = interleave(&mut decoders, runs, progress, &mut |_| {});
+    for pair in rows.chunks_exact_mut(2) {
+        let [ours, theirs] = pair else { continue };
+        let ratios = theirs.of_runs("ns_per_message").into_iter().zip(ours.of_runs("ns_per_message"));
+        if let Some(ratio) = median(ratios.map(|(theirs, ours)| theirs / ours)) {
+            theirs.set("ours_is_times_faster", ratio);
+        }
+    }
+    match failures.pop() {
+        Some(error) if rows.is_empty() => Err(error),
+        _ => Ok(rows),
+    }
 }
 
 /// A folder that is removed in the end.
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder, FeedBenchError> {
+    fn new() -> Result<Folder, BenchError> {
         let path = std::env::temp_dir().join(format!("barewire-sbe-tool-{}", std::process::id()));
         std::fs::create_dir_all(&path)
-            .map_err(FeedBenchError::io(format!("making the folder {}", path.display())))?;
+            .map_err(BenchError::io(format!("making the folder {}", path.display())))?;
         Ok(Folder(path))
     }
 }
@@ -266,11 +309,14 @@ mod tests {
 
     #[test]
     fn our_side_reads_every_field_and_what_is_missing_is_said() {
-        let rows = measure(&SbeTool::default(), 1, &mut |_| {}).unwrap();
+        let rows = measure(&SbeTool::default(), 1, "", &mut |_| {}).unwrap();
         assert_eq!(rows.len(), 4);
         for pair in rows.chunks(2) {
-            assert!(pair[0].ns_per_message.unwrap() > 0.0);
-            assert_eq!(pair[1].ns_per_message, None);
+            assert!(pair[0].number("ns_per_message").unwrap() > 0.0);
+            assert_eq!(
+                (pair[1].subject.system.as_str(), pair[1].number("ns_per_message")),
+                ("sbe-tool", None)
+            );
             assert!(pair[1].missing.as_deref().unwrap().contains("--schema"), "{pair:?}");
         }
         let mut buf = [0u8; 2048];

@@ -2,8 +2,8 @@
 
 use super::probe::{Probe, Spans, What, realtime_offset};
 use super::traffic::Traffic;
-use super::{FeedBenchError, go_on};
-use crate::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
+use crate::error::{BenchError, go_on};
+use crate::messages::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Agent, Engine, IdleStrategy, StopFlag};
 use barewire_feed_handler::emulator::{Emitted, Sender, connections};
@@ -156,7 +156,7 @@ impl LiveResult {
 ///
 /// # Errors
 /// [`LabError`](barewire_lab::LabError): this needs root.
-pub fn hosts() -> Result<TwoHosts, FeedBenchError> {
+pub fn hosts() -> Result<TwoHosts, BenchError> {
     let config = TwoHostsConfig { label: None, static_neighbours: true, ..TwoHostsConfig::default() };
     Ok(TwoHosts::create(&config)?)
 }
@@ -177,7 +177,7 @@ pub(crate) fn channel_plan(instruments: u32, both_lines: bool, keep_warm: bool) 
 /// The handler with its probe, which tells what it saw when the engine ends.
 struct Measured {
     handler: Option<FeedHandler<Probe>>,
-    tell: mpsc::Sender<Result<Told, FeedBenchError>>,
+    tell: mpsc::Sender<Result<Told, BenchError>>,
 }
 
 type Told = (Spans, Vec<(&'static str, u64)>);
@@ -218,7 +218,7 @@ impl Agent for Measured {
     fn on_close(&mut self) {
         let Some(handler) = self.handler.take() else { return };
         if let Some(failure) = handler.failure() {
-            let _ = self.tell.send(Err(FeedBenchError::Plan(failure.to_string())));
+            let _ = self.tell.send(Err(BenchError::Plan(failure.to_string())));
             return;
         }
         let mut drops = Vec::new();
@@ -238,8 +238,8 @@ impl Agent for Measured {
 /// Runs it once between `hosts`.
 ///
 /// # Errors
-/// [`FeedBenchError`] of whatever did not open.
-pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchError> {
+/// [`BenchError`] of whatever did not open.
+pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, BenchError> {
     go_on()?;
     let channel = channel_plan(run.instruments, run.both_lines, run.keep_warm);
     let plan = Plan {
@@ -256,7 +256,7 @@ pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchE
     let (tell, told) = mpsc::channel();
     let (offset, _) = realtime_offset();
     let engine = hosts.ns_b.enter(|| {
-        let build = move || -> Result<Vec<Box<dyn Agent>>, FeedBenchError> {
+        let build = move || -> Result<Vec<Box<dyn Agent>>, BenchError> {
             let bytes = plan.packet_bytes_max();
             let handler = FeedHandler::builder(plan).try_build(|_, plan| {
                 let channel = |listener| FeedChannel::new(plan, bytes, stamp(), listener);
@@ -274,13 +274,13 @@ pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, FeedBenchE
     let sent = std::thread::scope(|scope| {
         let sender = || hosts.ns_a.enter(|| send(run, &channel))?;
         let sent = scope.spawn(sender).join();
-        sent.unwrap_or_else(|_| Err(FeedBenchError::Plan("the sender panicked".to_owned())))
+        sent.unwrap_or_else(|_| Err(BenchError::Plan("the sender panicked".to_owned())))
     });
     std::thread::sleep(DRAIN);
     stop.stop();
     engine.join()?;
     let SentAll { sent, pps: sent_pps, behind_percent, contention } = sent?;
-    let gone = |_| FeedBenchError::Plan("the engine ended without a word".to_owned());
+    let gone = |_| BenchError::Plan("the engine ended without a word".to_owned());
     let (spans, drops) = told.recv().map_err(gone)??;
     let (after, _) = realtime_offset();
     let void = if behind_percent > LAG_PERCENT_MAX {
@@ -310,13 +310,13 @@ struct SentAll {
 }
 
 /// Sends everything, warm-up first.
-fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, FeedBenchError> {
+fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, BenchError> {
     if let Some((core, _)) = run.cores {
-        pin_to_core(core).map_err(FeedBenchError::io(format!("pinning the sender to core {core}")))?;
+        pin_to_core(core).map_err(BenchError::io(format!("pinning the sender to core {core}")))?;
     }
     let sender = Sender::open(&channel.connections, Some(INTERFACE))?;
     let sides: &[Side] = if run.both_lines { &[Side::A, Side::B] } else { &[Side::A] };
-    let one = |index: usize, at: Instant| -> Result<(), FeedBenchError> {
+    let one = |index: usize, at: Instant| -> Result<(), BenchError> {
         for side in sides {
             let payload = run.traffic.packet(index);
             sender.send(&Emitted { at, feed: FeedType::Incremental, side: *side, payload })?;
@@ -352,7 +352,7 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, FeedBenchEr
     let contention = watch.finish();
     let refused = sender.refused.get();
     if refused > 0 {
-        return Err(FeedBenchError::Plan(format!("the sender's socket refused {refused} packets")));
+        return Err(BenchError::Plan(format!("the sender's socket refused {refused} packets")));
     }
     let sent = sender.sent.get() / sides.len() as u64;
     let measured = sent.saturating_sub(warmup as u64);

@@ -3,7 +3,7 @@
 use super::live::channel_plan;
 use super::probe::{Probe, Spans, What};
 use super::traffic::Traffic;
-use super::{FeedBenchError, go_on};
+use crate::error::{BenchError, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_feed_handler::{Consumer, FeedChannel, FeedType, LineId, Packet, Side};
 use barewire_frame::Stamp;
@@ -15,22 +15,22 @@ pub(crate) const PACKET_MAX: usize = 2048;
 const LOOK_EVERY: usize = 256;
 const LINE: LineId = LineId { channel: 0, feed: FeedType::Incremental, side: Side::A };
 
-fn refused(error: barewire_feed::ConfigError) -> FeedBenchError {
-    FeedBenchError::Plan(error.to_string())
+fn refused(error: barewire_feed::ConfigError) -> BenchError {
+    BenchError::Plan(error.to_string())
 }
 
 /// Hands all packets over, `gap` apart. Each is first copied to where the last one was, as a receive call does, so that its bytes
 /// are in a cache. Gives the spans, and the measured packets per second.
 ///
 /// # Errors
-/// [`FeedBenchError`] when somebody interrupted.
+/// [`BenchError`] when somebody interrupted.
 pub fn run(
     what: What,
     gap: Duration,
     instruments: u32,
     keep_warm: bool,
     traffic: &Traffic,
-) -> Result<(Spans, f64, ContentionReport), FeedBenchError> {
+) -> Result<(Spans, f64, ContentionReport), BenchError> {
     go_on()?;
     let plan = channel_plan(instruments, false, keep_warm);
     let channel = |listener| FeedChannel::new(&plan, PACKET_MAX, Instant::ZERO, listener);
@@ -79,8 +79,8 @@ pub fn run(
 /// Packets per second through a feed channel without a clock in it, and books shown.
 ///
 /// # Errors
-/// [`FeedBenchError::Plan`] when a book was missing.
-pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), FeedBenchError> {
+/// [`BenchError::Plan`] when a book was missing.
+pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), BenchError> {
     #[derive(Default)]
     struct Books(u64);
     impl barewire_feed::Listener for Books {
@@ -111,7 +111,7 @@ pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), FeedB
     let measured = traffic.len() - traffic.warmup();
     let drops: u64 = channel.core().counters().drops().map(|(_, count)| count).sum();
     if drops > 0 {
-        return Err(FeedBenchError::Plan(format!("{drops} packets, messages or entries were not used")));
+        return Err(BenchError::Plan(format!("{drops} packets, messages or entries were not used")));
     }
     Ok((measured as f64 / took, channel.listener().0 - before))
 }

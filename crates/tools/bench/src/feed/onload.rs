@@ -1,7 +1,10 @@
 //! The socket engine under Onload: the same command in a process of its own, which `onload` starts.
 
+use super::FeedRow;
 use super::live::EngineKind;
-use super::{FeedBenchError, FeedOutput, FeedRow};
+use crate::error::BenchError;
+use barewire_report::import;
+use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
@@ -15,10 +18,10 @@ const WITH_VALUE: [&str; 7] = ["--engine", "--out", "--schema", "--sbe-tool", "-
 /// name of the engine. `command` is what rows say produced them.
 ///
 /// # Errors
-/// [`FeedBenchError::Program`] where there is no `onload`, or what it said.
-pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<FeedRow>, FeedBenchError> {
-    let failed = |why: String| FeedBenchError::Program { program: ONLOAD.to_owned(), why };
-    let own = std::env::current_exe().map_err(FeedBenchError::io("finding this program's file"))?;
+/// [`BenchError::Program`] where there is no `onload`, or what it said.
+pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<FeedRow>, BenchError> {
+    let failed = |why: String| BenchError::Program { program: ONLOAD.to_owned(), why };
+    let own = std::env::current_exe().map_err(BenchError::io("finding this program's file"))?;
     let output = Command::new(ONLOAD)
         .arg(own)
         .args(child_words(words))
@@ -32,11 +35,14 @@ pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<
             _ => failed(e.to_string()),
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let document: FeedOutput = serde_json::from_str(text.trim())
-        .map_err(|e| failed(format!("{}; its output is no document: {e}", output.status)))?;
-    let named =
-        |row: FeedRow| FeedRow { engine: EngineKind::Onload.to_string(), command: command.to_owned(), ..row };
-    Ok(document.rows.into_iter().map(named).collect())
+    let no_document =
+        |e: serde_json::Error| failed(format!("{}; its output is no document: {e}", output.status));
+    let document = serde_json::from_str(text.trim()).map_err(no_document)?;
+    let named = |row: Map<String, Value>| -> Result<FeedRow, BenchError> {
+        let row: FeedRow = serde_json::from_value(row.into()).map_err(no_document)?;
+        Ok(FeedRow { engine: EngineKind::Onload.to_string(), command: command.to_owned(), ..row })
+    };
+    import::rows(document).into_iter().map(named).collect()
 }
 
 /// The child's words: ours, but one engine and a document on its output only.

@@ -1,10 +1,11 @@
 //! From words to rows.
 
 use super::live::{self, EngineKind, LiveRun};
+use super::mem;
 use super::probe::{Spans, What};
 use super::row::{Base, FeedLatency, FeedRow, FeedRun};
 use super::traffic::{Traffic, Workload};
-use super::{FeedBenchError, go_on, mem};
+use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
 use crate::rounds::{median, turns};
 use barewire_base::Duration;
@@ -110,9 +111,9 @@ impl Request {
     /// What cannot be run, before anything is.
     ///
     /// # Errors
-    /// [`FeedBenchError::Plan`] in words.
-    pub fn check(&self) -> Result<(), FeedBenchError> {
-        let refuse = |why: String| Err(FeedBenchError::Plan(why));
+    /// [`BenchError::Plan`] in words.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let refuse = |why: String| Err(BenchError::Plan(why));
         if self.runs == 0 || self.seconds == Duration::ZERO {
             return refuse("a run needs some time, and there must be one".to_owned());
         }
@@ -165,7 +166,7 @@ impl Request {
 
     /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
     /// and its rows say so.
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> (Vec<FeedRow>, Vec<FeedBenchError>) {
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> (Vec<FeedRow>, Vec<BenchError>) {
         let cells = self.cells();
         let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
         let mut failures = Vec::new();
@@ -180,9 +181,9 @@ impl Request {
         &self,
         cells: &[Cell],
         sums: &mut [Sum],
-        failures: &mut Vec<FeedBenchError>,
+        failures: &mut Vec<BenchError>,
         progress: &mut dyn FnMut(String),
-    ) -> Result<(), FeedBenchError> {
+    ) -> Result<(), BenchError> {
         self.check()?;
         let hosts = match cells.iter().any(|cell| cell.engine.needs_hosts()) {
             true => Some(live::hosts()?),
@@ -198,10 +199,10 @@ impl Request {
         &self,
         cells: &[Cell],
         sums: &mut [Sum],
-        failures: &mut Vec<FeedBenchError>,
+        failures: &mut Vec<BenchError>,
         progress: &mut dyn FnMut(String),
-        once: &mut dyn FnMut(&Cell, u64, &mut Sum) -> Result<(), FeedBenchError>,
-    ) -> Result<(), FeedBenchError> {
+        once: &mut dyn FnMut(&Cell, u64, &mut Sum) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
         for round in 0..self.runs {
             for at in turns(round, cells.len()) {
                 let (cell, sum) = (&cells[at], &mut sums[at]);
@@ -220,9 +221,9 @@ impl Request {
                 ));
                 match once(cell, u64::from(round), sum) {
                     Ok(()) => {}
-                    Err(FeedBenchError::Interrupted) => return Err(FeedBenchError::Interrupted),
+                    Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                     // What an interruption ends has not failed: the rounds before it count.
-                    Err(_) if crate::interrupted() => return Err(FeedBenchError::Interrupted),
+                    Err(_) if crate::interrupted() => return Err(BenchError::Interrupted),
                     Err(error) => {
                         sum.broken_off = Some(format!("run {} of {} failed: {error}", round + 1, self.runs));
                         failures.push(error);
@@ -239,7 +240,7 @@ impl Request {
         hosts: Option<&TwoHosts>,
         round: u64,
         sum: &mut Sum,
-    ) -> Result<(), FeedBenchError> {
+    ) -> Result<(), BenchError> {
         // All engines of a round get the same packets.
         let traffic =
             Traffic::make(cell.workload, self.instruments, self.packets(cell.gap), self.seed + round)?;
@@ -275,15 +276,15 @@ impl Request {
         &self,
         cell: &Cell,
         traffic: &Traffic,
-    ) -> Result<(Spans, f64, ContentionReport), FeedBenchError> {
+    ) -> Result<(Spans, f64, ContentionReport), BenchError> {
         let body = || {
             if let Some((_, core)) = self.cores {
-                pin_to_core(core).map_err(FeedBenchError::io(format!("pinning to core {core}")))?;
+                pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}")))?;
             }
             mem::run(cell.what, cell.gap, self.instruments, self.keep_warm, traffic)
         };
         std::thread::scope(|scope| scope.spawn(body).join())
-            .unwrap_or_else(|_| Err(FeedBenchError::Plan("the thread that measures panicked".to_owned())))
+            .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))
     }
 
     fn rows_of(&self, cell: &Cell, sum: &Sum, clock_ns: u64) -> Vec<FeedRow> {
@@ -430,7 +431,7 @@ mod tests {
             let at = cells.iter().position(|c| std::ptr::eq(c, cell)).unwrap();
             order.push((round, at));
             if (round, at) == (1, 2) {
-                return Err(FeedBenchError::Plan("the wire is gone".to_owned()));
+                return Err(BenchError::Plan("the wire is gone".to_owned()));
             }
             let mut spans = Spans::default();
             spans.app.record_n(1_000, 50);

@@ -7,7 +7,7 @@ use barewire_engine::CounterKind;
 use barewire_feed::{BookView, ConfigError, Counters, Gap, Listener, RecoveryInfo};
 use barewire_feed_handler::{Consumer, FeedChannel, FeedType, Packet};
 use barewire_frame::{ClockDomain, StampSource};
-use barewire_measure::{Contention, ContentionReport, Fingerprint, Histogram, clock_cost, stamp};
+use barewire_measure::{Contention, ContentionReport, Histogram, clock_cost, stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -319,28 +319,9 @@ fn row(timed: &Timed, feed_channel: u32, base: Base, around: &Around<'_>) -> Rec
     }
 }
 
-/// The document: one JSON object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReceivedOutput {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
-    /// The machine, as [`Fingerprint`] writes itself.
-    pub fingerprint: serde_json::Value,
-    /// The rows.
-    pub rows: Vec<ReceivedRow>,
-}
-
-impl ReceivedOutput {
-    /// A document of what was measured on the machine of `fingerprint`.
-    pub fn new(fingerprint: &Fingerprint, rows: Vec<ReceivedRow>) -> ReceivedOutput {
-        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
-        ReceivedOutput { schema: crate::SCHEMA, fingerprint, rows }
-    }
-
-    /// The document as one line.
-    pub fn to_json(&self) -> String {
-        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
-        serde_json::to_string(self).unwrap_or_default()
+impl crate::BenchRow for ReceivedRow {
+    fn bench(&self) -> &'static str {
+        "feed"
     }
 }
 

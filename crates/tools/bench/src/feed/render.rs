@@ -1,12 +1,9 @@
 //! Rows about the feed handler as text.
 
 use super::FeedRow;
-use super::decode::DecodeRow;
 use super::row::{Base, FeedLatency, FeedRun};
-use super::saturate::RateRow;
-use crate::render::rate;
+use crate::render::{columns, rate, spread_line};
 use crate::rounds::spread;
-use crate::switch::render::{columns, spread_line};
 use barewire_measure::samples_needed;
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
@@ -135,50 +132,6 @@ pub fn ratios(rows: &[FeedRow]) -> String {
         }
     }
     if out.is_empty() { out } else { format!("\n{out}") }
-}
-
-/// How fast packets may come.
-pub fn rates_table(rows: &[RateRow]) -> String {
-    let lines = rows.iter().map(|row| {
-        let shown = |pps: Option<f64>| pps.map_or_else(|| "-".to_owned(), rate);
-        let cells = vec![
-            row.engine.clone(),
-            row.workload.clone(),
-            row.limit.clone(),
-            row.instruments.to_string(),
-            format!("{:.0}", row.mean_bytes),
-            shown(row.sustained_pps),
-            shown(row.saturated_pps),
-        ];
-        (cells, row.notes.join("; "))
-    });
-    let head = ["engine", "packets", "limit", "instruments", "bytes", "sustained/s", "not carried/s"];
-    columns(&head, lines.collect(), 3)
-}
-
-/// Decoders, and how ours stands beside each other one on the same bytes.
-pub fn decode_table(rows: &[DecodeRow]) -> String {
-    let lines = rows.iter().map(|row| {
-        let cells = vec![
-            row.decoder.clone(),
-            row.message.clone(),
-            row.bytes.to_string(),
-            row.ns_per_message.map_or_else(|| "missing".to_owned(), |ns| format!("{ns:.1}")),
-            spread(row.runs_ns.iter().copied(), |ns| format!("{ns:.1}")),
-        ];
-        (cells, row.missing.clone().unwrap_or_default())
-    });
-    let mut out = columns(&["decoder", "message", "bytes", "ns/message", "min..max"], lines.collect(), 2);
-    for ours in rows.iter().filter(|row| row.decoder == "barewire") {
-        let others = rows.iter().filter(|row| row.decoder != "barewire" && row.missing.is_none());
-        for other in others.filter(|row| row.message == ours.message) {
-            if let Some(standing) = standing(&ours.runs_ns, &other.runs_ns, Better::Lower, &Method::default())
-            {
-                let _ = writeln!(out, "barewire is {} ({})", standing.words(&other.decoder), ours.message);
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

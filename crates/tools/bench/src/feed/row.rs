@@ -1,8 +1,8 @@
-//! A row about the feed handler, and the JSON document that carries such rows.
+//! A row about the feed handler.
 
 use crate::histograms::{BenchRow, Histograms};
 use crate::rounds::{Together, median};
-use barewire_measure::{Fingerprint, Histogram};
+use barewire_measure::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Between which two points a span was taken.
@@ -157,6 +157,10 @@ pub struct FeedRow {
 }
 
 impl BenchRow for FeedRow {
+    fn bench(&self) -> &'static str {
+        "feed"
+    }
+
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
@@ -178,37 +182,6 @@ impl FeedRow {
             (r.base, r.what.clone(), r.gap_us, r.workload.clone(), r.instruments, r.lines.clone())
         };
         key(self) == key(other)
-    }
-}
-
-/// The document: one JSON object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FeedOutput {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
-    /// The machine, as [`Fingerprint`] writes itself.
-    pub fingerprint: serde_json::Value,
-    /// The rows.
-    pub rows: Vec<FeedRow>,
-    /// How fast packets can come.
-    #[serde(default)]
-    pub rates: Vec<super::saturate::RateRow>,
-    /// Our decoder beside others.
-    #[serde(default)]
-    pub decoders: Vec<super::decode::DecodeRow>,
-}
-
-impl FeedOutput {
-    /// A document of what was measured on the machine of `fingerprint`.
-    pub fn new(fingerprint: &Fingerprint, rows: Vec<FeedRow>) -> FeedOutput {
-        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
-        FeedOutput { schema: crate::SCHEMA, fingerprint, rows, rates: Vec::new(), decoders: Vec::new() }
-    }
-
-    /// The document as one line.
-    pub fn to_json(&self) -> String {
-        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
-        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

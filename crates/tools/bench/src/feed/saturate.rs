@@ -1,12 +1,13 @@
 //! How fast packets may come before some are lost, and who gives up first.
 
 use super::live::{self, EngineKind, LiveRun};
+use super::mem;
 use super::probe::What;
 use super::traffic::{Traffic, Workload};
-use super::{FeedBenchError, go_on, mem};
+use crate::error::{BenchError, go_on};
+use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use serde::{Deserialize, Serialize};
 
 /// First rate that is tried, in packets per second.
 const FIRST_PPS: f64 = 50_000.0;
@@ -24,29 +25,14 @@ const PACKETS_MAX: f64 = 1_000_000.0;
 const MEM_PACKETS: usize = 500_000;
 const MEM_ROUNDS: u32 = 5;
 
-/// How fast packets may come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RateRow {
-    /// The engine.
-    pub engine: String,
-    /// What was sent.
-    pub workload: String,
-    /// Instruments of the channel.
-    pub instruments: u32,
-    /// Mean UDP payload, in bytes.
-    pub mean_bytes: f64,
-    /// Highest rate at which no packet was lost, in packets per second, as sent.
-    pub sustained_pps: Option<f64>,
-    /// Lowest rate at which packets were lost, as sent.
-    pub saturated_pps: Option<f64>,
-    /// `receiver`: packets were lost at it. `sender`: it did not get there. `cpu`: one thread, nothing else to do. `none found`: no run at
-    /// a higher rate could be used.
-    pub limit: String,
-    /// What a reader has to know.
-    pub notes: Vec<String>,
-}
-
-impl crate::BenchRow for RateRow {}
+const MEASURES: &[Measure] = &[
+    Measure::word("limit", "limit"),
+    Measure::count("mean_bytes", "bytes").neutral().in_unit(Unit::Bytes, 0.1),
+    // Highest rate at which no packet was lost, as sent.
+    Measure::rate("sustained_pps", "sustained/s", "packets without loss"),
+    // Lowest rate at which packets were lost, as sent.
+    Measure::rate("saturated_pps", "not carried/s", "packets with loss").neutral(),
+];
 
 /// What came of a rate. Rates are those that were sent, not those that were asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,10 +121,12 @@ fn search<E>(mut at: impl FnMut(f64) -> Result<Tried, E>) -> Result<Found, E> {
     Ok(found)
 }
 
-/// Tries higher and higher rates on one engine, `span` each.
+/// Tries higher and higher rates on one engine, `span` each. `limit` of the row is who gave up first: `receiver`: packets were lost at it;
+/// `sender`: it did not get there; `cpu`: one thread, nothing else to do; `none found`: no run at a higher rate could be used.
 ///
 /// # Errors
-/// [`FeedBenchError`] of a run.
+/// [`BenchError`] of a run.
+#[expect(clippy::too_many_arguments, reason = "what one search needs")]
 pub fn measure(
     engine: EngineKind,
     workload: Workload,
@@ -146,27 +134,30 @@ pub fn measure(
     span: Duration,
     cores: Option<(usize, usize)>,
     hosts: Option<&TwoHosts>,
+    command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<RateRow, FeedBenchError> {
-    let mut row = RateRow {
-        engine: engine.to_string(),
-        workload: workload.to_string(),
-        instruments,
-        mean_bytes: 0.0,
-        sustained_pps: None,
-        saturated_pps: None,
-        limit: "cpu".to_owned(),
-        notes: Vec::new(),
+) -> Result<Row, BenchError> {
+    let row = |limit: &'static str, runs: &[Measured]| {
+        let params =
+            vec![Param::word("workload", workload.to_string()), Param::word("instruments", instruments)];
+        let (system, command) = ("barewire".to_owned(), command.to_owned());
+        let engine = Some(engine.to_string());
+        let subject = Subject { bench: "feed-rates", system, engine, params, command, ..Subject::default() };
+        let mut row = Row::of(subject, MEASURES, runs);
+        row.set_word("limit", limit);
+        row
     };
     let Some(hosts) = hosts.filter(|_| engine.needs_hosts()) else {
-        return in_memory(row, workload, instruments, progress);
+        let runs = in_memory(workload, instruments, progress)?;
+        return Ok(row("cpu", &runs));
     };
-    let mut at = |pps: f64, row: &mut RateRow| -> Result<Tried, FeedBenchError> {
+    let mut mean_bytes = 0.0;
+    let mut at = |pps: f64| -> Result<Tried, BenchError> {
         go_on()?;
         progress(format!("{engine}: {pps:.0} packets/s"));
         let packets = (pps * span.as_secs_f64()).clamp(1_000.0, PACKETS_MAX) as usize;
         let traffic = Traffic::make(workload, instruments, packets, 1)?;
-        row.mean_bytes = (traffic.mean_bytes() * 10.0).round() / 10.0;
+        mean_bytes = traffic.mean_bytes();
         let gap = Duration::from_nanos((1e9 / pps) as u64);
         let run = LiveRun {
             engine,
@@ -181,31 +172,35 @@ pub fn measure(
         let result = live::run(&run, hosts)?;
         Ok(Tried::of(pps, result.sent_pps, result.lost(), result.void.as_deref()))
     };
-    let found = search(|pps| at(pps, &mut row))?;
-    row.sustained_pps = found.sustained_pps.map(f64::round);
-    row.saturated_pps = found.saturated_pps.map(f64::round);
-    row.limit = found.limit.to_owned();
+    let found = search(&mut at)?;
+    let mut row = row(found.limit, &[]);
+    row.set("mean_bytes", mean_bytes);
+    for (key, pps) in [("sustained_pps", found.sustained_pps), ("saturated_pps", found.saturated_pps)] {
+        if let Some(pps) = pps {
+            row.set(key, pps);
+        }
+    }
     row.notes = found.notes;
     Ok(row)
 }
 
-/// As fast as one thread goes: the median of some rounds.
+/// As fast as one thread goes, some rounds.
 fn in_memory(
-    mut row: RateRow,
     workload: Workload,
     instruments: u32,
     progress: &mut dyn FnMut(String),
-) -> Result<RateRow, FeedBenchError> {
+) -> Result<Vec<Measured>, BenchError> {
     let traffic = Traffic::make(workload, instruments, MEM_PACKETS, 1)?;
-    row.mean_bytes = (traffic.mean_bytes() * 10.0).round() / 10.0;
-    let mut rates = Vec::new();
+    let mut runs = Vec::new();
     for round in 0..MEM_ROUNDS {
         go_on()?;
         progress(format!("mem: flat out, round {} of {MEM_ROUNDS}", round + 1));
-        rates.push(mem::flat_out(instruments, &traffic)?.0);
+        let pps = mem::flat_out(instruments, &traffic)?.0;
+        runs.push(
+            Measured::default().number("sustained_pps", pps).number("mean_bytes", traffic.mean_bytes()),
+        );
     }
-    row.sustained_pps = crate::rounds::median(rates).map(f64::round);
-    Ok(row)
+    Ok(runs)
 }
 
 #[cfg(test)]
@@ -260,10 +255,11 @@ mod tests {
     fn memory_has_a_rate() {
         let ten = Duration::from_millis(10);
         let quick = until_well(
-            || measure(EngineKind::Mem, Workload::OneEntry, 100, ten, None, None, &mut |_| {}).unwrap(),
-            |row| row.sustained_pps > Some(10_000.0),
+            || measure(EngineKind::Mem, Workload::OneEntry, 100, ten, None, None, "", &mut |_| {}).unwrap(),
+            |row| row.number("sustained_pps") > Some(10_000.0),
         );
-        assert!(quick.sustained_pps.unwrap() > 10_000.0, "{quick:?}");
-        assert_eq!((quick.limit.as_str(), quick.saturated_pps), ("cpu", None));
+        assert!(quick.number("sustained_pps").unwrap() > 10_000.0, "{quick:?}");
+        assert_eq!(quick.word("limit"), Some("cpu"));
+        assert_eq!(quick.number("saturated_pps"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! What is sent: packets of one incremental feed, made beforehand.
 
-use super::FeedBenchError;
+use crate::error::BenchError;
 use barewire_base::{Duration, Instant, Prng};
 use barewire_feed_handler::emulator::{Emulator, EmulatorConfig};
 use barewire_feed_handler::{FeedType, Side};
@@ -59,13 +59,13 @@ impl Traffic {
     /// Makes `measured` packets over `instruments` instruments, and before them those that fill the books.
     ///
     /// # Errors
-    /// [`FeedBenchError::Plan`] when the emulator has no such channel.
+    /// [`BenchError::Plan`] when the emulator has no such channel.
     pub fn make(
         workload: Workload,
         instruments: u32,
         measured: usize,
         seed: u64,
-    ) -> Result<Traffic, FeedBenchError> {
+    ) -> Result<Traffic, BenchError> {
         match workload {
             Workload::OneEntry => Ok(one_entry(instruments, measured, seed)),
             Workload::Channel => channel(instruments, measured, seed),
@@ -162,7 +162,7 @@ fn encode(
 }
 
 /// The A line of an emulated channel that begins its week: books are empty, so the incrementals alone fill them.
-fn channel(instruments: u32, measured: usize, seed: u64) -> Result<Traffic, FeedBenchError> {
+fn channel(instruments: u32, measured: usize, seed: u64) -> Result<Traffic, BenchError> {
     let config = EmulatorConfig {
         seed,
         instruments,
@@ -173,7 +173,7 @@ fn channel(instruments: u32, measured: usize, seed: u64) -> Result<Traffic, Feed
         active: Duration::from_secs(24 * 3600),
         ..EmulatorConfig::default()
     };
-    let refused = |e: barewire_feed_handler::emulator::EmulatorError| FeedBenchError::Plan(e.to_string());
+    let refused = |e: barewire_feed_handler::emulator::EmulatorError| BenchError::Plan(e.to_string());
     let mut emulator = Emulator::new(config, Instant::ZERO).map_err(refused)?;
     let wanted = measured + measured * CHANNEL_WARMUP_PERCENT / 100;
     let mut traffic = Traffic::default();

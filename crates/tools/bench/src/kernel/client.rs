@@ -3,7 +3,7 @@
 use super::link::{self, ALL, Link, Received};
 use super::many::{BatchClient, DatagramClient, RingClient};
 use super::{BUSY_POLL_US, Baseline, CONNECTIONS_MAX, Calls, Protocol, UDP_RESEND_AFTER, Waiting};
-use crate::workload::{RequestResponse, SystemError, Wait};
+use crate::messages::{RequestResponse, SystemError, Wait};
 use barewire_base::Duration;
 use barewire_measure::set_busy_poll;
 use rustix::event::PollFlags;

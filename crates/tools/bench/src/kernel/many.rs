@@ -5,7 +5,7 @@ use super::batch::BatchLink;
 use super::client::{TCP_RECEIVE_TIMEOUT, UDP_RECEIVE_TIMEOUT};
 use super::datagrams::{self, Batch};
 use super::link::{self, ALL, LENGTH_LEN};
-use crate::workload::{RequestResponse, SystemError, Wait};
+use crate::messages::{RequestResponse, SystemError, Wait};
 use barewire_base::Duration;
 use barewire_measure::SocketRing;
 use nix::sys::socket::MsgFlags;

@@ -21,11 +21,12 @@ pub use client::kernel_client;
 pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
 use crate::awake::settle;
-use crate::cpu::{CpuMeter, End};
-use crate::driver::{self, RunResult};
-use crate::interleave::{Cell, CellError};
-use crate::row::{CellInfo, IdleState};
-use crate::workload::{MsgWorkload, SystemName};
+use crate::error::BenchError;
+use crate::messages::cpu::{CpuMeter, End};
+use crate::messages::driver::{self, RunResult};
+use crate::messages::run::Cell;
+use crate::messages::{CellInfo, IdleState};
+use crate::messages::{MsgWorkload, SystemName};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
 use barewire_measure::{Contention, ContentionReport, OVERSUBSCRIBED, pin_to_core};
@@ -131,9 +132,9 @@ impl KernelCell {
 }
 
 /// Whether a baseline can carry `workload`.
-fn check(protocol: Protocol, workload: &MsgWorkload) -> Result<(), CellError> {
+fn check(protocol: Protocol, workload: &MsgWorkload) -> Result<(), BenchError> {
     workload.validate().map_err(driver::DriverError::from)?;
-    let refuse = |what| Err(CellError::Setup { what, source: io::Error::from(io::ErrorKind::InvalidInput) });
+    let refuse = |what| Err(BenchError::Setup { what, source: io::Error::from(io::ErrorKind::InvalidInput) });
     if workload.connections > CONNECTIONS_MAX {
         return refuse("a kernel baseline takes at most 64 connections");
     }
@@ -148,7 +149,7 @@ impl Cell for KernelCell {
         &self.info
     }
 
-    fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
+    fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         let (workload, baseline) = (&self.info.workload, self.baseline);
         check(baseline.protocol, workload)?;
         let sockets = Sockets::open(baseline.protocol, &self.ends, workload.connections)?;
@@ -174,13 +175,13 @@ impl Cell for KernelCell {
                 })
             });
             let client = scope.spawn(move || {
-                watched(client_core, move || -> Result<RunResult, CellError> {
+                watched(client_core, move || -> Result<RunResult, BenchError> {
                     meter.joins(End::Client);
                     // Where the server could not start, this ends at once, and its error is told.
                     let _ = has_joined.recv();
                     // Its sockets close when the run ends, and a server that waits for them wakes up.
                     let mut client = kernel_client(baseline, sockets.client, workload.size)
-                        .map_err(|source| CellError::Setup { what: "client sockets", source })?;
+                        .map_err(|source| BenchError::Setup { what: "client sockets", source })?;
                     Ok(meter.run(&mut client, workload)?)
                 })
             });
@@ -191,11 +192,11 @@ impl Cell for KernelCell {
         let report = watch.finish();
         let spinners = awake.is_some_and(|awake| awake.uses_threads());
 
-        let setup = |what| move |source| CellError::Setup { what, source };
+        let setup = |what| move |source| BenchError::Setup { what, source };
         let (server_result, server_switches) =
-            server_end.map_err(|_| CellError::Panicked("server"))?.map_err(setup("pinning the server"))?;
+            server_end.map_err(|_| BenchError::Panicked("server"))?.map_err(setup("pinning the server"))?;
         let (client_result, client_switches) =
-            client_end.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
+            client_end.map_err(|_| BenchError::Panicked("client"))?.map_err(setup("pinning the client"))?;
         // The server's error explains the client's, which only saw its connection go.
         server_result.map_err(setup("server"))?;
         let mut result = client_result?;
@@ -259,7 +260,7 @@ struct Sockets {
 
 impl Sockets {
     /// Makes and connects all sockets of a run, each on its own side.
-    fn open(protocol: Protocol, ends: &Ends, connections: u32) -> Result<Sockets, CellError> {
+    fn open(protocol: Protocol, ends: &Ends, connections: u32) -> Result<Sockets, BenchError> {
         let any_port = SocketAddr::new(ends.server_ip, 0);
         match protocol {
             Protocol::Tcp => {
@@ -280,7 +281,7 @@ impl Sockets {
                     Ok((client, server))
                 };
                 let (client, server) =
-                    open().map_err(|source| CellError::Setup { what: "connecting TCP", source })?;
+                    open().map_err(|source| BenchError::Setup { what: "connecting TCP", source })?;
                 Ok(Sockets { client, server: ServerSocket::Tcp(server) })
             }
             Protocol::Udp => {
@@ -301,7 +302,7 @@ impl Sockets {
                         })
                         .collect()
                 };
-                let client = open().map_err(|source| CellError::Setup { what: "connecting UDP", source })?;
+                let client = open().map_err(|source| BenchError::Setup { what: "connecting UDP", source })?;
                 Ok(Sockets { client, server: ServerSocket::Udp(server) })
             }
         }
@@ -312,8 +313,8 @@ fn enter<T: Send>(
     side: &Enter,
     what: &'static str,
     make: impl Fn() -> io::Result<T> + Send + Sync,
-) -> Result<T, CellError> {
-    enter_io(side, make).map_err(|source| CellError::Setup { what, source })
+) -> Result<T, BenchError> {
+    enter_io(side, make).map_err(|source| BenchError::Setup { what, source })
 }
 
 fn enter_io<T: Send>(side: &Enter, make: impl Fn() -> io::Result<T> + Send + Sync) -> io::Result<T> {

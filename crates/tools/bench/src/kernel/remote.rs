@@ -10,12 +10,13 @@ use super::{
     watched,
 };
 use crate::awake::{KeepAwake, settle};
-use crate::cpu::{CpuMeter, End};
-use crate::driver::RunResult;
-use crate::interleave::{Cell, CellError};
+use crate::error::BenchError;
 use crate::interrupt::interrupted;
-use crate::row::{CellInfo, IdleState};
-use crate::workload::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
+use crate::messages::cpu::{CpuMeter, End};
+use crate::messages::driver::RunResult;
+use crate::messages::run::Cell;
+use crate::messages::{CellInfo, IdleState};
+use crate::messages::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
 use rustix::io::Errno;
@@ -87,9 +88,9 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr) + Send,
     mut told: impl FnMut(&str) + Send,
     stop: &AtomicBool,
-) -> Result<(), CellError> {
+) -> Result<(), BenchError> {
     let at = SocketAddr::new(end.ip, port);
-    let listening = |source| CellError::Setup { what: "listening", source };
+    let listening = |source| BenchError::Setup { what: "listening", source };
     let done = AtomicBool::new(false);
     let served = std::thread::scope(|scope| {
         // The servers look at one flag only.
@@ -122,7 +123,7 @@ pub fn serve(
         done.store(true, Ordering::Relaxed);
         served
     });
-    served.map_err(|source| CellError::Setup { what: "pinning the server", source })?.0
+    served.map_err(|source| BenchError::Setup { what: "pinning the server", source })?.0
 }
 
 /// The next client's connections, all of them. `None`: the end has come.
@@ -278,11 +279,11 @@ impl Cell for RemoteKernelCell {
         &self.info
     }
 
-    fn run(&mut self, _round: u32) -> Result<RunResult, CellError> {
+    fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         let workload = &self.info.workload;
         let KernelEnd { baseline, core, .. } = self.end;
         check(baseline.protocol, workload)?;
-        let setup = |what| move |source| CellError::Setup { what, source };
+        let setup = |what| move |source| BenchError::Setup { what, source };
         let sockets = self.sockets().map_err(setup("connecting to the server's kernel"))?;
         let cores: Vec<usize> = core.into_iter().collect();
         let awake = settle(self.info.idle_state, &cores)?;
@@ -291,7 +292,7 @@ impl Cell for RemoteKernelCell {
         // A thread of its own: pinning it must not pin the caller.
         let asked = std::thread::scope(|scope| {
             let meter = &meter;
-            let ask = move || -> Result<RunResult, CellError> {
+            let ask = move || -> Result<RunResult, BenchError> {
                 meter.joins(End::Client);
                 let mut client =
                     kernel_client(baseline, sockets, workload.size).map_err(setup("client sockets"))?;
@@ -300,7 +301,7 @@ impl Cell for RemoteKernelCell {
             scope.spawn(move || watched(core, ask)).join()
         });
         let (result, switches) =
-            asked.map_err(|_| CellError::Panicked("client"))?.map_err(setup("pinning the client"))?;
+            asked.map_err(|_| BenchError::Panicked("client"))?.map_err(setup("pinning the client"))?;
         let mut result = result?;
         let spinners = awake.as_ref().is_some_and(KeepAwake::uses_threads);
         result.contention = company(watch.finish(), spinners, switches, None);

@@ -144,7 +144,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-pub(super) fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+pub(crate) fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     let n = bytes.len().min(N);
     out[..n].copy_from_slice(&bytes[..n]);

@@ -5,8 +5,9 @@
 //! ping     is `rping -c` itself: against `rping -s`, or against serve
 //! connect  opens and closes connections, several at a time
 //! perf     sends, writes, reads or counts in the server's memory, and times it
-//! rate     measures how fast connections are made and what goes over them, for tables: both ends in one process
 //! ```
+//! [`rdma`](crate::rdma) measures the same for tables.
+//!
 //! What a client wants of `serve` stands in the private data of its request ([`Greeting`]); one that says nothing is taken for an
 //! rping, which says its wishes in messages ([`Advert`]), or for one that only connects. A whole session runs in the caller's
 //! thread.
@@ -14,11 +15,10 @@
 mod client;
 pub mod connect;
 mod error;
-mod greeting;
+pub(crate) mod greeting;
 pub mod perf;
 pub mod ping;
 mod publish;
-pub mod rate;
 pub mod serve;
 mod session;
 

@@ -2,12 +2,12 @@
 
 use super::messages::{Of, SearchRow, SearchRowHead, TrialLine, rows_of};
 use super::{Goal, Kind, LOAD_MAX, Outcome, Range, run};
-use crate::driver::LAG_PERCENT_MAX;
+use crate::error::{BenchError, go_on};
+use crate::messages::driver::LAG_PERCENT_MAX;
 use crate::switch::live::{LiveCell, Program, System, start};
 use crate::switch::load::{self, Ends};
 use crate::switch::mem::{MemCell, Rig};
 use crate::switch::wires::Wires;
-use crate::switch::{SwitchError, go_on};
 use barewire_base::Duration;
 
 /// What to look for.
@@ -29,12 +29,12 @@ const FLOOD: Duration = Duration::from_millis(500);
 const SENT_MIN: f64 = 0.99;
 
 impl Request {
-    fn range(&self, most_per_s: f64) -> Result<Range, SwitchError> {
+    fn range(&self, most_per_s: f64) -> Result<Range, BenchError> {
         if let Some(range) = self.range {
             return Ok(range);
         }
         let max = most_per_s.clamp(1000.0, LOAD_MAX as f64) as u64;
-        Range::new((max / 1000).max(1), max).map_err(|e| SwitchError::Plan(e.to_string()))
+        Range::new((max / 1000).max(1), max).map_err(|e| BenchError::Plan(e.to_string()))
     }
 
     fn search(
@@ -42,8 +42,8 @@ impl Request {
         head: SearchRowHead<'_>,
         range: Range,
         tell: &mut dyn FnMut(&TrialLine),
-        mut offer: impl FnMut(u64, Duration) -> Result<Outcome, SwitchError>,
-    ) -> (Vec<SearchRow>, Option<SwitchError>) {
+        mut offer: impl FnMut(u64, Duration) -> Result<Outcome, BenchError>,
+    ) -> (Vec<SearchRow>, Option<BenchError>) {
         let mut search = self.kind.search(&self.goals, range);
         let mut log = Vec::new();
         let (found, failed) = run(search.as_mut(), |trial| {
@@ -67,7 +67,7 @@ pub fn search_mem(
     request: &Request,
     cell: &MemCell,
     tell: &mut dyn FnMut(&TrialLine),
-) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
     let mut rig = Rig::build(cell)?;
     let range = request.range(rig.most_per_s(FLOOD) * 1.2)?;
     let (engine, over) = (cell.engine.to_string(), "mem");
@@ -95,7 +95,7 @@ pub fn search_live(
     request: &Request,
     cell: &LiveCell,
     tell: &mut dyn FnMut(&System, &TrialLine),
-) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads)?;
     let mut rows = Vec::new();
@@ -120,7 +120,7 @@ fn one_live(
     program: &Program,
     wires: &Wires,
     tell: &mut dyn FnMut(&System, &TrialLine),
-) -> Result<(Vec<SearchRow>, Option<SwitchError>), SwitchError> {
+) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
     go_on()?;
     let _forwarder = start(system, wires, cell, program)?;
     let ends = Ends::new(wires, system.way());

@@ -1,10 +1,10 @@
 //! Throughput of a message system: open-loop trials, of which a request is bad when it was lost, or answered too late.
 
 use super::{Ending, Found, Goal, Kind, Outcome, Range, Trial, run};
-use crate::driver::{LAG_PERCENT_MAX, RunResult};
-use crate::interleave::CellError;
-use crate::plan::{Place, PlanError, Settings, System, cells_for};
-use crate::workload::Arrivals;
+use crate::error::BenchError;
+use crate::messages::Arrivals;
+use crate::messages::driver::{LAG_PERCENT_MAX, RunResult};
+use crate::messages::plan::{Place, PlanError, Settings, System, cells_for};
 use barewire_base::Duration;
 use barewire_measure::Histogram;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,11 @@ pub struct SearchRow {
     pub command: String,
 }
 
-impl crate::BenchRow for SearchRow {}
+impl crate::BenchRow for SearchRow {
+    fn bench(&self) -> &'static str {
+        "search"
+    }
+}
 
 impl SearchRow {
     /// The table's lines: one for each row.
@@ -135,7 +139,7 @@ impl SearchRow {
             ];
             (cells, notes.join("; "))
         });
-        crate::switch::render::columns(&head, lines.collect(), 3)
+        crate::render::columns(&head, lines.collect(), 3)
     }
 }
 
@@ -216,7 +220,7 @@ pub enum SearchError {
     Plan(#[from] PlanError),
     /// A trial failed.
     #[error(transparent)]
-    Cell(#[from] CellError),
+    Cell(#[from] BenchError),
     /// The range is none.
     #[error(transparent)]
     Goal(#[from] super::BadGoal),
@@ -291,9 +295,9 @@ pub fn search(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::RunCounts;
-    use crate::plan::Mode;
-    use crate::workload::MsgWorkload;
+    use crate::messages::MsgWorkload;
+    use crate::messages::driver::RunCounts;
+    use crate::messages::plan::Mode;
 
     #[test]
     fn lost_late_and_unsent_are_bad_and_a_lagging_generator_offers_nothing() {

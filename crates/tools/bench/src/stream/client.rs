@@ -270,7 +270,7 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
     run.lost = Some(sent.count.saturating_sub(counted.datagrams));
     if config.rate.is_some() {
         run.behind_percent = Some(sent.behind_percent());
-        if sent.behind_percent() > crate::driver::LAG_PERCENT_MAX {
+        if sent.behind_percent() > crate::messages::driver::LAG_PERCENT_MAX {
             run.void = Some(format!("the sender was late for {:.1} % of its packets", sent.behind_percent()));
         }
     }

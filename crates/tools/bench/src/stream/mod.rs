@@ -9,7 +9,6 @@ pub(crate) mod pump;
 pub mod server;
 mod words;
 
-use barewire_measure::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
@@ -226,6 +225,12 @@ pub struct StreamRow {
     pub command: String,
 }
 
+impl crate::BenchRow for StreamRow {
+    fn bench(&self) -> &'static str {
+        "stream"
+    }
+}
+
 impl StreamRow {
     /// The row of some runs.
     pub fn of(
@@ -271,31 +276,6 @@ impl StreamRow {
             runs,
             command: command.to_owned(),
         }
-    }
-}
-
-/// The document: one JSON object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamOutput {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
-    /// The machine, as [`Fingerprint`] writes itself.
-    pub fingerprint: serde_json::Value,
-    /// The rows.
-    pub rows: Vec<StreamRow>,
-}
-
-impl StreamOutput {
-    /// A document of what was measured on the machine of `fingerprint`.
-    pub fn new(fingerprint: &Fingerprint, rows: Vec<StreamRow>) -> StreamOutput {
-        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
-        StreamOutput { schema: crate::SCHEMA, fingerprint, rows }
-    }
-
-    /// The document as one line.
-    pub fn to_json(&self) -> String {
-        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
-        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What moves bytes: a TCP stream written and read as fast as it goes, datagrams at a pace. Whoever measures streams uses these,
 //! between namespaces of one process ([`switch`](crate::switch)) and between hosts.
 
-use crate::driver::LAG_LIMIT;
+use crate::messages::driver::LAG_LIMIT;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
 use std::io::{self, Read, Write};

@@ -6,7 +6,7 @@ use super::program::Source;
 use super::row::{SwitchRow, SwitchRun};
 use super::setup::{Step, commands};
 use super::workload::{IN_PORT, Workload};
-use super::{SwitchError, go_on};
+use crate::error::{BenchError, go_on};
 use barewire_lab::Namespace;
 use barewire_measure::{Contention, stamp};
 use std::fs::{self, File};
@@ -46,8 +46,8 @@ pub struct Running {
     log: PathBuf,
 }
 
-fn failed(why: impl Into<String>) -> SwitchError {
-    SwitchError::Program { program: "simple_switch".to_owned(), why: why.into() }
+fn failed(why: impl Into<String>) -> BenchError {
+    BenchError::Program { program: "simple_switch".to_owned(), why: why.into() }
 }
 
 impl Installed {
@@ -63,19 +63,19 @@ impl Installed {
     /// Starts it in `ns` with `options` before the program, which is written to `folder`.
     ///
     /// # Errors
-    /// [`SwitchError`] when it does not run or does not listen.
+    /// [`BenchError`] when it does not run or does not listen.
     pub fn start(
         &self,
         ns: &Namespace,
         folder: &Path,
         source: &Source,
         options: &[String],
-    ) -> Result<Running, SwitchError> {
+    ) -> Result<Running, BenchError> {
         let json = folder.join("program.json");
-        fs::write(&json, source.json.as_bytes()).map_err(SwitchError::io("writing the program"))?;
+        fs::write(&json, source.json.as_bytes()).map_err(BenchError::io("writing the program"))?;
         let log = folder.join("simple_switch.log");
-        let file = File::create(&log).map_err(SwitchError::io("making a log"))?;
-        let again = file.try_clone().map_err(SwitchError::io("making a log"))?;
+        let file = File::create(&log).map_err(BenchError::io("making a log"))?;
+        let again = file.try_clone().map_err(BenchError::io("making a log"))?;
         // It watches its ports in /sys/class/net, which must be that of its namespace. It goes with us, however we go.
         let script = "mount -t sysfs none /sys && \
                       if command -v setpriv > /dev/null; then exec setpriv --pdeathsig TERM \"$@\"; else exec \"$@\"; fi";
@@ -84,7 +84,7 @@ impl Installed {
         command.args(["--thrift-port", &THRIFT_PORT.to_string(), "--log-level", "off"]);
         command.arg("--notifications-addr").arg(format!("ipc://{}", folder.join("n.ipc").display()));
         command.arg(&json).current_dir(folder).stdin(Stdio::null()).stdout(file).stderr(again);
-        let child = ns.spawn_in(&mut command).map_err(SwitchError::io("starting simple_switch"))?;
+        let child = ns.spawn_in(&mut command).map_err(BenchError::io("starting simple_switch"))?;
         let mut running = Running { child, log };
         running.wait_until_listening(ns)?;
         Ok(running)
@@ -93,17 +93,17 @@ impl Installed {
     /// Gives the running one its entries, and `more` commands in its own words.
     ///
     /// # Errors
-    /// [`SwitchError`] with the first line of its command line that tells of a mistake.
-    pub fn populate(&self, ns: &Namespace, steps: &[Step], more: &str) -> Result<(), SwitchError> {
+    /// [`BenchError`] with the first line of its command line that tells of a mistake.
+    pub fn populate(&self, ns: &Namespace, steps: &[Step], more: &str) -> Result<(), BenchError> {
         let mut command = Command::new(&self.cli);
         command.args(["--thrift-port", &THRIFT_PORT.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = ns.spawn_in(&mut command).map_err(SwitchError::io("starting simple_switch_CLI"))?;
+        let mut child = ns.spawn_in(&mut command).map_err(BenchError::io("starting simple_switch_CLI"))?;
         let text = commands(steps) + more;
         let stdin = child.stdin.take();
         let writer =
             std::thread::spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes())));
-        let output = child.wait_with_output().map_err(SwitchError::io("simple_switch_CLI"))?;
+        let output = child.wait_with_output().map_err(BenchError::io("simple_switch_CLI"))?;
         // A broken pipe shows in what the command line said.
         let _ = writer.join();
         let said =
@@ -115,10 +115,10 @@ impl Installed {
         };
         match said.lines().find(wrong) {
             Some(line) => {
-                Err(SwitchError::Program { program: "simple_switch_CLI".to_owned(), why: line.to_owned() })
+                Err(BenchError::Program { program: "simple_switch_CLI".to_owned(), why: line.to_owned() })
             }
             None if output.status.success() => Ok(()),
-            None => Err(SwitchError::Program {
+            None => Err(BenchError::Program {
                 program: "simple_switch_CLI".to_owned(),
                 why: format!("ended with {}", output.status),
             }),
@@ -129,14 +129,14 @@ impl Installed {
     /// growth from the first packet to the last; its CPU time that of its threads over the replay.
     ///
     /// # Errors
-    /// [`SwitchError`] when it cannot be run.
+    /// [`BenchError`] when it cannot be run.
     pub fn run_files(
         &self,
         source: &Source,
         workload: &Workload,
         folder: &Path,
         packets: u64,
-    ) -> Result<SwitchRun, SwitchError> {
+    ) -> Result<SwitchRun, BenchError> {
         let ns = Namespace::anonymous()?;
         ns.set_up("lo")?;
         let mut ports = vec![IN_PORT];
@@ -201,7 +201,7 @@ impl Installed {
 }
 
 impl Running {
-    fn wait_until_listening(&mut self, ns: &Namespace) -> Result<(), SwitchError> {
+    fn wait_until_listening(&mut self, ns: &Namespace) -> Result<(), BenchError> {
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, THRIFT_PORT));
         let begin = stamp();
         while stamp().since(begin) < PATIENCE.into() {

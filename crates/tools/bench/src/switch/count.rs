@@ -1,6 +1,6 @@
 //! Instructions per packet, by callgrind, which does not care what else the machine does.
 
-use super::SwitchError;
+use crate::error::{BenchError, go_on};
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
@@ -16,21 +16,21 @@ pub fn available() -> bool {
 /// [`Rig::count`](super::mem::Rig::count) for a number of packets.
 ///
 /// # Errors
-/// [`SwitchError`] when the program does not run, or valgrind's report is not understood.
-pub fn instructions_per_packet(child: &dyn Fn(u64) -> Vec<OsString>) -> Result<f64, SwitchError> {
-    let program = std::env::current_exe().map_err(SwitchError::io("finding this program"))?;
+/// [`BenchError`] when the program does not run, or valgrind's report is not understood.
+pub fn instructions_per_packet(child: &dyn Fn(u64) -> Vec<OsString>) -> Result<f64, BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
     let mut collected = [0_u64; 2];
     for (packets, instructions) in PACKETS.iter().zip(&mut collected) {
-        super::go_on()?;
+        go_on()?;
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_cycle*"])
             .arg(&program)
             .args(child(*packets))
             .stdin(Stdio::null())
             .output()
-            .map_err(SwitchError::io("running valgrind"))?;
+            .map_err(BenchError::io("running valgrind"))?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let failed = |why: &str| SwitchError::Program { program: "valgrind".to_owned(), why: why.to_owned() };
+        let failed = |why: &str| BenchError::Program { program: "valgrind".to_owned(), why: why.to_owned() };
         if !output.status.success() {
             return Err(failed(text.lines().last().unwrap_or("it failed and did not say why")));
         }

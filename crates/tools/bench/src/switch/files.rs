@@ -1,11 +1,12 @@
 //! From capture file to capture file, flat out: what `simple_switch --use-files` does.
 
+use super::bmv2;
 use super::mem::{self, Loaded};
 use super::program::Source;
 use super::row::{SwitchRow, SwitchRun};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload};
-use super::{SwitchError, bmv2, go_on};
+use crate::error::{BenchError, go_on};
 use crate::rounds::turns;
 use barewire_engine::Agent;
 use barewire_measure::{Contention, stamp};
@@ -66,8 +67,8 @@ fn out_file(folder: &Path, port: u32) -> PathBuf {
 }
 
 /// Writes `packets` packets of the workload to the input of [`IN_PORT`], and empty inputs for the other ports.
-fn write_inputs(folder: &Path, workload: &Workload, packets: u64) -> Result<(), SwitchError> {
-    let failed = || SwitchError::io("writing a capture");
+fn write_inputs(folder: &Path, workload: &Workload, packets: u64) -> Result<(), BenchError> {
+    let failed = || BenchError::io("writing a capture");
     let all: Vec<Vec<u8>> = (0..workload.flows.len()).map(|flow| workload.packet(flow)).collect();
     let mut writer = PcapWriter::create(&in_file(folder, IN_PORT)).map_err(failed())?;
     for i in 0..packets {
@@ -149,7 +150,7 @@ fn thread_cpu_ns() -> u64 {
 }
 
 /// One run of ours, in this thread: opening the files is not timed, closing them is.
-fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, SwitchError> {
+fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, BenchError> {
     let started = stamp();
     let switch = mem::control(&loaded.prepared, started)?;
     let pool = mem::pool(loaded.workload.size)?;
@@ -206,14 +207,14 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, S
 /// fails is left out of later rounds, and its row says so; without any run it is void.
 ///
 /// # Errors
-/// [`SwitchError`] when one of them cannot be set up.
+/// [`BenchError`] when one of them cannot be set up.
 pub fn measure(
     cell: &FilesCell,
     runs: u32,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError> {
-    let folder = Folder::create("switch-files").map_err(SwitchError::io("making a folder"))?;
+) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
+    let folder = Folder::create("switch-files").map_err(BenchError::io("making a folder"))?;
     let mut ours = Vec::new();
     for &engine in &cell.engines {
         let loaded = mem::load(&cell.source, engine, &cell.spec)?;
@@ -229,7 +230,7 @@ pub fn measure(
     let theirs = match (cell.bmv2, bmv2::Installed::find()) {
         (true, Some(installed)) => {
             let packets = cell.packets.min(BMV2_PACKETS_MAX);
-            let folder = Folder::create("bmv2-files").map_err(SwitchError::io("making a folder"))?;
+            let folder = Folder::create("bmv2-files").map_err(BenchError::io("making a folder"))?;
             write_inputs(&folder.0, &first.workload, packets)?;
             Some((installed, folder, packets))
         }
@@ -268,7 +269,7 @@ pub fn measure(
             };
             match ran {
                 Ok(()) => {}
-                Err(SwitchError::Interrupted) => return Err(SwitchError::Interrupted),
+                Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                 Err(error) => {
                     row.broken_off = Some(format!("run {} of {runs} failed: {error}", round + 1));
                     failures.push(error);
@@ -313,7 +314,7 @@ struct Bmv2 {
 }
 
 impl Bmv2 {
-    fn run(&mut self, source: &Source, workload: &Workload) -> Result<(), SwitchError> {
+    fn run(&mut self, source: &Source, workload: &Workload) -> Result<(), BenchError> {
         let mut run = self.installed.run_files(source, workload, &self.folder.0, self.packets)?;
         match check_outputs(&self.folder.0, workload, self.packets) {
             // What it loses all the same is no packet per second.

@@ -1,5 +1,6 @@
 //! A switch between two hosts: each system in turn on the same wires, under the same traffic.
 
+use super::bmv2;
 use super::figures::{
     RECORDED, RECORDED_TCP_MBPS, RECORDED_UDP_FLOOD_PPS, RECORDED_UDP_PEAK_PPS, RECORDED_UDP_PPS,
 };
@@ -9,8 +10,8 @@ use super::program::{Kind, Source, kind_of};
 use super::row::{Paced, SwitchRow, SwitchRun};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
-use super::{SwitchError, bmv2, go_on};
 use crate::KeepAwake;
+use crate::error::{BenchError, go_on};
 use crate::rounds::turns;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
@@ -188,7 +189,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn load(cell: &LiveCell) -> Result<Program, SwitchError> {
+    pub(crate) fn load(cell: &LiveCell) -> Result<Program, BenchError> {
         let mut program = Program {
             source: cell.source.clone(),
             steps: Vec::new(),
@@ -208,12 +209,12 @@ impl Program {
         }
         for engine in engines {
             let begin = barewire_measure::stamp();
-            let prepared = prepare(&cell.source.json, engine).map_err(SwitchError::control("program"))?;
+            let prepared = prepare(&cell.source.json, engine).map_err(BenchError::control("program"))?;
             let took = barewire_measure::stamp().since(begin);
             let Kind::Router(words) = kind_of(&prepared.program)? else {
                 let why =
                     format!("`{}` does not route between two hosts: simple_router does", cell.source.name);
-                return Err(SwitchError::Plan(why));
+                return Err(BenchError::Plan(why));
             };
             program.steps = router_steps(words);
             program.load_us.insert(engine.to_string(), took.as_nanos() / 1000);
@@ -222,9 +223,9 @@ impl Program {
         Ok(program)
     }
 
-    fn prepared(&self, engine: EngineKind) -> Result<Arc<Prepared>, SwitchError> {
+    fn prepared(&self, engine: EngineKind) -> Result<Arc<Prepared>, BenchError> {
         let found = self.prepared.iter().find(|(kind, _)| *kind == engine);
-        found.map(|(_, p)| Arc::clone(p)).ok_or_else(|| SwitchError::Plan(format!("no {engine} program")))
+        found.map(|(_, p)| Arc::clone(p)).ok_or_else(|| BenchError::Plan(format!("no {engine} program")))
     }
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn start<'a>(
     wires: &'a Wires,
     cell: &LiveCell,
     program: &Program,
-) -> Result<Forwarder<'a>, SwitchError> {
+) -> Result<Forwarder<'a>, BenchError> {
     Ok(match system {
         System::Direct | System::Routing => Forwarder::Nothing,
         System::Bridge => Forwarder::Bridge(wires.bridge()?),
@@ -261,8 +262,8 @@ pub(crate) fn start<'a>(
         }
         System::Bmv2 => {
             let installed = bmv2::Installed::find()
-                .ok_or_else(|| SwitchError::Plan("`simple_switch` is not on the PATH".to_owned()))?;
-            let folder = Folder::create("bmv2-live").map_err(SwitchError::io("making a folder"))?;
+                .ok_or_else(|| BenchError::Plan("`simple_switch` is not on the PATH".to_owned()))?;
+            let folder = Folder::create("bmv2-live").map_err(BenchError::io("making a folder"))?;
             let mut options = Vec::new();
             for (interface, port) in PORTS.iter().zip(1..) {
                 options.extend(["-i".to_owned(), format!("{port}@{interface}")]);
@@ -316,7 +317,7 @@ impl Agent for BareLoop {
     }
 }
 
-fn bare_loop(uris: &[String; 2], idle: IdleStrategy, offloads: bool) -> Result<Looping, SwitchError> {
+fn bare_loop(uris: &[String; 2], idle: IdleStrategy, offloads: bool) -> Result<Looping, BenchError> {
     let stop = StopFlag::new().map_err(barewire_switch::server::StartError::from)?;
     let uris = uris.clone();
     let build = move || -> Result<Vec<Box<dyn Agent>>, OpenError> {
@@ -328,8 +329,8 @@ fn bare_loop(uris: &[String; 2], idle: IdleStrategy, offloads: bool) -> Result<L
     let config = EngineConfig { name: LOOP_THREAD.to_owned(), core: None, idle };
     let engine = Engine::spawn_with_links(config, EngineLinks::default(), build, &stop);
     let engine = engine.map_err(|error| match error {
-        barewire_engine::SpawnError::Build(error) => SwitchError::Open(error),
-        other => SwitchError::Plan(other.to_string()),
+        barewire_engine::SpawnError::Build(error) => BenchError::Open(error),
+        other => BenchError::Plan(other.to_string()),
     })?;
     Ok(Looping(Some(engine), stop))
 }
@@ -347,7 +348,7 @@ impl Forwarder<'_> {
     }
 
     /// What was dropped where, so far.
-    fn drops(&self, wires: &Wires) -> Result<BTreeMap<String, u64>, SwitchError> {
+    fn drops(&self, wires: &Wires) -> Result<BTreeMap<String, u64>, BenchError> {
         let mut drops = BTreeMap::new();
         let interfaces = [("h1 eth0", &wires.hosts[0], "eth0"), ("h2 eth0", &wires.hosts[1], "eth0")];
         let ports = PORTS.map(|port| (port, &wires.switch, port));
@@ -393,7 +394,7 @@ fn one_paced(
     forwarder: &Forwarder<'_>,
     pps: u64,
     duration: Duration,
-) -> Result<Paced, SwitchError> {
+) -> Result<Paced, BenchError> {
     let before = forwarder.drops(wires)?;
     let (cpu, busy) = (forwarder.cpu_ns(), machine_busy_us());
     let Exchanged { sent, received, behind } = load::paced(ends, pps, duration)?;
@@ -421,7 +422,7 @@ fn run_once(
     wires: &Wires,
     cell: &LiveCell,
     program: &Program,
-) -> Result<SwitchRun, SwitchError> {
+) -> Result<SwitchRun, BenchError> {
     let forwarder = start(system, wires, cell, program)?;
     let ends = Ends::new(wires, system.way());
     load::wait_for_way(ends)?;
@@ -499,13 +500,13 @@ pub(super) fn planned_time(tests: Tests, seconds: Duration) -> Duration {
 /// that fails is left out of later rounds, and its row says so; without any run it is void.
 ///
 /// # Errors
-/// [`SwitchError`] when hosts cannot be made or the program is refused.
+/// [`BenchError`] when hosts cannot be made or the program is refused.
 pub fn measure(
     cell: &LiveCell,
     runs: u32,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError> {
+) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads)?;
     // Spinners would take part in every figure; the kernel's own idle loop does not.
@@ -525,7 +526,7 @@ pub fn measure(
             progress(format!("run {} of {runs}: {} over {}", round + 1, row.system, row.over));
             match run_once(measured[at], &wires, cell, &program) {
                 Ok(run) => done.push(Some(run)),
-                Err(SwitchError::Interrupted) => done.push(None),
+                Err(BenchError::Interrupted) => done.push(None),
                 Err(_) if crate::interrupted() => done.push(None),
                 Err(error) => {
                     let why = format!("run {} of {runs} failed: {error}", round + 1);

@@ -2,7 +2,7 @@
 //! host's namespace; `iperf` beside them when asked for.
 
 use super::wires::{Way, Wires, traffic};
-use super::{SwitchError, go_on};
+use crate::error::{BenchError, go_on};
 use crate::stream::pump::{self, LOOK, SETTLE, Sent, is_wait, sleep_until};
 use barewire_base::{Duration, Instant};
 use barewire_lab::Namespace;
@@ -51,8 +51,8 @@ impl<'a> Ends<'a> {
     }
 
     /// A socket of the second host, and one of the first that is connected to it.
-    fn udp(&self) -> Result<(UdpSocket, UdpSocket), SwitchError> {
-        let failed = || SwitchError::io("making UDP sockets");
+    fn udp(&self) -> Result<(UdpSocket, UdpSocket), BenchError> {
+        let failed = || BenchError::io("making UDP sockets");
         let server = self.server().enter(|| UdpSocket::bind((self.to(), 0)))?.map_err(failed())?;
         let at = server.local_addr().map_err(failed())?;
         let client = self.client().enter(|| {
@@ -66,8 +66,8 @@ impl<'a> Ends<'a> {
 }
 
 /// Runs `body` on a thread whose timers are exact.
-fn exact<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, SwitchError> {
-    pump::exact(body).map_err(|_| SwitchError::Plan("a thread of the traffic panicked".to_owned()))
+fn exact<T: Send>(body: impl FnOnce() -> T + Send) -> Result<T, BenchError> {
+    pump::exact(body).map_err(|_| BenchError::Plan("a thread of the traffic panicked".to_owned()))
 }
 
 /// What one TCP stream carried.
@@ -83,9 +83,9 @@ pub struct Stream {
 /// One TCP stream over `duration`, after a tenth of it.
 ///
 /// # Errors
-/// [`SwitchError`] when the hosts cannot be reached, or the stream stands still.
-pub fn tcp(ends: Ends<'_>, duration: Duration) -> Result<Stream, SwitchError> {
-    let failed = || SwitchError::io("TCP between the hosts");
+/// [`BenchError`] when the hosts cannot be reached, or the stream stands still.
+pub fn tcp(ends: Ends<'_>, duration: Duration) -> Result<Stream, BenchError> {
+    let failed = || BenchError::io("TCP between the hosts");
     let listener = ends.server().enter(|| TcpListener::bind((ends.to(), 0)))?.map_err(failed())?;
     let at: SocketAddr = listener.local_addr().map_err(failed())?;
     let client = ends
@@ -112,12 +112,12 @@ pub fn tcp(ends: Ends<'_>, duration: Duration) -> Result<Stream, SwitchError> {
     });
     let ((begin, before, packets_before), (end, after, packets_after), ended) = measured;
     for one in ended {
-        one.map_err(|_| SwitchError::Plan("a thread of the TCP stream panicked".to_owned()))?
+        one.map_err(|_| BenchError::Plan("a thread of the TCP stream panicked".to_owned()))?
             .map_err(failed())?;
     }
     go_on()?;
     if after == before {
-        return Err(SwitchError::Plan("the TCP stream stood still".to_owned()));
+        return Err(BenchError::Plan("the TCP stream stood still".to_owned()));
     }
     let seconds = end.since(begin).as_secs_f64().max(1e-9);
     Ok(Stream {
@@ -152,9 +152,9 @@ impl Echoes {
 /// UDP requests, one at a time, echoed by the second host, for `duration` or until `most` were answered.
 ///
 /// # Errors
-/// [`SwitchError`] for failed calls.
-pub fn echoes(ends: Ends<'_>, duration: Duration, most: u64) -> Result<Echoes, SwitchError> {
-    let failed = || SwitchError::io("UDP between the hosts");
+/// [`BenchError`] for failed calls.
+pub fn echoes(ends: Ends<'_>, duration: Duration, most: u64) -> Result<Echoes, BenchError> {
+    let failed = || BenchError::io("UDP between the hosts");
     let (client, server) = ends.udp()?;
     client.set_read_timeout(Some(ANSWER)).map_err(failed())?;
     server.set_read_timeout(Some(LOOK)).map_err(failed())?;
@@ -204,7 +204,7 @@ pub fn echoes(ends: Ends<'_>, duration: Duration, most: u64) -> Result<Echoes, S
         stop.store(true, Ordering::Relaxed);
         (asked, echo.join())
     });
-    let panicked = |_| SwitchError::Plan("a thread of the echo panicked".to_owned());
+    let panicked = |_| BenchError::Plan("a thread of the echo panicked".to_owned());
     answered.map_err(panicked)?.map_err(failed())?;
     asked.map_err(panicked)?.map_err(failed())
 }
@@ -212,15 +212,15 @@ pub fn echoes(ends: Ends<'_>, duration: Duration, most: u64) -> Result<Echoes, S
 /// Waits until a request is answered.
 ///
 /// # Errors
-/// [`SwitchError`] when none is within three seconds.
-pub fn wait_for_way(ends: Ends<'_>) -> Result<(), SwitchError> {
+/// [`BenchError`] when none is within three seconds.
+pub fn wait_for_way(ends: Ends<'_>) -> Result<(), BenchError> {
     for _ in 0..10 {
         go_on()?;
         if echoes(ends, Duration::from_millis(250), 1)?.rtt.samples() > 0 {
             return Ok(());
         }
     }
-    Err(SwitchError::Plan("no packet passes from host to host".to_owned()))
+    Err(BenchError::Plan("no packet passes from host to host".to_owned()))
 }
 
 /// What was offered, and what arrived at the second host's interface.
@@ -248,13 +248,13 @@ impl Offered {
 /// Offers UDP packets of 60-byte frames at `pps`, or as fast as one thread can.
 ///
 /// # Errors
-/// [`SwitchError`] for failed calls.
-pub fn offer(ends: Ends<'_>, pps: Option<u64>, duration: Duration) -> Result<Offered, SwitchError> {
+/// [`BenchError`] for failed calls.
+pub fn offer(ends: Ends<'_>, pps: Option<u64>, duration: Duration) -> Result<Offered, BenchError> {
     // The receiving socket is there so that nobody answers "unreachable"; what arrives is counted at the interface.
     let (client, _server) = ends.udp()?;
     let before = traffic(ends.server(), ends.way.interface())?.rx;
     let sent = exact(|| pump::datagrams(&client, &PACKET, pps, duration))?;
-    let Sent { count, took, behind } = sent.map_err(SwitchError::io("sending UDP"))?;
+    let Sent { count, took, behind } = sent.map_err(BenchError::io("sending UDP"))?;
     std::thread::sleep(SETTLE);
     let arrived = traffic(ends.server(), ends.way.interface())?.rx - before;
     let seconds = took.as_secs_f64().max(1e-9);
@@ -330,9 +330,9 @@ pub struct Exchanged {
 /// Sends at `pps` for `duration` and counts what the second host's socket gets: exact, for rates at which nothing may be lost.
 ///
 /// # Errors
-/// [`SwitchError`] for failed calls.
-pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<Exchanged, SwitchError> {
-    let failed = || SwitchError::io("UDP between the hosts");
+/// [`BenchError`] for failed calls.
+pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<Exchanged, BenchError> {
+    let failed = || BenchError::io("UDP between the hosts");
     let (client, server) = ends.udp()?;
     server.set_read_timeout(Some(LOOK)).map_err(failed())?;
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&server, 4 << 20);
@@ -356,7 +356,7 @@ pub fn paced(ends: Ends<'_>, pps: u64, duration: Duration) -> Result<Exchanged, 
         (sent, receiver.join())
     });
     let sent = sent?.map_err(failed())?;
-    let panicked = |_| SwitchError::Plan("the receiver panicked".to_owned());
+    let panicked = |_| BenchError::Plan("the receiver panicked".to_owned());
     let received = received.map_err(panicked)?.map_err(failed())?;
     Ok(Exchanged { sent: sent.count, received, behind: sent.behind })
 }
@@ -374,24 +374,24 @@ impl Drop for Stopped {
 /// What `iperf` (version 2) says of one TCP stream, in Mbit/s.
 ///
 /// # Errors
-/// [`SwitchError`] when it is not installed or says nothing.
-pub fn iperf_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, SwitchError> {
+/// [`BenchError`] when it is not installed or says nothing.
+pub fn iperf_mbps(ends: Ends<'_>, duration: Duration) -> Result<f64, BenchError> {
     let quiet = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     };
-    let failed = |why: &str| SwitchError::Program { program: "iperf".to_owned(), why: why.to_owned() };
+    let failed = |why: &str| BenchError::Program { program: "iperf".to_owned(), why: why.to_owned() };
     let mut server = Command::new("iperf");
     server.args(["-s", "-B", &ends.to().to_string()]);
     quiet(&mut server);
-    let _server = Stopped(ends.server().spawn_in(&mut server).map_err(SwitchError::io("starting iperf"))?);
+    let _server = Stopped(ends.server().spawn_in(&mut server).map_err(BenchError::io("starting iperf"))?);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let seconds = duration.as_secs_f64().ceil().max(1.0) as u64;
     let mut client = Command::new("iperf");
     client.args(["-f", "m", "-c", &ends.to().to_string(), "-t", &seconds.to_string()]);
     quiet(&mut client);
     client.stdout(Stdio::piped());
-    let child = ends.client().spawn_in(&mut client).map_err(SwitchError::io("starting iperf"))?;
-    let output = child.wait_with_output().map_err(SwitchError::io("running iperf"))?;
+    let child = ends.client().spawn_in(&mut client).map_err(BenchError::io("starting iperf"))?;
+    let output = child.wait_with_output().map_err(BenchError::io("running iperf"))?;
     iperf_figure(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| failed("it told no rate"))
 }
 

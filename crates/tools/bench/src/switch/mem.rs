@@ -8,7 +8,7 @@ use super::program::{Source, kind_of};
 use super::row::{SwitchRow, SwitchRun};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload, payload_byte};
-use super::{SwitchError, go_on};
+use crate::error::{BenchError, go_on};
 use crate::render::rate;
 use crate::rounds::turns;
 use crate::search::Outcome;
@@ -91,23 +91,23 @@ pub(super) struct Loaded {
     pub(super) load_us: u64,
 }
 
-pub(super) fn load(source: &Source, engine: EngineKind, spec: &Spec) -> Result<Loaded, SwitchError> {
+pub(super) fn load(source: &Source, engine: EngineKind, spec: &Spec) -> Result<Loaded, BenchError> {
     let start = stamp();
     let prepared =
-        prepare(&source.json, engine).map_err(SwitchError::control(format!("program {}", source.name)))?;
+        prepare(&source.json, engine).map_err(BenchError::control(format!("program {}", source.name)))?;
     let load_us = stamp().since(start).as_nanos() / 1000;
     let workload = Workload::make(kind_of(&prepared.program)?, spec)?;
     Ok(Loaded { prepared: Arc::new(prepared), workload, load_us })
 }
 
 /// A switch without ports yet, whose control side no thread looks after.
-pub(super) fn control(prepared: &Arc<Prepared>, started: Instant) -> Result<Switch, SwitchError> {
+pub(super) fn control(prepared: &Arc<Prepared>, started: Instant) -> Result<Switch, BenchError> {
     let config = SwitchConfig {
         sweep_interval: std::time::Duration::ZERO,
         clock: Box::new(move || stamp().since(started).as_nanos() / 1000),
         ..SwitchConfig::default()
     };
-    Switch::new(config, Some(Arc::clone(prepared))).map_err(SwitchError::control("starting the switch"))
+    Switch::new(config, Some(Arc::clone(prepared))).map_err(BenchError::control("starting the switch"))
 }
 
 /// An agent over `ports`, with what it shows.
@@ -143,19 +143,19 @@ pub struct Rig {
 }
 
 /// Frames that hold packets of `size` bytes and what a program puts in front.
-pub(super) fn pool(size: u32) -> Result<Pool, SwitchError> {
+pub(super) fn pool(size: u32) -> Result<Pool, BenchError> {
     let default = PoolConfig::default().chunk_len;
     let chunk_len = if size + 2 * HEADROOM <= default { default } else { 2 * default };
     let config = PoolConfig { frames: FRAMES, chunk_len, headroom: HEADROOM, ..PoolConfig::default() };
-    Pool::new(config).map_err(|e| SwitchError::Plan(e.to_string()))
+    Pool::new(config).map_err(|e| BenchError::Plan(e.to_string()))
 }
 
 impl Rig {
     /// Loads the program, writes the entries, opens the ports.
     ///
     /// # Errors
-    /// [`SwitchError`] when the program, an entry or the workload is refused.
-    pub fn build(cell: &MemCell) -> Result<Rig, SwitchError> {
+    /// [`BenchError`] when the program, an entry or the workload is refused.
+    pub fn build(cell: &MemCell) -> Result<Rig, BenchError> {
         let Loaded { prepared, workload, load_us } = load(&cell.source, cell.engine, &cell.spec)?;
         let started = stamp();
         let switch = control(&prepared, started)?;
@@ -424,14 +424,14 @@ fn row_of(cell: &MemCell, rig: &Rig, duration: Duration, clock: ClockCost, comma
 /// Runs all `cells` of one point in turn, `runs` times, in this thread: a row for each.
 ///
 /// # Errors
-/// [`SwitchError`] when one of them cannot be set up.
+/// [`BenchError`] when one of them cannot be set up.
 pub fn measure(
     cells: &[MemCell],
     runs: u32,
     duration: Duration,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<SwitchRow>, SwitchError> {
+) -> Result<Vec<SwitchRow>, BenchError> {
     let clock = clock_cost();
     let mut rigs = Vec::new();
     for cell in cells {

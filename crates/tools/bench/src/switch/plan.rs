@@ -6,10 +6,11 @@ use super::mem::MemCell;
 use super::program::Source;
 use super::row::SwitchRow;
 use super::workload::{Masks, Spec};
-use super::{SwitchError, bmv2, files, live, mem};
+use super::{bmv2, files, live, mem};
+use crate::error::{BenchError, go_on};
+use crate::published::plan::SEED_RUNS;
 use crate::search::frames;
 use crate::search::messages::{SearchRow, TrialLine};
-use crate::seeds_plan::SEED_RUNS;
 use crate::words::word;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
@@ -171,9 +172,9 @@ impl Request {
     /// What cannot be run, before anything is.
     ///
     /// # Errors
-    /// [`SwitchError::Plan`] in words.
-    pub fn check(&self) -> Result<(), SwitchError> {
-        let refuse = |why: &str| Err(SwitchError::Plan(why.to_owned()));
+    /// [`BenchError::Plan`] in words.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let refuse = |why: &str| Err(BenchError::Plan(why.to_owned()));
         if self.seconds == Duration::ZERO || self.runs == 0 || self.packets == 0 {
             return refuse("a run needs some time, and there must be one");
         }
@@ -282,7 +283,7 @@ impl Request {
 
     /// Measures everything: rows, and why cells failed. What fails takes nothing else with it; its row says in which run it broke off, if
     /// it came so far.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Vec<SwitchError>) {
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Vec<BenchError>) {
         let (mut rows, mut failures) = (Vec::new(), Vec::new());
         let given_up = self.run_into(&mut rows, &mut failures, progress).err();
         failures.extend(given_up);
@@ -295,7 +296,7 @@ impl Request {
         &self,
         asked: &frames::Request,
         tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
-    ) -> (Vec<SearchRow>, Option<SwitchError>) {
+    ) -> (Vec<SearchRow>, Option<BenchError>) {
         let mut rows = Vec::new();
         let failed = self.search_into(asked, &mut rows, tell).err();
         (rows, failed)
@@ -306,9 +307,9 @@ impl Request {
         asked: &frames::Request,
         rows: &mut Vec<SearchRow>,
         tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
-    ) -> Result<(), SwitchError> {
+    ) -> Result<(), BenchError> {
         self.check()?;
-        let mut add = |(more, failed): (Vec<SearchRow>, Option<SwitchError>)| {
+        let mut add = |(more, failed): (Vec<SearchRow>, Option<BenchError>)| {
             rows.extend(more);
             failed.map_or(Ok(()), Err)
         };
@@ -317,7 +318,7 @@ impl Request {
                 Over::Mem => {
                     for (source, spec) in self.points() {
                         for &engine in &self.engines {
-                            super::go_on()?;
+                            go_on()?;
                             let cell = MemCell { source: source.clone(), engine, spec };
                             let name = format!("{} over mem ({engine})", source.name);
                             add(self.pinned(|| {
@@ -329,7 +330,7 @@ impl Request {
                 Over::Pcap => {
                     let why =
                         "a capture is replayed as fast as it goes: `--search` is for mem, xdp and packet";
-                    return Err(SwitchError::Plan(why.to_owned()));
+                    return Err(BenchError::Plan(why.to_owned()));
                 }
                 Over::Xdp | Over::Packet => {}
             }
@@ -351,17 +352,17 @@ impl Request {
     fn run_into(
         &self,
         rows: &mut Vec<SwitchRow>,
-        failures: &mut Vec<SwitchError>,
+        failures: &mut Vec<BenchError>,
         progress: &mut (dyn FnMut(String) + Send),
-    ) -> Result<(), SwitchError> {
+    ) -> Result<(), BenchError> {
         self.check()?;
-        let mut take = |measured: Result<(Vec<SwitchRow>, Vec<SwitchError>), SwitchError>| {
+        let mut take = |measured: Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError>| {
             match measured {
                 Ok((more, failed)) => {
                     rows.extend(more);
                     failures.extend(failed);
                 }
-                Err(SwitchError::Interrupted) => return Err(SwitchError::Interrupted),
+                Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                 Err(error) => failures.push(error),
             }
             Ok(())
@@ -370,7 +371,7 @@ impl Request {
             match over {
                 Over::Mem => {
                     for (source, spec) in self.points() {
-                        super::go_on()?;
+                        go_on()?;
                         let cell = |&engine: &EngineKind| MemCell { source: source.clone(), engine, spec };
                         let cells: Vec<MemCell> = self.engines.iter().map(cell).collect();
                         let measured = self.pinned(|| {
@@ -381,7 +382,7 @@ impl Request {
                 }
                 Over::Pcap => {
                     for (source, spec) in self.points() {
-                        super::go_on()?;
+                        go_on()?;
                         let cell = FilesCell {
                             source: source.clone(),
                             spec,
@@ -402,7 +403,7 @@ impl Request {
             for offloads in [false, true] {
                 let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
                 if wanted {
-                    super::go_on()?;
+                    go_on()?;
                     let cell = self.live(offloads, source);
                     take(live::measure(&cell, self.runs, &self.command, progress))?;
                 }
@@ -413,21 +414,18 @@ impl Request {
 
     /// Runs `body` on a thread of its own, on the core that was asked for: pinning it must not pin the caller, nor what else
     /// the caller starts.
-    fn pinned<T: Send>(
-        &self,
-        body: impl FnOnce() -> Result<T, SwitchError> + Send,
-    ) -> Result<T, SwitchError> {
+    fn pinned<T: Send>(&self, body: impl FnOnce() -> Result<T, BenchError> + Send) -> Result<T, BenchError> {
         let core = self.core;
         std::thread::scope(|scope| {
             let run = move || {
                 if let Some(core) = core {
-                    pin_to_core(core).map_err(SwitchError::io(format!("pinning to core {core}")))?;
+                    pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}")))?;
                 }
                 body()
             };
             scope.spawn(run).join()
         })
-        .unwrap_or_else(|_| Err(SwitchError::Plan("the thread that measures panicked".to_owned())))
+        .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))
     }
 }
 
@@ -438,7 +436,7 @@ const SEED_SIZE: u32 = 64;
 /// The published experiment of bmv2 as requests: the engine without wires, and between hosts where they can be made.
 ///
 /// # Errors
-/// [`SwitchError::Plan`] when the router's program cannot be had.
+/// [`BenchError::Plan`] when the router's program cannot be had.
 pub fn seed_requests(
     with_hosts: bool,
     quick: bool,
@@ -446,8 +444,8 @@ pub fn seed_requests(
     seconds: Duration,
     core: Option<usize>,
     command: &str,
-) -> Result<Vec<Request>, SwitchError> {
-    let router = "simple_router".parse().map_err(SwitchError::Plan)?;
+) -> Result<Vec<Request>, BenchError> {
+    let router = "simple_router".parse().map_err(BenchError::Plan)?;
     let alone = Request {
         overs: vec![Over::Mem, Over::Pcap],
         programs: vec![router],

@@ -1,6 +1,6 @@
 //! The programs that are measured: those of the repository by name, any other by its file.
 
-use super::SwitchError;
+use crate::error::BenchError;
 use barewire_p4::ir::Program;
 use barewire_port::suggest;
 use std::borrow::Cow;
@@ -93,8 +93,8 @@ impl FromStr for Source {
 /// The workload that `program` takes, by its tables and their actions.
 ///
 /// # Errors
-/// [`SwitchError::Plan`] when nothing here knows what to send it.
-pub fn kind_of(program: &Program) -> Result<Kind, SwitchError> {
+/// [`BenchError::Plan`] when nothing here knows what to send it.
+pub fn kind_of(program: &Program) -> Result<Kind, BenchError> {
     let is = |full: &str, last: &str| full == last || full.ends_with(&format!(".{last}"));
     let has = |table: &str, action: &str| {
         let found = program.tables.iter().find(|t| is(&t.name, table));
@@ -121,7 +121,7 @@ pub fn kind_of(program: &Program) -> Result<Kind, SwitchError> {
         return Ok(Kind::DeepHeaders);
     }
     let tables: Vec<&str> = program.tables.iter().map(|t| t.name.as_str()).collect();
-    Err(SwitchError::Plan(format!(
+    Err(BenchError::Plan(format!(
         "no workload is known for a program with the tables {}; known are those of {}, and bmv2's simple_router",
         tables.join(", "),
         NAMES.join(", ")

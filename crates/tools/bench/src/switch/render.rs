@@ -1,7 +1,7 @@
 //! Rows about switches as text.
 
 use super::row::{SwitchRow, SwitchRun};
-use crate::render::{latency, percentile, rate};
+use crate::render::{columns, latency, percentile, rate, spread_line};
 use crate::rounds::{spread, spread_ns};
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
@@ -34,40 +34,6 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
     // A row without any run is void for the same reason.
     notes.extend(row.broken_off.clone().filter(|_| row.void != row.broken_off));
     notes
-}
-
-/// The line under a row that says between which values its runs were: empty cells where there is no spread. `None` when there is none
-/// at all.
-pub(crate) fn spread_line(mut cells: Vec<String>, runs: usize) -> Option<(Vec<String>, String)> {
-    if cells.iter().all(String::is_empty) {
-        return None;
-    }
-    cells[0] = "  min..max".to_owned();
-    Some((cells, format!("of {runs} runs")))
-}
-
-/// Columns that fit, numbers to the right; the last one is text of any length.
-pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: usize) -> String {
-    let mut all = vec![(head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>(), "notes".to_owned())];
-    all.extend(lines);
-    let widths: Vec<usize> = (0..head.len())
-        .map(|column| all.iter().map(|(cells, _)| cells[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for (cells, notes) in &all {
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let _ = if column < left {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        line.push_str(notes);
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
 }
 
 /// The table of engines without wires: memory and files.

@@ -1,9 +1,8 @@
-//! A row about a switch, and the JSON document that carries such rows.
+//! A row about a switch.
 
-use crate::driver::LAG_PERCENT_MAX;
 use crate::histograms::{BenchRow, Histograms};
+use crate::messages::driver::LAG_PERCENT_MAX;
 use crate::rounds::median;
-use barewire_measure::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -208,6 +207,10 @@ pub struct SwitchRow {
 }
 
 impl BenchRow for SwitchRow {
+    fn bench(&self) -> &'static str {
+        "switch"
+    }
+
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
@@ -325,31 +328,6 @@ fn sum_paced(runs: &[SwitchRun]) -> Vec<Paced> {
     rates.into_iter().map(at).collect()
 }
 
-/// The document: one JSON object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SwitchOutput {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
-    /// The machine, as [`Fingerprint`] writes itself.
-    pub fingerprint: serde_json::Value,
-    /// The rows.
-    pub rows: Vec<SwitchRow>,
-}
-
-impl SwitchOutput {
-    /// A document of `rows` measured on the machine of `fingerprint`.
-    pub fn new(fingerprint: &Fingerprint, rows: Vec<SwitchRow>) -> SwitchOutput {
-        let fingerprint = serde_json::to_value(fingerprint).unwrap_or(serde_json::Value::Null);
-        SwitchOutput { schema: crate::SCHEMA, fingerprint, rows }
-    }
-
-    /// The document as one line.
-    pub fn to_json(&self) -> String {
-        // Maps have string keys and floats are finite or null: nothing here that serde_json refuses.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,12 +398,15 @@ mod tests {
     fn the_document_reads_back_and_has_its_keys() {
         let mut row = SwitchRow { system: "barewire".into(), over: "mem".into(), ..SwitchRow::default() };
         row.take_runs(vec![run(1e7 / 3.0, 10, 10)]);
-        let output = SwitchOutput::new(&Fingerprint::collect(), vec![row]);
-        let json = output.to_json();
-        assert_eq!(serde_json::from_str::<SwitchOutput>(&json).unwrap(), output);
+        let mut results = crate::Results::begin();
+        results.add(std::slice::from_ref(&row)).unwrap();
+        let json = results.document(barewire_report::run::HardwareClass::OneMachine, false, &[]).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(serde_json::from_value::<SwitchRow>(read["rows"][0].clone()).unwrap(), row);
         for key in [
-            "\"schema\":1",
+            "\"schema\":2",
             "\"fingerprint\":{",
+            "\"bench\":\"switch\"",
             "\"rate_pps\":3333333.0",
             "\"instructions_per_packet\":null",
         ] {

@@ -1,7 +1,7 @@
 //! What a control plane writes before traffic starts, once for every switch: into ours by [`apply`], into bmv2 as the text
 //! of [`commands`].
 
-use super::SwitchError;
+use crate::error::BenchError;
 use barewire_p4::key::MatchParam;
 use barewire_switch::control::{ActionCall, NewEntry, Switch, TableAction, TableWrite};
 use num_bigint::BigUint;
@@ -110,8 +110,8 @@ fn param(one: &Match) -> MatchParam {
 /// many table entries were written.
 ///
 /// # Errors
-/// [`SwitchError::Control`] with the first write that was refused.
-pub fn apply(switch: &Switch, steps: &[Step], between: &mut dyn FnMut()) -> Result<u64, SwitchError> {
+/// [`BenchError::Control`] with the first write that was refused.
+pub fn apply(switch: &Switch, steps: &[Step], between: &mut dyn FnMut()) -> Result<u64, BenchError> {
     let mut writer =
         Writer { switch, waiting: Vec::with_capacity(BATCH), tables: HashMap::new(), written: 0 };
     let (mut members, mut groups) = (Vec::new(), Vec::new());
@@ -135,16 +135,16 @@ pub fn apply(switch: &Switch, steps: &[Step], between: &mut dyn FnMut()) -> Resu
                 }
             }
             Step::Member { profile, call } => {
-                let id = switch.profile(profile).map_err(SwitchError::control(*profile))?;
+                let id = switch.profile(profile).map_err(BenchError::control(*profile))?;
                 let action =
-                    switch.action_of_profile(id, call.action).map_err(SwitchError::control(*profile))?;
+                    switch.action_of_profile(id, call.action).map_err(BenchError::control(*profile))?;
                 let args = call.args.iter().map(|&a| big(a)).collect();
                 let member = switch.add_member(id, ActionCall { action, args });
-                members.push(member.map_err(SwitchError::control(format!("member of {profile}")))?);
+                members.push(member.map_err(BenchError::control(format!("member of {profile}")))?);
                 between();
             }
             Step::Group { profile, members: of } => {
-                let failed = || SwitchError::control(format!("group of {profile}"));
+                let failed = || BenchError::control(format!("group of {profile}"));
                 let id = switch.profile(profile).map_err(failed())?;
                 let group = switch.create_group(id).map_err(failed())?;
                 for member in of {
@@ -172,17 +172,17 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn table(&self, name: &str) -> Result<TableId, SwitchError> {
-        self.switch.table(name).map_err(SwitchError::control(format!("table {name}")))
+    fn table(&self, name: &str) -> Result<TableId, BenchError> {
+        self.switch.table(name).map_err(BenchError::control(format!("table {name}")))
     }
 
-    fn resolve(&mut self, table: &str, action: &'static str) -> Result<(TableId, ActionId), SwitchError> {
+    fn resolve(&mut self, table: &str, action: &'static str) -> Result<(TableId, ActionId), BenchError> {
         if let Some(&known) = self.tables.get(&(table.to_owned(), action)) {
             return Ok(known);
         }
         let id = self.table(table)?;
         let found =
-            self.switch.action_of(id, action).map_err(SwitchError::control(format!("table {table}")))?;
+            self.switch.action_of(id, action).map_err(BenchError::control(format!("table {table}")))?;
         self.tables.insert((table.to_owned(), action), (id, found));
         Ok((id, found))
     }
@@ -193,7 +193,7 @@ impl Writer<'_> {
         key: &[Match],
         priority: Option<u32>,
         action: TableAction,
-    ) -> Result<(), SwitchError> {
+    ) -> Result<(), BenchError> {
         let entry = NewEntry {
             key: key.iter().map(param).collect(),
             priority: priority.unwrap_or(0),
@@ -205,10 +205,10 @@ impl Writer<'_> {
         if self.waiting.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), SwitchError> {
+    fn flush(&mut self) -> Result<(), BenchError> {
         let batch = std::mem::replace(&mut self.waiting, Vec::with_capacity(BATCH));
         for result in self.switch.write_batch(batch) {
-            result.map_err(SwitchError::control(format!("entry {}", self.written)))?;
+            result.map_err(BenchError::control(format!("entry {}", self.written)))?;
             self.written += 1;
         }
         Ok(())

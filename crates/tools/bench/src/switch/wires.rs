@@ -8,9 +8,9 @@
 //! the hosts' ends leave checksums and segmentation to nobody when offloads are off, which is the rule of bmv2's own
 //! benchmark.
 
-use super::SwitchError;
 use super::program::RouterWords;
 use super::setup::{Call, Match, Step, ip, mac, value};
+use crate::error::BenchError;
 use barewire_lab::Namespace;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -101,8 +101,8 @@ impl Wires {
     /// Makes them.
     ///
     /// # Errors
-    /// [`SwitchError`]: this needs root, and the `ip` program.
-    pub fn make(offloads: bool) -> Result<Wires, SwitchError> {
+    /// [`BenchError`]: this needs root, and the `ip` program.
+    pub fn make(offloads: bool) -> Result<Wires, BenchError> {
         let wires = Wires {
             hosts: [Namespace::anonymous()?, Namespace::anonymous()?],
             switch: Namespace::anonymous()?,
@@ -147,7 +147,7 @@ impl Wires {
         Ok(wires)
     }
 
-    fn state_neighbours(&self) -> Result<(), SwitchError> {
+    fn state_neighbours(&self) -> Result<(), BenchError> {
         let v4 = |a, b, c| IpAddr::V4(Ipv4Addr::new(10, a, b, c));
         for host in 0..2 {
             let (here, there) = (&self.hosts[host], 1 - host);
@@ -172,8 +172,8 @@ impl Wires {
     /// Joins the switch's interfaces by the kernel's bridge until what this returns is dropped.
     ///
     /// # Errors
-    /// [`SwitchError`] when the kernel has no bridge.
-    pub fn bridge(&self) -> Result<Bridge<'_>, SwitchError> {
+    /// [`BenchError`] when the kernel has no bridge.
+    pub fn bridge(&self) -> Result<Bridge<'_>, BenchError> {
         run_ip(&self.switch, &["link", "add", BRIDGE, "type", "bridge"])?;
         let bridge = Bridge { switch: &self.switch };
         for port in PORTS {
@@ -201,26 +201,26 @@ fn path_of(ns: &Namespace) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), ns.fd().as_raw_fd())
 }
 
-fn set(ns: &Namespace, what: &str, to: &str) -> Result<(), SwitchError> {
+fn set(ns: &Namespace, what: &str, to: &str) -> Result<(), BenchError> {
     let path = format!("/proc/sys/net/{what}");
     match ns.enter(|| fs::write(&path, to))? {
         // A kernel without IPv6 has it off.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && what.starts_with("ipv6") => Ok(()),
-        other => other.map_err(SwitchError::io(format!("writing {path}"))),
+        other => other.map_err(BenchError::io(format!("writing {path}"))),
     }
 }
 
 /// Runs `ip` in a namespace.
-fn run_ip(ns: &Namespace, words: &[&str]) -> Result<(), SwitchError> {
+fn run_ip(ns: &Namespace, words: &[&str]) -> Result<(), BenchError> {
     let mut command = Command::new("ip");
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = ns.spawn_in(&mut command).and_then(std::process::Child::wait_with_output);
-    let output = output.map_err(SwitchError::io("running `ip` (iproute2)"))?;
+    let output = output.map_err(BenchError::io("running `ip` (iproute2)"))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(SwitchError::Program {
+    Err(BenchError::Program {
         program: format!("ip {}", words.join(" ")),
         why: said.lines().next().unwrap_or("it failed and did not say why").to_owned(),
     })
@@ -242,13 +242,13 @@ pub struct Traffic {
 /// What has passed an interface of a namespace.
 ///
 /// # Errors
-/// [`SwitchError`] when there is none.
-pub fn traffic(ns: &Namespace, interface: &str) -> Result<Traffic, SwitchError> {
+/// [`BenchError`] when there is none.
+pub fn traffic(ns: &Namespace, interface: &str) -> Result<Traffic, BenchError> {
     // Of the thread: `/proc/net` is that of the first thread of a process.
     let text = ns.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
-    let text = text.map_err(SwitchError::io("reading /proc/thread-self/net/dev"))?;
+    let text = text.map_err(BenchError::io("reading /proc/thread-self/net/dev"))?;
     parse_traffic(&text, interface)
-        .ok_or_else(|| SwitchError::Plan(format!("no interface {interface} in {}", ns.label())))
+        .ok_or_else(|| BenchError::Plan(format!("no interface {interface} in {}", ns.label())))
 }
 
 /// Packets that came in at the interfaces of this thread's network namespace: at `lo` alone, or at all others.

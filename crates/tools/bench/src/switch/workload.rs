@@ -1,9 +1,9 @@
 //! What flows through a switch alone: entries, packets, and what must become of each packet. What must become of it is
 //! worked out here, by other means than any switch's, and every row is checked against it.
 
-use super::SwitchError;
 use super::program::{Kind, RouterWords};
 use super::setup::{Call, Match, Step, ip, mac, value};
+use crate::error::BenchError;
 use barewire_base::Prng;
 use std::collections::HashSet;
 
@@ -152,23 +152,23 @@ impl Workload {
     /// Makes the workload of `kind`.
     ///
     /// # Errors
-    /// [`SwitchError::Plan`] for a size or a number that cannot be had.
-    pub fn make(kind: Kind, spec: &Spec) -> Result<Workload, SwitchError> {
+    /// [`BenchError::Plan`] for a size or a number that cannot be had.
+    pub fn make(kind: Kind, spec: &Spec) -> Result<Workload, BenchError> {
         if !(SIZE_MIN..=SIZE_MAX).contains(&spec.size) {
-            return Err(SwitchError::Plan(format!(
+            return Err(BenchError::Plan(format!(
                 "packets of {} bytes: {SIZE_MIN} to {SIZE_MAX} are possible",
                 spec.size
             )));
         }
         if spec.entries == 0 || spec.flows == Some(0) {
-            return Err(SwitchError::Plan("at least one entry and one flow are needed".to_owned()));
+            return Err(BenchError::Plan("at least one entry and one flow are needed".to_owned()));
         }
         let limit = match kind {
             Kind::Router(_) => 1 << 20,
             _ => 65_536,
         };
         if spec.entries > limit {
-            return Err(SwitchError::Plan(format!(
+            return Err(BenchError::Plan(format!(
                 "{} entries: the program has room for {limit}",
                 spec.entries
             )));
@@ -404,7 +404,7 @@ fn random_tuple(rng: &mut Prng) -> Tuple {
     }
 }
 
-fn acl(spec: &Spec, flows: u32) -> Result<Workload, SwitchError> {
+fn acl(spec: &Spec, flows: u32) -> Result<Workload, BenchError> {
     let mut rng = Prng::new(spec.seed);
     let mut made = blank();
     made.out_ports = vec![OUT_PORT, OTHER_PORT];
@@ -454,7 +454,7 @@ fn acl(spec: &Spec, flows: u32) -> Result<Workload, SwitchError> {
     Ok(made)
 }
 
-fn distinct_masks(rng: &mut Prng, wanted: u32) -> Result<Vec<Tuple>, SwitchError> {
+fn distinct_masks(rng: &mut Prng, wanted: u32) -> Result<Vec<Tuple>, BenchError> {
     let mut seen = HashSet::new();
     let mut masks = Vec::with_capacity(wanted as usize);
     for _ in 0..u64::from(wanted) * 64 {
@@ -467,7 +467,7 @@ fn distinct_masks(rng: &mut Prng, wanted: u32) -> Result<Vec<Tuple>, SwitchError
         }
     }
     if masks.len() < wanted as usize {
-        return Err(SwitchError::Plan(format!("{wanted} distinct masks could not be drawn")));
+        return Err(BenchError::Plan(format!("{wanted} distinct masks could not be drawn")));
     }
     Ok(masks)
 }

@@ -1,19 +1,21 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Cores, Leave, machine, warn_of_debug_build};
+use super::measured::{self, Leave, Timing, machine, warn_of_debug_build};
 use crate::console::Console;
-use crate::failure::{Code, Failure};
+use crate::failure::Code;
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::feed::decode::{self, SbeTool};
 use barewire_bench::feed::live::{self, EngineKind};
 use barewire_bench::feed::plan::Request;
 use barewire_bench::feed::probe::What;
-use barewire_bench::feed::render::{decode_table, rates_table, text_table};
-use barewire_bench::feed::saturate::{self, RateRow};
+use barewire_bench::feed::render::text_table;
+use barewire_bench::feed::saturate;
 use barewire_bench::feed::traffic::Workload;
-use barewire_bench::feed::{Base, FeedBenchError, FeedRow, onload};
-use barewire_bench::{Ticker, interrupted};
+use barewire_bench::feed::{Base, FeedRow, onload};
+use barewire_bench::render::table;
+use barewire_bench::row::Row;
+use barewire_bench::{BenchError, Ticker, interrupted};
 use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
 
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     next_help_heading = "Workload",
+    mut_arg("seconds", |arg| arg.default_value("10").help("Longest time of a run: with gaps fewer packets are sent")),
     after_help = "\
 A sender on one host, the engine on another, both made for the run (root) and removed; `mem` needs no rights: there packets are
 handed over in one thread. All rows take turns, run by run. Statistics that the samples do not carry print as n<k.
@@ -64,12 +67,6 @@ pub struct Args {
     /// Packets of a run
     #[arg(long, default_value_t = 200_000)]
     packets: usize,
-    /// Longest time of a run: with gaps fewer packets are sent
-    #[arg(long, default_value = "10", value_parser = measured::seconds)]
-    seconds: Duration,
-    /// Runs of each row
-    #[arg(long, default_value_t = 5)]
-    runs: u32,
     /// Also search the rate at which packets are lost
     #[arg(long)]
     rate: bool,
@@ -82,9 +79,8 @@ pub struct Args {
     /// The SBE tool [default: Maven fetches it]
     #[arg(long, value_name = "JAR", requires = "decode", help_heading = "Baselines")]
     sbe_tool: Option<PathBuf>,
-    /// Cores of sender and engine, as 0,1; or none [default: two that are allowed]
-    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
-    cores: Option<Cores>,
+    #[command(flatten)]
+    timing: Timing,
     /// Seed of the packets
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -105,7 +101,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     // The sender is the first, the engine the second.
-    let cores = measured::pin(args.cores, console)?;
+    let cores = args.timing.pin(console)?;
     let request = Request {
         engines: args.engine.clone(),
         bases: args.base.clone(),
@@ -116,44 +112,41 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         both_lines: args.both_lines,
         keep_warm: !args.no_keep_warm,
         packets: args.packets,
-        seconds: args.seconds,
-        runs: args.runs,
+        seconds: args.timing.seconds,
+        runs: args.timing.runs,
         cores,
         seed: args.seed,
         command: command.clone(),
     };
-    request.check().map_err(of_feed)?;
+    request.check().map_err(measured::of_bench)?;
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
     let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
-    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_feed).collect();
+    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     if args.engine.contains(&EngineKind::Onload) && !interrupted() {
         match onload::rows(&command, std::env::args_os().skip(1)) {
             Ok(more) => rows.extend(more),
-            Err(error) => failures.push(of_feed(error)),
+            Err(error) => failures.push(measured::of_bench(error)),
         }
     }
-    let (mut of_rates, mut decoders) = (Vec::new(), Vec::new());
+    // How fast packets can come, and decoders.
+    let mut more = Vec::new();
     if args.rate && !interrupted() {
-        failures.extend(rates(args, cores, &mut of_rates, &mut ticker).err().map(of_feed));
+        failures.extend(rates(args, cores, &command, &mut more, &mut ticker).err().map(measured::of_bench));
     }
     if args.decode && !interrupted() {
         let tool = SbeTool { schema: args.schema.clone(), jar: args.sbe_tool.clone() };
-        match decode::measure(&tool, args.runs.max(5), &mut |line| ticker.step(&line)) {
-            Ok(rows) => decoders = rows,
-            Err(error) => failures.push(of_feed(error)),
+        match decode::measure(&tool, args.timing.runs.max(5), &command, &mut |line| ticker.step(&line)) {
+            Ok(rows) => more.extend(rows),
+            Err(error) => failures.push(measured::of_bench(error)),
         }
     }
     drop(ticker);
-    results.add("rows", &rows)?;
-    results.add("rates", &of_rates)?;
-    results.add("decoders", &decoders)?;
+    results.add(&rows)?;
+    results.add(&more)?;
     args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, || {
-        let tables = [
-            (!rows.is_empty()).then(|| text_table(&rows)),
-            (!of_rates.is_empty()).then(|| rates_table(&of_rates)),
-            (!decoders.is_empty()).then(|| decode_table(&decoders)),
-        ];
+        let tables =
+            [(!rows.is_empty()).then(|| text_table(&rows)), (!more.is_empty()).then(|| table(&more))];
         let tables: Vec<String> = tables.into_iter().flatten().collect();
         format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
     })?;
@@ -164,9 +157,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 fn rates(
     args: &Args,
     cores: Option<(usize, usize)>,
-    rows: &mut Vec<RateRow>,
+    command: &str,
+    rows: &mut Vec<Row>,
     ticker: &mut Ticker,
-) -> Result<(), FeedBenchError> {
+) -> Result<(), BenchError> {
     let hosts = args.engine.iter().any(|engine| engine.needs_hosts()).then(live::hosts).transpose()?;
     for &workload in &args.workload {
         for &engine in args.engine.iter().filter(|engine| **engine != EngineKind::Onload) {
@@ -178,6 +172,7 @@ fn rates(
                 RATE_SPAN,
                 cores,
                 hosts.as_ref(),
+                command,
                 tell,
             )?;
             rows.push(row);
@@ -197,16 +192,4 @@ pub fn conclude(rows: &[FeedRow], failures: &[anyhow::Error], console: &Console)
     broken.dedup();
     let any_void = rows.iter().any(|row| row.void.is_some());
     measured::conclude_rows(any_void, broken.len(), failures, console)
-}
-
-/// What an error of the feed's bench means here.
-pub fn of_feed(error: FeedBenchError) -> anyhow::Error {
-    match error {
-        FeedBenchError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
-        FeedBenchError::Lab(error) => error.into(),
-        FeedBenchError::Program { .. } | FeedBenchError::Io { .. } => {
-            Failure::new(Code::Unfit, error.to_string()).into()
-        }
-        other => anyhow::Error::new(other),
-    }
 }

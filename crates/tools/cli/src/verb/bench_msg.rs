@@ -1,20 +1,22 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Cores, Leave, Measured, pin, warn_of_debug_build};
+use super::measured::{self, Leave, Measured, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::embedded::SERVER_PORT;
-use barewire_bench::interleave::{CellError, planned_time};
 use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel};
-use barewire_bench::pair::{HostAddress, RemoteCell, Role, serve};
-use barewire_bench::plan::{Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle};
-use barewire_bench::reading::ratios;
-use barewire_bench::render::text_table;
+use barewire_bench::messages::embedded::SERVER_PORT;
+use barewire_bench::messages::pair::{HostAddress, RemoteCell, Role, serve};
+use barewire_bench::messages::plan::{
+    Baselines, Mode, Over, Place, Settings, System, cells_for, embedded_idle,
+};
+use barewire_bench::messages::reading::ratios;
+use barewire_bench::messages::render::text_table;
+use barewire_bench::messages::run::planned_time;
 use barewire_bench::search::messages;
-use barewire_bench::{Arrivals, Cell, IdleState, MsgWorkload};
+use barewire_bench::{Arrivals, BenchError, Cell, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -50,18 +52,12 @@ pub struct Args {
     /// Connections that the requests are spread over
     #[arg(long, default_value_t = 1, help_heading = "Workload")]
     connections: u32,
-    /// Measured time of a run
-    #[arg(long, default_value = "3", value_parser = measured::seconds, help_heading = "Workload")]
-    seconds: Duration,
     /// Warm-up before it
     #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
     warmup: Duration,
     /// Warm up until the median is stable (four windows of 20 ms within 5 %), but no longer than this
     #[arg(long, default_value = "0", value_parser = measured::seconds, value_name = "SECONDS", hide_default_value = true, help_heading = "Workload")]
     warmup_max: Duration,
-    /// Runs of each system
-    #[arg(long, default_value_t = 5, help_heading = "Workload")]
-    runs: u32,
     /// Open loop: requests per second, independent of responses; several with commas
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', help_heading = "Workload")]
     rate: Vec<f64>,
@@ -80,9 +76,6 @@ pub struct Args {
     /// State of the cores: warm or cold [default: both for systems that sleep (blocking kernel sockets, daemon-park), else warm]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
-    /// Cores for client and server, such as 0,1, or `none` [default: the first two]
-    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
-    cores: Option<Cores>,
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
     /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; several
     /// with commas
@@ -91,6 +84,8 @@ pub struct Args {
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
+    #[command(flatten)]
+    timing: Timing,
     #[command(flatten)]
     search: SearchArgs,
     /// Search: a response that comes later than this after its request's intended send counts as lost
@@ -175,10 +170,10 @@ impl Args {
                 Gaps::Cbr => Arrivals::Cbr,
                 Gaps::Poisson => Arrivals::Poisson,
             },
-            duration: self.seconds,
+            duration: self.timing.seconds,
             warmup: self.warmup,
             warmup_max: self.warmup_max,
-            runs: self.runs,
+            runs: self.timing.runs,
             connections: self.connections,
             verify: self.verify,
             seed: self.seed,
@@ -305,7 +300,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if let Some(asked) = args.search.asked()? {
         return search(args, asked, args.workload(args.windows()[0], None), console);
     }
-    let cores = pin(args.cores, console)?;
+    let cores = args.timing.pin(console)?;
     let mut results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let mut hardware = HardwareClass::OneMachine;
@@ -360,14 +355,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             }
         }
     };
-    let planned = planned_time(&cells, args.runs);
+    let planned = planned_time(&cells, args.timing.runs);
     let mut ticker = console.ticker(planned);
     ticker.part("", planned);
-    let measured = Measured::run(&mut cells, args.runs, &mut ticker);
+    let measured = Measured::run(&mut cells, args.timing.runs, &mut ticker);
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(cells);
-    results.add("rows", &measured.rows)?;
+    results.add(&measured.rows)?;
     args.leave.end(&results, "msg", hardware, &[], console, || match measured.rows.as_slice() {
         [] => String::new(),
         rows => text_table(rows) + &ratios(rows),
@@ -384,7 +379,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
     if !(args.late_ms > 0.0 && args.late_ms <= 60_000.0) {
         return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
     }
-    let cores = pin(args.cores, console)?;
+    let cores = args.timing.pin(console)?;
     let results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let (idle, idle_state, options) = (args.idle, args.idle_state(), args.options.clone());
@@ -435,7 +430,7 @@ fn listen_kernel(end: &KernelEnd, console: &Console) -> anyhow::Result<Code> {
 }
 
 /// The thread that serves is pinned: not this one.
-fn serving(serve: impl FnOnce() -> Result<(), CellError> + Send) -> anyhow::Result<Code> {
+fn serving(serve: impl FnOnce() -> Result<(), BenchError> + Send) -> anyhow::Result<Code> {
     match std::thread::scope(|scope| scope.spawn(serve).join()) {
         Ok(Ok(())) => Ok(Code::Done),
         Ok(Err(error)) => Err(error.into()),

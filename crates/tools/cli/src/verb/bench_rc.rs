@@ -1,16 +1,17 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Cores, Leave, machine, warn_of_debug_build};
+use super::measured::{self, Leave, Timing, machine, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::rc::RPING_PORT;
-use barewire_bench::rc::rate::live::Over;
-use barewire_bench::rc::rate::plan::{Baseline, Baselines, Request};
-use barewire_bench::rc::rate::render::{data_table, text_table};
-use barewire_bench::rc::rate::{RateError, RcRow, data};
+use barewire_bench::rdma::live::Over;
+use barewire_bench::rdma::plan::{Baseline, Baselines, Request};
+use barewire_bench::rdma::render::text_table;
+use barewire_bench::rdma::{RcRow, data};
+use barewire_bench::render::table;
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 use clap::Parser as _;
@@ -73,18 +74,11 @@ pub struct Args {
     /// Also measure data over a connection: 64-byte writes and 1 MB writes
     #[arg(long)]
     data: bool,
-    /// Measured time of a run
-    #[arg(long, default_value = "3", value_parser = measured::seconds)]
-    seconds: Duration,
-    /// Runs of each row
-    #[arg(long, default_value_t = 5)]
-    runs: u32,
-    /// Cores of client and server, as 0,1; or none [default: two that are allowed]
-    #[arg(long, value_parser = measured::cores, help_heading = "Cores")]
-    cores: Option<Cores>,
     /// Idle strategy of a thread [default: spin on cores of its own, else yield]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle: Option<Idle>,
+    #[command(flatten)]
+    timing: Timing,
     #[command(flatten)]
     two: TwoMachines,
     #[command(flatten)]
@@ -156,7 +150,7 @@ impl Args {
         match two.host {
             None => add(&["serve", "--accept", "--nics", &one("--nics", &self.nics)?]),
             Some(host) => {
-                add(&["connect", &host.to_string(), "--row", "--runs", &self.runs.to_string()]);
+                add(&["connect", &host.to_string(), "--row", "--runs", &self.timing.runs.to_string()]);
                 add(&[
                     "--threads",
                     &one("--threads", &self.threads)?,
@@ -164,7 +158,7 @@ impl Args {
                     &one("--window", &self.window)?,
                 ]);
                 add(&["--hosts", &one("--hosts", &self.hosts)?, "--nics", &one("--nics", &self.nics)?]);
-                add(&["--seconds", &format!("{}ns", self.seconds.as_nanos())]);
+                add(&["--seconds", &format!("{}ns", self.timing.seconds.as_nanos())]);
                 if self.no_teardown {
                     add(&["--no-teardown"]);
                 }
@@ -223,7 +217,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
     let mut results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
-    let cores = measured::pin(args.cores, console)?;
+    let cores = args.timing.pin(console)?;
     let teardown = match (args.teardown, args.no_teardown) {
         (true, true) => vec![true, false],
         (false, true) => vec![false],
@@ -240,13 +234,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         one_thread: args.one_thread,
         own_cq: !args.shared_cq,
         baseline: args.baseline(),
-        seconds: args.seconds,
-        runs: args.runs,
+        seconds: args.timing.seconds,
+        runs: args.timing.runs,
         cores,
         idle: args.idle.map(IdleStrategy::from),
         command: command.clone(),
     };
-    request.check().map_err(of_rc)?;
+    request.check().map_err(measured::of_bench)?;
     if args.baseline().is_none() {
         results.caveat(
             "no kernel baseline was measured (`--baseline kernel-tcp`): the control rows show the machine's floor",
@@ -259,8 +253,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         .map(|&over| data::Request {
             over,
             one_thread: args.one_thread,
-            seconds: args.seconds,
-            runs: args.runs,
+            seconds: args.timing.seconds,
+            runs: args.timing.runs,
             cores,
             idle: args.idle.map(IdleStrategy::from),
             command: command.clone(),
@@ -270,7 +264,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut ticker = console.ticker(request.planned_time() + of_data);
     ticker.part("", request.planned_time());
     let (rows, failed) = request.run(&mut |line| ticker.step(&line));
-    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_rc).collect();
+    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     let mut over_them = Vec::new();
     for asked in all_data {
         if barewire_bench::interrupted() {
@@ -280,18 +274,18 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         match asked.run(&mut |line| ticker.step(&line)) {
             Ok((rows, failed)) => {
                 over_them.extend(rows);
-                failures.extend(failed.into_iter().map(of_rc));
+                failures.extend(failed.into_iter().map(measured::of_bench));
             }
-            Err(error) => failures.push(of_rc(error)),
+            Err(error) => failures.push(measured::of_bench(error)),
         }
     }
     drop(ticker);
-    results.add("rows", &rows)?;
-    results.add("data", &over_them)?;
+    results.add(&rows)?;
+    results.add(&over_them)?;
     args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, || {
         let tables = [
             (!rows.is_empty()).then(|| text_table(&rows)),
-            (!over_them.is_empty()).then(|| data_table(&over_them)),
+            (!over_them.is_empty()).then(|| table(&over_them)),
         ];
         let tables: Vec<String> = tables.into_iter().flatten().collect();
         format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
@@ -309,19 +303,6 @@ pub fn conclude(rows: &[RcRow], failures: &[anyhow::Error], console: &Console) -
 fn conclude_with(rows: &[RcRow], others: usize, failures: &[anyhow::Error], console: &Console) -> Code {
     let broken_off = others + rows.iter().filter(|row| row.broken_off.is_some()).count();
     measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
-}
-
-/// What an error of this bench means here.
-pub fn of_rc(error: RateError) -> anyhow::Error {
-    match error {
-        RateError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
-        RateError::Lab(error) => error.into(),
-        RateError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
-            .hint("on the other host: barewire rdma serve --accept --baseline kernel-tcp --address ADDRESS")
-            .into(),
-        RateError::Io { .. } | RateError::Open(_) => Failure::new(Code::Unfit, error.to_string()).into(),
-        other => anyhow::Error::new(other),
-    }
 }
 
 #[cfg(test)]

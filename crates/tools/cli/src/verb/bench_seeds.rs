@@ -2,20 +2,20 @@
 //! same experiments run here.
 
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
-use super::{bench_feed, bench_rc, bench_switch, report};
+use super::report;
 use crate::console::Console;
 use crate::failure::{self, Code};
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::feed::{Base, FeedRow};
-use barewire_bench::plan::{Place, cells_for, seed_systems};
-use barewire_bench::rc::rate::RcRow;
-use barewire_bench::reading::ratios;
-use barewire_bench::seeds::message_tables;
-use barewire_bench::seeds_bmv2::switch_tables;
-use barewire_bench::seeds_mitosis::rc_tables;
-use barewire_bench::seeds_onixs::feed_tables;
-use barewire_bench::seeds_plan::{Asked, Program, SeedsPlan, missing_cases};
+use barewire_bench::messages::plan::{Place, cells_for, seed_systems};
+use barewire_bench::messages::reading::ratios;
+use barewire_bench::published::bmv2::switch_tables;
+use barewire_bench::published::messages::message_tables;
+use barewire_bench::published::mitosis::rc_tables;
+use barewire_bench::published::onixs::feed_tables;
+use barewire_bench::published::plan::{Asked, Program, SeedsPlan, missing_cases};
+use barewire_bench::rdma::RcRow;
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::{Cell, Results, Ticker, interrupted, time_text};
 use barewire_report::published::PublishedTable;
@@ -83,7 +83,7 @@ pub struct Args {
 /// What was measured, and why a part of it was not.
 #[derive(Default)]
 struct Rows {
-    messages: Vec<barewire_bench::Row>,
+    messages: Vec<barewire_bench::MsgRow>,
     switches: Vec<SwitchRow>,
     feeds: Vec<FeedRow>,
     connections: Vec<RcRow>,
@@ -109,7 +109,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         cores,
         command: results.fingerprint().run.command_line.clone(),
     };
-    let plan = asked.plan().map_err(bench_switch::of_switch)?;
+    let plan = asked.plan().map_err(measured::of_bench)?;
     tell_plan(&plan, console);
     args.leave.control(&mut results, console);
     if let Some(why) = &no_hosts {
@@ -118,10 +118,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut ticker = console.ticker(plan.whole_time());
     let rows = measure(&plan, place, &mut ticker)?;
     drop(ticker);
-    results.add("rows", &rows.messages)?;
-    results.add("switch_rows", &rows.switches)?;
-    results.add("feed_rows", &rows.feeds)?;
-    results.add("rc_rows", &rows.connections)?;
+    results.add(&rows.messages)?;
+    results.add(&rows.switches)?;
+    results.add(&rows.feeds)?;
+    results.add(&rows.connections)?;
     let class = HardwareClass::OneMachine;
     let records = import::document(&results.document(class, false, &[])?)?.records();
     let why = |table: &PublishedTable| reason(&asked, &rows.failures, no_hosts.as_deref(), table);
@@ -193,7 +193,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.switches.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Switch, bench_switch::of_switch(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Switch, measured::of_bench(e))));
     }
     for request in &plan.feeds {
         if !begin(Program::Feed, request.planned_time(), ticker) {
@@ -201,7 +201,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.feeds.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Feed, bench_feed::of_feed(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Feed, measured::of_bench(e))));
     }
     for request in &plan.connections {
         if !begin(Program::Connections, request.planned_time(), ticker) {
@@ -209,7 +209,7 @@ fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Resul
         }
         let (more, failed) = request.run(&mut |line| ticker.step(&line));
         rows.connections.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Connections, bench_rc::of_rc(e))));
+        rows.failures.extend(failed.into_iter().map(|e| (Program::Connections, measured::of_bench(e))));
     }
     Ok(rows)
 }

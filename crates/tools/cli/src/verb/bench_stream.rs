@@ -1,17 +1,16 @@
 //! `barewire bench stream`: what lies between two hosts, by streams over the kernel's sockets.
 
-use super::measured::{conclude, machine, seconds};
-use crate::console::{Console, print};
+use super::measured::{Kept, conclude, machine, seconds};
+use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
-use anyhow::Context as _;
 use barewire_base::Duration;
+use barewire_bench::Results;
 use barewire_bench::stream::client::{self, ClientConfig};
-use barewire_bench::stream::{PORT, Protocol, StreamError, StreamOutput, StreamRow, server, text};
-use barewire_measure::Fingerprint;
+use barewire_bench::stream::{PORT, Protocol, StreamError, StreamRow, server, text};
+use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// Arguments.
@@ -71,12 +70,8 @@ pub struct Args {
     /// Client: what the row is a measurement of, when it is not the kernel: what lies between the hosts
     #[arg(long, default_value = "kernel", value_name = "NAME")]
     system: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Write the JSON object to a file, too
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    kept: Kept,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,7 +118,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         interval: args.interval,
     };
     config.check().map_err(of_stream)?;
-    let fingerprint = Fingerprint::collect();
+    let mut results = Results::begin();
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     for _ in 0..args.runs {
         let run = client::run(&config, &mut |interval| {
@@ -143,23 +138,17 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
     }
     let offloads = args.offloads.map(|switched| switched == Switched::On);
-    let mut row = StreamRow::of(&config, offloads, runs, &fingerprint.run.command_line);
+    let mut row = StreamRow::of(&config, offloads, runs, &results.fingerprint().run.command_line);
     let any_void = row.void.is_some();
     row.system.clone_from(&args.system);
     let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
-    let output = StreamOutput::new(&fingerprint, rows);
-    if let Some(path) = &args.out {
-        std::fs::write(path, output.to_json() + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
-    }
-    if args.json {
-        print(&output.to_json())?;
-    } else {
-        for row in &output.rows {
-            print(&format!("{}\nMeasured on: {}", text(row), machine(&fingerprint)))?;
-        }
-    }
-    Ok(conclude(any_void && !output.rows.is_empty(), &failures, console))
+    results.add(&rows)?;
+    // What lies between the hosts is not known here.
+    args.kept.end(&results, "stream", HardwareClass::Unknown, &[], console, || match rows.first() {
+        Some(row) => format!("{}\nMeasured on: {}", text(row), machine(results.fingerprint())),
+        None => String::new(),
+    })?;
+    Ok(conclude(any_void && !rows.is_empty(), &failures, console))
 }
 
 /// Serves until somebody interrupts.

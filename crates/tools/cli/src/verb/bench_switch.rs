@@ -12,7 +12,7 @@ use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
 use barewire_bench::switch::program::Source;
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
-use barewire_bench::switch::{SwitchError, SwitchRow, count};
+use barewire_bench::switch::{SwitchRow, count};
 use barewire_engine::IdleStrategy;
 use barewire_measure::allowed_cores;
 use barewire_report::run::HardwareClass;
@@ -226,7 +226,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     let core = core(args.core)?;
-    args.request(core, String::new()).check().map_err(usage)?;
+    args.request(core, String::new()).check().map_err(measured::of_bench)?;
     let asked = args.search.asked()?;
     let mut results = args.leave.begin(console);
     let command = results.fingerprint().run.command_line.clone();
@@ -235,18 +235,18 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let asked = frames::Request { kind, goals, range, command };
         let (rows, failed) =
             request.search(&asked, &mut |system, line| searching::tell(console, system, line));
-        let failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
+        let failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
         return searching::finish(&rows, &failures, &args.leave, results, "switch-search", console);
     }
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
     let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
     drop(ticker);
-    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(of_switch).collect();
+    let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     if args.count {
         failures.extend(count_rows(args, &mut rows, console).err());
     }
-    results.add("rows", &rows)?;
+    results.add(&rows)?;
     args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, || {
         match rows.as_slice() {
             [] => String::new(),
@@ -262,23 +262,6 @@ pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Consol
     measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
 }
 
-fn usage(error: SwitchError) -> anyhow::Error {
-    Failure::new(Code::Usage, error.to_string()).into()
-}
-
-/// What an error of the switch means here.
-pub fn of_switch(error: SwitchError) -> anyhow::Error {
-    match error {
-        SwitchError::Plan(_) => usage(error),
-        SwitchError::Lab(error) => error.into(),
-        SwitchError::Open(error) => error.into(),
-        SwitchError::Io { .. } | SwitchError::Program { .. } => {
-            Failure::new(Code::Unfit, error.to_string()).into()
-        }
-        other => anyhow::Error::new(other),
-    }
-}
-
 /// Instructions per packet of each row over memory.
 fn count_rows(args: &Args, rows: &mut [SwitchRow], console: &Console) -> anyhow::Result<()> {
     if !count::available() {
@@ -289,7 +272,7 @@ fn count_rows(args: &Args, rows: &mut [SwitchRow], console: &Console) -> anyhow:
     for row in rows.iter_mut().filter(|row| row.over == "mem" && row.void.is_none()) {
         console.tell(&format!("counting instructions: {}", row.title()));
         let instructions = count::instructions_per_packet(&|packets| args.child(row, packets));
-        row.instructions_per_packet = Some(instructions.map_err(of_switch)?);
+        row.instructions_per_packet = Some(instructions.map_err(measured::of_bench)?);
     }
     Ok(())
 }
@@ -299,7 +282,8 @@ fn counted(args: &Args, spec: Spec, packets: u64) -> anyhow::Result<Code> {
     let (Some(source), Some(&engine)) = (args.program.first(), args.engine.first()) else {
         return Ok(Code::Usage);
     };
-    let mut rig = Rig::build(&MemCell { source: source.clone(), engine, spec }).map_err(of_switch)?;
+    let mut rig =
+        Rig::build(&MemCell { source: source.clone(), engine, spec }).map_err(measured::of_bench)?;
     let got = rig.count(packets);
     print(&format!("{got} packets"))?;
     Ok(if got >= packets { Code::Done } else { Code::Void })

@@ -2,7 +2,7 @@
 
 use super::bench_seeds::place;
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
-use super::{bench_feed, bench_rc, bench_switch, report};
+use super::report;
 use crate::console::{Console, print};
 use crate::failure::{self, Code};
 use crate::signals;
@@ -10,12 +10,12 @@ use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::demo::{Demo, ROUNDS};
 use barewire_bench::feed::FeedRow;
-use barewire_bench::plan::{Place, Settings, System, cells_for};
-use barewire_bench::rc::rate::RcRow;
-use barewire_bench::reading::{ratios, reading};
-use barewire_bench::render::{markdown_table, text_table};
+use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
+use barewire_bench::messages::reading::{ratios, reading};
+use barewire_bench::messages::render::{markdown_table, text_table};
+use barewire_bench::rdma::RcRow;
 use barewire_bench::switch::SwitchRow;
-use barewire_bench::{Cell, Results, Row, Ticker, feed, interrupted, rc, switch, time_text};
+use barewire_bench::{Cell, MsgRow, Results, Ticker, feed, interrupted, rdma, switch, time_text};
 use barewire_report::report::Options;
 use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ pub struct Args {
 /// What was measured.
 #[derive(Default)]
 struct Shown {
-    messages: Vec<Row>,
-    sweep: Vec<Row>,
+    messages: Vec<MsgRow>,
+    sweep: Vec<MsgRow>,
     switches: Vec<SwitchRow>,
     feeds: Vec<FeedRow>,
     connections: Vec<RcRow>,
@@ -100,11 +100,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if interrupted() && shown.messages.is_empty() {
         return Ok(Code::Interrupted);
     }
-    results.add("rows", &shown.messages)?;
-    results.add("rows", &shown.sweep)?;
-    results.add("switch_rows", &shown.switches)?;
-    results.add("feed_rows", &shown.feeds)?;
-    results.add("rc_rows", &shown.connections)?;
+    results.add(&shown.messages)?;
+    results.add(&shown.sweep)?;
+    results.add(&shown.switches)?;
+    results.add(&shown.feeds)?;
+    results.add(&shown.connections)?;
     let text = || text(&shown, &machine(results.fingerprint()));
     let folder = args.leave.end(&results, "demo", HardwareClass::OneMachine, &[], console, text)?;
     if let Some(path) = &args.report {
@@ -158,19 +158,19 @@ fn measure(demo: &Demo, place: Place, times: [Duration; 5], ticker: &mut Ticker)
     for request in demo.switches().map_err(|why| anyhow!(why))? {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.switches.extend(rows);
-        shown.failures.extend(failed.into_iter().map(bench_switch::of_switch));
+        shown.failures.extend(failed.into_iter().map(measured::of_bench));
     }
     ticker.part("market data", times[3]);
     for request in demo.feeds() {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.feeds.extend(rows);
-        shown.failures.extend(failed.into_iter().map(bench_feed::of_feed));
+        shown.failures.extend(failed.into_iter().map(measured::of_bench));
     }
     ticker.part("RDMA connections", times[4]);
     for request in demo.connections() {
         let (rows, failed) = request.run(&mut |line| ticker.step(&line));
         shown.connections.extend(rows);
-        shown.failures.extend(failed.into_iter().map(bench_rc::of_rc));
+        shown.failures.extend(failed.into_iter().map(measured::of_bench));
     }
     Ok(shown)
 }
@@ -195,7 +195,7 @@ fn text(shown: &Shown, machine: &str) -> String {
         part("Market data:", feed::render::text_table(&shown.feeds));
     }
     if !shown.connections.is_empty() {
-        part("RDMA connections:", rc::rate::render::text_table(&shown.connections));
+        part("RDMA connections:", rdma::render::text_table(&shown.connections));
     }
     out
 }

@@ -5,9 +5,12 @@ use crate::console::{Console, print};
 use crate::failure::{self, Code, Failure};
 use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::interleave::interleave;
-use barewire_bench::plan::{core_allowed, default_cores};
-use barewire_bench::{Cell, Control, Head, Results, Row, Ticker, interrupted};
+use barewire_bench::messages::plan::{core_allowed, default_cores};
+use barewire_bench::messages::run::interleave;
+use barewire_bench::render::table;
+use barewire_bench::row::Row;
+use barewire_bench::run::{self, Workload};
+use barewire_bench::{BenchError, Cell, Control, Head, MsgRow, Results, Ticker, interrupted};
 use barewire_measure::{Fingerprint, allowed_cores};
 use barewire_report::run::HardwareClass;
 use serde_json::Value;
@@ -101,6 +104,31 @@ pub fn pin(asked: Option<Cores>, console: &Console) -> anyhow::Result<Option<(us
     }
 }
 
+/// How long and on which cores is measured: options that measuring verbs have in common. A verb with another usual time says so
+/// (`mut_arg`).
+#[derive(clap::Args)]
+pub struct Timing {
+    /// Measured time of a run
+    #[arg(long, default_value = "3", value_parser = seconds, help_heading = "Workload")]
+    pub seconds: Duration,
+    /// Runs of each system
+    #[arg(long, default_value_t = 5, help_heading = "Workload")]
+    pub runs: u32,
+    /// Cores of client and server, or sender and receiver, such as 0,1, or `none` [default: the first two]
+    #[arg(long, value_parser = cores, help_heading = "Cores")]
+    cores: Option<Cores>,
+}
+
+impl Timing {
+    /// The cores to pin to.
+    ///
+    /// # Errors
+    /// As [`pin`].
+    pub fn pin(&self, console: &Console) -> anyhow::Result<Option<(usize, usize)>> {
+        pin(self.cores, console)
+    }
+}
+
 /// What a verb leaves behind that makes rows.
 #[derive(clap::Args)]
 pub struct Kept {
@@ -135,6 +163,15 @@ impl Kept {
     /// Whether anything outlives this command.
     fn outlives(&self) -> bool {
         self.json || self.out.is_some() || self.folder.is_some()
+    }
+
+    /// Where the rows so far are kept while a command runs that leaves a file or a folder: beside the file, or in the folder's parent.
+    pub fn partial(&self, verb: &str) -> Option<PathBuf> {
+        let beside = |path: &PathBuf| PathBuf::from(format!("{}.partial", path.display()));
+        let label = self.label.as_deref().unwrap_or(verb);
+        let in_folder =
+            |parent: &PathBuf| parent.join(format!("{label}-{}.partial.json", std::process::id()));
+        self.out.as_ref().map(beside).or_else(|| self.folder.as_ref().filter(|f| f.is_dir()).map(in_folder))
     }
 
     /// What a run folder of `verb` says of itself.
@@ -230,10 +267,55 @@ impl Leave {
     }
 }
 
+/// Runs workloads in turns and leaves their rows: what a verb does whose rows are [`Row`]s. After each round the rows so far are kept where
+/// something is to be left, so that what ends this process loses one round at most.
+///
+/// # Errors
+/// When something cannot be written.
+pub fn run_all(
+    mut workloads: Vec<Box<dyn Workload>>,
+    runs: u32,
+    leave: &Leave,
+    mut results: Results,
+    verb: &str,
+    hardware: HardwareClass,
+    console: &Console,
+) -> anyhow::Result<Code> {
+    for workload in &workloads {
+        workload.check().map_err(of_bench)?;
+    }
+    let planned = run::planned_time(&workloads, runs);
+    let mut ticker = console.ticker(planned);
+    ticker.part("", planned);
+    let partial = leave.partial(verb);
+    let mut keep = |rows: &[Row]| {
+        let Some(path) = &partial else { return };
+        let mut so_far = results.clone();
+        // What cannot be kept is no reason to end a measurement: the rows are still to come.
+        let written = so_far.add(rows).and_then(|()| so_far.document(hardware, false, &[]));
+        let _ = written.map(|document| std::fs::write(path, document + "\n"));
+    };
+    let (rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), &mut keep);
+    drop(ticker);
+    // Hosts go before anything is printed: a reader that goes away must not keep them.
+    drop(workloads);
+    results.add(&rows)?;
+    leave.end(&results, verb, hardware, &[], console, || match rows.as_slice() {
+        [] => String::new(),
+        rows => format!("{}\nMeasured on: {}", table(rows), machine(results.fingerprint())),
+    })?;
+    if let Some(path) = &partial {
+        let _ = std::fs::remove_file(path);
+    }
+    let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
+    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
+    Ok(conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, &failures, console))
+}
+
 /// What came of a plan of messages.
 pub struct Measured {
     /// A row for each cell, in order. Of a cell that never ran to its end it has no samples.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MsgRow>,
     /// Why cells failed.
     pub failures: Vec<anyhow::Error>,
 }
@@ -299,6 +381,22 @@ pub fn conclude_rows(
         Code::Interrupted => Code::Interrupted,
         _ if broken_off > 0 && broken_off >= failures.len() => Code::Void,
         code => code,
+    }
+}
+
+/// What an error of a bench means here.
+pub fn of_bench(error: BenchError) -> anyhow::Error {
+    match error {
+        BenchError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
+        BenchError::Lab(error) => error.into(),
+        BenchError::Open(error) => error.into(),
+        BenchError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
+            .hint("on the other host: barewire rdma serve --accept --baseline kernel-tcp --address ADDRESS")
+            .into(),
+        BenchError::Io { .. } | BenchError::Program { .. } | BenchError::Device(_) => {
+            Failure::new(Code::Unfit, error.to_string()).into()
+        }
+        other => anyhow::Error::new(other),
     }
 }
 

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod bench_control;
 pub mod bench_feed;
 pub mod bench_msg;
+pub mod bench_port;
 pub mod bench_rc;
 pub mod bench_run;
 pub mod bench_seeds;
@@ -42,6 +43,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
+        Verb::Bench { what: Bench::Port(args) } => bench_port::run(args, console),
         Verb::Bench { what: Bench::Control(args) } => bench_control::run(args, console),
         Verb::Bench { what: Bench::Run(args) } => bench_run::run(args, console),
         Verb::Agent => agent::run(),

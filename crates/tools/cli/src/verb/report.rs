@@ -438,5 +438,5 @@ fn listed(entries: &[Entry], folder: &Path, found: &Rebuilt) -> Value {
         .collect();
     let refused: Vec<Value> =
         found.refused.iter().map(|(path, why)| json!({ "path": path, "why": why.to_string() })).collect();
-    json!({ "schema": barewire_bench::SCHEMA, "runs": runs, "refused": refused })
+    json!({ "schema": 1, "runs": runs, "refused": refused })
 }

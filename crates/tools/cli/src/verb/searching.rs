@@ -79,7 +79,7 @@ pub fn finish(
     verb: &str,
     console: &Console,
 ) -> anyhow::Result<Code> {
-    results.add("rows", rows)?;
+    results.add(rows)?;
     leave.end(&results, verb, HardwareClass::OneMachine, &[], console, || match rows {
         [] => String::new(),
         rows => format!("{}\nMeasured on: {}", SearchRow::table(rows), machine(results.fingerprint())),

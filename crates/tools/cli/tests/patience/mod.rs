@@ -58,6 +58,5 @@ pub fn code_of<'a>(rows: impl IntoIterator<Item = &'a Value>) -> Option<i32> {
 
 /// The rows of a document of several programs, of all of them.
 pub fn all_rows(document: &Value) -> Vec<&Value> {
-    let of = |key: &str| document[key].as_array().into_iter().flatten();
-    ["rows", "switch_rows", "feed_rows", "rc_rows"].into_iter().flat_map(of).collect()
+    document["rows"].as_array().into_iter().flatten().collect()
 }

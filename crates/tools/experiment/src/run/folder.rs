@@ -295,7 +295,7 @@ impl Folder {
                 }
                 outcome.rows += 1;
                 outcome.void += usize::from(is_void(&row));
-                let record = record(plan, point, row, rows.first().map_or("", |row| row.family));
+                let record = record(plan, point, row);
                 records.push((record, point, histograms));
             }
         }
@@ -339,8 +339,8 @@ impl Folder {
     }
 }
 
-fn record(plan: &Plan, point: &Point, row: serde_json::Map<String, Value>, family: &str) -> Record {
-    let mut record = import::record(row, family);
+fn record(plan: &Plan, point: &Point, row: serde_json::Map<String, Value>) -> Record {
+    let mut record = import::record(row, "");
     // A row that says of itself which table it repeats belongs there; else the file says.
     match &plan.table {
         Some(table) => record.table.clone_from(table),

@@ -11,7 +11,7 @@ use crate::plan::{Collect, Count, Plan, RoleHosts};
 use crate::redact::{self, Redactor};
 use crate::{file::point_text, plan::Template};
 use barewire_measure::{Fingerprint, Histogram};
-use barewire_report::import::ARRAYS;
+use barewire_report::import::BENCH;
 use barewire_report::run::Run;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -50,6 +50,8 @@ struct Line {
 #[derive(Serialize, Deserialize)]
 struct KeptRow {
     place: RowPlace,
+    /// What earlier versions kept beside a row, and rows now say themselves.
+    #[serde(default, skip_serializing)]
     family: String,
     row: Map<String, Value>,
     histograms: BTreeMap<String, String>,
@@ -72,7 +74,7 @@ impl Journal {
     pub(super) fn keep(&mut self, cell: usize, run: u32, outcome: &RunOutcome) -> io::Result<()> {
         let row = |(place, row): &(RowPlace, Row)| KeptRow {
             place: *place,
-            family: row.family.to_owned(),
+            family: String::new(),
             row: row.row.clone(),
             histograms: row.histograms.clone(),
         };
@@ -165,9 +167,11 @@ impl Line {
             for (name, text) in &kept.histograms {
                 Histogram::from_base64(text).map_err(|e| format!("{PARTIAL}: histogram `{name}`: {e}"))?;
             }
-            let known = ARRAYS.iter().map(|(_, family)| *family).find(|family| *family == kept.family);
-            let family = known.ok_or_else(|| format!("{PARTIAL}: no rows are `{}`", kept.family))?;
-            rows.push((kept.place, Row { row: kept.row, histograms: kept.histograms, family }));
+            let mut row = kept.row;
+            if !kept.family.is_empty() {
+                row.entry(BENCH).or_insert_with(|| kept.family.into());
+            }
+            rows.push((kept.place, Row { row, histograms: kept.histograms }));
         }
         Ok(RunRows { rows, spread_ns: self.spread_ns, failures: self.failures })
     }
@@ -308,7 +312,6 @@ mod tests {
         let row = Row {
             row: serde_json::from_str(&format!("{{\"rate_per_s\":{rate},\"ns\":0.1}}")).unwrap(),
             histograms: [("rtt".to_owned(), histogram.to_base64())].into(),
-            family: "rc",
         };
         Ok(RunRows {
             rows: vec![((1, 2), row)],

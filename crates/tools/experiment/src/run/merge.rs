@@ -4,6 +4,7 @@ use super::rows::{Row, is_void, void_text};
 use super::together::{MEASURED, Part, SHARE, together};
 use crate::plan::MergePlan;
 use barewire_measure::Histogram;
+use barewire_report::compare::median;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,6 @@ pub(crate) fn over_hosts(parts: Vec<Part>, plan: &MergePlan) -> Row {
     }
     let known = together(&parts);
     let rows: Vec<(String, Row)> = parts.into_iter().map(|part| (part.host, part.row)).collect();
-    let family = rows[0].1.family;
     let per_host: Vec<Value> =
         rows.iter().map(|(host, row)| json!({ "host": host, "row": row.row })).collect();
     let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
@@ -64,7 +64,7 @@ pub(crate) fn over_hosts(parts: Vec<Part>, plan: &MergePlan) -> Row {
     merged.entry("hosts").or_insert_with(|| json!(rows.len()));
     merged.insert("per_host".to_owned(), Value::Array(per_host));
     let histograms = histograms.into_iter().map(|(name, h)| (name, h.to_base64())).collect();
-    Row { row: merged, histograms, family }
+    Row { row: merged, histograms }
 }
 
 fn of_hosts(
@@ -153,10 +153,11 @@ fn of_runs(key: &str, values: &[&Value], histograms: &BTreeMap<String, Histogram
         return Some(match COUNTS.contains(&key) || key == "seconds" {
             true => number(numbers.iter().sum(), whole),
             false if values.iter().all(|value| *value == first) => first.clone(),
-            false => number(median(numbers.iter().copied()), whole),
+            false => number(median(numbers.iter().copied()).unwrap_or(f64::NAN), whole),
         });
     }
-    if let Some(stats) = distribution(key, values, histograms, |numbers| median(numbers)) {
+    if let Some(stats) = distribution(key, values, histograms, |numbers| median(numbers).unwrap_or(f64::NAN))
+    {
         return Some(stats);
     }
     // The last run's hosts stand for all: each run's own are not figures.
@@ -189,16 +190,6 @@ fn numbers(values: &[&Value]) -> Option<Vec<f64>> {
 fn number(n: f64, whole: bool) -> Value {
     // Whole numbers up to 2^53 are exact in an f64.
     if whole && n.fract() == 0.0 && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
-}
-
-fn median(numbers: impl Iterator<Item = f64>) -> f64 {
-    let mut all: Vec<f64> = numbers.collect();
-    all.sort_by(f64::total_cmp);
-    match (all.len(), all.len() / 2) {
-        (0, _) => f64::NAN,
-        (n, half) if n % 2 == 1 => all[half],
-        (_, half) => f64::midpoint(all[half - 1], all[half]),
-    }
 }
 
 fn is_distribution(value: &Value) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::plan::Collect;
 use barewire_measure::Histogram;
-use barewire_report::import::ARRAYS;
+use barewire_report::import;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
@@ -19,8 +19,6 @@ pub(crate) struct Row {
     pub(crate) row: Map<String, Value>,
     /// HDR V2, compressed, base64: a histogram takes 230 KB, this some hundred bytes.
     pub(crate) histograms: BTreeMap<String, String>,
-    /// What kind of row the bench verb's document says it is; empty: none.
-    pub(crate) family: &'static str,
 }
 
 /// Whether a row's figures must not be used.
@@ -49,7 +47,7 @@ pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, Stri
             let names: Vec<&str> = regex.capture_names().flatten().collect();
             let row = |captures: regex::Captures<'_>| {
                 let groups = names.iter().filter_map(|name| Some((*name, captures.name(name)?.as_str())));
-                ("", groups.map(|(name, text)| (name.to_owned(), number_or_text(text))).collect())
+                groups.map(|(name, text)| (name.to_owned(), number_or_text(text))).collect()
             };
             all.lines().filter_map(|line| regex.captures(line).map(row)).collect()
         }
@@ -57,7 +55,7 @@ pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, Stri
     if found.len() > ROWS_MAX {
         return Err(format!("{} rows in one output, and at most {ROWS_MAX} are read", found.len()));
     }
-    found.into_iter().map(|(family, row)| take_histograms(family, row)).collect()
+    found.into_iter().map(take_histograms).collect()
 }
 
 /// Why nothing was found.
@@ -80,7 +78,7 @@ fn number_or_text(text: &str) -> Value {
 }
 
 /// The name of what a document holds, and one object of it.
-type Found = (&'static str, Map<String, Value>);
+type Found = Map<String, Value>;
 
 /// Every object that begins a line: a document may span several, others may stand between them.
 fn json(text: &str) -> Result<Vec<Found>, String> {
@@ -117,32 +115,18 @@ fn json(text: &str) -> Result<Vec<Found>, String> {
 }
 
 fn add(value: Value, found: &mut Vec<Found>) {
-    let objects = |list: Vec<Value>, family, found: &mut Vec<_>| {
-        found.extend(list.into_iter().filter_map(|value| match value {
-            Value::Object(row) => Some((family, row)),
-            _ => None,
-        }));
-    };
     match value {
-        Value::Array(list) => objects(list, "", found),
-        Value::Object(mut object) => {
-            let document = object.contains_key("schema")
-                && ARRAYS.iter().any(|(key, _)| object.get(*key).is_some_and(Value::is_array));
-            if !document {
-                found.push(("", object));
-                return;
-            }
-            for (key, family) in ARRAYS {
-                if let Some(Value::Array(list)) = object.remove(key) {
-                    objects(list, family, found);
-                }
-            }
-        }
+        Value::Array(list) => found.extend(list.into_iter().filter_map(|value| match value {
+            Value::Object(row) => Some(row),
+            _ => None,
+        })),
+        Value::Object(object) if import::is_document(&object) => found.extend(import::rows(object)),
+        Value::Object(object) => found.push(object),
         _ => {}
     }
 }
 
-fn take_histograms(family: &'static str, mut row: Map<String, Value>) -> Result<Row, String> {
+fn take_histograms(mut row: Map<String, Value>) -> Result<Row, String> {
     let mut histograms = BTreeMap::new();
     if let Some(Value::Object(given)) = row.remove("histograms") {
         if given.len() > HISTOGRAMS_MAX {
@@ -157,7 +141,7 @@ fn take_histograms(family: &'static str, mut row: Map<String, Value>) -> Result<
             histograms.insert(name, text.to_owned());
         }
     }
-    Ok(Row { row, histograms, family })
+    Ok(Row { row, histograms })
 }
 
 #[cfg(test)]
@@ -177,7 +161,11 @@ mod tests {
         assert_eq!(found("[{\"a\":1},{\"a\":2}, 3]"), ["{\"a\":1}", "{\"a\":2}"]);
         assert_eq!(found("{broken\n  {\"a\":1}  \r\n[1,2]\n"), ["{\"a\":1}"]);
         assert_eq!(found("{\"schema\":1,\"fingerprint\":{},\"rows\":[{\"a\":1},{\"a\":2}]}").len(), 2);
-        assert_eq!(found("{\"schema\":1,\"rc_rows\":[{\"a\":1}]}"), ["{\"a\":1}"]);
+        assert_eq!(found("{\"schema\":1,\"rc_rows\":[{\"a\":1}]}"), ["{\"a\":1,\"bench\":\"rc\"}"]);
+        assert_eq!(
+            found("{\"schema\":2,\"rows\":[{\"a\":1,\"bench\":\"x\"}]}"),
+            ["{\"a\":1,\"bench\":\"x\"}"]
+        );
         for none in ["", "12", "text", "{\"schema\":1,\"rows\":[]}"] {
             assert_eq!(rows(&Collect::Json, none, ""), Ok(Vec::new()), "{none}");
         }

@@ -9,7 +9,6 @@ mod little;
 mod quantile;
 mod standing;
 
-pub(crate) use bootstrap::median;
 pub use bootstrap::{Interval, repetitions_needed};
 pub use little::{LITTLE_BROKEN, LITTLE_TOLERANCE, Little, MeanFrom, little};
 pub use quantile::quantile_interval;
@@ -21,6 +20,13 @@ use bootstrap::{ratio_interval, smallest_p};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The middle of some values, the mean of the middle two where their number is even: what every figure over several runs is. What is
+/// not finite is left out; `None` of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    (!finite.is_empty()).then(|| bootstrap::median(&mut finite))
+}
 
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

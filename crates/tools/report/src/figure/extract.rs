@@ -113,8 +113,17 @@ pub fn figures(row: &Map<String, Value>) -> Vec<Figure> {
     for (key, words, unit, better, factor) in NAMED {
         single(row, key, words, (unit, better, factor), &mut found);
     }
+    let explained = row.get("measures").and_then(Value::as_object);
     for key in row.keys() {
-        if is_setting(key) || NAMED.iter().any(|n| n.0 == key) {
+        if DISTRIBUTIONS.iter().any(|d| d.0 == key) || NAMED.iter().any(|n| n.0 == key) {
+            continue;
+        }
+        // What a row says of its own measures needs no table of names here.
+        if let Some(measure) = explained.and_then(|all| all.get(key)) {
+            explained_figure(row, key, measure, &mut found);
+            continue;
+        }
+        if is_setting(key) {
             continue;
         }
         if let Some((end, unit, better, factor)) = ENDS.iter().find(|(end, ..)| key.ends_with(end)) {
@@ -129,6 +138,24 @@ pub fn figures(row: &Map<String, Value>) -> Vec<Figure> {
         }
     }
     found
+}
+
+/// A figure whose unit, direction and words stand in the row. One without a direction explains others and is none.
+fn explained_figure(row: &Map<String, Value>, key: &str, measure: &Value, found: &mut Vec<Figure>) {
+    let text = |name: &str| measure.get(name).and_then(Value::as_str).unwrap_or_default();
+    let better = match text("better") {
+        "lower" => Better::Lower,
+        "higher" => Better::Higher,
+        _ => return,
+    };
+    match row.get(key) {
+        Some(Value::Object(stats)) => distribution(row, key, text("words"), stats, found),
+        _ => {
+            if let Some((unit, factor)) = Unit::of_word(text("unit")) {
+                single(row, key, text("words"), (unit, better, factor), found);
+            }
+        }
+    }
 }
 
 /// The figure that a row is known by: a median where there is one, else a rate.
@@ -168,7 +195,7 @@ fn distribution(
         };
         // A fast run of a closed loop has more samples: a percentile of all together leans to it, the median of the runs does not.
         if let (Stat::Quantile(_), Some(_), true) = (stat, value, runs.len() > 1) {
-            value = Some(crate::compare::median(&mut runs.clone()));
+            value = crate::compare::median(runs.iter().copied());
         }
         found.push(Figure {
             path: format!("{key}.{stat_key}"),
@@ -298,6 +325,34 @@ mod tests {
         assert_eq!(runs("gbit_per_s"), [12_000.0, 13_000.0]);
         assert_eq!(runs("messages_per_s"), [990.0, 1_010.0]);
         assert_eq!(runs("latency_ns.p50"), [890.0, 910.0]);
+    }
+
+    #[test]
+    fn a_row_that_explains_its_measures_needs_no_names_here() {
+        let found = figures(&row(
+            r#"{"samples":5000,"wire_ns":{"p50":900,"p99":null},"hops":7,"goodput":2.5,"lost":3,"gap_us":5,
+            "measures":{"wire_ns":{"unit":"ns","better":"lower","words":"on the wire"},
+                        "hops":{"unit":"count","better":"lower","words":"hops a packet"},
+                        "goodput":{"unit":"Gbit/s","better":"higher","words":"goodput"},
+                        "lost":{"unit":"count","better":null,"words":"lost"}},
+            "runs":[{"wire_ns":{"p50":890},"goodput":2.0},{"wire_ns":{"p50":910},"goodput":3.0}]}"#,
+        ));
+        let mut got: Vec<(&str, Option<f64>)> = found.iter().map(|f| (f.label.as_str(), f.value)).collect();
+        got.sort_by_key(|(label, _)| *label);
+        assert_eq!(
+            got,
+            [
+                ("goodput", Some(2_500.0)),
+                ("hops a packet", Some(7.0)),
+                ("on the wire p50", Some(900.0)),
+                ("on the wire p99", None)
+            ]
+        );
+        let goodput = found.iter().find(|f| f.path == "goodput").unwrap();
+        assert_eq!(
+            (goodput.unit, goodput.better, &goodput.runs[..]),
+            (Unit::Mbps, Better::Higher, &[2_000.0, 3_000.0][..])
+        );
     }
 
     #[test]

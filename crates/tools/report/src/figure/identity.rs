@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 /// Keys of a row that say what was run, in the order in which people want to read them.
 const KEYS: [&str; 43] = [
     "system",
-    "decoder",
     "engine",
     "mode",
     "idle",
@@ -23,6 +22,7 @@ const KEYS: [&str; 43] = [
     "workload",
     "loop",
     "size",
+    "bytes",
     "window",
     "connections",
     "offered_per_s",
@@ -53,7 +53,7 @@ const KEYS: [&str; 43] = [
 ];
 
 /// Keys whose value is a name by itself.
-const NAMES: [&str; 6] = ["system", "decoder", "engine", "mode", "idle", "over"];
+const NAMES: [&str; 5] = ["system", "engine", "mode", "idle", "over"];
 
 /// What a row is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,8 +85,16 @@ pub fn identity(record: &Record) -> Identity {
     // Completion queues are ours: the kernel's TCP has none.
     let others = is_baseline(&record.row);
     let hidden = |field: &str| record.axes.contains_key(field) || (others && field == "own_cq");
-    for field in KEYS {
-        let Some(text) = record.row.get(field).and_then(text_of) else { continue };
+    let said = record.row.get("params").and_then(Value::as_object);
+    let more = said.into_iter().flat_map(|params| params.keys().map(String::as_str));
+    // A decoder is the system that its rows are of, and is said twice where they name both.
+    let more = more.filter(|key| !KEYS.contains(key) && *key != "decoder");
+    for field in KEYS.into_iter().chain(more) {
+        let text = match field {
+            "system" => system(record),
+            _ => record.row.get(field).and_then(text_of),
+        };
+        let Some(text) = text else { continue };
         let _ = write!(key, "|{field}={text}");
         if NAMES.contains(&field) {
             match field {
@@ -115,6 +123,12 @@ pub fn identity(record: &Record) -> Identity {
         name = record.experiment.clone();
     }
     Identity { key, name, details }
+}
+
+/// Whose a row is. Rows of schema 1 about decoders and rates of market data do not say it by this name.
+fn system(record: &Record) -> Option<String> {
+    let said = ["system", "decoder"].iter().find_map(|key| record.row.get(*key).and_then(text_of));
+    said.or_else(|| (record.experiment == "feed-rates").then(|| "barewire".to_owned()))
 }
 
 fn text_of(value: &Value) -> Option<String> {
@@ -152,7 +166,7 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("live_qps", n) => format!("{n} live queue pairs"),
         ("nics", n) => format!("{n} NIC{}", plural(n)),
         ("threads" | "hosts" | "clients" | "servers", "1") => format!("1 {}", field.trim_end_matches('s')),
-        ("size", bytes) => format!("{bytes} B"),
+        ("size" | "bytes", bytes) => format!("{bytes} B"),
         ("offered_per_s", rate) => {
             let told = rate.parse().map_or_else(|_| rate.to_owned(), |r| quantity(r, Unit::PerSecond));
             format!("offered {told}/s")

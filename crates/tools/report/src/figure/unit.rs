@@ -16,6 +16,19 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The unit that a row's `measures` name by this word, and what a value in it is multiplied by.
+    pub fn of_word(word: &str) -> Option<(Unit, f64)> {
+        Some(match word {
+            "ns" => (Unit::Ns, 1.0),
+            "/s" => (Unit::PerSecond, 1.0),
+            "Mbit/s" => (Unit::Mbps, 1.0),
+            "Gbit/s" => (Unit::Mbps, 1e3),
+            "count" | "bytes" => (Unit::Count, 1.0),
+            "" => (Unit::Ratio, 1.0),
+            _ => return None,
+        })
+    }
+
     /// The unit as an axis names it.
     pub fn as_str(self) -> &'static str {
         match self {

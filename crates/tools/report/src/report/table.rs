@@ -22,7 +22,7 @@ const CPU: Column = Column {
 };
 
 /// Tables that bench verbs name after themselves, as a heading.
-const OWN_TITLES: [(&str, &str); 7] = [
+const OWN_TITLES: [(&str, &str); 10] = [
     ("msg", "Messages"),
     ("switch", "P4 switch"),
     ("feed", "Market data"),
@@ -30,6 +30,9 @@ const OWN_TITLES: [(&str, &str); 7] = [
     ("rc-data", "Data over RDMA connections"),
     ("feed-rates", "Rates of market data"),
     ("feed-decoders", "Decoders of market data"),
+    ("port", "Ports"),
+    ("stream", "Streams over the kernel's sockets"),
+    ("search", "Searches for the greatest load"),
 ];
 
 /// Who a row is of.

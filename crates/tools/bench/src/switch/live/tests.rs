@@ -46,7 +46,7 @@ fn recorded_figures_are_marked() {
 #[test]
 fn recorded_figures_stay_marked_in_documents_and_folders() {
     let mut results = crate::Results::begin();
-    results.add("switch_rows", &[recorded(), SwitchRow::default()]).unwrap();
+    results.add(&[recorded(), SwitchRow::default()]).unwrap();
     let class = barewire_report::run::HardwareClass::OneMachine;
     let document: serde_json::Value =
         serde_json::from_str(&results.document(class, false, &[]).unwrap()).unwrap();
@@ -55,7 +55,7 @@ fn recorded_figures_stay_marked_in_documents_and_folders() {
     let run = barewire_report::run::Run::open(&results.write(&parent, &head).unwrap());
     std::fs::remove_dir_all(&parent).unwrap();
     let run = run.unwrap();
-    let of_document = [0, 1].map(|index| document["switch_rows"][index]["recorded"].clone());
+    let of_document = [0, 1].map(|index| document["rows"][index]["recorded"].clone());
     let of_folder = [0, 1].map(|index: usize| run.records[index].row["recorded"].clone());
     for [recorded, measured] in [of_document, of_folder] {
         assert!(

@@ -10,14 +10,14 @@ use crate::verb::measured::{machine, warn_of_debug_build};
 use crate::verb::metrics::Endpoint;
 use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::feed::receive::{ReceivedOutput, Reception, Timed, text};
-use barewire_bench::interrupted;
+use barewire_bench::feed::receive::{Reception, Timed, text};
+use barewire_bench::{Results, interrupted};
 use barewire_engine::{EngineLinks, StopFlag, now};
 use barewire_feed_handler::{
     Consumer, FeedChannel, FeedCounters, FeedHandler, FeedHandlerBuilder, Input, Plan, RecordPlan,
     SourceError,
 };
-use barewire_measure::Fingerprint;
+use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -132,7 +132,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 /// Receives, and times what comes.
 fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
-    let fingerprint = Fingerprint::collect();
+    let mut results = Results::begin();
     let engine = match &plan.input {
         Input::Sockets(_) => "socket".to_owned(),
         Input::Ports(ports) => ports.port_a.split(':').next().unwrap_or("port").to_owned(),
@@ -147,14 +147,15 @@ fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
         })
     })?;
     let timed = handler.channels();
-    let rows = reception.end(timed, &ids, &engine, args.histograms, &fingerprint.run.command_line);
+    let rows = reception.end(timed, &ids, &engine, args.histograms, &results.fingerprint().run.command_line);
     let any_void = rows.iter().any(|row| row.void.is_some());
-    let output = ReceivedOutput::new(&fingerprint, rows);
+    results.add(&rows)?;
     if args.json {
-        print(&output.to_json())?;
+        // The histograms that were asked for stand in the rows; what lies between the hosts is not known here.
+        print(&results.document(HardwareClass::Unknown, false, &[])?)?;
     } else {
-        let lines: Vec<String> = output.rows.iter().map(text).collect();
-        print(&format!("{}\nMeasured on: {}", lines.join("\n"), machine(&fingerprint)))?;
+        let lines: Vec<String> = rows.iter().map(text).collect();
+        print(&format!("{}\nMeasured on: {}", lines.join("\n"), machine(results.fingerprint())))?;
     }
     if let Some(path) = &args.truth {
         let cores: Vec<_> = ids.iter().copied().zip(timed.iter().map(|t| t.channel().core())).collect();

@@ -84,7 +84,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut results = Results::begin();
     let done = simulate_with(&topology, &workload, &mut going(console)).map_err(failure::lab)?;
     let row = SimulatedRow::new(&done, &results.fingerprint().run.command_line);
-    results.add("rows", std::slice::from_ref(&row))?;
+    results.add(std::slice::from_ref(&row))?;
     args.kept.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
     Ok(measured::conclude(row.void.is_some(), &[], console))
 }

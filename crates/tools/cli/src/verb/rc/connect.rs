@@ -5,14 +5,14 @@ use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::bench_rc;
-use crate::verb::measured::{machine, seconds, warn_of_debug_build};
+use crate::verb::measured::{self, machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
+use barewire_bench::Results;
 use barewire_bench::rc::connect::{self, ConnectConfig};
-use barewire_bench::rc::rate::RcOutput;
-use barewire_bench::rc::rate::remote::{self, Connected};
-use barewire_bench::rc::rate::render::text_table;
+use barewire_bench::rdma::remote::{self, Connected};
+use barewire_bench::rdma::render::text_table;
 use barewire_engine::StopFlag;
-use barewire_measure::Fingerprint;
+use barewire_report::run::HardwareClass;
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -157,7 +157,7 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
         console.note(&format!("{} threads: as many of {} NICs are used", args.threads, servers.len()));
         servers.truncate(args.threads.max(1) as usize);
     }
-    let fingerprint = Fingerprint::collect();
+    let mut results = Results::begin();
     let port = &args.peer.port;
     let baseline = baseline(args.baseline, port)?;
     let config = remote::ConnectConfig {
@@ -175,26 +175,20 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
         runs: args.runs,
         steps: args.steps,
         baseline,
-        command: fingerprint.run.command_line.clone(),
+        command: results.fingerprint().run.command_line.clone(),
     };
-    config.check().map_err(bench_rc::of_rc)?;
+    config.check().map_err(measured::of_bench)?;
     signals::catch()?;
     let measured = remote::connect(&config, &mut |line| console.tell(&line));
-    let (rows, histogram, failures) = match measured {
-        Ok(Connected { row, latency }) => (vec![row], Some(latency.to_base64()), Vec::new()),
-        Err(error) => (Vec::new(), None, vec![bench_rc::of_rc(error)]),
+    let (rows, failures) = match measured {
+        Ok(Connected { row, .. }) => (vec![row], Vec::new()),
+        Err(error) => (Vec::new(), vec![measured::of_bench(error)]),
     };
-    let output = RcOutput::new(&fingerprint, rows, Vec::new());
+    results.add(&rows)?;
     if args.json {
-        let mut document = serde_json::to_value(&output)?;
-        if let (true, Some(histogram), Some(row)) =
-            (args.histograms, histogram, document.pointer_mut("/rows/0"))
-        {
-            row["histograms"] = json!({ "latency": histogram });
-        }
-        print(&document.to_string())?;
-    } else if !output.rows.is_empty() {
-        print(&format!("{}\nMeasured on: {}", text_table(&output.rows), machine(&fingerprint)))?;
+        print(&results.document(HardwareClass::Unknown, args.histograms, &[])?)?;
+    } else if !rows.is_empty() {
+        print(&format!("{}\nMeasured on: {}", text_table(&rows), machine(results.fingerprint())))?;
     }
-    Ok(bench_rc::conclude(&output.rows, &failures, console))
+    Ok(bench_rc::conclude(&rows, &failures, console))
 }

@@ -4,11 +4,11 @@ use super::{InPlace, PortArgs, baseline, failure};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
-use crate::verb::bench_rc::of_rc;
+use crate::verb::measured::of_bench;
 use crate::verb::metrics::Endpoint;
 use barewire_bench::rc::RPING_PORT;
-use barewire_bench::rc::rate::remote;
 use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
+use barewire_bench::rdma::remote;
 use barewire_engine::StopFlag;
 use serde_json::json;
 use std::sync::atomic::AtomicBool;
@@ -149,7 +149,7 @@ fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         console.note(&format!("accepting on port {}; Ctrl-C stops", numbers.join(" and ")));
     };
-    let served = remote::serve(&config, ready, &AtomicBool::new(false)).map_err(of_rc)?;
+    let served = remote::serve(&config, ready, &AtomicBool::new(false)).map_err(of_bench)?;
     print(&match args.json {
         true => json!({
             "schema": 1,

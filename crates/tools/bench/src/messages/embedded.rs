@@ -1,0 +1,423 @@
+//! barewire without a daemon: an engine in the client's own thread and one in the server's.
+
+use crate::awake::settle;
+use crate::error::BenchError;
+use crate::kernel::watched;
+use crate::messages::cpu::{CpuMeter, End};
+use crate::messages::driver::{self, RunResult};
+use crate::messages::run::Cell;
+use crate::messages::{CellInfo, IdleState};
+use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
+use barewire_base::Duration;
+use barewire_client::{ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound};
+use barewire_frame::{Pool, PoolConfig};
+use barewire_lab::TwoHosts;
+use barewire_measure::Contention;
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// UDP port of the echo server.
+pub const SERVER_PORT: u16 = 888;
+/// How long a connection may take, address resolution included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const SERVER_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+/// Any error of a thread, to hand to another.
+type AnyError = Box<dyn Error + Send + Sync>;
+
+/// What lies between the two engines.
+#[derive(Clone)]
+pub enum Wires {
+    /// A memory link between two threads.
+    Mem,
+    /// A memory link, both ends polled by one thread.
+    MemOneThread,
+    /// A veth pair between two namespaces, opened with this scheme (`xdp` or `packet`) and options.
+    Veth {
+        /// The hosts.
+        hosts: Arc<TwoHosts>,
+        /// `xdp` or `packet`.
+        scheme: String,
+        /// What follows the `?` of the URI, or nothing.
+        options: String,
+    },
+}
+
+/// What an idle engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Polls on.
+    Spin,
+    /// Offers its core to others.
+    Yield,
+}
+
+impl Idle {
+    #[inline]
+    fn idle(self) {
+        match self {
+            Idle::Spin => std::hint::spin_loop(),
+            Idle::Yield => std::thread::yield_now(),
+        }
+    }
+}
+
+/// barewire, embedded: a [`Cell`] of an interleaved plan.
+pub struct EmbeddedCell {
+    wires: Wires,
+    idle: Idle,
+    cores: Option<(usize, usize)>,
+    info: CellInfo,
+}
+
+impl EmbeddedCell {
+    /// `workload` over `wires`. `cores`: client's and server's, to pin them.
+    pub fn new(
+        wires: Wires,
+        idle: Idle,
+        cores: Option<(usize, usize)>,
+        workload: MsgWorkload,
+        idle_state: IdleState,
+        command: String,
+    ) -> EmbeddedCell {
+        let (mode, over) = match &wires {
+            Wires::Mem => ("embedded", "mem".to_owned()),
+            Wires::MemOneThread => ("embedded-one-thread", "mem".to_owned()),
+            Wires::Veth { scheme, .. } => ("embedded", scheme.clone()),
+        };
+        let name = SystemName { system: "barewire".to_owned(), mode: mode.to_owned(), over, idle: None };
+        EmbeddedCell { wires, idle, cores, info: CellInfo { name, workload, idle_state, command } }
+    }
+}
+
+/// Memory and tables for a workload: every outstanding message and its answer fit.
+pub(crate) fn config_for(port: &str, ip: Ipv4Addr, workload: &MsgWorkload) -> EmbeddedConfig {
+    let mut config = EmbeddedConfig::new(port, ip);
+    let need = u64::from(workload.size.next_power_of_two().max(64)) * u64::from(workload.window + 1) * 2;
+    let bytes = need.max(4 << 20).next_power_of_two().min(1 << 30) as u32;
+    (config.send_bytes, config.recv_bytes) = (bytes, bytes);
+    config.transport.flows_max = workload.connections.max(16) * 2;
+    config.transport.send_messages_max = (workload.window * 2).max(1024);
+    config.transport.recv_messages_max = (workload.window * 2).max(1024);
+    config.transport.recv_window_bytes = config.transport.recv_window_bytes.max(bytes / 2);
+    config
+}
+
+/// The client of an embedded run.
+pub struct EmbeddedClient {
+    endpoint: Embedded,
+    flows: Vec<FlowId>,
+}
+
+impl EmbeddedClient {
+    /// Connects `connections` flows to the server. `other` is polled meanwhile, where one thread plays both ends.
+    pub fn connect(
+        mut endpoint: Embedded,
+        server: SocketAddr,
+        connections: u32,
+        mut other: Option<&mut EchoServer>,
+    ) -> Result<EmbeddedClient, AnyError> {
+        let mut flows = Vec::with_capacity(connections as usize);
+        for token in 0..u64::from(connections) {
+            let flow = endpoint.connect(server, &ConnectOptions { token, ..ConnectOptions::default() })?;
+            let mut outcome = None;
+            let in_time = endpoint.poll_until(CONNECT_TIMEOUT, |e| {
+                if let Some(server) = other.as_deref_mut() {
+                    let _ = server.poll();
+                }
+                while let Some(event) = e.next_event() {
+                    outcome = Some(event);
+                }
+                outcome.is_some()
+            })?;
+            match outcome {
+                Some(Event::Connected { .. }) if in_time => flows.push(flow),
+                Some(other) => return Err(format!("connecting to {server}: {other:?}").into()),
+                None => return Err(format!("connecting to {server}: no answer").into()),
+            }
+        }
+        Ok(EmbeddedClient { endpoint, flows })
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Embedded {
+        &self.endpoint
+    }
+}
+
+impl RequestResponse for EmbeddedClient {
+    #[inline]
+    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
+        use barewire_client::SendError;
+        match self.endpoint.send(self.flows[connection as usize], message) {
+            Ok(()) => Ok(true),
+            Err(SendError::WouldBlock) => Ok(false),
+            Err(_) => Err(SystemError::Closed { system: "barewire", connection }),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, _wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
+        self.endpoint.poll().map_err(|e| SystemError::Other(e.into()))?;
+        let mut responses = 0;
+        while let Some(event) = self.endpoint.next_event() {
+            match event {
+                Event::Message(inbound) => {
+                    let connection = match self.flows.as_slice() {
+                        [_] => 0,
+                        flows => flows.iter().position(|f| *f == inbound.flow()).unwrap_or(0) as u32,
+                    };
+                    on_response(connection, self.endpoint.message(&inbound));
+                    self.endpoint.release(inbound);
+                    responses += 1;
+                }
+                Event::Closed { flow, .. } => {
+                    let connection = self.flows.iter().position(|f| *f == flow).unwrap_or(0) as u32;
+                    return Err(SystemError::Closed { system: "barewire", connection });
+                }
+                _ => {}
+            }
+        }
+        Ok(responses)
+    }
+}
+
+/// Sends every message back.
+pub struct EchoServer {
+    endpoint: Embedded,
+    /// Echoes that found no room yet, in order.
+    waiting: VecDeque<Inbound>,
+}
+
+impl EchoServer {
+    /// Listens on [`SERVER_PORT`].
+    pub fn new(mut endpoint: Embedded) -> Result<EchoServer, AnyError> {
+        endpoint.listen(SERVER_PORT, 0)?;
+        Ok(EchoServer { endpoint, waiting: VecDeque::with_capacity(4096) })
+    }
+
+    /// One round: says how many frames moved.
+    #[inline]
+    pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
+        let moved = self.endpoint.poll()?;
+        while let Some(inbound) = self.waiting.pop_front() {
+            if let Some(inbound) = self.echo(inbound) {
+                self.waiting.push_front(inbound);
+                return Ok(moved);
+            }
+        }
+        let mut echoed = false;
+        while let Some(event) = self.endpoint.next_event() {
+            if let Event::Message(inbound) = event {
+                echoed = true;
+                let refused = self.echo(inbound);
+                self.waiting.extend(refused);
+            }
+        }
+        if echoed {
+            // The answers leave now, not after the next look at the port.
+            self.endpoint.flush()?;
+        }
+        Ok(moved)
+    }
+
+    /// Sends a message back; gives it back when there is no room for now. One whose flow is gone has nowhere to go.
+    #[inline]
+    fn echo(&mut self, inbound: Inbound) -> Option<Inbound> {
+        let (error, inbound) = self.endpoint.echo(inbound).err()?;
+        if error == barewire_client::SendError::WouldBlock {
+            return Some(inbound);
+        }
+        self.endpoint.release(inbound);
+        None
+    }
+}
+
+/// Both ends in one thread.
+struct OneThread {
+    client: EmbeddedClient,
+    server: EchoServer,
+}
+
+impl RequestResponse for OneThread {
+    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
+        self.client.try_send(connection, message)
+    }
+
+    fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
+        self.client.endpoint.flush().map_err(|e| SystemError::Other(e.into()))?;
+        self.server.poll().map_err(|e| SystemError::Other(e.into()))?;
+        self.client.poll(wait, on_response)
+    }
+}
+
+/// One side of the wires, in whichever thread will use it.
+enum Side {
+    Mem(Box<MemoryEnd>),
+    Uri(String),
+}
+
+fn open(side: Side, ip: Ipv4Addr, workload: &MsgWorkload) -> Result<Embedded, AnyError> {
+    match side {
+        Side::Uri(uri) => Ok(Embedded::open(&config_for(&uri, ip, workload))?),
+        Side::Mem(end) => {
+            let config = config_for("mem:", ip, workload);
+            let pool = Pool::new(PoolConfig { frames: 1024, ..config.pool })?;
+            let port = Box::new(end.open(pool.clone()));
+            Ok(Embedded::with_port(port, pool, &config)?)
+        }
+    }
+}
+
+impl EmbeddedCell {
+    fn run_one_thread(&self) -> Result<RunResult, AnyError> {
+        let workload = &self.info.workload;
+        let (a, b) = MemoryLink::new(MemoryConfig::default())?;
+        let watch = Contention::start();
+        let client_core = self.cores.map(|c| c.0);
+        let meter = CpuMeter::new(&client_core.into_iter().collect::<Vec<_>>());
+        let (result, _) = std::thread::scope(|scope| {
+            let meter = &meter;
+            scope
+                .spawn(move || {
+                    watched(client_core, move || -> Result<RunResult, AnyError> {
+                        meter.joins_both();
+                        let mut server = EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, workload)?)?;
+                        let client = open(Side::Mem(Box::new(a)), CLIENT_IP, workload)?;
+                        let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
+                        let client =
+                            EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
+                        Ok(meter.run(&mut OneThread { client, server }, workload)?)
+                    })
+                })
+                .join()
+        })
+        .map_err(|_| BenchError::Panicked("client"))??;
+        let mut result = result?;
+        result.contention = watch.finish().reasons;
+        Ok(result)
+    }
+
+    fn run_two_threads(&self) -> Result<RunResult, AnyError> {
+        let workload = &self.info.workload;
+        let (a, b) = match &self.wires {
+            Wires::Veth { hosts, scheme, options } => {
+                let uri = |interface: &str| {
+                    let question = if options.is_empty() { "" } else { "?" };
+                    Side::Uri(format!("{scheme}:{interface}{question}{options}"))
+                };
+                (uri(&hosts.eth_a.name), uri(&hosts.eth_b.name))
+            }
+            _ => {
+                let (a, b) = MemoryLink::new(MemoryConfig::default())?;
+                (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
+            }
+        };
+        let (client_ip, server_ip) = match &self.wires {
+            Wires::Veth { hosts, .. } => (hosts.eth_a.v4, hosts.eth_b.v4),
+            _ => (CLIENT_IP, SERVER_IP),
+        };
+        let hosts = match &self.wires {
+            Wires::Veth { hosts, .. } => Some(hosts),
+            _ => None,
+        };
+        let (client_core, server_core) = (self.cores.map(|c| c.0), self.cores.map(|c| c.1));
+        let stop = AtomicBool::new(false);
+        let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
+        let meter = CpuMeter::new(&client_core.into_iter().chain(server_core).collect::<Vec<_>>());
+        let watch = Contention::start();
+        let (client_end, server_end) = std::thread::scope(|scope| {
+            let (stop, idle, meter) = (&stop, self.idle, &meter);
+            let serve = move || {
+                watched(server_core, move || -> Result<(), AnyError> {
+                    meter.joins(End::Server);
+                    let mut server = EchoServer::new(open(b, server_ip, workload)?)?;
+                    let _ = ready.send(());
+                    while !stop.load(Ordering::Relaxed) {
+                        if server.poll()? == 0 {
+                            idle.idle();
+                        }
+                    }
+                    Ok(())
+                })
+            };
+            let ask = move || {
+                watched(client_core, move || -> Result<RunResult, AnyError> {
+                    meter.joins(End::Client);
+                    let client = open(a, client_ip, workload)?;
+                    let at = SocketAddr::from((server_ip, SERVER_PORT));
+                    let mut client = EmbeddedClient::connect(client, at, workload.connections, None)?;
+                    let mut client = Idling { client: &mut client, idle };
+                    Ok(meter.run(&mut client, workload)?)
+                })
+            };
+            let server = scope.spawn(move || match hosts {
+                Some(hosts) => hosts.ns_b.enter(serve).map_err(AnyError::from),
+                None => Ok(serve()),
+            });
+            // The server says when it listens; when it could not start, this ends at once and its error is told.
+            let started = is_ready.recv().is_ok();
+            let client = started.then(|| {
+                scope.spawn(move || match hosts {
+                    Some(hosts) => hosts.ns_a.enter(ask).map_err(AnyError::from),
+                    None => Ok(ask()),
+                })
+            });
+            let client_end = client.map(|c| c.join());
+            stop.store(true, Ordering::Relaxed);
+            (client_end, server.join())
+        });
+        let (server, _) = server_end.map_err(|_| BenchError::Panicked("server"))???;
+        server?;
+        let client = client_end.ok_or_else(|| io::Error::other("the server did not start"))?;
+        let (result, _) = client.map_err(|_| BenchError::Panicked("client"))???;
+        let mut result = result?;
+        result.contention = watch.finish().reasons;
+        Ok(result)
+    }
+}
+
+/// A client that idles as it was told when nothing came.
+struct Idling<'a> {
+    client: &'a mut EmbeddedClient,
+    idle: Idle,
+}
+
+impl RequestResponse for Idling<'_> {
+    #[inline]
+    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
+        self.client.try_send(connection, message)
+    }
+
+    #[inline]
+    fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
+        let responses = self.client.poll(wait, on_response)?;
+        if responses == 0 {
+            self.idle.idle();
+        }
+        Ok(responses)
+    }
+}
+
+impl Cell for EmbeddedCell {
+    fn info(&self) -> &CellInfo {
+        &self.info
+    }
+
+    fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
+        self.info.workload.validate().map_err(driver::DriverError::from)?;
+        let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
+        let _awake = settle(self.info.idle_state, &cores)?;
+        let result = match self.wires {
+            Wires::MemOneThread => self.run_one_thread(),
+            _ => self.run_two_threads(),
+        };
+        result.map_err(BenchError::Other)
+    }
+}

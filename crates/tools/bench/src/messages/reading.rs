@@ -1,0 +1,315 @@
+//! What rows say, in words: the comparison, and what a reader has to know before believing it.
+
+use crate::kernel::{Baseline, Calls};
+use crate::messages::SystemName;
+use crate::messages::{IdleState, MsgRow};
+use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN};
+use barewire_report::compare::{Method, Standing, standing};
+use barewire_report::figure::Better;
+use std::fmt::Write as _;
+
+fn name(row: &MsgRow) -> SystemName {
+    SystemName {
+        system: row.system.clone(),
+        mode: row.mode.clone(),
+        over: row.over.clone(),
+        idle: row.idle.clone(),
+    }
+}
+
+fn is_ours(row: &MsgRow) -> bool {
+    row.system == "barewire"
+}
+
+/// Same workload on cores in the same state: the two rows may be compared. A core that sleeps takes tens of microseconds to wake, more
+/// than all else that is measured here.
+fn comparable(a: &MsgRow, b: &MsgRow) -> bool {
+    let of = |r: &MsgRow| {
+        (r.size, r.window, r.connections, r.loop_kind, r.offered_per_s.map(f64::to_bits), r.idle_state)
+    };
+    of(a) == of(b)
+}
+
+/// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row has none, is void, or is overloaded: its median leaves
+/// out who was not answered.
+fn stands(ours: &MsgRow, theirs: &MsgRow) -> Option<Standing> {
+    let medians =
+        |row: &MsgRow| row.runs.iter().filter_map(|run| Some(run.p50_ns? as f64)).collect::<Vec<_>>();
+    let is_out = |row: &MsgRow| row.void.is_some() || row.overloaded.is_some();
+    (!is_out(ours) && !is_out(theirs))
+        .then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
+}
+
+/// Most baselines that are all named beside a row of ours. Of more, those that matter.
+const ALL_NAMED: usize = 3;
+
+/// The baselines that `row` is compared with: all others of its workload and state. Of many, what most programs do (a call for each
+/// message over TCP, asleep in between) and, over TCP and over UDP, whichever is fastest: nobody is to look for it in the table.
+fn baselines<'a>(rows: &'a [MsgRow], row: &MsgRow) -> Vec<&'a MsgRow> {
+    let all: Vec<&MsgRow> = rows.iter().filter(|b| !is_ours(b) && comparable(row, b)).collect();
+    if all.len() <= ALL_NAMED {
+        return all;
+    }
+    let median = |row: &MsgRow| row.rtt_of_runs_ns.p50.map_or(u64::MAX, |runs| runs.median);
+    let fastest = |udp: bool| {
+        let of = (0..all.len())
+            .filter(|&at| all[at].void.is_none() && all[at].system.starts_with("kernel-udp") == udp);
+        of.min_by_key(|&at| median(all[at]))
+    };
+    let chosen = [fastest(false), fastest(true)];
+    let matters = |(at, row): &(usize, &MsgRow)| {
+        row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
+    };
+    all.iter().copied().enumerate().filter(matters).map(|(_, row)| row).collect()
+}
+
+/// What a baseline did with less freedom than ours, which take as many messages at once as there are.
+fn handicap(row: &MsgRow) -> &'static str {
+    let each = Baseline::named(&row.system).is_some_and(|baseline| baseline.calls == Calls::Each);
+    if row.window > 1 && each { " (a call for each message)" } else { "" }
+}
+
+/// A line for each of our rows and each baseline that it is compared with: how it stands by the median round trip. Empty when there is
+/// none.
+pub fn ratios(rows: &[MsgRow]) -> String {
+    let mut out = String::new();
+    for ours in rows.iter().filter(|r| is_ours(r)) {
+        for theirs in baselines(rows, ours) {
+            if let Some(standing) = stands(ours, theirs) {
+                let _ = writeln!(
+                    out,
+                    "{} is {}, {} B, window {}, {} cores",
+                    name(ours),
+                    standing.words(&format!("{}{}", name(theirs), handicap(theirs))),
+                    ours.size,
+                    ours.window,
+                    ours.idle_state.word(),
+                );
+            }
+        }
+    }
+    out
+}
+
+/// Which rows were taken in which state of the cores.
+fn states(rows: &[MsgRow]) -> String {
+    let of = |state: IdleState| {
+        let mut names: Vec<String> = Vec::new();
+        for row in rows.iter().filter(|r| r.idle_state == state) {
+            let name = format!("{} {}", row.system, row.mode_shown());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.join(", ")
+    };
+    let (warm, cold) = (of(IdleState::Warm), of(IdleState::Cold));
+    match (warm.is_empty(), cold.is_empty()) {
+        (_, true) => "no core slept (warm)".to_owned(),
+        (true, false) => "cores were left to sleep (cold)".to_owned(),
+        (false, false) => {
+            format!("no core slept for {warm} (warm), cores were left to sleep for {cold} (cold)")
+        }
+    }
+}
+
+/// The rows of one run in a sentence for people: how our rows with one request in flight compare with the baselines, in
+/// which state the cores were, and whether the machine was ours alone.
+pub fn reading(rows: &[MsgRow]) -> String {
+    let mut comparisons = Vec::new();
+    for ours in rows.iter().filter(|r| is_ours(r) && r.window == 1) {
+        let found: Vec<String> = baselines(rows, ours)
+            .into_iter()
+            .filter_map(|b| Some(stands(ours, b)?.words(&format!("{} {}", b.system, b.mode_shown()))))
+            .collect();
+        if !found.is_empty() {
+            comparisons.push(format!(
+                "barewire {} over {}, {}, is {}",
+                ours.mode_shown(),
+                ours.over,
+                ours.idle_state.word(),
+                found.join(" and ")
+            ));
+        }
+    }
+    let comparison = if comparisons.is_empty() {
+        "nothing was measured that could be compared".to_owned()
+    } else {
+        format!("With one request in flight and by the median round trip, {}", comparisons.join("; "))
+    };
+    let company = company(rows);
+    format!(
+        "{comparison}; {}; {company}; both ends ran on this one machine, with no network card between them.",
+        states(rows)
+    )
+}
+
+/// Who else was on the cores, or whether we were too many ourselves.
+fn company(rows: &[MsgRow]) -> String {
+    let count = |word: &str| {
+        let by = |row: &&MsgRow| row.contention.iter().any(|reason| reason.starts_with(word));
+        rows.iter().filter(by).count()
+    };
+    let of = rows.len();
+    let mut parts = Vec::new();
+    for (word, what) in [
+        (OVERSUBSCRIBED, "our own threads were more than the cores"),
+        (STOLEN, "the hypervisor gave our cores to other machines"),
+        (OTHERS, "other processes ran on our cores"),
+    ] {
+        let n = count(word);
+        if n > 0 {
+            parts.push(format!("in {n} of {of} rows {what} ({word})"));
+        }
+    }
+    if parts.is_empty() {
+        return "nothing else ran on our cores".to_owned();
+    }
+    format!("{}, so take the ratios as rough", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::CellInfo;
+    use crate::messages::MsgWorkload;
+    use crate::messages::driver::{RunCounts, RunResult};
+    use barewire_base::Duration;
+    use barewire_measure::Histogram;
+
+    fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> MsgRow {
+        rounds(5, system, mode, idle_state, ns, contention)
+    }
+
+    fn rounds(
+        rounds: usize,
+        system: &str,
+        mode: &str,
+        idle_state: IdleState,
+        ns: u64,
+        contention: &[&str],
+    ) -> MsgRow {
+        let mut service = Histogram::new();
+        service.record_n(ns, 100);
+        let run = RunResult {
+            service,
+            response: None,
+            send_lag: None,
+            measured: Duration::from_secs(1),
+            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
+            settled: None,
+            answered: 0,
+            cpu: None,
+            begun: None,
+            contention: contention.iter().map(|&s| s.to_owned()).collect(),
+        };
+        let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
+        let workload = MsgWorkload::default();
+        MsgRow::from_runs(
+            &CellInfo { name, workload, idle_state, command: String::new() },
+            &vec![run; rounds],
+        )
+    }
+
+    #[test]
+    fn the_sentence_names_ratio_state_and_company() {
+        let rows = [
+            row("barewire", "embedded", IdleState::Warm, 10_000, &[]),
+            row(
+                "kernel-tcp",
+                "blocking",
+                IdleState::Cold,
+                40_000,
+                &["others: other processes took 40 % of a core"],
+            ),
+            row("kernel-tcp", "blocking", IdleState::Warm, 15_000, &[]),
+            row("kernel-tcp-spin", "spin", IdleState::Warm, 5_000, &[]),
+        ];
+        let text = reading(&rows);
+        for part in [
+            "barewire embedded over veth, warm, is 1.50 (1.50 to 1.50) times faster than kernel-tcp blocking and \
+             2.00 (2.00 to 2.00) times slower than kernel-tcp-spin spin",
+            "no core slept for barewire embedded, kernel-tcp blocking, kernel-tcp-spin spin (warm), \
+             cores were left to sleep for kernel-tcp blocking (cold)",
+            "in 1 of 4 rows other processes ran on our cores (others), so take",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let lines = ratios(&rows);
+        assert_eq!(lines.lines().count(), 2, "who woke cores up is compared with nobody here: {lines}");
+        assert!(
+            lines.starts_with(
+                "barewire embedded over veth is 1.50 (1.50 to 1.50) times faster than kernel-tcp blocking over veth, \
+                 1024 B, window 1, warm cores"
+            ),
+            "{lines}"
+        );
+    }
+
+    #[test]
+    fn of_many_baselines_the_usual_and_the_fastest_are_named() {
+        let warm = |system: &str, ns| row(system, "m", IdleState::Warm, ns, &[]);
+        let mut rows = vec![
+            warm("barewire", 10_000),
+            warm("kernel-tcp", 15_000),
+            warm("kernel-tcp-spin", 9_000),
+            warm("kernel-tcp-batch-spin", 8_000),
+            warm("kernel-io-uring", 12_000),
+            warm("kernel-udp", 14_000),
+            warm("kernel-udp-spin", 7_000),
+        ];
+        for row in &mut rows {
+            row.window = 32;
+        }
+        let named = |rows: &[MsgRow]| -> Vec<String> {
+            baselines(rows, &rows[0]).iter().map(|row| row.system.clone()).collect()
+        };
+        assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-batch-spin", "kernel-udp-spin"]);
+        rows[3].void = Some("late".to_owned());
+        assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-spin", "kernel-udp-spin"]);
+        let text = ratios(&rows);
+        assert!(
+            text.contains("kernel-udp-spin m over veth (a call for each message), 1024 B, window 32"),
+            "{text}"
+        );
+        assert!(
+            !ratios(&rows[..2].iter().map(|r| MsgRow { window: 1, ..r.clone() }).collect::<Vec<_>>())
+                .contains("a call")
+        );
+    }
+
+    #[test]
+    fn few_rounds_are_told_without_a_verdict_and_a_void_row_not_at_all() {
+        for (n, range, words) in
+            [(1, "", "one run, no verdict"), (3, " (0.250 to 0.250)", "3 runs, too few for a verdict")]
+        {
+            let ours = rounds(n, "barewire", "embedded", IdleState::Warm, 10_000, &[]);
+            let theirs = rounds(n, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
+            let rows = [ours.clone(), theirs.clone()];
+            let text = reading(&rows);
+            assert!(text.contains(&format!("is at 0.250{range} of kernel-tcp blocking ({words})")), "{text}");
+            assert!(!text.contains("faster"), "{text}");
+            assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
+            let overloaded = MsgRow { overloaded: Some("12 % never sent".to_owned()), ..theirs.clone() };
+            assert_eq!(ratios(&[ours.clone(), overloaded]), "");
+            let rows = [ours, MsgRow { void: Some("late".to_owned()), ..theirs }];
+            assert_eq!(ratios(&rows), "");
+            assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
+        }
+    }
+
+    #[test]
+    fn only_equal_workloads_are_compared() {
+        let ours = row("barewire", "embedded", IdleState::Warm, 10_000, &[]);
+        let theirs = MsgRow { window: 32, ..row("kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]) };
+        let rows = [ours, theirs];
+        assert_eq!(ratios(&rows), "");
+        let text = reading(&rows);
+        assert!(
+            text.starts_with(
+                "nothing was measured that could be compared; no core slept (warm); nothing else ran"
+            ),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! Runs several cells in turn, A B B A, so that what changes on the machine in the meantime meets all of them alike, and what changes
+//! steadily favours none.
+//!
+//! Run one after the other, A A A B B B, two equal systems can differ by a third: another tenant woke up in between.
+
+use crate::awake::COLD_PAUSE;
+use crate::error::BenchError;
+use crate::interrupt::interrupted;
+use crate::messages::MsgWorkload;
+use crate::messages::driver::RunResult;
+use crate::messages::{CellInfo, IdleState, MsgRow};
+use crate::rounds::turns;
+use barewire_base::{Duration, Instant};
+use barewire_measure::stamp;
+
+/// One system with one workload: what a row will be made of.
+pub trait Cell {
+    /// What the row says about it.
+    fn info(&self) -> &CellInfo;
+
+    /// Sets the system up, runs the workload once, takes the system down. `round` counts from 0.
+    fn run(&mut self, round: u32) -> Result<RunResult, BenchError>;
+}
+
+/// What came of one cell.
+pub struct CellOutcome {
+    /// The row over all runs.
+    pub row: MsgRow,
+    /// The runs, in order. Fewer than asked for when one failed.
+    pub runs: Vec<RunResult>,
+    /// Why the cell was not run to its end. The other cells were.
+    pub failed: Option<BenchError>,
+}
+
+/// Told what happens. [`Ticker`](crate::Ticker) is one; a test's list is another.
+pub trait Progress {
+    /// Run `done` of `total` is about to start: cell `cell` in round `round`.
+    fn before(&mut self, now: Instant, done: u32, total: u32, round: u32, cell: &CellInfo);
+    /// All is done.
+    fn finish(&mut self);
+}
+
+/// Says nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn before(&mut self, _: Instant, _: u32, _: u32, _: u32, _: &CellInfo) {}
+    fn finish(&mut self) {}
+}
+
+/// Setting a system up and taking it down.
+const SETUP_TIME: Duration = Duration::from_millis(150);
+
+/// How long one run takes, about.
+pub(crate) fn planned_run(state: IdleState, workload: &MsgWorkload) -> Duration {
+    let settle = if state == IdleState::Cold { COLD_PAUSE } else { Duration::ZERO };
+    SETUP_TIME + settle + workload.warmup + workload.duration
+}
+
+/// How long `runs` rounds of `cells` take, about.
+pub fn planned_time(cells: &[Box<dyn Cell>], runs: u32) -> Duration {
+    let round = cells
+        .iter()
+        .map(|c| planned_run(c.info().idle_state, &c.info().workload))
+        .fold(Duration::ZERO, |a, b| a + b);
+    round.saturating_mul(u64::from(runs))
+}
+
+/// Runs all cells `runs` times, round by round. A cell that fails is left out of later rounds; its outcome says why. When the
+/// process is [interrupted](crate::interrupt()), nothing more is run: outcomes hold the runs that ended before.
+pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Progress) -> Vec<CellOutcome> {
+    let total = runs.saturating_mul(cells.len() as u32);
+    let mut results: Vec<(Vec<RunResult>, Option<BenchError>)> =
+        cells.iter().map(|_| (Vec::new(), None)).collect();
+    let mut done = 0;
+    for round in 0..runs {
+        for at in turns(round, cells.len()) {
+            let (cell, (runs, failed)) = (&mut cells[at], &mut results[at]);
+            if failed.is_none() && !interrupted() {
+                progress.before(stamp(), done, total, round, cell.info());
+                match cell.run(round) {
+                    Ok(result) => runs.push(result),
+                    // What an interruption ends has not failed: the rounds before it count.
+                    Err(_) if interrupted() => {}
+                    Err(error) => *failed = Some(error),
+                }
+            }
+            done += 1;
+        }
+    }
+    progress.finish();
+    cells
+        .iter()
+        .zip(results)
+        .map(|(cell, (made, failed))| {
+            let mut row = MsgRow::from_runs(cell.info(), &made);
+            row.broken_off = failed.as_ref().map(|e| format!("run {} of {runs} failed: {e}", made.len() + 1));
+            CellOutcome { row, runs: made, failed }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::SystemName;
+    use crate::messages::driver::RunCounts;
+    use barewire_measure::Histogram;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    fn info(system: &str) -> CellInfo {
+        CellInfo {
+            name: SystemName {
+                system: system.to_owned(),
+                mode: "spin".to_owned(),
+                over: "mem".to_owned(),
+                idle: None,
+            },
+            workload: MsgWorkload::default(),
+            idle_state: IdleState::Cold,
+            command: "barewire bench".to_owned(),
+        }
+    }
+
+    fn result(ns: u64) -> RunResult {
+        let mut service = Histogram::new();
+        service.record_n(ns, 100);
+        RunResult {
+            service,
+            response: None,
+            send_lag: None,
+            measured: Duration::from_secs(1),
+            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
+            settled: None,
+            answered: 0,
+            cpu: None,
+            begun: None,
+            contention: Vec::new(),
+        }
+    }
+
+    struct Fake {
+        info: CellInfo,
+        log: Rc<RefCell<Vec<String>>>,
+        ns: Vec<u64>,
+        fails_in: Option<u32>,
+    }
+
+    impl Cell for Fake {
+        fn info(&self) -> &CellInfo {
+            &self.info
+        }
+        fn run(&mut self, round: u32) -> Result<RunResult, BenchError> {
+            self.log.borrow_mut().push(format!("{}{round}", self.info.name.system));
+            if self.fails_in == Some(round) {
+                return Err(BenchError::Panicked("server"));
+            }
+            Ok(result(self.ns[round as usize]))
+        }
+    }
+
+    fn cells(log: &Rc<RefCell<Vec<String>>>, fails_in: Option<u32>) -> Vec<Box<dyn Cell>> {
+        let make = |name: &str, ns: [u64; 3], fails_in| {
+            Box::new(Fake { info: info(name), log: log.clone(), ns: ns.to_vec(), fails_in }) as Box<dyn Cell>
+        };
+        vec![make("A", [100, 300, 200], None), make("B", [200, 200, 200], fails_in)]
+    }
+
+    #[test]
+    fn cells_take_turns_and_keep_their_own_figures() {
+        let log = Rc::default();
+        let outcomes = interleave(&mut cells(&log, None), 3, &mut Silent);
+        assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2", "B2"]);
+        let a = &outcomes[0].row;
+        assert_eq!(a.samples, 300);
+        assert_eq!(a.runs.iter().map(|r| r.p50_ns).collect::<Vec<_>>(), [Some(100), Some(300), Some(200)]);
+        assert_eq!((a.rtt_ns.min, a.rtt_ns.max), (Some(100), Some(300)));
+        assert_eq!(a.seconds, 3.0);
+        assert_eq!(a.rate_per_s, 100.0);
+    }
+
+    #[test]
+    fn a_cell_that_fails_does_not_take_the_others_down() {
+        let log = Rc::default();
+        let outcomes = interleave(&mut cells(&log, Some(1)), 3, &mut Silent);
+        assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2"]);
+        assert_eq!(outcomes[0].runs.len(), 3);
+        assert_eq!(outcomes[1].runs.len(), 1);
+        assert!(matches!(outcomes[1].failed, Some(BenchError::Panicked("server"))));
+        let broken: Vec<_> = outcomes.iter().map(|o| o.row.broken_off.as_deref()).collect();
+        assert_eq!(broken, [None, Some("run 2 of 3 failed: the server thread panicked")], "the row says so");
+    }
+
+    #[test]
+    fn no_run_gives_no_figure() {
+        let row = MsgRow::from_runs(&info("A"), &[]);
+        assert_eq!(row.rtt_ns.p50, None);
+        assert_eq!(row.little, None);
+        assert_eq!(row.rate_per_s, 0.0);
+    }
+
+    #[test]
+    fn a_plan_knows_how_long_it_takes() {
+        let log = Rc::default();
+        // Cold runs wait for a second first.
+        assert_eq!(planned_time(&cells(&log, None), 3), Duration::from_millis(72_900));
+    }
+}

@@ -1,0 +1,613 @@
+//! One end here, the other on another host: the same loops as [`live`](super::live), on ports that are named, or the kernel's TCP.
+
+mod kernel;
+
+use super::client::Client;
+use super::idle::Idle;
+use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
+use super::plan::Baseline;
+use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
+use super::server::Server;
+use super::sockets::Sockets;
+use super::tcp;
+use super::wires::Shape;
+use crate::error::{BenchError, go_on};
+use crate::histograms::Histograms;
+use crate::rc::service_id;
+use crate::rounds::median;
+use barewire_base::{Duration, Instant};
+use barewire_measure::{Histogram, allowed_cores, stamp};
+use barewire_verbs::{Device, DeviceConfig};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Stands for the thread's number in a port's URI.
+const THREAD: &str = "%t";
+/// Stands for its NIC's number.
+const NIC: &str = "%n";
+/// Cycles between two looks whether to stop.
+const LOOK_EVERY: u32 = 256;
+
+/// What accepts.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// A device for each NIC; each has a thread.
+    pub devices: Vec<DeviceConfig>,
+    /// The port of the connection manager; 0: any.
+    pub service_port: u16,
+    /// Each connection has its own completion queue.
+    pub own_cq: bool,
+    /// The kernel accepts at the devices' addresses; their ports are not opened.
+    pub baseline: Option<Baseline>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Connections that were established.
+    pub established: u64,
+    /// That failed before.
+    pub failed: u64,
+    /// Frames sent; the kernel's are not counted.
+    pub tx_frames: Option<u64>,
+}
+
+/// Where a device listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Its port, in words.
+    pub description: String,
+    /// The port of the connection manager, or of the kernel's TCP. Where 0 was asked for, one that is free.
+    pub service_port: u16,
+}
+
+/// The port of the connection manager that stands for any. A device of ours has all ports to itself.
+const ANY_PORT: u16 = 49_152;
+
+/// Accepts whoever comes until `stop` is set or the process is [interrupted](crate::interrupt()). Calls `ready` with where each device
+/// listens when all do.
+///
+/// # Errors
+/// What did not open, or no longer works.
+pub fn serve(
+    config: &ServeConfig,
+    ready: impl FnOnce(&[Listening]),
+    stop: &AtomicBool,
+) -> Result<Served, BenchError> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let failed = AtomicBool::new(false);
+    let going = || !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) && !crate::interrupted();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = config
+            .devices
+            .iter()
+            .map(|device| {
+                let (tell, failed, going) = (tell.clone(), &failed, &going);
+                scope.spawn(move || {
+                    let served = accept(device, config, tell, going);
+                    failed.fetch_or(served.is_err(), Ordering::Relaxed);
+                    served
+                })
+            })
+            .collect();
+        drop(tell);
+        // One that could not open has hung up: then fewer tell.
+        let listening: Vec<Listening> = told.iter().take(threads.len()).collect();
+        if listening.len() == threads.len() {
+            ready(&listening);
+        }
+        let mut sum = Served::default();
+        let mut error = None;
+        for thread in threads {
+            match thread.join().unwrap_or_else(|_| Err(panicked())) {
+                Ok(one) => {
+                    sum.established += one.established;
+                    sum.failed += one.failed;
+                    sum.tx_frames = sum.tx_frames.into_iter().chain(one.tx_frames).reduce(|a, b| a + b);
+                }
+                Err(why) => error = error.or(Some(why)),
+            }
+        }
+        error.map_or(Ok(sum), Err)
+    })
+}
+
+fn panicked() -> BenchError {
+    BenchError::Plan("a thread panicked".to_owned())
+}
+
+fn open(config: &DeviceConfig) -> Result<Device, BenchError> {
+    let mut config = config.clone();
+    live::make_room(&mut config, 0);
+    Ok(Device::open(&config)?)
+}
+
+fn accept(
+    device: &DeviceConfig,
+    config: &ServeConfig,
+    tell: std::sync::mpsc::Sender<Listening>,
+    going: &dyn Fn() -> bool,
+) -> Result<Served, BenchError> {
+    if config.baseline.is_some() {
+        return kernel::accept(device, config.service_port, tell, going);
+    }
+    let idle = Idle::from(device.idle);
+    let device = open(device)?;
+    let description = device.stack().port().caps().description.clone();
+    let service_port = if config.service_port == 0 { ANY_PORT } else { config.service_port };
+    let mut server = Server::of_service(device, config.own_cq, service_id(service_port))?;
+    let _ = tell.send(Listening { description, service_port });
+    drop(tell);
+    while going() {
+        for _ in 0..LOOK_EVERY {
+            let now = stamp();
+            if server.cycle(now)? == 0 {
+                server.rest(idle, now);
+                break;
+            }
+        }
+    }
+    let tx_frames = Some(server.tx_frames());
+    Ok(Served { established: server.established, failed: server.failed, tx_frames })
+}
+
+/// What connects.
+#[derive(Clone, Debug)]
+pub struct ConnectConfig {
+    /// Our device: its port may contain `%t`, the thread's number, and `%n`, its NIC's. Addresses are those of `addresses`.
+    pub device: DeviceConfig,
+    /// Our address on each NIC's network. Threads beyond the first of a NIC have those that follow.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// The server's address on each NIC's network: as many as NICs.
+    pub servers: Vec<IpAddr>,
+    /// The port of the connection manager.
+    pub service_port: u16,
+    /// Threads, each with an engine and a port of its own.
+    pub threads: u32,
+    /// Hosts that do the same at the same time, this one included, for the row.
+    pub hosts: u32,
+    /// Connections in flight of each thread.
+    pub window: u32,
+    /// Each is closed at once.
+    pub teardown: bool,
+    /// Each has its own completion queue.
+    pub own_cq: bool,
+    /// Measured time of a run.
+    pub duration: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Runs.
+    pub runs: u32,
+    /// Time the steps of a connection, too: with one thread, and a server that says where its memory is.
+    pub steps: bool,
+    /// The kernel connects, from whatever address it chooses; no port is opened.
+    pub baseline: Option<Baseline>,
+    /// The command, for the row.
+    pub command: String,
+}
+
+impl ConnectConfig {
+    /// Checks what can be checked before a port is opened.
+    ///
+    /// # Errors
+    /// [`BenchError::Plan`] in words.
+    pub fn check(&self) -> Result<(), BenchError> {
+        use super::plan::{HOSTS_MAX, THREADS_MAX, WINDOW_MAX};
+        let refuse = |why: String| Err(BenchError::Plan(why));
+        for (option, value, max) in [
+            ("--threads", self.threads, THREADS_MAX),
+            ("--hosts", self.hosts, HOSTS_MAX),
+            ("--window", self.window, WINDOW_MAX),
+            ("--nics", self.servers.len() as u32, self.threads),
+        ] {
+            if !(1..=max).contains(&value) {
+                return refuse(format!("`{option} {value}` is out of range: 1 to {max}"));
+            }
+        }
+        if self.runs == 0 || self.duration == Duration::ZERO {
+            return refuse("a run needs some time, and there must be one".to_owned());
+        }
+        if self.baseline.is_some() {
+            return match self.window {
+                _ if self.steps => refuse("the steps of the kernel's connections are not timed".to_owned()),
+                _ if !self.teardown => refuse("the kernel's connections are closed at once".to_owned()),
+                window if window > tcp::WINDOW_MAX => {
+                    refuse(format!("the kernel's baseline has at most {} in flight", tcp::WINDOW_MAX))
+                }
+                _ => Ok(()),
+            };
+        }
+        if self.addresses.len() != self.servers.len() {
+            return refuse(format!(
+                "{} addresses of ours and {} of the server's: one of each for each NIC",
+                self.addresses.len(),
+                self.servers.len()
+            ));
+        }
+        if self.steps && self.threads > 1 {
+            return refuse("steps are timed in one thread".to_owned());
+        }
+        Ok(())
+    }
+
+    fn nics(&self) -> u32 {
+        self.servers.len() as u32
+    }
+
+    /// The device of a thread.
+    fn device_of(&self, thread: u32) -> DeviceConfig {
+        let nic = thread % self.nics();
+        let (first, prefix_len) = self.addresses[nic as usize];
+        let address = following(first, thread / self.nics());
+        let mut config = self.device.clone();
+        config.port = config.port.replace(THREAD, &thread.to_string()).replace(NIC, &nic.to_string());
+        (config.ipv4, config.ipv6) = (Vec::new(), Vec::new());
+        match address {
+            IpAddr::V4(ip) => config.ipv4.push((ip, prefix_len)),
+            IpAddr::V6(ip) => config.ipv6.push((ip, prefix_len)),
+        }
+        config
+    }
+
+    /// Of the row: system, mode, and what lies between the ends.
+    fn names(&self) -> (&str, &str, &str) {
+        match self.baseline {
+            None => ("barewire", "embedded", self.device.port.split(':').next().unwrap_or_default()),
+            Some(Baseline::KernelTcp) => {
+                ("kernel-tcp", Idle::from(self.device.idle).kernel_mode(), "network")
+            }
+        }
+    }
+}
+
+/// The address `n` after.
+fn following(address: IpAddr, n: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(ip) => std::net::Ipv4Addr::from(u32::from(ip).wrapping_add(n)).into(),
+        IpAddr::V6(ip) => std::net::Ipv6Addr::from(u128::from(ip).wrapping_add(n.into())).into(),
+    }
+}
+
+/// What came of it.
+pub struct Connected {
+    /// All runs together.
+    pub row: RcRow,
+    /// Time to connect, over all runs.
+    pub latency: Histogram,
+}
+
+/// Connects. `report` gets a line a second.
+///
+/// # Errors
+/// [`BenchError`]: what did not open, a server that does not answer.
+pub fn connect(
+    config: &ConnectConfig,
+    report: &mut (dyn FnMut(String) + Send),
+) -> Result<Connected, BenchError> {
+    config.check()?;
+    if config.baseline.is_some() {
+        kernel::probe(config)?;
+    }
+    let mut sum = LiveResult::default();
+    let (mut runs, mut contention) = (Vec::new(), Vec::<String>::new());
+    let mut histograms = Histograms::default();
+    for number in 0..config.runs {
+        go_on()?;
+        let result = one_run(config, number == 0, report)?;
+        runs.push(RcRun::of(&result));
+        for reason in result.contention.iter().flat_map(|c| &c.reasons) {
+            if !contention.contains(reason) {
+                contention.push(reason.clone());
+            }
+        }
+        histograms.push("latency", &result.latency);
+        for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
+            histograms.push(name, spans);
+        }
+        sum.add(result);
+    }
+    let rate = median(runs.iter().map(|run| run.connections_per_s)).unwrap_or_default();
+    let mut notes = vec!["the server is on another host".to_owned()];
+    let cores = allowed_cores().map_or(1, |cores| cores.len());
+    if config.threads as usize > cores {
+        notes.push(format!("{} threads on {cores} cores", config.threads));
+    }
+    if sum.failed > 0 {
+        notes.push(format!("{} connections failed", sum.failed));
+    }
+    let in_flight = config.threads * config.window;
+    let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
+    notes.extend(off);
+    if config.baseline.is_some() {
+        notes.push(Sockets::how(config.window).to_owned());
+    }
+    let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, in_flight, &runs));
+    notes.extend(no_baseline.clone());
+    let (latency_ns, together) = Span::of_runs(runs.iter().map(|run| run.latency_ns), &sum.latency);
+    notes.extend(together);
+    let (system, mode, over) = config.names();
+    let row = RcRow {
+        system: system.to_owned(),
+        mode: mode.to_owned(),
+        over: over.to_owned(),
+        threads: config.threads,
+        hosts: config.hosts,
+        nics: config.nics(),
+        window: config.window,
+        teardown: config.teardown,
+        live_qps: 0,
+        own_cq: config.baseline.is_none() && config.own_cq,
+        connections_per_s: rate.round(),
+        latency_ns,
+        little,
+        steps_ns: sum.steps.as_ref().map(Steps::of),
+        // Both ends' frames are what the table means; ours alone would mislead.
+        frames_per_connection: None,
+        port_frames_per_s: None,
+        bytes_per_live_qp: None,
+        opened: sum.connections,
+        failed: sum.failed,
+        contended: runs.iter().any(|run| run.contended),
+        no_baseline,
+        void: void(sum.connections, sum.failed, &runs),
+        broken_off: None,
+        runs,
+        contention,
+        notes,
+        command: config.command.clone(),
+        histograms,
+    };
+    Ok(Connected { row, latency: sum.latency })
+}
+
+fn one_run(
+    config: &ConnectConfig,
+    first: bool,
+    report: &mut (dyn FnMut(String) + Send),
+) -> Result<LiveResult, BenchError> {
+    let shared = Shared::of(config.threads);
+    let run = LiveRun {
+        // Only for what is made here: the wires are there.
+        over: Over::Packet,
+        shape: Shape { hosts: 1, threads: config.threads, nics: config.nics() },
+        one_thread: false,
+        window: config.window,
+        teardown: config.teardown,
+        live: 0,
+        own_cq: config.own_cq,
+        warmup: config.warmup,
+        duration: config.duration,
+        cores: None,
+        idle: Some(config.device.idle),
+        steps: config.steps && first,
+    };
+    let (run, shared) = (&run, &shared);
+    std::thread::scope(|scope| {
+        let of_number = move |number| match config.baseline {
+            None => one_thread(config, run, number, shared),
+            Some(Baseline::KernelTcp) => kernel::one_thread(config, number, shared),
+        };
+        let threads: Vec<_> = (0..config.threads).map(|n| scope.spawn(move || of_number(n))).collect();
+        live::watch(run, shared, report);
+        let mut sum = LiveResult::default();
+        let mut error: Option<BenchError> = None;
+        for thread in threads {
+            match thread.join().unwrap_or_else(|_| Err(panicked())) {
+                Ok(result) => sum.add(result),
+                // The one that failed first explains the others, which only heard that one did.
+                Err(why) => {
+                    let better = !matches!(why, BenchError::Plan(_));
+                    if error.is_none() || better {
+                        error = Some(why);
+                    }
+                }
+            }
+        }
+        error.map_or(Ok(sum), Err)
+    })
+}
+
+fn one_thread(
+    config: &ConnectConfig,
+    run: &LiveRun,
+    number: u32,
+    shared: &Shared,
+) -> Result<LiveResult, BenchError> {
+    let _done = Done(&shared.done);
+    let mut tells = Tells(&shared.clients, false);
+    let device_config = config.device_of(number);
+    let idle = Idle::from(device_config.idle);
+    let device = open(&device_config)?;
+    let mut other = |_: Instant| shared.clients.check();
+    let server = config.servers[(number % config.nics()) as usize];
+    let mut client = Client::new(device, server, config.own_cq, idle, &mut other)?
+        .of_service(service_id(config.service_port));
+    shared.clients.arrive();
+    shared.clients.pass(config.threads)?;
+    let result = live::measure(run, number, &mut client, idle, 0, shared, &mut other)?;
+    tells.1 = true;
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patience::until_seen;
+    use std::net::Ipv4Addr;
+
+    fn device(port: &str, address: [u8; 4]) -> DeviceConfig {
+        let mut config = DeviceConfig::new(port, IpAddr::from(address));
+        config.ipv4 = vec![(Ipv4Addr::from(address), 24)];
+        config.idle = barewire_engine::IdleStrategy::default();
+        config
+    }
+
+    fn config() -> ConnectConfig {
+        ConnectConfig {
+            device: device("mem:rate-remote-%n-%t", [0, 0, 0, 0]),
+            addresses: vec![(IpAddr::from([10, 9, 0, 1]), 24), (IpAddr::from([10, 9, 1, 1]), 24)],
+            servers: vec![IpAddr::from([10, 9, 0, 200]), IpAddr::from([10, 9, 1, 200])],
+            service_port: 7174,
+            threads: 5,
+            hosts: 2,
+            window: 4,
+            teardown: true,
+            own_cq: true,
+            duration: Duration::from_millis(200),
+            warmup: Duration::from_millis(20),
+            runs: 2,
+            steps: false,
+            baseline: None,
+            command: "barewire rdma connect".to_owned(),
+        }
+    }
+
+    #[test]
+    fn threads_have_ports_and_addresses_of_their_own() {
+        let config = config();
+        let of: Vec<(String, String)> = (0..5)
+            .map(|n| {
+                let device = config.device_of(n);
+                (device.port.clone(), device.ipv4[0].0.to_string())
+            })
+            .collect();
+        let want = [
+            ("mem:rate-remote-0-0", "10.9.0.1"),
+            ("mem:rate-remote-1-1", "10.9.1.1"),
+            ("mem:rate-remote-0-2", "10.9.0.2"),
+            ("mem:rate-remote-1-3", "10.9.1.2"),
+            ("mem:rate-remote-0-4", "10.9.0.3"),
+        ];
+        assert_eq!(of, want.map(|(port, ip)| (port.to_owned(), ip.to_owned())));
+        let high = following("fd00::ff".parse().unwrap(), 2);
+        assert_eq!(high.to_string(), "fd00::101");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_first() {
+        let why = |change: fn(&mut ConnectConfig)| {
+            let mut config = config();
+            change(&mut config);
+            config.check().unwrap_err().to_string()
+        };
+        assert!(why(|c| c.threads = 0).contains("--threads 0"));
+        assert!(why(|c| c.threads = 1).contains("--nics 2"));
+        assert!(why(|c| c.addresses.truncate(1)).contains("one of each"));
+        assert!(why(|c| c.runs = 0).contains("must be one"));
+        assert!(why(|c| c.steps = true).contains("one thread"));
+        let kernel = |change: fn(&mut ConnectConfig)| {
+            let mut config = ConnectConfig {
+                baseline: Some(Baseline::KernelTcp),
+                addresses: Vec::new(),
+                threads: 2,
+                ..config()
+            };
+            change(&mut config);
+            config.check().map_err(|e| e.to_string())
+        };
+        assert_eq!(kernel(|_| {}), Ok(()), "it chooses its address itself");
+        assert!(kernel(|c| (c.threads, c.steps, c.servers) = (1, true, vec![c.servers[0]])).is_err());
+        assert!(kernel(|c| c.teardown = false).unwrap_err().contains("closed at once"));
+        assert!(kernel(|c| c.window = 1000).unwrap_err().contains("at most 256"));
+    }
+
+    #[test]
+    fn the_kernel_takes_the_place_of_the_ports_at_both_ends() {
+        let baseline = Some(Baseline::KernelTcp);
+        let config = ConnectConfig {
+            baseline,
+            addresses: Vec::new(),
+            servers: vec![IpAddr::from([127, 0, 0, 1])],
+            // Nobody listens there.
+            service_port: 1,
+            threads: 2,
+            ..config()
+        };
+        let nobody = connect(&config, &mut |_| {}).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(nobody.contains("127.0.0.1:1"), "{nobody}");
+        let listening = device("nothing:x", [127, 0, 0, 1]);
+        let serving = ServeConfig { devices: vec![listening], service_port: 0, own_cq: true, baseline };
+        let stop = AtomicBool::new(false);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (served, connected) = std::thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+            let ports = told.recv().unwrap();
+            // The kernel's choice: one that was free a moment ago may be another's by now.
+            let service_port = ports[0].service_port;
+            let at = format!("none: the kernel's TCP at 127.0.0.1:{service_port}");
+            assert!(service_port != 0 && ports[0].description == at, "{ports:?}");
+            let connected = until_seen(
+                config.duration,
+                |duration| connect(&ConnectConfig { duration, service_port, ..config.clone() }, &mut |_| {}),
+                |connected| connected.as_ref().map_or(true, |c| c.row.opened > 0),
+            );
+            stop.store(true, Ordering::Relaxed);
+            (server.join().unwrap().unwrap(), connected.unwrap())
+        });
+        let Connected { row, latency } = connected;
+        assert_eq!((row.system.as_str(), row.over.as_str(), row.own_cq), ("kernel-tcp", "network", false));
+        assert_eq!((row.failed, row.runs.len(), row.frames_per_connection), (0, 2, None));
+        assert!(row.opened > 0 && served.established >= row.opened, "{row:?} {served:?}");
+        assert_eq!((latency.samples(), served.tx_frames), (row.opened, None));
+    }
+
+    /// Two threads here, a server with two NICs there, between them memory links.
+    #[test]
+    fn both_ends_meet_over_named_ports() {
+        let serving = ServeConfig {
+            devices: vec![
+                device("mem:rate-remote-0-0", [10, 9, 0, 200]),
+                device("mem:rate-remote-1-1", [10, 9, 1, 200]),
+            ],
+            // Any: both ends learn which.
+            service_port: 0,
+            own_cq: true,
+            baseline: None,
+        };
+        // Both ends each time: the names are free again when both are closed.
+        let meet = |duration| {
+            let stop = AtomicBool::new(false);
+            let connecting = ConnectConfig { threads: 2, runs: 1, duration, ..config() };
+            let (tell, told) = std::sync::mpsc::channel();
+            let (served, connected) = std::thread::scope(|scope| {
+                let server =
+                    scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+                let ports = told.recv().unwrap();
+                let service_port = ports[0].service_port;
+                assert!(
+                    service_port != 0 && ports.iter().all(|p| p.service_port == service_port),
+                    "{ports:?}"
+                );
+                assert_eq!(ports.len(), 2);
+                let connected = connect(&ConnectConfig { service_port, ..connecting }, &mut |_| {});
+                stop.store(true, Ordering::Relaxed);
+                (server.join().unwrap(), connected)
+            });
+            (served.unwrap(), connected.unwrap())
+        };
+        let went_well = |row: &RcRow| row.void.is_none() && row.failed == 0;
+        let (served, Connected { row, latency }) =
+            until_seen(config().duration, meet, |(_, connected)| went_well(&connected.row));
+        assert_eq!((row.void.as_deref(), row.failed, row.hosts, row.threads, row.nics), (None, 0, 2, 2, 2));
+        assert!(row.opened > 0 && served.established >= row.opened, "{row:?} {served:?}");
+        assert_eq!(latency.samples(), row.latency_ns.samples);
+        assert!(row.connections_per_s > 0.0, "{row:?}");
+    }
+
+    #[test]
+    fn a_port_that_does_not_open_ends_both_ends() {
+        let bad = ServeConfig {
+            devices: vec![
+                device("mem:rate-remote-good", [10, 9, 0, 200]),
+                device("nothing:x", [10, 9, 0, 201]),
+            ],
+            service_port: 7174,
+            own_cq: true,
+            baseline: None,
+        };
+        assert!(serve(&bad, |_| panic!("not ready"), &AtomicBool::new(false)).is_err());
+        let mut config = ConnectConfig { threads: 2, ..config() };
+        config.device.port = "nothing:%t".to_owned();
+        assert!(connect(&config, &mut |_| {}).is_err());
+    }
+}

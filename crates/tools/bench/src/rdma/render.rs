@@ -1,0 +1,173 @@
+//! Rows about RDMA as text.
+
+use super::{RcRow, Span, Steps};
+use crate::render::{columns, latency, rate, spread_line};
+use crate::rounds::{spread, spread_ns};
+use barewire_measure::samples_needed;
+use barewire_report::compare::{Method, standing};
+use barewire_report::figure::Better;
+use std::fmt::Write as _;
+
+/// What a reader has to know about a row before using it; void first.
+pub fn notes(row: &RcRow) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(why) = &row.void {
+        notes.push(format!("VOID: {why}"));
+    }
+    if row.contended {
+        notes.push("contended".to_owned());
+    }
+    if !row.teardown {
+        notes.push("not closed".to_owned());
+    }
+    if row.system == "barewire" && !row.own_cq {
+        notes.push("one completion queue for all".to_owned());
+    }
+    notes.extend(row.notes.iter().cloned());
+    notes.extend(row.broken_off.clone());
+    notes
+}
+
+fn at(value: Option<u64>, q: f64) -> String {
+    value.map_or_else(|| format!("n<{}", samples_needed(q)), latency)
+}
+
+/// The table of rows: medians of their runs, under each between which values the runs were, and what they say to each other.
+pub fn text_table(rows: &[RcRow]) -> String {
+    let lines = rows.iter().flat_map(|row| {
+        let l = &row.latency_ns;
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let cells = vec![
+            row.system.clone(),
+            row.mode.clone(),
+            row.over.clone(),
+            format!("{} x {}", row.hosts, row.threads),
+            row.nics.to_string(),
+            row.window.to_string(),
+            row.live_qps.to_string(),
+            rate(row.connections_per_s),
+            at(l.p50, 0.5),
+            at(l.p99, 0.99),
+            at(l.p99_9, 0.999),
+            or_dash(row.frames_per_connection.map(|f| format!("{f:.2}"))),
+            or_dash(row.port_frames_per_s.map(rate)),
+            or_dash(row.bytes_per_live_qp.map(|b| format!("{b:.0}"))),
+        ];
+        let mut least_most = vec![String::new(); cells.len()];
+        least_most[7] = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
+        let of = |figure: fn(&Span) -> Option<u64>| spread_ns(row.runs.iter().map(|r| figure(&r.latency_ns)));
+        (least_most[8], least_most[9], least_most[10]) = (of(|s| s.p50), of(|s| s.p99), of(|s| s.p99_9));
+        let of_row = (cells, notes(row).join("; "));
+        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
+    });
+    let head = [
+        "system", "mode", "over", "clients", "NICs", "window", "live", "conn/s", "p50", "99 %", "99.9 %",
+        "frames", "port/s", "B/QP",
+    ];
+    let mut out = columns(&head, lines.collect(), 3);
+    let steps: Vec<&RcRow> = rows.iter().filter(|row| row.steps_ns.is_some()).collect();
+    if !steps.is_empty() {
+        out += "\nSteps of one connection after the other, medians:\n";
+        out += &steps_table(&steps);
+    }
+    out + &ratios(rows)
+}
+
+fn steps_table(rows: &[&RcRow]) -> String {
+    let lines = rows.iter().filter_map(|row| {
+        let steps: &Steps = row.steps_ns.as_ref()?;
+        let median = |span: &Span| at(span.p50, 0.5);
+        let cells = vec![
+            format!("{} over {}", row.mode, row.over),
+            median(&steps.create),
+            median(&steps.req_to_rep),
+            median(&steps.rtu),
+            median(&steps.first_byte),
+            median(&steps.disconnect),
+            median(&steps.destroy),
+            steps.create.samples.to_string(),
+        ];
+        Some((cells, String::new()))
+    });
+    let head =
+        ["system", "create", "REQ to REP", "RTU", "first byte", "DREQ to DREP", "destroy", "connections"];
+    columns(&head, lines.collect(), 1)
+}
+
+/// How one system stands beside another on the same wires, or without any, and what more live queue pairs cost, each in a sentence with
+/// its interval, or with what is missing for one.
+pub fn ratios(rows: &[RcRow]) -> String {
+    let mut out = String::new();
+    let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
+    let words = |ours: &RcRow, theirs: &RcRow, name: &str| {
+        let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
+        standing(&rates(ours), &rates(theirs), Better::Higher, &Method::default())
+            .map(|standing| standing.words(name))
+    };
+    let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
+    for base in baselines.filter(usable) {
+        for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
+            let wires = if row.without_wires() {
+                " over loopback, in other ways and without wires: no system call against three"
+            } else {
+                ""
+            };
+            if let Some(words) = words(row, base, &format!("kernel TCP{wires}")) {
+                let _ = writeln!(out, "{} is {words}", row.title());
+            }
+        }
+    }
+    for few in rows.iter().filter(usable) {
+        for many in rows.iter().filter(usable) {
+            let mut same = many.clone();
+            same.live_qps = few.live_qps;
+            if many.live_qps > few.live_qps && same.title() == few.title() {
+                let name = format!("the same with {} live", few.live_qps);
+                if let Some(words) = words(many, few, &name) {
+                    let _ = writeln!(out, "{} is {words}", many.title());
+                }
+            }
+        }
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RcRun;
+    use super::super::live::Over;
+    use super::super::plan::{Baseline, Request};
+    use super::*;
+
+    fn rows(rates: [[f64; 5]; 2], live: &[u64]) -> Vec<RcRow> {
+        let mut request = Request::new(Over::Xdp, "barewire bench rdma");
+        (request.baseline, request.live) = (Some(Baseline::KernelTcp), live.to_vec());
+        let mut rows = request.unmeasured_rows();
+        for (row, rates) in rows.iter_mut().zip(rates) {
+            row.runs = rates.map(|rate| RcRun { connections_per_s: rate, ..RcRun::default() }).to_vec();
+            (row.connections_per_s, row.void) = (rates[2], None);
+        }
+        rows
+    }
+
+    #[test]
+    fn a_row_has_least_and_most_of_its_runs_and_a_sentence_its_interval() {
+        let rows = rows([[90e3, 95e3, 100e3, 105e3, 110e3], [20e3, 20e3, 20e3, 21e3, 20e3]], &[0]);
+        let text = text_table(&rows);
+        for part in ["100K", "90K..110K", "20K..21K", "of 5 runs"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("is 5.00 (4.") && text.contains(") times faster than kernel TCP\n"), "{text}");
+    }
+
+    #[test]
+    fn what_live_queue_pairs_cost_is_judged_too() {
+        let same = [100e3, 101e3, 99e3, 100e3, 102e3];
+        let mut both = rows([same, same], &[0, 1_000]);
+        both.retain(|row| row.system == "barewire");
+        let text = ratios(&both);
+        assert!(text.contains("1000 live is within noise of the same with 0 live ("), "{text}");
+        both.iter_mut().for_each(|row| row.runs.truncate(2));
+        assert!(ratios(&both).contains("(2 runs, too few for a verdict)"), "{}", ratios(&both));
+    }
+}

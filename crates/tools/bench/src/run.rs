@@ -1,0 +1,262 @@
+//! Workloads in turns: whatever is measured, kernel baselines included.
+//!
+//! What flows through: [`Workload`]s are set up, run for one slice and taken down, A B B A, so that what changes on the machine in the
+//! meantime meets all of them alike. Out come [`Row`]s. After each round the rows so far are handed to whoever keeps them: what ends
+//! this process then loses one round at most.
+
+use crate::error::{BenchError, go_on};
+use crate::rounds::turns;
+use crate::row::{Measure, Measured, Row, Subject};
+use barewire_base::Duration;
+use barewire_lab::Namespace;
+use barewire_measure::pin_to_core;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+/// One system doing one thing: what a row will be made of.
+pub trait Workload {
+    /// Whose rows it makes, in the order of what [`slice`](Workload::slice) gives: one, or several that are measured at once.
+    fn subjects(&self) -> Vec<Subject>;
+
+    /// What is measured.
+    fn measures(&self) -> &'static [Measure];
+
+    /// How long one run takes, about.
+    fn planned(&self) -> Duration;
+
+    /// What cannot be run, before anything is.
+    ///
+    /// # Errors
+    /// [`BenchError::Plan`] in words.
+    fn check(&self) -> Result<(), BenchError> {
+        Ok(())
+    }
+
+    /// Makes what a run needs. `round` counts from 0.
+    ///
+    /// # Errors
+    /// [`BenchError`]: why there is nothing to measure.
+    fn set_up(&mut self, round: u32) -> Result<(), BenchError> {
+        let _ = round;
+        Ok(())
+    }
+
+    /// Measures once.
+    ///
+    /// # Errors
+    /// [`BenchError`]: the workload is left out of later rounds.
+    fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError>;
+
+    /// Takes away what [`set_up`](Workload::set_up) made, whatever came of the run.
+    fn take_down(&mut self) {}
+
+    /// What is to be said of a row once its runs are together: notes, and whether it is void.
+    fn judge(&self, row: &mut Row) {
+        let _ = row;
+    }
+}
+
+/// How long `runs` rounds take, about.
+pub fn planned_time(workloads: &[Box<dyn Workload + '_>], runs: u32) -> Duration {
+    let round = workloads.iter().fold(Duration::ZERO, |sum, workload| sum + workload.planned());
+    round.saturating_mul(runs.into())
+}
+
+/// Rows, and why workloads failed.
+pub type Outcome = (Vec<Row>, Vec<BenchError>);
+
+/// Runs all of them `runs` times, round by round. One that fails is left out of later rounds, and its rows say so; one without any run has
+/// none. When the process is [interrupted](crate::interrupt()), nothing more is run. `tell` hears what runs now, `keep` gets the rows so
+/// far after each round.
+pub fn interleave(
+    workloads: &mut [Box<dyn Workload + '_>],
+    runs: u32,
+    tell: &mut dyn FnMut(String),
+    keep: &mut dyn FnMut(&[Row]),
+) -> Outcome {
+    let mut results: Vec<(Vec<Vec<Measured>>, Option<String>)> =
+        workloads.iter().map(|_| (Vec::new(), None)).collect();
+    let mut failures = Vec::new();
+    'rounds: for round in 0..runs {
+        for at in turns(round, workloads.len()) {
+            let (workload, (made, broken_off)) = (&mut workloads[at], &mut results[at]);
+            if broken_off.is_some() {
+                continue;
+            }
+            if go_on().is_err() {
+                failures.push(BenchError::Interrupted);
+                break 'rounds;
+            }
+            let titles: Vec<String> = workload.subjects().iter().map(Subject::title).collect();
+            tell(format!("run {} of {runs}: {}", round + 1, titles.first().map_or("", String::as_str)));
+            let measured = workload.set_up(round).and_then(|()| workload.slice(round));
+            workload.take_down();
+            match measured {
+                Ok(measured) => made.push(measured),
+                // What an interruption ends has not failed: the rounds before it count.
+                Err(_) if go_on().is_err() => {}
+                Err(error) => {
+                    *broken_off = Some(format!("run {} of {runs} failed: {error}", round + 1));
+                    failures.push(error);
+                }
+            }
+        }
+        if round + 1 < runs {
+            keep(&rows_of(workloads, &results));
+        }
+    }
+    (rows_of(workloads, &results), failures)
+}
+
+fn rows_of(
+    workloads: &[Box<dyn Workload + '_>],
+    results: &[(Vec<Vec<Measured>>, Option<String>)],
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (workload, (made, broken_off)) in
+        workloads.iter().zip(results).filter(|(_, (made, _))| !made.is_empty())
+    {
+        for (at, subject) in workload.subjects().into_iter().enumerate() {
+            let runs: Vec<Measured> = made.iter().filter_map(|run| run.get(at).cloned()).collect();
+            let mut row = Row::of(subject, workload.measures(), &runs);
+            row.broken_off.clone_from(broken_off);
+            workload.judge(&mut row);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// What a server hears from [`two_ends`], and says to it.
+pub struct Stop<'a> {
+    asked: &'a AtomicBool,
+    ready: mpsc::Sender<()>,
+}
+
+impl Stop<'_> {
+    /// It serves: the client may begin.
+    pub fn ready(&self) {
+        let _ = self.ready.send(());
+    }
+
+    /// The client has ended.
+    pub fn asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+}
+
+/// Runs a client and a server, each in a thread of its own: pinned where `cores` (client's, server's) says so, in the namespaces of `hosts`
+/// where there are some. The client begins when the server is [ready](Stop::ready); the server ends when it is [asked](Stop::asked) to.
+///
+/// # Errors
+/// The server's first, as a client whose server did not start has nothing to say.
+pub fn two_ends<C: Send, S: Send>(
+    hosts: Option<[&Namespace; 2]>,
+    cores: Option<(usize, usize)>,
+    client: impl FnOnce() -> Result<C, BenchError> + Send,
+    server: impl FnOnce(Stop<'_>) -> Result<S, BenchError> + Send,
+) -> Result<(S, C), BenchError> {
+    let (asked, (ready, is_ready)) = (AtomicBool::new(false), mpsc::channel());
+    let stop = Stop { asked: &asked, ready };
+    let pin = |core: Option<usize>| match core {
+        Some(core) => pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}"))),
+        None => Ok(()),
+    };
+    let serving = move || pin(cores.map(|cores| cores.1)).and_then(|()| server(stop));
+    let asking = move || -> Result<Option<C>, BenchError> {
+        pin(cores.map(|cores| cores.0))?;
+        is_ready.recv().ok().map(|()| client()).transpose()
+    };
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || match hosts {
+            Some([_, host]) => host.enter(serving)?,
+            None => serving(),
+        });
+        let client = scope.spawn(move || match hosts {
+            Some([host, _]) => host.enter(asking)?,
+            None => asking(),
+        });
+        let client = client.join();
+        asked.store(true, Ordering::Release);
+        let server = server.join().map_err(|_| BenchError::Panicked("server"))??;
+        let client = client.map_err(|_| BenchError::Panicked("client"))??;
+        Ok((
+            server,
+            client.ok_or_else(|| BenchError::Plan("the server ended before it was ready".to_owned()))?,
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::{MEASURES, run, subject};
+    use std::cell::RefCell;
+
+    struct Fake<'a> {
+        name: &'static str,
+        fails_in: Option<u32>,
+        log: &'a RefCell<Vec<String>>,
+    }
+
+    impl Workload for Fake<'_> {
+        fn subjects(&self) -> Vec<Subject> {
+            vec![subject(self.name), subject("beside")]
+        }
+        fn measures(&self) -> &'static [Measure] {
+            MEASURES
+        }
+        fn planned(&self) -> Duration {
+            Duration::from_secs(2)
+        }
+        fn set_up(&mut self, round: u32) -> Result<(), BenchError> {
+            self.log.borrow_mut().push(format!("+{}{round}", self.name));
+            Ok(())
+        }
+        fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError> {
+            if self.fails_in == Some(round) {
+                return Err(BenchError::Panicked("server"));
+            }
+            Ok(vec![run(1e6, 100, 30), run(2e6, 200, 30)])
+        }
+        fn take_down(&mut self) {
+            self.log.borrow_mut().push(format!("-{}", self.name));
+        }
+        fn judge(&self, row: &mut Row) {
+            row.notes.push("judged".to_owned());
+        }
+    }
+
+    #[test]
+    fn workloads_take_turns_and_one_that_fails_takes_no_other_with_it() {
+        let log = RefCell::default();
+        let mut all: Vec<Box<dyn Workload + '_>> = vec![
+            Box::new(Fake { name: "A", fails_in: None, log: &log }),
+            Box::new(Fake { name: "B", fails_in: Some(1), log: &log }),
+        ];
+        assert_eq!(planned_time(&all, 3), Duration::from_secs(12));
+        let (mut told, mut kept) = (Vec::new(), Vec::new());
+        let (rows, failures) =
+            interleave(&mut all, 3, &mut |line| told.push(line), &mut |rows| kept.push(rows.len()));
+        drop(all);
+        assert_eq!(log.take(), ["+A0", "-A", "+B0", "-B", "+B1", "-B", "+A1", "-A", "+A2", "-A"]);
+        assert_eq!((kept, told.len(), failures.len()), (vec![4, 4], 5, 1), "after each round but the last");
+        let of: Vec<(&str, usize, Option<&str>)> = rows
+            .iter()
+            .map(|row| (row.subject.system.as_str(), row.runs.len(), row.broken_off.as_deref()))
+            .collect();
+        let why = Some("run 2 of 3 failed: the server thread panicked");
+        assert_eq!(of, [("A", 3, None), ("beside", 3, None), ("B", 1, why), ("beside", 1, why)]);
+        assert!(rows.iter().all(|row| row.notes == ["judged"]));
+        assert_eq!(told[2], "run 2 of 3: B over mem, 64 B, frames");
+    }
+
+    #[test]
+    fn a_workload_that_never_ran_has_no_row() {
+        let log = RefCell::default();
+        let mut all: Vec<Box<dyn Workload + '_>> =
+            vec![Box::new(Fake { name: "A", fails_in: Some(0), log: &log })];
+        let (rows, failures) = interleave(&mut all, 2, &mut |_| {}, &mut |_| {});
+        assert_eq!((rows.len(), failures.len()), (0, 1));
+    }
+}
