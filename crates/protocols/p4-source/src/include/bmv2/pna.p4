@@ -1,0 +1,2 @@
+// Programs name the architecture by its target, too.
+#include <pna.p4>
