@@ -1,17 +1,25 @@
 //! P4-16 source (specification 1.2.5): from text to a syntax tree, types, and back to well-formed text.
 //!
 //! ```text
-//! source   files, places in them, uses of macros
-//! diag     what is wrong: messages with places, drawn for people or as JSON
-//! ast      the syntax tree
+//! resolve  the caller hands in who reads files; `builtin` has core.p4 and the architectures
+//! pp       directives and macros; `lex` cuts text into words
+//! parse    tokens -> ast, the syntax tree, with what is wrong in `diag`; `source` knows every place
 //! ```
 //! The crate reads no file itself and knows no clock.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod ast;
+pub mod builtin;
 pub mod diag;
+pub mod lex;
+pub mod parse;
+pub mod pp;
+pub mod resolve;
 pub mod source;
 
 pub use diag::{Diagnostic, Diagnostics, Severity};
+pub use parse::parse;
+pub use pp::{MacroOption, Options};
+pub use resolve::Resolver;
 pub use source::{FileId, SourceMap, Span};

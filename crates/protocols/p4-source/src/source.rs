@@ -242,6 +242,11 @@ impl SourceMap {
         }
     }
 
+    /// What the file said of its lines last, before a byte.
+    pub(crate) fn mark_before(&self, file: FileId, at: u32) -> Option<&LineMark> {
+        self.file(file)?.marks.iter().rev().find(|m| m.start < at)
+    }
+
     pub(crate) fn expand(&mut self, expansion: Expansion) -> ExpansionId {
         self.expansions.push(expansion);
         ExpansionId(self.expansions.len() as u32)

@@ -19,7 +19,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// `7`, `0xff`, `8w7`, `4s0b1`
     Int(IntLiteral),
-    /// `"…"`, escapes resolved; strings side by side are one.
+    /// `"…"`, without quotes, `\"` and `\\` resolved.
     String(Name),
     /// `true`, `false`
     Bool(bool),

@@ -41,7 +41,7 @@ pub enum StmtKind {
         /// What is assigned.
         value: Expr,
     },
-    /// A call; the expression is an [`super::ExprKind::Call`].
+    /// A call; the expression is an [`super::ExprKind::Call`]. What is called may be a member of a type (`T.f()`).
     Call(Expr),
     /// `T.apply(…)`: applies a parser or control that has no instance (section 15.1).
     DirectApply {
@@ -143,21 +143,12 @@ pub struct For {
 pub struct ForIn {
     /// In front of it (`@unroll`).
     pub annotations: Vec<Annotation>,
-    /// The variable: a declaration of the kind [`super::DeclKind::Variable`], or the name of one that exists.
-    pub variable: ForVariable,
+    /// The variable: a declaration of the kind [`super::DeclKind::Variable`].
+    pub variable: Decl,
     /// What it runs over.
     pub collection: ForCollection,
     /// The body.
     pub body: Stmt,
-}
-
-/// The variable of a [`ForIn`].
-#[derive(Clone, Debug)]
-pub enum ForVariable {
-    /// `for (bit<8> i in …)`
-    New(Decl),
-    /// `for (i in …)`
-    Old(Expr),
 }
 
 /// What a [`ForIn`] runs over.

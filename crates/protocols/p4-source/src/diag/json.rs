@@ -28,7 +28,7 @@ fn one(map: &SourceMap, diagnostic: &Diagnostic) -> Value {
     value["notes"] = json!(diagnostic.notes);
     value["help"] = json!(diagnostic.help);
     if let Some(expansion) = map.expansion(diagnostic.span()) {
-        value["macro"] = json!(expansion.name);
+        value["macro"] = json!(&*expansion.name);
     }
     value
 }
@@ -36,7 +36,7 @@ fn one(map: &SourceMap, diagnostic: &Diagnostic) -> Value {
 fn place(map: &SourceMap, span: Span) -> Value {
     let (Some(start), Some(end)) = (map.place(span), map.place(span.after())) else { return json!({}) };
     json!({
-        "file": start.file, "line": start.line, "column": start.column,
+        "file": &*start.file, "line": start.line, "column": start.column,
         "end_line": end.line, "end_column": end.column, "start": span.start, "end": span.end,
     })
 }
