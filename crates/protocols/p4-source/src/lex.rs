@@ -261,6 +261,24 @@ const SYMBOLS: &[(&[u8], TokenKind)] = &[
     (b"\\", TokenKind::Backslash),
 ];
 
+/// Where in [`SYMBOLS`] those with a first byte begin; beyond the end: there are none.
+const FIRST: [u8; 256] = {
+    let mut first = [u8::MAX; 256];
+    let mut i = SYMBOLS.len();
+    while i > 0 {
+        i -= 1;
+        first[SYMBOLS[i].0[0] as usize] = i as u8;
+    }
+    first
+};
+
+/// The symbol at the start of a text that is not empty.
+fn symbol(text: &[u8]) -> Option<(usize, TokenKind)> {
+    let list = SYMBOLS.get(usize::from(FIRST[usize::from(text[0])])..)?;
+    let mut same = list.iter().take_while(|(symbol, _)| symbol[0] == text[0]);
+    same.find(|(symbol, _)| text.starts_with(symbol)).map(|(symbol, kind)| (symbol.len(), *kind))
+}
+
 /// The piece of text that starts at `at`, which is in the text, and where it ends.
 pub fn piece(text: &[u8], at: usize) -> (Piece, usize) {
     let rest = &text[at..];
@@ -277,8 +295,8 @@ pub fn piece(text: &[u8], at: usize) -> (Piece, usize) {
         b'"' => string(text, at),
         b'0'..=b'9' => integer(text, at),
         b if is_word_start(b) => (Piece::Token(TokenKind::Ident), while_at(text, at, is_word)),
-        _ => match SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
-            Some((symbol, kind)) => (Piece::Token(*kind), at + symbol.len()),
+        _ => match symbol(rest) {
+            Some((length, kind)) => (Piece::Token(kind), at + length),
             // All bytes of the character.
             None => (Piece::Token(TokenKind::Unknown), while_at(text, at + 1, |b| b & 0xc0 == 0x80)),
         },
@@ -397,8 +415,23 @@ mod tests {
     #[test]
     fn integers() {
         for good in [
-            "0", "32w255", "32w0d255", "32w0xFF", "32s0xFF", "8w0b10101010", "8w0b_1010_1010", "8w170", "8s0b1010_1010", "16w0377",
-            "16w0o377", "0XFF", "0B1", "0D9", "0O7", "1_000", "1_",
+            "0",
+            "32w255",
+            "32w0d255",
+            "32w0xFF",
+            "32s0xFF",
+            "8w0b10101010",
+            "8w0b_1010_1010",
+            "8w170",
+            "8s0b1010_1010",
+            "16w0377",
+            "16w0o377",
+            "0XFF",
+            "0B1",
+            "0D9",
+            "0O7",
+            "1_000",
+            "1_",
         ] {
             assert_eq!(tokens(good), [(TokenKind::Int, good)], "{good}");
         }
@@ -422,15 +455,14 @@ mod tests {
     /// Section 6.4.2.
     #[test]
     fn comments() {
-        assert_eq!(kinds("// a\nb"), [
-            (Piece::LineComment, "// a"),
-            (Piece::Newline, "\n"),
-            (Piece::Token(TokenKind::Ident), "b")
-        ]);
-        assert_eq!(kinds("/* a // */b"), [
-            (Piece::BlockComment, "/* a // */"),
-            (Piece::Token(TokenKind::Ident), "b")
-        ]);
+        assert_eq!(
+            kinds("// a\nb"),
+            [(Piece::LineComment, "// a"), (Piece::Newline, "\n"), (Piece::Token(TokenKind::Ident), "b")]
+        );
+        assert_eq!(
+            kinds("/* a // */b"),
+            [(Piece::BlockComment, "/* a // */"), (Piece::Token(TokenKind::Ident), "b")]
+        );
         assert_eq!(kinds("/*/ */"), [(Piece::BlockComment, "/*/ */")]);
         assert_eq!(kinds("/*/"), [(Piece::OpenComment, "/*/")]);
         assert_eq!(kinds("// a\\\n b\r\nc")[0], (Piece::LineComment, "// a\\\n b"));
@@ -440,9 +472,13 @@ mod tests {
     #[test]
     fn symbols_are_read_longest_first() {
         let texts = |t| tokens(t).into_iter().map(|(_, t)| t).collect::<Vec<_>>();
-        assert_eq!(texts("&&&& &&& && &= |+|=|-||+||| ||| ... .. . {#} {"), [
-            "&&&", "&", "&&&", "&&", "&=", "|+|=", "|-|", "|+|", "||", "||", "|", "...", "..", ".", "{#}", "{"
-        ]);
+        assert_eq!(
+            texts("&&&& &&& && &= |+|=|-||+||| ||| ... .. . {#} {"),
+            [
+                "&&&", "&", "&&&", "&&", "&=", "|+|=", "|-|", "|+|", "||", "||", "|", "...", "..", ".",
+                "{#}", "{"
+            ]
+        );
         assert_eq!(texts(">>= >> <<= << <="), [">", ">=", ">", ">", "<<=", "<<", "<="]);
         // Each symbol by itself is one token, so none hides behind a shorter one.
         for (symbol, kind) in SYMBOLS {
@@ -467,10 +503,9 @@ mod tests {
 
     #[test]
     fn every_character_has_an_end() {
-        assert_eq!(tokens("é$'"), [
-            (TokenKind::Unknown, "é"),
-            (TokenKind::Unknown, "$"),
-            (TokenKind::Unknown, "'")
-        ]);
+        assert_eq!(
+            tokens("é$'"),
+            [(TokenKind::Unknown, "é"), (TokenKind::Unknown, "$"), (TokenKind::Unknown, "'")]
+        );
     }
 }

@@ -106,7 +106,7 @@ pub struct Variable {
 /// `T<A>(x) name = { … };`
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// What it is an instance of.
+    /// What it is an instance of; `T() name[n]` is an instance of `T[n]`.
     pub ty: Type,
     /// Arguments of the constructor.
     pub args: Vec<Arg>,

@@ -2,12 +2,28 @@
 use super::scope::What;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Action, Annotation, BlockType, Decl, DeclKind, Enum, Extern, Field, Function, Instance, Member, Method, Prototype, Struct,
-    StructKind, Type, Typedef, TypedefOf,
+    Action, Annotation, BlockType, Decl, DeclKind, Enum, Extern, Field, Function, Instance, Member, Method,
+    Prototype, Struct, StructKind, Type, TypeKind, Typedef, TypedefOf,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, nearest};
 use crate::lex::{Sym, TokenKind};
 use crate::source::Span;
+
+/// Words that begin a declaration.
+const DECLARATIONS: [&str; 12] = [
+    "parser",
+    "control",
+    "header",
+    "header_union",
+    "struct",
+    "enum",
+    "extern",
+    "action",
+    "package",
+    "const",
+    "typedef",
+    "type",
+];
 
 impl Parser<'_> {
     /// `p4program`
@@ -42,7 +58,9 @@ impl Parser<'_> {
                 self.expect_semi()?;
                 DeclKind::PackageType(head)
             }
-            TokenKind::Header | TokenKind::HeaderUnion | TokenKind::Struct | TokenKind::Enum => self.derived()?,
+            TokenKind::Header | TokenKind::HeaderUnion | TokenKind::Struct | TokenKind::Enum => {
+                self.derived()?
+            }
             TokenKind::Typedef | TokenKind::Type => DeclKind::Typedef(self.typedef()?),
             TokenKind::Error if self.peek(1).kind == TokenKind::LBrace && annotations.is_empty() => {
                 self.advance();
@@ -52,15 +70,19 @@ impl Parser<'_> {
                 self.advance();
                 DeclKind::MatchKind(self.members(false)?)
             }
-            TokenKind::Table | TokenKind::State | TokenKind::ValueSet if !Self::is_name(self.peek(0)) || self.is_block_word() => {
+            TokenKind::Table | TokenKind::State | TokenKind::ValueSet
+                if self.kind() != TokenKind::State || self.is_block_word() =>
+            {
                 let text = self.text(self.token());
                 let owner = if self.kind() == TokenKind::Table { "control" } else { "parser" };
                 let message = format!("`{text}` cannot stand at the top level");
                 let error = Diagnostic::error("syntax", self.span(), message);
-                return Err(self.report(error.help(format!("it belongs into a {owner}; is there a `}}` too many before it?"))));
+                return Err(self.report(
+                    error.help(format!("it belongs into a {owner}; is there a `}}` too many before it?")),
+                ));
             }
             TokenKind::Void => return self.function_or_instance(start, annotations),
-            TokenKind::Ident if !self.is_type_name(self.token()) && !Self::is_name(self.peek(1)) => {
+            TokenKind::Ident if !self.is_type_name(self.token()) && !self.starts_generic_function() => {
                 return Err(self.no_declaration());
             }
             TokenKind::Ident => return self.function_or_instance(start, annotations),
@@ -70,25 +92,31 @@ impl Parser<'_> {
         Ok(self.make_decl(start, annotations, kind))
     }
 
+    /// `T f<…`, or `T f(…` with a type that there is not: that is for those who know all types to say, unless the word is nearly one
+    /// that begins a declaration.
+    fn starts_generic_function(&self) -> bool {
+        if !Self::is_name(self.peek(1)) {
+            return false;
+        }
+        self.peek(2).kind == TokenKind::LAngle || nearest(self.text(self.token()), DECLARATIONS).is_none()
+    }
+
     /// `state x {`, `value_set<…`
     fn is_block_word(&self) -> bool {
-        self.kind() == TokenKind::ValueSet || Self::is_name(self.peek(1)) && self.peek(2).kind == TokenKind::LBrace
+        self.kind() == TokenKind::ValueSet
+            || Self::is_name(self.peek(1)) && self.peek(2).kind == TokenKind::LBrace
     }
 
     fn no_declaration(&mut self) -> super::Failed {
         let token = self.token();
-        let near = (token.kind == TokenKind::Ident)
-            .then(|| {
-                let words =
-                    ["parser", "control", "header", "header_union", "struct", "enum", "extern", "action", "package", "const", "typedef", "type"];
-                crate::diag::nearest(self.text(token), words)
-            })
-            .flatten();
+        let near =
+            (token.kind == TokenKind::Ident).then(|| nearest(self.text(token), DECLARATIONS)).flatten();
         if token.kind == TokenKind::Ident && near.is_none() {
             return self.no_type();
         }
         let found = self.describe(token);
-        let mut error = Diagnostic::error("syntax", token.span, format!("expected a declaration, found {found}"));
+        let mut error =
+            Diagnostic::error("syntax", token.span, format!("expected a declaration, found {found}"));
         if let Some(near) = near {
             error = error.help(format!("did you mean `{near}`?"));
         } else if token.kind == TokenKind::RBrace {
@@ -112,9 +140,15 @@ impl Parser<'_> {
         if top && Self::is_name(self.token()) && is_variable {
             self.advance();
             let found = self.describe(self.token());
-            let error = Diagnostic::error("syntax", self.span(), format!("expected `(` of a function, found {found}"));
+            let error = Diagnostic::error(
+                "syntax",
+                self.span(),
+                format!("expected `(` of a function, found {found}"),
+            );
             let error = error.note("variables cannot be declared at the top level");
-            return Err(self.report(error.help("declare a constant: `const`, or a variable in a parser, control or action")));
+            return Err(self.report(
+                error.help("declare a constant: `const`, or a variable in a parser, control or action"),
+            ));
         }
         let proto = self.prototype(start, result)?;
         let body = self.block()?;
@@ -141,6 +175,16 @@ impl Parser<'_> {
         let args = self.args()?;
         let token = self.token();
         let name = self.name()?;
+        // An array of instances.
+        let ty = if self.kind() == TokenKind::LBracket {
+            self.advance();
+            let size = self.expr()?;
+            self.expect(TokenKind::RBracket)?;
+            let kind = TypeKind::Stack(Box::new(ty), Box::new(size));
+            Type { id: self.id(), span: start.to(self.previous()), kind }
+        } else {
+            ty
+        };
         let body = if self.accept(TokenKind::Assign) {
             self.expect(TokenKind::LBrace)?;
             self.scopes.enter();

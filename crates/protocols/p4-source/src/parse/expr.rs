@@ -4,8 +4,8 @@ use num_traits::Num;
 
 use super::{Parsed, Parser};
 use crate::ast::{
-    Arg, BinaryOp, Call, Expr, ExprKind, IntLiteral, KeyValue, Keyset, KeysetKind, LiteralWidth, MAX_DEPTH, Type, TypeKind,
-    UnaryOp,
+    Arg, BinaryOp, Call, Expr, ExprKind, IntLiteral, KeyValue, Keyset, KeysetKind, LiteralWidth, MAX_DEPTH,
+    Type, TypeKind, UnaryOp,
 };
 use crate::diag::Diagnostic;
 use crate::lex::{self, LINE, SPACE, Token, TokenKind};
@@ -60,9 +60,10 @@ impl Parser<'_> {
 
     /// `? b : c` behind a condition, or nothing.
     fn conditional(&mut self, condition: Expr) -> Parsed<Expr> {
-        if !self.accept(TokenKind::Question) {
+        if self.kind() != TokenKind::Question {
             return Ok(condition);
         }
+        self.advance();
         let then = self.expr()?;
         self.expect(TokenKind::Colon)?;
         let otherwise = self.expr()?;
@@ -79,6 +80,9 @@ impl Parser<'_> {
     fn operator(&self) -> Option<(BinaryOp, u8, usize)> {
         let token = self.token();
         if token.kind == TokenKind::RAngle {
+            if self.in_angles {
+                return None;
+            }
             let next = self.peek(1);
             let joined = !next.has(SPACE) && !next.has(LINE);
             match next.kind {
@@ -176,10 +180,10 @@ impl Parser<'_> {
             TokenKind::This => ExprKind::This,
             TokenKind::Dots => ExprKind::Default,
             TokenKind::Invalid => ExprKind::Invalid,
-            TokenKind::LBrace => return self.braces(),
+            TokenKind::LBrace => return self.with_angles(false, Self::braces),
             TokenKind::LParen => {
                 self.advance();
-                let mut inner = self.expr()?;
+                let mut inner = self.with_angles(false, Self::expr)?;
                 let end = self.expect(TokenKind::RParen)?;
                 inner.span = token.span.to(end);
                 return Ok(inner);
@@ -191,10 +195,10 @@ impl Parser<'_> {
                 }
                 return Ok(self.make(ty.span, ExprKind::Type(Box::new(ty))));
             }
-            TokenKind::Dot if self.is_type_name(self.peek(1)) => return self.type_in_expr(),
+            TokenKind::Dot if self.is_global_type_name(self.peek(1)) => return self.type_in_expr(),
             TokenKind::Dot => {
                 self.advance();
-                let name = self.non_type_name()?;
+                let name = self.global_name()?;
                 let span = token.span.to(name.span);
                 return Ok(self.make(span, ExprKind::Path { absolute: true, name }));
             }
@@ -211,7 +215,8 @@ impl Parser<'_> {
         if call_of_type && !self.quiet {
             let found = self.describe(self.token());
             let text = self.text(self.token());
-            let error = Diagnostic::error("syntax", self.span(), format!("expected an expression, found {found}"));
+            let error =
+                Diagnostic::error("syntax", self.span(), format!("expected an expression, found {found}"));
             return self.report(error.help(format!("a cast has the type in parentheses: `({text}…) value`")));
         }
         self.unexpected(Some("an expression"))
@@ -247,7 +252,7 @@ impl Parser<'_> {
             }
             base = match self.kind() {
                 TokenKind::Dot => self.member(base)?,
-                TokenKind::LBracket => self.index(base)?,
+                TokenKind::LBracket => self.with_angles(false, |p| p.index(base))?,
                 TokenKind::LParen => self.call(base, Vec::new())?,
                 _ => match self.call_type_args() {
                     Some(type_args) => self.call(base, type_args)?,
@@ -328,7 +333,7 @@ impl Parser<'_> {
     /// `(a, x = b, _)`
     pub(super) fn args(&mut self) -> Parsed<Vec<Arg>> {
         self.expect(TokenKind::LParen)?;
-        let args = self.comma_list(TokenKind::RParen, false, Self::arg)?;
+        let args = self.with_angles(false, |p| p.comma_list(TokenKind::RParen, false, Self::arg))?;
         self.expect(TokenKind::RParen)?;
         Ok(args)
     }

@@ -51,8 +51,7 @@ impl Parser<'_> {
         let token = self.token();
         let found = self.describe(token);
         let wanted = wanted.map_or_else(|| self.alternatives(), str::to_owned);
-        let mut error =
-            Diagnostic::error("syntax", token.span, format!("expected {wanted}, found {found}"));
+        let mut error = Diagnostic::error("syntax", token.span, format!("expected {wanted}, found {found}"));
         if token.has(LINE) && self.at > 0 {
             // What is missing is missing at the end of the line before.
             let missing = self.previous().after();
@@ -107,13 +106,20 @@ impl Parser<'_> {
                     None => error,
                 }
             }
+            TokenKind::EqEq if self.expected_at == self.at && self.expected.contains(&TokenKind::Assign) => {
+                error.help("`=` assigns, `==` compares")
+            }
             TokenKind::OpenStr => error.help("a `\"` is missing"),
-            TokenKind::BadInt => error.help("integers are `10`, `0xff`, `0b11`, `0o7`, with a width `8w10` or `8s10`"),
+            TokenKind::BadInt => {
+                error.help("integers are `10`, `0xff`, `0b11`, `0o7`, with a width `8w10` or `8s10`")
+            }
             TokenKind::Hash => error.help("a directive must be the first on its line"),
             TokenKind::Semi if self.expected_at == self.at && self.expected.contains(&TokenKind::RBrace) => {
                 error.help("no `;` is needed here")
             }
-            kind if kind.is_keyword() && kind != TokenKind::DontCare => error.note(format!("`{text}` is a word of the language")),
+            kind if kind.is_keyword() && kind != TokenKind::DontCare => {
+                error.note(format!("`{text}` is a word of the language"))
+            }
             _ => error,
         }
     }
@@ -154,8 +160,12 @@ impl Parser<'_> {
             return Failed;
         }
         let (name, found) = (self.text(first), self.describe(self.token()));
-        let error = Diagnostic::error("syntax", self.span(), format!("expected an assignment or a call, found {found}"))
-            .label(first.span, format!("no type `{name}` is declared before this line"));
+        let error = Diagnostic::error(
+            "syntax",
+            self.span(),
+            format!("expected an assignment or a call, found {found}"),
+        )
+        .label(first.span, format!("no type `{name}` is declared before this line"));
         let known: Vec<&str> = self.scopes.types().map(|sym| &**self.names.name(sym)).collect();
         let error = match nearest(name, known) {
             Some(near) => error.help(format!("there is a type `{near}`")),

@@ -100,6 +100,8 @@ pub(crate) struct Parser<'a> {
     expected_at: usize,
     /// In a state of a parser, where some statements cannot be.
     in_state: bool,
+    /// Between `<` and `>`, where `>` is no operator.
+    in_angles: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -118,6 +120,7 @@ impl<'a> Parser<'a> {
             expected: Vec::new(),
             expected_at: 0,
             in_state: false,
+            in_angles: false,
         }
     }
 
@@ -217,7 +220,19 @@ impl<'a> Parser<'a> {
     fn too_deep(&mut self) -> Failed {
         let message = format!("this is nested more than {MAX_DEPTH} deep");
         let error = Diagnostic::error("overlimit", self.span(), message);
-        self.report(error.help("split it: constants, variables and actions can hold its parts"))
+        // Whatever else is tried would be as deep.
+        let quiet = std::mem::replace(&mut self.quiet, false);
+        let failed = self.report(error.help("split it: constants, variables and actions can hold its parts"));
+        self.quiet = quiet;
+        failed
+    }
+
+    /// In brackets, where `>` is an operator, or in angles, where it is none.
+    fn with_angles<T>(&mut self, in_angles: bool, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let before = std::mem::replace(&mut self.in_angles, in_angles);
+        let result = parse(self);
+        self.in_angles = before;
+        result
     }
 
     /// Tries something. Where it fails, it is as if nothing had been.
@@ -252,6 +267,11 @@ impl<'a> Parser<'a> {
     /// What a name stands for: a type, or something else.
     fn what(&self, token: Token) -> What {
         if token.kind == TokenKind::Ident { self.scopes.what(token.text) } else { What::Value }
+    }
+
+    /// The same of a name with a dot before it.
+    fn is_global_type_name(&self, token: Token) -> bool {
+        token.kind == TokenKind::Ident && self.scopes.what_global(token.text) == What::Type
     }
 
     fn is_type_name(&self, token: Token) -> bool {
@@ -294,6 +314,16 @@ impl<'a> Parser<'a> {
         }
         self.advance();
         Ok(self.ident(token))
+    }
+
+    /// A name behind the dot of the top level; where it is no type there, it is none.
+    fn global_name(&mut self) -> Parsed<Ident> {
+        let token = self.token();
+        if token.kind == TokenKind::Ident && !self.is_global_type_name(token) {
+            self.advance();
+            return Ok(self.ident(token));
+        }
+        self.non_type_name()
     }
 
     /// Items up to `end`, with recovery after each that fails. `end` is not taken.

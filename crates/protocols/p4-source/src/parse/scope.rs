@@ -16,7 +16,6 @@ pub(crate) struct Scopes {
     now: Vec<What>,
     undo: Vec<(Sym, What)>,
     starts: Vec<usize>,
-    declared: Vec<Sym>,
 }
 
 /// A moment: which scopes were open.
@@ -26,20 +25,25 @@ pub(crate) struct Mark(usize);
 impl Scopes {
     /// For so many names.
     pub fn new(names: usize) -> Scopes {
-        Scopes { now: vec![What::Value; names], undo: Vec::new(), starts: Vec::new(), declared: Vec::new() }
+        Scopes { now: vec![What::Value; names], undo: Vec::new(), starts: Vec::new() }
     }
 
     pub fn what(&self, name: Sym) -> What {
         self.now.get(name.0 as usize).copied().unwrap_or(What::Value)
     }
 
+    /// What a name stands for at the top level.
+    pub fn what_global(&self, name: Sym) -> What {
+        let start = self.starts.first().copied().unwrap_or(self.undo.len());
+        // The oldest change inside says what was outside.
+        let changed = self.undo[start..].iter().find(|(changed, _)| *changed == name);
+        changed.map_or_else(|| self.what(name), |(_, before)| *before)
+    }
+
     pub fn declare(&mut self, name: Sym, what: What) {
         if let Some(now) = self.now.get_mut(name.0 as usize) {
             self.undo.push((name, *now));
             *now = what;
-            if what == What::Type {
-                self.declared.push(name);
-            }
         }
     }
 
@@ -67,7 +71,7 @@ impl Scopes {
 
     /// Names that are types now.
     pub fn types(&self) -> impl Iterator<Item = Sym> + '_ {
-        self.declared.iter().copied().filter(|name| self.what(*name) == What::Type)
+        (0..).zip(&self.now).filter(|(_, what)| **what == What::Type).map(|(number, _)| Sym(number))
     }
 }
 
@@ -86,6 +90,8 @@ mod tests {
         scopes.enter();
         scopes.declare(Sym(1), What::Type);
         assert_eq!(scopes.what(Sym(1)), What::Type);
+        assert_eq!(scopes.what_global(Sym(1)), What::Type);
+        assert_eq!(scopes.what_global(Sym(2)), What::Value);
         scopes.back_to(mark);
         assert_eq!((scopes.what(Sym(1)), scopes.what(Sym(2))), (What::Value, What::Type));
         scopes.leave();

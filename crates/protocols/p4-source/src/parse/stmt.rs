@@ -2,8 +2,8 @@
 use super::scope::What;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Annotation, BinaryOp, Block, Const, Decl, DeclKind, Expr, ExprKind, For, ForCollection, ForIn, If, IfArm, Stmt, StmtKind,
-    Switch, SwitchCase, SwitchLabel, TypeKind, Variable,
+    Annotation, BinaryOp, Block, Const, Decl, DeclKind, Expr, ExprKind, For, ForCollection, ForIn, If, IfArm,
+    Stmt, StmtKind, Switch, SwitchCase, SwitchLabel, TypeKind, Variable,
 };
 use crate::lex::TokenKind;
 use crate::source::Span;
@@ -82,7 +82,12 @@ impl Parser<'_> {
         if self.in_state
             && matches!(
                 kind,
-                TokenKind::Switch | TokenKind::For | TokenKind::Return | TokenKind::Exit | TokenKind::Break | TokenKind::Continue
+                TokenKind::Switch
+                    | TokenKind::For
+                    | TokenKind::Return
+                    | TokenKind::Exit
+                    | TokenKind::Break
+                    | TokenKind::Continue
             )
         {
             let error = self.unexpected(Some("a statement of a parser state, `transition` or `}`"));
@@ -229,7 +234,7 @@ impl Parser<'_> {
             }
             TokenKind::Dot => {
                 self.advance();
-                let name = self.non_type_name()?;
+                let name = self.global_name()?;
                 let span = token.span.to(name.span);
                 Expr { id: self.id(), span, kind: ExprKind::Path { absolute: true, name } }
             }

@@ -22,15 +22,16 @@ impl Parser<'_> {
         let annotations = self.annotations()?;
         let is_const = self.accept(TokenKind::Const);
         let token = self.token();
-        let list = self.peek(1).kind == TokenKind::Assign;
         let name = self.ident(token);
         let kind = match token.kind {
-            TokenKind::Key | TokenKind::Actions if is_const => return Err(self.unexpected(Some("a property that can be `const`"))),
-            TokenKind::Key if list => {
+            TokenKind::Key | TokenKind::Actions if is_const => {
+                return Err(self.unexpected(Some("a property that can be `const`")));
+            }
+            TokenKind::Key => {
                 self.open_list()?;
                 PropertyKind::Key(self.items(TokenKind::RBrace, Self::recover_member, Self::key_element))
             }
-            TokenKind::Actions if list => {
+            TokenKind::Actions => {
                 self.open_list()?;
                 PropertyKind::Actions(self.items(TokenKind::RBrace, Self::recover_member, |p| {
                     let annotations = p.annotations()?;
@@ -43,7 +44,11 @@ impl Parser<'_> {
                 self.open_list()?;
                 PropertyKind::Entries(self.items(TokenKind::RBrace, Self::recover_member, Self::entry))
             }
-            TokenKind::Ident | TokenKind::Apply | TokenKind::State | TokenKind::Type | TokenKind::Priority => {
+            TokenKind::Ident
+            | TokenKind::Apply
+            | TokenKind::State
+            | TokenKind::Type
+            | TokenKind::Priority => {
                 self.advance();
                 self.expect(TokenKind::Assign)?;
                 let value = self.expr()?;
@@ -58,7 +63,11 @@ impl Parser<'_> {
                     kind: PropertyKind::Value(value),
                 });
             }
-            _ => return Err(self.unexpected(Some("a property: `key`, `actions`, `entries`, `default_action`, …"))),
+            _ => {
+                return Err(
+                    self.unexpected(Some("a property: `key`, `actions`, `entries`, `default_action`, …"))
+                );
+            }
         };
         self.expect(TokenKind::RBrace)?;
         let span = start.to(self.previous());
@@ -86,7 +95,7 @@ impl Parser<'_> {
     fn action_ref(&mut self, annotations: Vec<Annotation>) -> Parsed<ActionRef> {
         let start = annotations.first().map_or(self.span(), |a| a.span);
         let absolute = self.accept(TokenKind::Dot);
-        let name = self.non_type_name()?;
+        let name = if absolute { self.global_name()? } else { self.non_type_name()? };
         let args = if self.is(TokenKind::LParen) { Some(self.args()?) } else { None };
         Ok(ActionRef { id: self.id(), span: start.to(self.previous()), annotations, absolute, name, args })
     }
@@ -118,6 +127,14 @@ impl Parser<'_> {
         let action = self.action_ref(Vec::new())?;
         let annotations = self.annotations()?;
         self.expect_semi()?;
-        Ok(Entry { id: self.id(), span: start.to(self.previous()), is_const, priority, keyset, action, annotations })
+        Ok(Entry {
+            id: self.id(),
+            span: start.to(self.previous()),
+            is_const,
+            priority,
+            keyset,
+            action,
+            annotations,
+        })
     }
 }

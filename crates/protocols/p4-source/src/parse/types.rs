@@ -14,7 +14,7 @@ impl Parser<'_> {
             Bool | Error | MatchKind | Bit | String | IntType | Varbit | Tuple => true,
             // `list` is a name, too.
             List => self.peek(ahead + 1).kind == LAngle,
-            Dot => self.is_type_name(self.peek(ahead + 1)),
+            Dot => self.is_global_type_name(self.peek(ahead + 1)),
             _ => self.is_type_name(token),
         }
     }
@@ -37,11 +37,15 @@ impl Parser<'_> {
             TokenKind::String => self.simple(TypeKind::String),
             TokenKind::Bit => {
                 self.advance();
-                TypeKind::Bit(if self.is(TokenKind::LAngle) { Some(Box::new(self.width()?)) } else { None })
+                TypeKind::Bit(if self.kind() == TokenKind::LAngle {
+                    Some(Box::new(self.width()?))
+                } else {
+                    None
+                })
             }
             TokenKind::IntType => {
                 self.advance();
-                if self.is(TokenKind::LAngle) {
+                if self.kind() == TokenKind::LAngle {
                     TypeKind::Int(Box::new(self.width()?))
                 } else {
                     TypeKind::Integer
@@ -67,13 +71,13 @@ impl Parser<'_> {
         };
         let mut ty = self.make_type(start, kind);
         let mut height = 0;
-        while self.is(TokenKind::LBracket) {
+        while self.kind() == TokenKind::LBracket {
             height += 1;
             if self.depth + height > crate::ast::MAX_DEPTH {
                 return Err(self.too_deep());
             }
             self.advance();
-            let size = self.expr()?;
+            let size = self.with_angles(false, Self::expr)?;
             self.expect(TokenKind::RBracket)?;
             ty = self.make_type(start, TypeKind::Stack(Box::new(ty), Box::new(size)));
         }
@@ -88,17 +92,17 @@ impl Parser<'_> {
     /// `namedType`: `T`, `.T`, `T<A>`
     pub(super) fn named_type(&mut self) -> Parsed<Type> {
         let start = self.span();
-        let absolute = self.kind() == TokenKind::Dot && self.is_type_name(self.peek(1));
+        let absolute = self.kind() == TokenKind::Dot && self.is_global_type_name(self.peek(1));
         if absolute {
             self.advance();
         }
         let token = self.token();
-        if !self.is_type_name(token) {
+        if !absolute && !self.is_type_name(token) {
             return Err(self.no_type());
         }
         self.advance();
         let name = TypeName { absolute, name: self.ident(token) };
-        let kind = if self.is(TokenKind::LAngle) {
+        let kind = if self.kind() == TokenKind::LAngle {
             self.advance();
             let args = self.deeper(Self::type_args)?;
             TypeKind::Specialized(name, args)
@@ -108,21 +112,10 @@ impl Parser<'_> {
         Ok(self.make_type(start, kind))
     }
 
-    /// `<8>` or `<(e)>`
+    /// `<8>`, `<(e)>`, and any expression without a `>` of its own
     fn width(&mut self) -> Parsed<Expr> {
         self.expect(TokenKind::LAngle)?;
-        let width = if self.is(TokenKind::LParen) {
-            self.advance();
-            let width = self.expr()?;
-            self.expect(TokenKind::RParen)?;
-            width
-        } else if self.is(TokenKind::Int) {
-            let token = self.advance();
-            self.int(token)
-        } else {
-            let error = self.unexpected(Some("a width: an integer, or an expression in parentheses"));
-            return Err(error);
-        };
+        let width = self.with_angles(true, Self::expr)?;
         self.close_angle()?;
         Ok(width)
     }

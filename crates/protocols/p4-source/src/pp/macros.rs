@@ -58,7 +58,11 @@ pub(crate) struct Macros {
 impl Macros {
     pub fn new(names: &mut Interner) -> Macros {
         let mut table = HashMap::new();
-        let own = [("__LINE__", MacroKind::Line), ("__FILE__", MacroKind::File), ("__COUNTER__", MacroKind::Counter)];
+        let own = [
+            ("__LINE__", MacroKind::Line),
+            ("__FILE__", MacroKind::File),
+            ("__COUNTER__", MacroKind::Counter),
+        ];
         for (name, kind) in own {
             table.insert(names.intern(name), Macro { defined: Span::NONE, kind });
         }
@@ -88,10 +92,6 @@ impl Macros {
 
     pub fn undefine(&mut self, name: Sym) -> Option<Macro> {
         self.table.remove(&name)
-    }
-
-    pub fn names(&self) -> impl Iterator<Item = Sym> + '_ {
-        self.table.keys().copied()
     }
 }
 
