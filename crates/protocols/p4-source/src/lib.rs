@@ -12,6 +12,7 @@
 pub mod ast;
 pub mod builtin;
 pub mod diag;
+pub mod fmt;
 pub mod lex;
 pub mod parse;
 pub mod pp;
