@@ -1,11 +1,14 @@
 //! `barewire switch`: run, check, look into, trace, test and command a P4 switch.
 
 pub mod cli;
+pub mod fmt;
 pub mod inspect;
 mod kernel;
+pub mod lsp;
 pub mod run;
 pub mod serve;
 pub mod simple;
+pub mod source;
 pub mod test;
 pub mod trace;
 
@@ -31,6 +34,10 @@ pub enum Switch {
     Trace(trace::Args),
     /// Run an STF packet test through the interpreter and the compiled code
     Test(test::Args),
+    /// Lay out P4 source in one way
+    Fmt(fmt::Args),
+    /// Serve an editor: errors, outline, definitions and layout of P4 source
+    Lsp(lsp::Args),
     /// Send commands to a running switch (barewire or bmv2), as p4lang's simple_switch_CLI does
     Cli(cli::Args),
 }
@@ -46,6 +53,8 @@ pub fn run(switch: &Switch, console: &Console) -> anyhow::Result<Code> {
         Switch::Info(args) => inspect::info(args),
         Switch::Trace(args) => trace::run(args, console),
         Switch::Test(args) => test::run(args, console),
+        Switch::Fmt(args) => fmt::run(args, console),
+        Switch::Lsp(args) => lsp::run(args),
         Switch::Cli(args) => cli::run(args, console),
     }
 }

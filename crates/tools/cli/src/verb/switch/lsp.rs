@@ -1,0 +1,28 @@
+//! `barewire switch lsp`: a language server for editors, over standard input and output.
+
+use super::source::{Files, SourceArgs};
+use crate::failure::{Code, Failure};
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(
+    after_help = "An editor starts it and speaks the Language Server Protocol with it. It can add directories and macros in its \
+                  initialization options: {\"include\": [\"DIRECTORY\"], \"define\": [\"NAME=VALUE\"]}."
+)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// What editors add; there is no other way
+    #[arg(long, hide = true)]
+    stdio: bool,
+}
+
+/// Serves until the editor says that it is done.
+///
+/// # Errors
+/// The editor breaks the protocol.
+pub fn run(args: &Args) -> anyhow::Result<Code> {
+    barewire_p4_lsp::serve_standard(&Files, &args.source.options())
+        .map_err(|error| Failure::new(Code::Failed, format!("the editor: {error}")))?;
+    Ok(Code::Done)
+}

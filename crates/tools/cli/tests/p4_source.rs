@@ -1,0 +1,99 @@
+//! Verbs for P4 source: layout in place and on standard output, and a language server that an editor talks to over its standard
+//! input and output.
+
+mod common;
+
+use common::{barewire, run, said};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
+const UGLY: &str = "control  c( ){apply{ x=1; // why\n }}\n";
+const FAIR: &str = "control c() {\n    apply {\n        x = 1; // why\n    }\n}\n";
+
+#[test]
+fn fmt_lays_out_files_and_checks_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.p4");
+    let name = path.to_str().unwrap();
+    std::fs::write(&path, UGLY).unwrap();
+
+    let check = run(&["switch", "fmt", "--check", name]);
+    assert_eq!(
+        (check.code, check.out.trim_end()),
+        (Some(1), &*format!("{name}: not laid out")),
+        "{}",
+        check.err
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), UGLY);
+    let write = run(&["switch", "fmt", name]);
+    assert_eq!(write.code, Some(0), "{}", write.err);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), FAIR);
+    assert_eq!(run(&["switch", "fmt", "--check", name]).code, Some(0));
+
+    std::fs::write(&path, "control c() { /* no end\n").unwrap();
+    let refused = run(&["switch", "fmt", name]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("a.p4:1: a string or a comment has no end"), "{}", refused.err);
+    std::fs::write(&path, b"// \xff\n").unwrap();
+    assert!(run(&["switch", "fmt", name]).err.contains("byte 3 is not UTF-8"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"// \xff\n");
+
+    let mut child =
+        barewire(&["switch", "fmt", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(UGLY.as_bytes()).unwrap();
+    assert_eq!(said(child.wait_with_output().unwrap()).out, FAIR);
+}
+
+#[test]
+fn lsp_talks_over_standard_input_and_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.p4");
+    std::fs::write(folder.path().join("types.p4"), "header H { bit<8> f; }\n").unwrap();
+    let uri = format!("file://{}", path.display());
+    let mut child =
+        barewire(&["switch", "lsp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut send = |value: Value| {
+        let body = value.to_string();
+        write!(input, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        input.flush().unwrap();
+    };
+    let mut receive = || {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            assert!(output.read_line(&mut line).unwrap() > 0, "the server ended");
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        output.read_exact(&mut body).unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()
+    };
+    send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}));
+    assert_eq!(receive()["result"]["capabilities"]["documentSymbolProvider"], true);
+    send(json!({"jsonrpc": "2.0", "method": "initialized", "params": {}}));
+    let text = "#include <core.p4>\n#include \"types.p4\"\nstruct S { H h; }\nconst bit<8> x = ;\n";
+    let document = json!({"uri": uri, "languageId": "p4", "version": 1, "text": text});
+    send(json!({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    let published = receive();
+    assert_eq!(published["params"]["uri"], uri);
+    let list = published["params"]["diagnostics"].as_array().unwrap();
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert_eq!(list[0]["range"]["start"], json!({"line": 3, "character": 17}));
+    send(
+        json!({"jsonrpc": "2.0", "id": 2, "method": "textDocument/documentSymbol", "params": {"textDocument": {"uri": uri}}}),
+    );
+    assert_eq!(receive()["result"][0]["name"], "S");
+    send(json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}));
+    assert_eq!(receive()["id"], 3);
+    send(json!({"jsonrpc": "2.0", "method": "exit"}));
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}

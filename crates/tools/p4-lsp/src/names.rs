@@ -1,0 +1,212 @@
+//! Where the name under the cursor is declared: the innermost declaration of that name around the cursor, else one of the top level,
+//! else a member of that name.
+use barewire_p4_source::Span;
+use barewire_p4_source::ast::{Decl, DeclKind, Ident, Param, StmtKind, TypeParam};
+use barewire_p4_source::lex::{Piece, TokenKind, piece};
+use lsp_types::{GotoDefinitionResponse, Hover, HoverContents, MarkupContent, MarkupKind, Position};
+
+use crate::documents::Read;
+use crate::places;
+
+/// A declaration that was found.
+struct Found {
+    name: Span,
+    /// What is shown of it.
+    whole: Span,
+    /// Where it holds; none: everywhere.
+    scope: Option<Span>,
+    /// Reached through a dot.
+    member: bool,
+}
+
+pub fn definition(read: &Read, position: Position) -> Option<GotoDefinitionResponse> {
+    let found = find(read, position)?;
+    // Built-in files are nowhere to go.
+    Some(GotoDefinitionResponse::Scalar(read.location(found.name)?))
+}
+
+pub fn hover(read: &Read, position: Position) -> Option<Hover> {
+    let found = find(read, position)?;
+    let text = read.map.text(found.whole);
+    // The head of a long declaration.
+    let lines: Vec<&str> = text.lines().take(12).collect();
+    let mut value = format!("```p4\n{}\n```", lines.join("\n"));
+    let file = read.map.file(found.name.file)?;
+    if found.name.file != read.root {
+        value.push_str(&format!("\nin {}", file.name()));
+    }
+    Some(Hover {
+        contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value }),
+        range: None,
+    })
+}
+
+/// The word under the cursor, and whether a dot is before it.
+fn word(text: &str, at: usize) -> Option<(&str, bool)> {
+    let (mut here, mut dot) = (0, false);
+    while here < text.len() {
+        let (kind, end) = piece(text.as_bytes(), here);
+        if here <= at && at <= end && kind == Piece::Token(TokenKind::Ident) {
+            return Some((&text[here..end], dot));
+        }
+        if here > at {
+            return None;
+        }
+        match kind {
+            Piece::Token(kind) => dot = kind == TokenKind::Dot,
+            Piece::Space | Piece::Newline | Piece::Splice => {}
+            _ => dot = false,
+        }
+        here = end;
+    }
+    None
+}
+
+fn find(read: &Read, position: Position) -> Option<Found> {
+    let text = read.map.file(read.root)?.text();
+    let at = places::offset(text, position);
+    let (name, dot) = word(text, at)?;
+    let mut search = Search { name, found: Vec::new() };
+    for decl in &read.program.decls {
+        search.decl(decl, None);
+    }
+    let holds =
+        |scope: Span| scope.file == read.root && scope.start as usize <= at && at <= scope.end as usize;
+    let mut found = search.found;
+    found.retain(|f| f.scope.is_none_or(holds));
+    // Members after a dot, others elsewhere, if there are any; then the smallest scope; of two, the last before the cursor.
+    let width = |f: &Found| f.scope.map_or(u32::MAX, |s| s.end - s.start);
+    let behind = |f: &Found| f.name.file == read.root && f.name.start as usize > at;
+    found.into_iter().min_by_key(|f| (f.member != dot, width(f), behind(f)))
+}
+
+struct Search<'a> {
+    name: &'a str,
+    found: Vec<Found>,
+}
+
+impl Search<'_> {
+    fn add(&mut self, name: &Ident, whole: Span, scope: Option<Span>, member: bool) {
+        if &name.name[..] == self.name {
+            self.found.push(Found { name: name.span, whole, scope, member });
+        }
+    }
+
+    fn params(&mut self, types: &[TypeParam], params: &[Param], scope: Span) {
+        for ty in types {
+            self.add(&ty.name, ty.name.span, Some(scope), false);
+        }
+        for param in params {
+            self.add(&param.name, param.span, Some(scope), false);
+        }
+    }
+
+    fn stmts(&mut self, stmts: &[barewire_p4_source::ast::Stmt], scope: Span) {
+        for stmt in stmts {
+            match &stmt.kind {
+                StmtKind::Decl(decl) => self.decl(decl, Some(scope)),
+                StmtKind::Block(block) => self.stmts(&block.stmts, block.span),
+                StmtKind::If(chain) => {
+                    for arm in &chain.arms {
+                        self.stmts(std::slice::from_ref(&arm.body), arm.body.span);
+                    }
+                    if let Some(otherwise) = &chain.otherwise {
+                        self.stmts(std::slice::from_ref(&**otherwise), otherwise.span);
+                    }
+                }
+                StmtKind::Switch(switch) => {
+                    for block in switch.cases.iter().filter_map(|c| c.body.as_ref()) {
+                        self.stmts(&block.stmts, block.span);
+                    }
+                }
+                StmtKind::For(f) => {
+                    self.stmts(&f.init, stmt.span);
+                    self.stmts(std::slice::from_ref(&f.body), stmt.span);
+                }
+                StmtKind::ForIn(f) => {
+                    self.decl(&f.variable, Some(stmt.span));
+                    self.stmts(std::slice::from_ref(&f.body), stmt.span);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn decl(&mut self, decl: &Decl, scope: Option<Span>) {
+        let inside = decl.span;
+        if let Some(name) = decl.name() {
+            self.add(name, decl.span, scope, false);
+        }
+        match &decl.kind {
+            DeclKind::Instance(d) => {
+                for one in d.body.iter().flatten() {
+                    self.decl(one, Some(inside));
+                }
+            }
+            DeclKind::Extern(d) => {
+                self.params(&d.type_params, &[], inside);
+                for method in &d.methods {
+                    self.add(&method.proto.name, method.span, None, true);
+                    self.params(&method.proto.type_params, &method.proto.params, method.span);
+                }
+            }
+            DeclKind::ExternFunction(d) => self.params(&d.type_params, &d.params, inside),
+            DeclKind::Function(d) => {
+                self.params(&d.proto.type_params, &d.proto.params, inside);
+                self.stmts(&d.body.stmts, d.body.span);
+            }
+            DeclKind::Action(d) => {
+                self.params(&[], &d.params, inside);
+                self.stmts(&d.body.stmts, d.body.span);
+            }
+            DeclKind::Struct(d) => {
+                self.params(&d.type_params, &[], inside);
+                for field in &d.fields {
+                    self.add(&field.name, field.span, None, true);
+                }
+            }
+            DeclKind::Enum(d) => {
+                for member in &d.members {
+                    self.add(&member.name, member.span, None, true);
+                }
+            }
+            DeclKind::Error(members) => {
+                for member in members {
+                    self.add(&member.name, member.span, None, true);
+                }
+            }
+            DeclKind::MatchKind(members) => {
+                for member in members {
+                    self.add(&member.name, member.span, None, false);
+                }
+            }
+            DeclKind::ParserType(d) | DeclKind::ControlType(d) | DeclKind::PackageType(d) => {
+                self.params(&d.type_params, &d.params, inside);
+            }
+            DeclKind::Parser(d) => {
+                self.params(&d.head.type_params, &d.head.params, inside);
+                self.params(&[], &d.constructor_params, inside);
+                for local in &d.locals {
+                    self.decl(local, Some(inside));
+                }
+                for state in &d.states {
+                    self.add(&state.name, state.span, Some(inside), false);
+                    self.stmts(&state.stmts, state.span);
+                }
+            }
+            DeclKind::Control(d) => {
+                self.params(&d.head.type_params, &d.head.params, inside);
+                self.params(&[], &d.constructor_params, inside);
+                for local in &d.locals {
+                    self.decl(local, Some(inside));
+                }
+                self.stmts(&d.apply.stmts, d.apply.span);
+            }
+            DeclKind::Const(_)
+            | DeclKind::Variable(_)
+            | DeclKind::Typedef(_)
+            | DeclKind::Table(_)
+            | DeclKind::ValueSet(_) => {}
+        }
+    }
+}
