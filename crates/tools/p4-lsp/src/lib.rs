@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! editor -> lsp_server::Connection -> server (this file: requests) -> documents: texts that are open, over the file system
-//!                                  <- diagnostics after each change; symbols, definition, hover and layout on request
+//!                                  <- diagnostics after each change; symbols, definition, hover, completion and layout on request
 //! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -17,10 +17,10 @@ use std::error::Error;
 use barewire_p4_source::{MacroOption, Options, Resolver, fmt};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
-    DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DocumentFormattingParams, DocumentSymbolParams, GotoDefinitionParams, HoverParams,
-    HoverProviderCapability, InitializeParams, OneOf, PublishDiagnosticsParams, ServerCapabilities,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextEdit, Uri,
+    CompletionOptions, CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams, GotoDefinitionParams,
+    HoverParams, HoverProviderCapability, InitializeParams, OneOf, PublishDiagnosticsParams,
+    ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind, TextEdit, Uri,
 };
 use serde_json::{Value, from_value, to_value};
 
@@ -53,6 +53,10 @@ pub fn serve(connection: &Connection, files: &dyn Resolver, options: &Options) -
         text_document_sync: Some(TextDocumentSyncCapability::Kind(TextDocumentSyncKind::FULL)),
         document_symbol_provider: Some(OneOf::Left(true)),
         document_formatting_provider: Some(OneOf::Left(true)),
+        completion_provider: Some(CompletionOptions {
+            trigger_characters: Some(vec![".".to_owned()]),
+            ..CompletionOptions::default()
+        }),
         definition_provider: Some(OneOf::Left(true)),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
         ..ServerCapabilities::default()
@@ -141,6 +145,10 @@ fn answer(documents: &Documents, request: Request) -> Response {
             to_value(
                 documents.read(&at.text_document.uri).and_then(|read| names::definition(&read, at.position)),
             )
+        }),
+        "textDocument/completion" => from_value(request.params).map(|p: CompletionParams| {
+            let at = p.text_document_position;
+            to_value(documents.read(&at.text_document.uri).map(|read| names::completion(&read, at.position)))
         }),
         "textDocument/hover" => from_value(request.params).map(|p: HoverParams| {
             let at = p.text_document_position_params;

@@ -1,15 +1,21 @@
-//! Where the name under the cursor is declared: the innermost declaration of that name around the cursor, else one of the top level,
+//! Names: what could be written at the cursor, and where the name under it is declared: the innermost declaration of that name around the cursor, else one of the top level,
 //! else a member of that name.
+use std::collections::BTreeMap;
+
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{Decl, DeclKind, Ident, Param, StmtKind, TypeParam};
 use barewire_p4_source::lex::{Piece, TokenKind, piece};
-use lsp_types::{GotoDefinitionResponse, Hover, HoverContents, MarkupContent, MarkupKind, Position};
+use lsp_types::{
+    CompletionItem, CompletionItemKind, GotoDefinitionResponse, Hover, HoverContents, MarkupContent,
+    MarkupKind, Position,
+};
 
 use crate::documents::Read;
 use crate::places;
 
 /// A declaration that was found.
 struct Found {
+    label: String,
     name: Span,
     /// What is shown of it.
     whole: Span,
@@ -66,29 +72,110 @@ fn find(read: &Read, position: Position) -> Option<Found> {
     let text = read.map.file(read.root)?.text();
     let at = places::offset(text, position);
     let (name, dot) = word(text, at)?;
-    let mut search = Search { name, found: Vec::new() };
-    for decl in &read.program.decls {
-        search.decl(decl, None);
-    }
-    let holds =
-        |scope: Span| scope.file == read.root && scope.start as usize <= at && at <= scope.end as usize;
-    let mut found = search.found;
-    found.retain(|f| f.scope.is_none_or(holds));
+    let found = search(read, at, Some(name));
     // Members after a dot, others elsewhere, if there are any; then the smallest scope; of two, the last before the cursor.
     let width = |f: &Found| f.scope.map_or(u32::MAX, |s| s.end - s.start);
     let behind = |f: &Found| f.name.file == read.root && f.name.start as usize > at;
     found.into_iter().min_by_key(|f| (f.member != dot, width(f), behind(f)))
 }
 
+/// Declarations of a name, or of all, that hold at a byte of the document.
+fn search(read: &Read, at: usize, name: Option<&str>) -> Vec<Found> {
+    let mut search = Search { name, found: Vec::new() };
+    for decl in &read.program.decls {
+        search.decl(decl, None);
+    }
+    let inside = |scope: Span| scope.start as usize <= at && at <= scope.end as usize;
+    let mut found = search.found;
+    found.retain(|f| f.scope.is_none_or(|scope| scope.file == read.root && inside(scope)));
+    found
+}
+
+/// What could be written at the cursor: members behind a dot, names that hold there and keywords elsewhere.
+pub fn completion(read: &Read, position: Position) -> Vec<CompletionItem> {
+    let Some(file) = read.map.file(read.root) else { return Vec::new() };
+    let text = file.text();
+    let at = places::offset(text, position);
+    let before = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let dot = before.ends_with('.') && !before.ends_with("..");
+    let item = |label: &str, kind| CompletionItem {
+        label: label.to_owned(),
+        kind: Some(kind),
+        ..CompletionItem::default()
+    };
+    let mut items: BTreeMap<String, CompletionItem> = BTreeMap::new();
+    for found in search(read, at, None) {
+        if found.member == dot {
+            let kind = if dot { CompletionItemKind::FIELD } else { CompletionItemKind::VARIABLE };
+            items.entry(found.label.clone()).or_insert_with(|| item(&found.label, kind));
+        }
+    }
+    let words: &[&str] = if dot { &["apply"] } else { WORDS };
+    for word in words {
+        items.entry((*word).to_owned()).or_insert_with(|| item(word, CompletionItemKind::KEYWORD));
+    }
+    items.into_values().collect()
+}
+
+/// Words that programs are written with.
+const WORDS: &[&str] = &[
+    "action",
+    "actions",
+    "apply",
+    "bit",
+    "bool",
+    "break",
+    "const",
+    "continue",
+    "control",
+    "default",
+    "default_action",
+    "else",
+    "entries",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "key",
+    "match_kind",
+    "out",
+    "package",
+    "parser",
+    "return",
+    "select",
+    "size",
+    "state",
+    "struct",
+    "switch",
+    "table",
+    "transition",
+    "true",
+    "tuple",
+    "type",
+    "typedef",
+    "value_set",
+    "varbit",
+    "void",
+];
+
 struct Search<'a> {
-    name: &'a str,
+    /// None: every name.
+    name: Option<&'a str>,
     found: Vec<Found>,
 }
 
 impl Search<'_> {
     fn add(&mut self, name: &Ident, whole: Span, scope: Option<Span>, member: bool) {
-        if &name.name[..] == self.name {
-            self.found.push(Found { name: name.span, whole, scope, member });
+        if self.name.is_none_or(|wanted| &name.name[..] == wanted) {
+            self.found.push(Found { label: name.to_string(), name: name.span, whole, scope, member });
         }
     }
 

@@ -88,6 +88,15 @@ fn a_session() {
     assert!(hover["contents"]["value"].as_str().unwrap().contains("header H {"), "{hover}");
     assert_eq!(editor.ask("textDocument/definition", at(3, 0)), Value::Null);
 
+    let labels = |v: &Value| -> Vec<String> {
+        v.as_array().unwrap().iter().map(|i| i["label"].as_str().unwrap().to_owned()).collect()
+    };
+    // Behind the dot of `h.f`, and at the start of `set(n)`.
+    assert_eq!(labels(&editor.ask("textDocument/completion", at(3, 23))), ["apply", "f"]);
+    let names = labels(&editor.ask("textDocument/completion", at(3, 26)));
+    assert!(["set", "n", "h", "H", "c", "if"].iter().all(|n| names.contains(&(*n).to_owned())), "{names:?}");
+    assert!(!names.contains(&"f".to_owned()));
+
     let layout = editor.ask(
         "textDocument/formatting",
         json!({"textDocument": {"uri": uri}, "options": {"tabSize": 4, "insertSpaces": true}}),

@@ -96,6 +96,16 @@ impl Parser<'_> {
             "id" => "an integer: `(0x…)`",
             _ => return,
         };
+        if annotation.name.as_str() == "name"
+            && let AnnotationBody::Unstructured(tokens) = &annotation.body
+        {
+            let string = |t: &AnnotationToken| t.kind == AnnotationTokenKind::String;
+            let wrong = tokens.iter().enumerate().find(|(i, t)| *i > 0 || !string(t));
+            if let Some((_, token)) = wrong {
+                let message = format!("expected one string in `@name`, found `{}`", token.text);
+                self.diags.push(Diagnostic::error("syntax", token.span, message));
+            }
+        }
         let empty = match &annotation.body {
             AnnotationBody::None => true,
             AnnotationBody::Unstructured(tokens) => tokens.is_empty(),
