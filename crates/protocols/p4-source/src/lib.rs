@@ -1,4 +1,4 @@
-//! P4-16 source (specification 1.2.5): from text to a syntax tree, types, and back to well-formed text.
+//! P4-16 source (specification 1.2.5): from text to a syntax tree, and back to text that is laid out.
 //!
 //! ```text
 //! resolve  the caller hands in who reads files; `builtin` has core.p4 and the architectures
