@@ -49,7 +49,8 @@ pub(crate) fn join(from: &str, directory: bool, name: &str) -> String {
     if name.starts_with('/') {
         return name.to_owned();
     }
-    let folder = if directory { from.trim_end_matches('/') } else { from.rsplit_once('/').map_or("", |(d, _)| d) };
+    let folder =
+        if directory { from.trim_end_matches('/') } else { from.rsplit_once('/').map_or("", |(d, _)| d) };
     match folder {
         "" if from.starts_with('/') => format!("/{name}"),
         "" => name.to_owned(),

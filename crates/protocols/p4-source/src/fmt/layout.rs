@@ -228,6 +228,10 @@ impl<'a> Layout<'a> {
         if self.last.is_none() || self.must_break {
             return true;
         }
+        // At the start of a line it would be a directive.
+        if atom.is(TokenKind::Hash) {
+            return false;
+        }
         let role = self.roles[at];
         let frame = self.frame();
         let after_comment = self.last.is_some_and(|l| self.atoms[l].is_comment());

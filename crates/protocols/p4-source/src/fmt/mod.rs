@@ -40,18 +40,28 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
+/// How often a text is laid out until nothing moves. One whose brackets are in pairs does not move the second time.
+const PASSES_MAX: usize = 4;
+
 /// The text laid out. Formatting the result again changes nothing.
 ///
 /// # Errors
 /// The text has an open string or comment, or the check of the result fails.
 pub fn format(text: &str) -> Result<String, FormatError> {
     let atoms = atoms::cut(text)?;
-    let out = layout::lay_out(&atoms);
-    let again = atoms::cut(&out).map_err(|_| FormatError::Changed("the end".to_owned()))?;
-    if let Some(what) = difference(&atoms, &again) {
-        return Err(FormatError::Changed(what));
+    let mut out = layout::lay_out(&atoms);
+    for _ in 0..PASSES_MAX {
+        let again = atoms::cut(&out).map_err(|_| FormatError::Changed("the end".to_owned()))?;
+        if let Some(what) = difference(&atoms, &again) {
+            return Err(FormatError::Changed(what));
+        }
+        let next = layout::lay_out(&again);
+        if next == out {
+            return Ok(out);
+        }
+        out = next;
     }
-    Ok(out)
+    Err(FormatError::Changed("the layout, which does not come to rest".to_owned()))
 }
 
 /// The first atom that is not the same.

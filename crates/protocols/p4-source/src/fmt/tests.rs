@@ -171,3 +171,9 @@ fn pragmas_keep_their_lines() {
 fn widths_are_expressions() {
     check("typedef bit<  b ^3> t; const bool x = a<b;\n", "typedef bit<b ^ 3> t;\nconst bool x = a < b;\n");
 }
+
+#[test]
+fn what_is_no_directive_does_not_become_one() {
+    check("x; # y\n", "x; # y\n");
+    check("{ # if }\n/* c */ #if 1\n#endif\n", "{ # if }\n/* c */\n#if 1\n#endif\n");
+}

@@ -25,7 +25,8 @@ impl Parser<'_> {
             while !self.token().has(LINE) && self.kind() != TokenKind::Eof {
                 tokens.push(self.annotation_token());
             }
-            let body = if tokens.is_empty() { AnnotationBody::None } else { AnnotationBody::Unstructured(tokens) };
+            let body =
+                if tokens.is_empty() { AnnotationBody::None } else { AnnotationBody::Unstructured(tokens) };
             return Ok(Annotation { id: self.id(), span: start.to(self.previous()), name, body });
         }
         let name = self.name()?;
@@ -82,7 +83,11 @@ impl Parser<'_> {
 
     fn structured(&mut self) -> Parsed<AnnotationBody> {
         if self.at_key_value() {
-            return Ok(AnnotationBody::KeyValues(self.comma_list(TokenKind::RBracket, true, Self::key_value)?));
+            return Ok(AnnotationBody::KeyValues(self.comma_list(
+                TokenKind::RBracket,
+                true,
+                Self::key_value,
+            )?));
         }
         Ok(AnnotationBody::Expressions(self.comma_list(TokenKind::RBracket, true, Self::expr)?))
     }

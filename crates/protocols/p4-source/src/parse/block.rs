@@ -2,8 +2,8 @@
 use super::scope::What;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Annotation, Control, Decl, DeclKind, Param, Parser as ParserDecl, Select, SelectCase, State, Stmt, Transition, TransitionKind,
-    ValueSet,
+    Annotation, Control, Decl, DeclKind, Param, Parser as ParserDecl, Select, SelectCase, State, Stmt,
+    Transition, TransitionKind, ValueSet,
 };
 use crate::diag::Diagnostic;
 use crate::lex::TokenKind;
@@ -38,8 +38,13 @@ impl Parser<'_> {
                     if states.is_empty() {
                         locals.push(decl);
                     } else {
-                        let error = Diagnostic::error("syntax", decl.span, "expected `state` or `}`, found a declaration");
-                        self.diags.push(error.help("the declarations of a parser stand before its first state"));
+                        let error = Diagnostic::error(
+                            "syntax",
+                            decl.span,
+                            "expected `state` or `}`, found a declaration",
+                        );
+                        self.diags
+                            .push(error.help("the declarations of a parser stand before its first state"));
                     }
                 }
             }
@@ -109,7 +114,8 @@ impl Parser<'_> {
         self.expect(TokenKind::LBrace)?;
         self.in_state = true;
         let mut stmts: Vec<Stmt> = Vec::new();
-        while !self.is(TokenKind::Transition) && !self.is(TokenKind::RBrace) && self.kind() != TokenKind::Eof {
+        while !self.is(TokenKind::Transition) && !self.is(TokenKind::RBrace) && self.kind() != TokenKind::Eof
+        {
             let (before, scopes, depth) = (self.at, self.scopes.mark(), self.depth);
             match self.stmt_or_decl() {
                 Ok(stmt) => stmts.push(stmt),

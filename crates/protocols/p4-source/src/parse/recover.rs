@@ -8,7 +8,21 @@ impl Parser<'_> {
     pub(super) fn recover_statement(&mut self) {
         use TokenKind::*;
         self.skip(|kind| {
-            matches!(kind, If | Switch | For | Return | Exit | Break | Continue | Const | State | Transition | Action | Table | Apply)
+            matches!(
+                kind,
+                If | Switch
+                    | For
+                    | Return
+                    | Exit
+                    | Break
+                    | Continue
+                    | Const
+                    | State
+                    | Transition
+                    | Action
+                    | Table
+                    | Apply
+            )
         });
     }
 

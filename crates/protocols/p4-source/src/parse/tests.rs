@@ -423,7 +423,10 @@ fn annotations() {
     assert_eq!(annotation(list, "name").map(|a| a.id), Some(list[7].id));
     assert!(error("@pkginfo const bit<8> x = 1;").contains("`@pkginfo` needs"));
     assert_eq!(error("@name(x) const bit<8> x = 1;"), "1:7 expected one string in `@name`, found `x`");
-    assert_eq!(error("@name(\"a\", 1) const bit<8> x = 1;"), "1:10 expected one string in `@name`, found `,`");
+    assert_eq!(
+        error("@name(\"a\", 1) const bit<8> x = 1;"),
+        "1:10 expected one string in `@name`, found `,`"
+    );
     assert!(error("@a(x const bit<8> x = 1;").contains("`)`"));
 }
 

@@ -35,7 +35,9 @@ impl Preprocessor<'_> {
         match result.and_then(|v| v.ok_or((span, "division by zero".to_owned()))) {
             Ok(value) => value != 0,
             Err((at, message)) => {
-                self.diags.push(Diagnostic::error("preprocessor", at, message).note("in a condition of the preprocessor"));
+                self.diags.push(
+                    Diagnostic::error("preprocessor", at, message).note("in a condition of the preprocessor"),
+                );
                 false
             }
         }
@@ -149,7 +151,9 @@ impl Parser<'_> {
     fn operator(&self) -> Option<(TokenKind, u8, usize)> {
         let kind = self.kind()?;
         let next = self.tokens.get(self.at + 1);
-        if kind == TokenKind::RAngle && next.is_some_and(|t| t.0 == TokenKind::RAngle && t.1.start == self.span().end) {
+        if kind == TokenKind::RAngle
+            && next.is_some_and(|t| t.0 == TokenKind::RAngle && t.1.start == self.span().end)
+        {
             return Some((TokenKind::HashHash, 8, 2));
         }
         Some((kind, binary(kind)?, 1))
@@ -174,7 +178,9 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Value {
         let mut signs = Vec::new();
-        while let Some(kind @ (TokenKind::Not | TokenKind::Tilde | TokenKind::Minus | TokenKind::Plus)) = self.kind() {
+        while let Some(kind @ (TokenKind::Not | TokenKind::Tilde | TokenKind::Minus | TokenKind::Plus)) =
+            self.kind()
+        {
             signs.push(kind);
             self.at += 1;
         }

@@ -11,7 +11,8 @@ use crate::resolve::join;
 use crate::source::{FileId, LineMark, Span};
 
 const DIRECTIVES: [&str; 14] = [
-    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning", "line", "pragma", "ident",
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning",
+    "line", "pragma", "ident",
 ];
 
 impl Preprocessor<'_> {
@@ -45,7 +46,12 @@ impl Preprocessor<'_> {
             "error" | "warning" => {
                 let text = self.raw_rest(cursor);
                 let severity = if word == "error" { Severity::Error } else { Severity::Warning };
-                self.diags.push(Diagnostic::new(severity, "preprocessor", span, format!("#{word} {}", text.trim())));
+                self.diags.push(Diagnostic::new(
+                    severity,
+                    "preprocessor",
+                    span,
+                    format!("#{word} {}", text.trim()),
+                ));
             }
             "line" => {
                 let tokens = self.rest(cursor);
@@ -70,8 +76,11 @@ impl Preprocessor<'_> {
             }
             _ => {
                 self.raw_rest(cursor);
-                let mut warning =
-                    Diagnostic::warning("preprocessor", span, format!("`#{word}` is no directive and is left out"));
+                let mut warning = Diagnostic::warning(
+                    "preprocessor",
+                    span,
+                    format!("`#{word}` is no directive and is left out"),
+                );
                 if let Some(near) = nearest(&word, DIRECTIVES) {
                     warning = warning.help(format!("there is `#{near}`"));
                 }
@@ -183,7 +192,11 @@ impl Preprocessor<'_> {
         }
         if closed {
             self.raw_rest(cursor);
-            let error = Diagnostic::error("preprocessor", span, format!("`#{word}` behind the `#else` of its condition"));
+            let error = Diagnostic::error(
+                "preprocessor",
+                span,
+                format!("`#{word}` behind the `#else` of its condition"),
+            );
             return self.diags.push(error.label(start, "the condition"));
         }
         let wanted = outer && !taken;
@@ -253,7 +266,8 @@ impl Preprocessor<'_> {
             && !same
         {
             let text = self.names.name(name.text).clone();
-            let warning = Diagnostic::warning("redefined", name.span, format!("the macro `{text}` is defined again"));
+            let warning =
+                Diagnostic::warning("redefined", name.span, format!("the macro `{text}` is defined again"));
             self.diags.push(warning.label(old.defined, "defined here").help("`#undef` it first"));
         }
     }
@@ -333,12 +347,8 @@ impl Preprocessor<'_> {
         if self.open.len() > INCLUDE_DEPTH_MAX {
             let message = format!("files include each other more than {INCLUDE_DEPTH_MAX} deep");
             let mut error = Diagnostic::error("overlimit", at, message);
-            let names: Vec<String> = self
-                .open
-                .iter()
-                .filter_map(|id| self.map.file(*id))
-                .map(|f| f.name().to_owned())
-                .collect();
+            let names: Vec<String> =
+                self.open.iter().filter_map(|id| self.map.file(*id)).map(|f| f.name().to_owned()).collect();
             let last = names.last().cloned().unwrap_or_default();
             if let Some(before) = names[..names.len() - 1].iter().rposition(|n| *n == last) {
                 error = error.note(format!("it is a circle: {}", names[before..].join(" includes ")));

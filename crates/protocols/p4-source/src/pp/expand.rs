@@ -35,9 +35,8 @@ impl Preprocessor<'_> {
             if self.stopped {
                 return;
             }
-            match self.expand_token(&mut source, &mut busy, token, 0) {
-                Some(token) => self.emit(token),
-                None => continue,
+            if let Some(token) = self.expand_token(&mut source, &mut busy, token, 0) {
+                self.emit(token);
             }
         }
     }
@@ -61,8 +60,15 @@ impl Preprocessor<'_> {
     }
 
     /// The token itself if it is no macro to expand here.
-    fn expand_token(&mut self, source: &mut Source, busy: &mut Busy, mut token: Token, depth: usize) -> Option<Token> {
-        let is_macro = token.kind == TokenKind::Ident && !token.has(PAINTED) && self.macros.get(token.text).is_some();
+    fn expand_token(
+        &mut self,
+        source: &mut Source,
+        busy: &mut Busy,
+        mut token: Token,
+        depth: usize,
+    ) -> Option<Token> {
+        let is_macro =
+            token.kind == TokenKind::Ident && !token.has(PAINTED) && self.macros.get(token.text).is_some();
         if !is_macro {
             return Some(token);
         }
@@ -116,7 +122,8 @@ impl Preprocessor<'_> {
                 let text = self.names.name(name.text).clone();
                 let message =
                     format!("the macro `{text}` takes {}, not {}", count(wanted, "argument"), args.len());
-                self.diags.push(Diagnostic::error("preprocessor", used, message).label(defined, "defined here"));
+                self.diags
+                    .push(Diagnostic::error("preprocessor", used, message).label(defined, "defined here"));
                 return true;
             }
         }
@@ -149,23 +156,16 @@ impl Preprocessor<'_> {
 
     /// Whether a parenthesis follows; it is taken if so.
     fn has_arguments(&mut self, source: &mut Source, busy: &mut Busy) -> bool {
-        loop {
-            match source.stack.last_mut() {
-                Some(pending) => match pending.tokens.as_slice().first() {
-                    Some(next) => {
-                        let open = next.kind == TokenKind::LParen;
-                        if open {
-                            pending.tokens.next();
-                        }
-                        return open;
-                    }
-                    None => {
-                        let name = source.stack.pop().and_then(|p| p.name);
-                        release(busy, name);
-                    }
-                },
-                None => break,
+        while let Some(pending) = source.stack.last_mut() {
+            if let Some(next) = pending.tokens.as_slice().first() {
+                let open = next.kind == TokenKind::LParen;
+                if open {
+                    pending.tokens.next();
+                }
+                return open;
             }
+            let name = source.stack.pop().and_then(|p| p.name);
+            release(busy, name);
         }
         let Some(cursor) = source.file.as_deref_mut() else { return false };
         let (before, comments) = (cursor.clone(), self.comments.len());
@@ -319,7 +319,12 @@ impl Preprocessor<'_> {
         let text = format!("{}{}", self.text(left), self.text(right));
         let (piece, end) = lex::piece(text.as_bytes(), 0);
         let Piece::Token(kind) = piece else { return None };
-        (end == text.len()).then(|| Token { kind, text: self.names.intern(&text), flags: left.flags & !PAINTED, ..left })
+        (end == text.len()).then(|| Token {
+            kind,
+            text: self.names.intern(&text),
+            flags: left.flags & !PAINTED,
+            ..left
+        })
     }
 
     pub(super) fn text(&self, token: Token) -> &str {

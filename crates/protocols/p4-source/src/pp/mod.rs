@@ -204,7 +204,10 @@ impl<'a> Preprocessor<'a> {
         self.bytes += text.len();
         if self.bytes > BYTES_MAX {
             let span = self.map.file(file).map_or(Span::NONE, |f| f.included());
-            let text = format!("the program has more than {} MiB of text with all that it includes", BYTES_MAX >> 20);
+            let text = format!(
+                "the program has more than {} MiB of text with all that it includes",
+                BYTES_MAX >> 20
+            );
             return self.stop(Diagnostic::error("overlimit", span, text));
         }
         self.open.push(file);
@@ -217,7 +220,8 @@ impl<'a> Preprocessor<'a> {
         while self.item(&mut cursor) {}
         for condition in std::mem::replace(&mut self.conditions, around) {
             let unended = Diagnostic::error("preprocessor", condition.span, "this condition has no `#endif`");
-            self.diags.push(unended.help("each `#if`, `#ifdef` and `#ifndef` needs an `#endif` in the same file"));
+            self.diags
+                .push(unended.help("each `#if`, `#ifdef` and `#ifndef` needs an `#endif` in the same file"));
         }
         self.open.pop();
     }
