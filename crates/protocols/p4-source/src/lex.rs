@@ -342,24 +342,45 @@ fn digits(text: &[u8], base: u8) -> bool {
     text.iter().all(digit) && text.iter().any(|b| *b != b'_')
 }
 
-/// Splits an integer into its width with sign, its base and its digits.
-pub(crate) fn split_integer(text: &str) -> Option<(Option<(&str, bool)>, u8, &str)> {
+/// An integer's parts, as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IntegerParts<'a> {
+    /// Digits of the width.
+    pub width: Option<&'a str>,
+    /// The width is followed by `s`.
+    pub signed: bool,
+    /// 2, 8, 10 or 16.
+    pub base: u8,
+    /// Digits of the value, with `_`.
+    pub digits: &'a str,
+}
+
+/// Splits an integer; none if it is none.
+pub(crate) fn split_integer(text: &str) -> Option<IntegerParts<'_>> {
     let bytes = text.as_bytes();
     let head = while_at(bytes, 0, |b| b.is_ascii_digit());
     let (width, rest) = match bytes.get(head) {
-        Some(b'w') => (Some((&text[..head], false)), &text[head + 1..]),
-        Some(b's') => (Some((&text[..head], true)), &text[head + 1..]),
+        Some(b'w' | b's') => (Some(&text[..head]), &text[head + 1..]),
         _ => (None, text),
     };
+    let signed = bytes.get(head) == Some(&b's');
     let base = match rest.as_bytes() {
         [b'0', b'x' | b'X', ..] => 16,
         [b'0', b'd' | b'D', ..] => 10,
         [b'0', b'o' | b'O', ..] => 8,
         [b'0', b'b' | b'B', ..] => 2,
-        [b'0'..=b'9', ..] => return digits(rest.as_bytes(), 10).then_some((width, 10, rest)),
+        [b'0'..=b'9', ..] => {
+            return digits(rest.as_bytes(), 10).then_some(IntegerParts {
+                width,
+                signed,
+                base: 10,
+                digits: rest,
+            });
+        }
         _ => return None,
     };
-    digits(&rest.as_bytes()[2..], base).then_some((width, base, &rest[2..]))
+    let value = &rest[2..];
+    digits(value.as_bytes(), base).then_some(IntegerParts { width, signed, base, digits: value })
 }
 
 fn integer(text: &[u8], at: usize) -> (Piece, usize) {
@@ -438,8 +459,10 @@ mod tests {
         for bad in ["0x", "0b2", "0o8", "8w", "8wx", "1a", "8w0xg", "0x_"] {
             assert_eq!(tokens(bad), [(TokenKind::BadInt, bad)], "{bad}");
         }
-        assert_eq!(split_integer("8s0b1010_1010"), Some((Some(("8", true)), 2, "1010_1010")));
-        assert_eq!(split_integer("0x_ff"), Some((None, 16, "_ff")));
+        let parts = IntegerParts { width: Some("8"), signed: true, base: 2, digits: "1010_1010" };
+        assert_eq!(split_integer("8s0b1010_1010"), Some(parts));
+        let parts = IntegerParts { width: None, signed: false, base: 16, digits: "_ff" };
+        assert_eq!(split_integer("0x_ff"), Some(parts));
     }
 
     /// Section 6.4.3.3.

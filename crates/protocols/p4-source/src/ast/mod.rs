@@ -153,12 +153,19 @@ pub struct KeyValue {
 }
 
 impl Annotation {
-    /// The text of `@name("text")`: strings side by side are one.
+    /// The text of `@name("text")`; strings side by side, or with `++` between them, are one.
     pub fn string(&self) -> Option<String> {
         match &self.body {
             AnnotationBody::Unstructured(tokens) if !tokens.is_empty() => {
-                let all = tokens.iter().all(|t| t.kind == AnnotationTokenKind::String);
-                all.then(|| tokens.iter().map(|t| &*t.text).collect())
+                let mut out = String::new();
+                for token in tokens {
+                    match token.kind {
+                        AnnotationTokenKind::String => out.push_str(&token.text),
+                        AnnotationTokenKind::Symbol if &*token.text == "++" => {}
+                        _ => return None,
+                    }
+                }
+                Some(out)
             }
             AnnotationBody::Expressions(list) => match &list[..] {
                 [Expr { kind: ExprKind::String(text), .. }] => Some(text.to_string()),

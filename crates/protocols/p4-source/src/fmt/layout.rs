@@ -324,15 +324,13 @@ impl<'a> Layout<'a> {
         match kind {
             TokenKind::LBrace => self.open_brace(at, role),
             TokenKind::LParen | TokenKind::LBracket => self.open_list(at),
-            TokenKind::RBrace if role == Role::Block || role == Role::Names => {
+            TokenKind::RBrace if matches!(role, Role::Block | Role::Names) && !self.in_list() => {
                 // `typedef struct { … } name;`
-                if !self.in_list() {
-                    let next = self.next_code(at);
-                    let goes_on = self.first == Some(TokenKind::Typedef)
-                        && next.is_some_and(|n| self.atoms[n].token().is_some_and(TokenKind::is_word));
-                    self.fresh = !goes_on;
-                    self.headers = 0;
-                }
+                let next = self.next_code(at);
+                let goes_on = self.first == Some(TokenKind::Typedef)
+                    && next.is_some_and(|n| self.atoms[n].token().is_some_and(TokenKind::is_word));
+                self.fresh = !goes_on;
+                self.headers = 0;
             }
             TokenKind::Semi if !self.in_list() => {
                 self.fresh = true;

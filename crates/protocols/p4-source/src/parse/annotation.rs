@@ -104,8 +104,12 @@ impl Parser<'_> {
         if annotation.name.as_str() == "name"
             && let AnnotationBody::Unstructured(tokens) = &annotation.body
         {
-            let string = |t: &AnnotationToken| t.kind == AnnotationTokenKind::String;
-            let wrong = tokens.iter().enumerate().find(|(i, t)| *i > 0 || !string(t));
+            // Strings, with `++` between them.
+            let fits = |(i, t): &(usize, &AnnotationToken)| match i % 2 {
+                0 => t.kind == AnnotationTokenKind::String,
+                _ => &*t.text == "++",
+            };
+            let wrong = tokens.iter().enumerate().find(|pair| !fits(pair));
             if let Some((_, token)) = wrong {
                 let message = format!("expected one string in `@name`, found `{}`", token.text);
                 self.diags.push(Diagnostic::error("syntax", token.span, message));

@@ -398,7 +398,7 @@ impl Parser<'_> {
     /// The value of an integer token. None: it was reported.
     pub(super) fn int_literal(&mut self, token: Token) -> Option<IntLiteral> {
         let text = self.text(token);
-        let Some((width, base, digits)) = lex::split_integer(text) else {
+        let Some(lex::IntegerParts { width, signed, base, digits }) = lex::split_integer(text) else {
             self.report(Diagnostic::error("syntax", token.span, format!("`{text}` is no integer")));
             return None;
         };
@@ -409,7 +409,7 @@ impl Parser<'_> {
         }
         let value = BigInt::from_str_radix(&digits.replace('_', ""), u32::from(base)).ok()?;
         let width = match width {
-            Some((bits, signed)) => match bits.parse::<u32>() {
+            Some(bits) => match bits.parse::<u32>() {
                 Ok(bits) => Some(LiteralWidth { bits, signed }),
                 Err(_) => {
                     let message = format!("a width of {bits} bits is too large");

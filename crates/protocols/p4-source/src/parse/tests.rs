@@ -422,6 +422,8 @@ fn annotations() {
     assert_eq!(list[7].string().as_deref(), Some("n"));
     assert_eq!(annotation(list, "name").map(|a| a.id), Some(list[7].id));
     assert!(error("@pkginfo const bit<8> x = 1;").contains("`@pkginfo` needs"));
+    let program = good("@name(\"a\" ++ \"b\") const bit<8> x = 1;");
+    assert_eq!(program.decls[0].annotations[0].string().as_deref(), Some("ab"));
     assert_eq!(error("@name(x) const bit<8> x = 1;"), "1:7 expected one string in `@name`, found `x`");
     assert_eq!(
         error("@name(\"a\", 1) const bit<8> x = 1;"),
