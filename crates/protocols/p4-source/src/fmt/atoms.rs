@@ -90,9 +90,13 @@ pub(super) fn cut(text: &str) -> Result<Vec<Atom<'_>>, FormatError> {
             Piece::Token(kind) => Kind::Token(kind),
         };
         let raw = &text[at..end];
+        let line = matches!(kind, Kind::Directive | Kind::Pragma | Kind::LineComment);
+        if kind == Kind::Token(TokenKind::Backslash) || (line && raw.trim_end().ends_with('\\')) {
+            return Err(FormatError::Stray(at + raw.trim_end().len() - 1));
+        }
         let text = match kind {
             Kind::Annotation => tight(raw),
-            Kind::Directive | Kind::Pragma | Kind::LineComment => Cow::Borrowed(raw.trim_end()),
+            _ if line => Cow::Borrowed(raw.trim_end()),
             _ => Cow::Borrowed(raw),
         };
         // A comment does not keep a directive from being the first on its line.
@@ -166,12 +170,12 @@ fn annotation(text: &str, at: usize) -> Result<Option<(Kind, usize)>, FormatErro
     Ok(None)
 }
 
-/// The next token, over blanks only.
+/// The next token, over white space only.
 fn next_token(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     while at < bytes.len() {
         let (piece, end) = lex::piece(bytes, at);
         match piece {
-            Piece::Space => at = end,
+            Piece::Space | Piece::Newline | Piece::Splice => at = end,
             Piece::Token(_) => return Some((at, end)),
             _ => return None,
         }
@@ -181,10 +185,11 @@ fn next_token(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 
 /// An annotation without the blanks between `@`, its name and its bracket.
 fn tight(raw: &str) -> Cow<'_, str> {
-    let after = raw[1..].trim_start();
+    let blank = |c: char| c.is_ascii_whitespace() || c == '\u{b}' || c == '\\';
+    let after = raw[1..].trim_start_matches(blank);
     let word = after.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
     let (name, body) = after.split_at(word);
-    let body = body.trim_start();
+    let body = body.trim_start_matches(blank);
     if raw.len() == 1 + name.len() + body.len() {
         return Cow::Borrowed(raw);
     }

@@ -23,6 +23,8 @@ use atoms::{Atom, Kind};
 pub enum FormatError {
     /// A string or a comment has no end: which is text is not known. With the offset where it starts.
     NoEnd(usize),
+    /// A backslash that continues no line: whether it would after layout is not known. With its offset.
+    Stray(usize),
     /// The result would not have been the same program. This is a defect of the formatter.
     Changed(String),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FormatError::NoEnd(_) => f.write_str("a string or a comment has no end"),
+            FormatError::Stray(_) => f.write_str("a backslash continues no line"),
             FormatError::Changed(what) => {
                 write!(f, "formatting would change the program at {what}; the file stays as it is")
             }
@@ -46,7 +49,7 @@ const PASSES_MAX: usize = 4;
 /// The text laid out. Formatting the result again changes nothing.
 ///
 /// # Errors
-/// The text has an open string or comment, or the check of the result fails.
+/// The text has an open string or comment or a stray backslash, or the check of the result fails.
 pub fn format(text: &str) -> Result<String, FormatError> {
     let atoms = atoms::cut(text)?;
     let mut out = layout::lay_out(&atoms);

@@ -157,6 +157,12 @@ fn tokens_are_never_joined() {
 fn what_has_no_end_is_refused() {
     assert!(format("const bit<8> x = \"a;\n").is_err());
     assert!(format("/* a\n").is_err());
+    for stray in ["x \\ y;\n", "// a \\ \nb;\n", "#define A \\", "@pragma a \\ \nx;\n"] {
+        assert!(
+            matches!(format(stray), Err(super::FormatError::Stray(at)) if stray[at..].starts_with('\\')),
+            "{stray:?}"
+        );
+    }
 }
 
 #[test]
@@ -176,4 +182,10 @@ fn widths_are_expressions() {
 fn what_is_no_directive_does_not_become_one() {
     check("x; # y\n", "x; # y\n");
     check("{ # if }\n/* c */ #if 1\n#endif\n", "{ # if }\n/* c */\n#if 1\n#endif\n");
+}
+
+#[test]
+fn annotations_are_put_together() {
+    check("@\n name \n (\"x\") struct S {}\n", "@name(\"x\") struct S {}\n");
+    check("@ /* c */ name struct S {}\n", "@ /* c */ name struct S {}\n");
 }
