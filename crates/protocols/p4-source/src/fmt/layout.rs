@@ -436,6 +436,8 @@ impl<'a> Layout<'a> {
             _ if r == Role::OpenAngle || l == Role::OpenAngle || r == Role::CloseAngle => false,
             _ if l == Role::ShiftStart => false,
             _ if l == Role::Sign => false,
+            // With a `}` behind them they would be `{#}`.
+            (LBrace, Hash) => true,
             (LBrace, RBrace) => false,
             (LBrace, _) => l == Role::Names || l == Role::Block,
             (_, RBrace) => r == Role::Names || r == Role::Block,

@@ -150,6 +150,7 @@ control c(in bit<8> a,
 #[test]
 fn tokens_are_never_joined() {
     check("const int x = 1 - - 1 + + 2;\n", "const int x = 1 - -1 + +2;\n");
+    check("const S x = 1 { # };\n", "const S x = 1 { #};\n");
     check("const bool x = a & & b;", "const bool x = a & & b;\n");
 }
 
