@@ -66,7 +66,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 fn refused(path: &Path, text: &str, error: &FormatError) -> Failure {
     let place = match error {
-        FormatError::NoEnd(at) | FormatError::Stray(at) => format!(":{}", text[..*at].matches('\n').count() + 1),
+        FormatError::NoEnd(at) | FormatError::Stray(at) => {
+            format!(":{}", text[..*at].matches('\n').count() + 1)
+        }
         FormatError::Changed(_) => String::new(),
     };
     Failure::new(Code::Failed, format!("{}{place}: {error}", path.display()))
