@@ -166,7 +166,8 @@ async fn ask(address: &str, count: usize) -> Outcome<()> {
         tower::service_fn(move |_uri: tonic::codegen::http::Uri| {
             let (client, address) = (client.clone(), address.clone());
             async move {
-                let flow = client.connect(address, &ConnectOptions::default()).await.map_err(io::Error::other)?;
+                let flow =
+                    client.connect(address, &ConnectOptions::default()).await.map_err(io::Error::other)?;
                 Ok::<_, io::Error>(TokioIo::new(ByteStream::new(flow)))
             }
         })
