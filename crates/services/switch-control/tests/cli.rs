@@ -211,7 +211,7 @@ fn profiles(t: &mut Talk) {
     t.says("table_indirect_modify_member ecmp set_port 1 => 4");
     t.says("table_indirect_delete_group ecmp 0");
     t.says("table_indirect_delete_member ecmp 1");
-    assert!(t.fails("table_indirect_add exact 1 => 0").contains("is no indirect table"));
+    assert!(t.fails("table_indirect_add exact 1 => 0").contains("is not an indirect table"));
     assert!(t.fails("table_indirect_add ecmp 1 =>").contains("one member handle must follow"));
 }
 

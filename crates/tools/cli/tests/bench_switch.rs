@@ -15,7 +15,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["--over", "mme"][..], "did you mean `mem`?"),
         (&["--program", "simple_ruoter"], "did you mean `simple_router`?"),
         (&["--program", "/no/such.json"], "/no/such.json"),
-        (&["--engine", "nativ"], "native or interpreter"),
+        (&["--engine", "nativ"], "native, interpreter or kernel"),
         (&["--baseline", "bmv"], "did you mean `bmv2`?"),
         (&["--baseline", "al"], "did you mean `all`?"),
         (&["--seconds", "5 parsecs"], "10s or 500ms"),
