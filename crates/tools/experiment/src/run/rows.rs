@@ -120,7 +120,15 @@ fn add(value: Value, found: &mut Vec<Found>) {
             Value::Object(row) => Some(row),
             _ => None,
         })),
-        Value::Object(object) if import::is_document(&object) => found.extend(import::rows(object)),
+        Value::Object(object) if import::is_document(&object) => {
+            // `bench control` has nothing but the floor to tell: there the document is the row.
+            let control = object.contains_key(import::CONTROL).then(|| object.clone());
+            let rows = import::rows(object);
+            match control {
+                Some(document) if rows.is_empty() => found.push(document),
+                _ => found.extend(rows),
+            }
+        }
         Value::Object(object) => found.push(object),
         _ => {}
     }
@@ -162,6 +170,9 @@ mod tests {
         assert_eq!(found("{broken\n  {\"a\":1}  \r\n[1,2]\n"), ["{\"a\":1}"]);
         assert_eq!(found("{\"schema\":1,\"fingerprint\":{},\"rows\":[{\"a\":1},{\"a\":2}]}").len(), 2);
         assert_eq!(found("{\"schema\":1,\"rc_rows\":[{\"a\":1}]}"), ["{\"a\":1,\"bench\":\"rc\"}"]);
+        assert_eq!(found("{\"schema\":2,\"rows\":[]}"), Vec::<String>::new());
+        let control = "{\"control\":{\"a\":1},\"rows\":[],\"schema\":2}";
+        assert_eq!(found(control), [control]);
         assert_eq!(
             found("{\"schema\":2,\"rows\":[{\"a\":1,\"bench\":\"x\"}]}"),
             ["{\"a\":1,\"bench\":\"x\"}"]
