@@ -18,6 +18,8 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "tokio")]
+mod later;
 mod wait;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.

@@ -140,7 +140,7 @@ impl Messages for Embedded {
     }
 }
 
-fn head_of(via: &impl Messages, message: &Inbound) -> Option<Head> {
+pub(crate) fn head_of(via: &impl Messages, message: &Inbound) -> Option<Head> {
     let mut bytes = [0; HEAD_BYTES];
     let n = via.copy_from(message, 0, &mut bytes);
     Head::decode(&bytes[..n])

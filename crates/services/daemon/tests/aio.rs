@@ -77,6 +77,16 @@ fn number_of(bytes: &[u8]) -> u32 {
     n
 }
 
+/// Takes messages until the flow is closed: numbered from zero, in order. Says how many.
+async fn count_in_order(flow: Flow) -> u32 {
+    let mut next = 0;
+    while let Some(message) = flow.recv().await.unwrap() {
+        assert_eq!(number_of(&message.to_vec()), next);
+        next += 1;
+    }
+    next
+}
+
 #[test]
 fn messages_go_both_ways_and_a_close_is_an_end() {
     run(async {
@@ -259,20 +269,19 @@ fn a_sink_waits_for_room() {
         let a = attach_with(&pair.a, "a", Some(geometry)).await;
         let b = attach(&pair.b, "b").await;
         let (mut there, here) = both(&a, &b).await;
-        let reader = tokio::spawn(async move {
-            let mut next = 0;
-            while let Some(message) = here.recv().await.unwrap() {
-                assert_eq!(number_of(&message.to_vec()), next);
-                next += 1;
-            }
-            next
-        });
+        let reader = tokio::spawn(count_in_order(here));
         for n in 0..300 {
             SinkExt::send(&mut there, numbered(n, 20_000)).await.unwrap();
         }
         SinkExt::close(&mut there).await.unwrap();
         assert_eq!(reader.await.unwrap(), 300);
     });
+}
+
+/// A call whose handler hangs, in a task of its own.
+fn hang(caller: &Caller) -> tokio::task::JoinHandle<Result<(), CallFailure>> {
+    let caller = caller.clone();
+    tokio::spawn(async move { caller.call(b"hang", None).await.map(|_| ()) })
 }
 
 /// Says that it was dropped.
@@ -293,7 +302,7 @@ fn calls_are_answered_refused_late_and_cancelled() {
         let (gone, mut dropped) = mpsc::unbounded_channel();
         let (begun, mut hangs) = mpsc::unbounded_channel();
         let handler = move |request: Request| {
-            let body = request.to_vec();
+            let body = request.body().to_vec();
             // Not inside the future, which may be dropped before it runs at all.
             let dropped = (body == b"hang").then(|| Dropped(gone.clone()));
             if dropped.is_some() {
@@ -337,16 +346,14 @@ fn calls_are_answered_refused_late_and_cancelled() {
         dropped.recv().await.unwrap();
 
         // Without a deadline, only the cancellation ends it.
-        let asked = caller.clone();
-        let hanging = tokio::spawn(async move { asked.call(b"hang", None).await.map(|_| ()) });
+        let hanging = hang(&caller);
         hangs.recv().await.unwrap();
         hanging.abort();
         let _ = hanging.await;
         dropped.recv().await.unwrap();
 
         // The end of the flow ends its handlers.
-        let asked = caller.clone();
-        let hanging = tokio::spawn(async move { asked.call(b"hang", None).await.map(|_| ()) });
+        let hanging = hang(&caller);
         hangs.recv().await.unwrap();
         caller.flow().close().await.unwrap();
         assert!(matches!(hanging.await.unwrap(), Err(CallFailure::Ended(_))));
@@ -367,7 +374,7 @@ fn cancellations_are_heard_though_every_place_is_taken() {
         let handler = move |request: Request| {
             let begun = begun.clone();
             async move {
-                if request.to_vec() == b"hang" {
+                if request.body().to_vec() == b"hang" {
                     begun.send(()).unwrap();
                     std::future::pending::<()>().await;
                 }
@@ -376,10 +383,6 @@ fn cancellations_are_heard_though_every_place_is_taken() {
         };
         let server = tokio::spawn(serve(listener, ServeOptions { concurrent_max: 2 }, handler));
         let caller = Caller::new(a.connect(at(2), &ConnectOptions::default()).await.unwrap());
-        let hang = |caller: &Caller| {
-            let caller = caller.clone();
-            tokio::spawn(async move { caller.call(b"hang", None).await.map(|_| ()) })
-        };
         let hanging = [hang(&caller), hang(&caller)];
         for _ in &hanging {
             hangs.recv().await.unwrap();
@@ -410,14 +413,7 @@ fn everything_sent_arrives_before_a_close_is_done() {
         for n in 0..200 {
             there.send(&numbered(n, 5000)).await.unwrap();
         }
-        let reader = tokio::spawn(async move {
-            let mut next = 0;
-            while let Some(message) = here.recv().await.unwrap() {
-                assert_eq!(number_of(&message.to_vec()), next);
-                next += 1;
-            }
-            next
-        });
+        let reader = tokio::spawn(count_in_order(here));
         a.close(LONGER).await.unwrap();
         assert_eq!(reader.await.unwrap(), 200);
         assert!(there.recv().await.unwrap().is_none());

@@ -8,7 +8,7 @@
 //! let client = AsyncClient::attach("prices").await?;
 //! let listener = client.listen(888).await?;
 //! serve(listener, ServeOptions::default(), |request: Request| async move {
-//!     match request.to_vec().as_slice() {
+//!     match request.body().to_vec().as_slice() {
 //!         b"ES" => Ok(b"5012.25".to_vec()),
 //!         _ => Err((404, "no such instrument".to_owned())),
 //!     }
@@ -73,11 +73,11 @@ pub enum CallFailure {
     DaemonGone,
 }
 
-/// A response's body, in the channel's memory until it is dropped.
+/// The body of a request or a response, in the channel's memory until it is dropped.
 #[derive(Debug)]
-pub struct Response(Message);
+pub struct Body(Message);
 
-impl Response {
+impl Body {
     /// Bytes of the body.
     pub fn len(&self) -> usize {
         self.0.len().saturating_sub(HEAD_BYTES)
@@ -125,7 +125,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`CallFailure`].
-    pub async fn call(&self, body: &[u8], deadline: Option<Duration>) -> Result<Response, CallFailure> {
+    pub async fn call(&self, body: &[u8], deadline: Option<Duration>) -> Result<Body, CallFailure> {
         let end = deadline.map(|left| Instant::now() + left);
         let answer = async {
             let call = poll_fn(|cx| self.poll_ask(cx, body, end)).await?;
@@ -142,7 +142,7 @@ impl Caller {
                 let text = String::from_utf8_lossy(&message.tail(HEAD_BYTES)).into_owned();
                 Err(CallFailure::Server { code, text })
             }
-            _ => Ok(Response(message)),
+            _ => Ok(Body(message)),
         }
     }
 
@@ -232,7 +232,7 @@ impl Drop for Call<'_> {
 /// A request, as its handler gets it.
 #[derive(Debug)]
 pub struct Request {
-    message: Message,
+    body: Body,
     remote: SocketAddr,
     end: Option<Instant>,
 }
@@ -248,24 +248,9 @@ impl Request {
         self.end.map(|end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// Bytes of the body.
-    pub fn len(&self) -> usize {
-        self.message.len().saturating_sub(HEAD_BYTES)
-    }
-
-    /// Whether the body has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies bytes of the body from `at` within it; says how many.
-    pub fn read_at(&self, at: usize, out: &mut [u8]) -> usize {
-        self.message.read_at(at.saturating_add(HEAD_BYTES), out)
-    }
-
-    /// The body as a vector.
-    pub fn to_vec(&self) -> Vec<u8> {
-        self.message.tail(HEAD_BYTES)
+    /// What it asks.
+    pub fn body(&self) -> &Body {
+        &self.body
     }
 }
 
@@ -340,7 +325,8 @@ where
         match head.kind {
             Kind::Request => {
                 let end = head.left().map(|left| Instant::now() + left);
-                self.waiting.push_back((head.id, Request { message, remote: self.flow.remote(), end }));
+                self.waiting
+                    .push_back((head.id, Request { body: Body(message), remote: self.flow.remote(), end }));
                 self.fill();
             }
             Kind::Cancel => {

@@ -17,17 +17,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// For what changes nothing; [`with`](Self::with) for all else.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // What a panic interrupts is one event of one flow.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called with the lock held, after the channel was used.
-    pub fn after(&self, state: &mut State) {
+    /// Does something with the channel, under the lock, and ends the task's sleep where that takes it.
+    pub fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let done = act(&mut state);
         state.client.flush();
-        if state.is_asleep && (state.client.ends_sleep() || state.has_owed()) {
+        if state.is_asleep && state.client.ends_sleep() {
             self.poke.notify_one();
         }
+        done
     }
 
     /// The last handle is gone.

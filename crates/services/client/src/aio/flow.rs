@@ -33,10 +33,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let shared = self.handle.shared();
-        let mut state = shared.lock();
-        state.forget(self.id);
-        shared.after(&mut state);
+        self.handle.with(|state| state.forget(self.id));
     }
 }
 
@@ -76,11 +73,7 @@ impl Flow {
 
     /// Does something with the channel, under its lock.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, FlowId) -> T) -> T {
-        let shared = self.inner.handle.shared();
-        let mut state = shared.lock();
-        let done = act(&mut state, self.inner.id);
-        shared.after(&mut state);
-        done
+        self.inner.handle.with(|state| act(state, self.inner.id))
     }
 
     /// Sends a copy of `message`, when there is room. That it was queued says nothing of its arrival: see
@@ -170,12 +163,10 @@ impl Flow {
             let is_gone = state.gone;
             let Some(line) = state.flows.get_mut(&flow) else { return Poll::Ready(Ok(None)) };
             if let Some(message) = line.inbox.pop_front() {
-                return Poll::Ready(Ok(Some(Message { inner: self.inner.clone(), inbound: Some(message) })));
+                return Poll::Ready(Ok(Some(self.message(message))));
             }
-            match line.closed {
-                Some(CloseReason::Peer | CloseReason::Local) => Poll::Ready(Ok(None)),
-                Some(reason) => Poll::Ready(Err(RecvError::Ended(reason))),
-                None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
+            match line.end(is_gone) {
+                Some(end) => Poll::Ready(end.map(|()| None)),
                 None => {
                     line.readers.add(cx);
                     Poll::Pending
@@ -190,16 +181,14 @@ impl Flow {
     /// # Errors
     /// [`RecvError`] when it ended otherwise.
     pub async fn close(&self) -> Result<(), RecvError> {
-        self.with(|state, flow| state.close(flow));
+        self.with(|state, flow| state.client.close_later(flow));
         poll_fn(|cx| {
             self.with(|state, flow| {
                 state.pump();
                 let is_gone = state.gone;
                 let Some(line) = state.flows.get_mut(&flow) else { return Poll::Ready(Ok(())) };
-                match line.closed {
-                    Some(CloseReason::Peer | CloseReason::Local) => Poll::Ready(Ok(())),
-                    Some(reason) => Poll::Ready(Err(RecvError::Ended(reason))),
-                    None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
+                match line.end(is_gone) {
+                    Some(end) => Poll::Ready(end),
                     None => {
                         line.readers.add(cx);
                         Poll::Pending
@@ -288,7 +277,7 @@ impl Message {
     /// Copies bytes of the message from `at` within it; says how many.
     pub fn read_at(&self, at: usize, out: &mut [u8]) -> usize {
         let Some(inbound) = &self.inbound else { return 0 };
-        self.inner.handle.shared().lock().client.read_at(inbound, at, out)
+        self.inner.handle.0.lock().client.read_at(inbound, at, out)
     }
 
     /// The message as a vector.
@@ -308,10 +297,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         if let Some(inbound) = self.inbound.take() {
-            let shared = self.inner.handle.shared();
-            let mut state = shared.lock();
-            state.client.release(inbound);
-            shared.after(&mut state);
+            self.inner.handle.with(|state| state.client.release(inbound));
         }
     }
 }
@@ -356,7 +342,7 @@ impl Sink<Vec<u8>> for Flow {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        self.with(|state, flow| state.close(flow));
+        self.with(|state, flow| state.client.close_later(flow));
         Poll::Ready(Ok(()))
     }
 }

@@ -17,32 +17,25 @@ pub struct AsyncListener {
 
 impl AsyncListener {
     pub(super) async fn open(handle: &Arc<Handle>, udp_port: u16) -> Result<AsyncListener, ConnectError> {
-        let shared = handle.shared();
-        let listener = poll_fn(|cx| {
-            let mut state = shared.lock();
-            state.pump();
-            let token = state.next_number();
-            let done = match state.client.listen(udp_port, token) {
-                Ok(()) => {
-                    let queue = Queue {
-                        udp_port,
-                        answer: None,
-                        waiting: Default::default(),
-                        acceptors: Default::default(),
-                    };
-                    state.listeners.insert(token, queue);
-                    Poll::Ready(Ok(AsyncListener { handle: handle.clone(), token, udp_port }))
+        let token = poll_fn(|cx| {
+            handle.with(|state| {
+                state.pump();
+                let token = state.next_number();
+                match state.client.listen(udp_port, token) {
+                    Ok(()) => {
+                        state.listeners.insert(token, Queue::new(udp_port));
+                        Poll::Ready(Ok(token))
+                    }
+                    Err(SendError::WouldBlock) => {
+                        state.room.add(cx);
+                        Poll::Pending
+                    }
+                    Err(_) => Poll::Ready(Err(ConnectError::DaemonGone)),
                 }
-                Err(SendError::WouldBlock) => {
-                    state.room.add(cx);
-                    Poll::Pending
-                }
-                Err(_) => Poll::Ready(Err(ConnectError::DaemonGone)),
-            };
-            shared.after(&mut state);
-            done
+            })
         })
         .await?;
+        let listener = AsyncListener { handle: handle.clone(), token, udp_port };
         // A wait that is dropped takes the wish back.
         match poll_fn(|cx| listener.poll_answer(cx)).await {
             Some(true) => Ok(listener),
@@ -52,20 +45,18 @@ impl AsyncListener {
     }
 
     fn poll_answer(&self, cx: &Context<'_>) -> Poll<Option<bool>> {
-        let shared = self.handle.shared();
-        let mut state = shared.lock();
-        state.pump();
-        let is_gone = state.gone;
-        let done = match state.listeners.get_mut(&self.token) {
-            Some(Queue { answer: Some(answer), .. }) => Poll::Ready(Some(*answer)),
-            Some(queue) if !is_gone => {
-                queue.acceptors.add(cx);
-                Poll::Pending
+        self.handle.with(|state| {
+            state.pump();
+            let is_gone = state.gone;
+            match state.listeners.get_mut(&self.token) {
+                Some(Queue { answer: Some(answer), .. }) => Poll::Ready(Some(*answer)),
+                Some(queue) if !is_gone => {
+                    queue.acceptors.add(cx);
+                    Poll::Pending
+                }
+                _ => Poll::Ready(None),
             }
-            _ => Poll::Ready(None),
-        };
-        shared.after(&mut state);
-        done
+        })
     }
 
     /// The UDP port.
@@ -79,25 +70,21 @@ impl AsyncListener {
     /// [`RecvError::DaemonGone`].
     pub async fn accept(&self) -> Result<Option<Flow>, RecvError> {
         poll_fn(|cx| {
-            let shared = self.handle.shared();
-            let mut state = shared.lock();
-            state.pump();
-            let is_gone = state.gone;
-            let done = match state.listeners.get_mut(&self.token) {
-                None => Poll::Ready(Ok(None)),
-                Some(queue) => match queue.waiting.pop_front() {
-                    Some((flow, local, remote)) => {
-                        Poll::Ready(Ok(Some(Flow::new(&self.handle, flow, local, remote))))
-                    }
+            let accepted = self.handle.with(|state| {
+                state.pump();
+                let is_gone = state.gone;
+                let Some(queue) = state.listeners.get_mut(&self.token) else { return Poll::Ready(Ok(None)) };
+                match queue.waiting.pop_front() {
+                    Some(flow) => Poll::Ready(Ok(Some(flow))),
                     None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
                     None => {
                         queue.acceptors.add(cx);
                         Poll::Pending
                     }
-                },
-            };
-            shared.after(&mut state);
-            done
+                }
+            });
+            let flow = |(flow, local, remote)| Flow::new(&self.handle, flow, local, remote);
+            accepted.map_ok(|accepted| accepted.map(flow))
         })
         .await
     }
@@ -105,9 +92,6 @@ impl AsyncListener {
 
 impl Drop for AsyncListener {
     fn drop(&mut self) {
-        let shared = self.handle.shared();
-        let mut state = shared.lock();
-        state.unlisten(self.token);
-        shared.after(&mut state);
+        self.handle.with(|state| state.unlisten(self.token));
     }
 }

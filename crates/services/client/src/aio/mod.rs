@@ -38,18 +38,18 @@ mod state;
 mod stream;
 
 pub use call::{
-    CallFailure, Caller, DEADLINE_PASSED, HANDLER_GONE, Handled, Request, Response, ServeOptions, serve,
+    Body, CallFailure, Caller, DEADLINE_PASSED, HANDLER_GONE, Handled, Request, ServeOptions, serve,
 };
 pub use flow::{Flow, Message};
 pub use listener::AsyncListener;
 pub use stream::ByteStream;
 
 use crate::client::{Client, ClientConfig};
-use crate::error::{CloseWaitError, ConnectWaitError, WaitError};
+use crate::error::{CloseWaitError, WaitError};
 use crate::event::ConnectOptions;
 use crate::{AttachError, CloseReason, ConnectFailure};
 use driver::Shared;
-use state::Attempt;
+use state::{Attempt, State};
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -106,8 +106,8 @@ impl Drop for Handle {
 }
 
 impl Handle {
-    fn shared(&self) -> &Arc<Shared> {
-        &self.0
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        self.0.with(act)
     }
 }
 
@@ -154,7 +154,7 @@ impl AsyncClient {
 
     /// The daemon's addresses.
     pub fn addresses(&self) -> Vec<IpAddr> {
-        self.handle.shared().lock().client.addresses().to_vec()
+        self.handle.with(|state| state.client.addresses().to_vec())
     }
 
     /// Connects to the first address of `remote` that answers. A name is looked up as the system does (`/etc/hosts`, DNS).
@@ -193,44 +193,29 @@ impl AsyncClient {
     /// # Errors
     /// [`CloseWaitError`]. After a time-out the flows go on closing.
     pub async fn close(&self, timeout: Duration) -> Result<(), CloseWaitError> {
-        let shared = self.handle.shared();
-        let before = {
-            let mut state = shared.lock();
+        let before = self.handle.with(|state| {
             state.close_all();
-            shared.after(&mut state);
             state.client.undelivered()
-        };
+        });
         let closed = poll_fn(|cx| {
-            let mut state = shared.lock();
-            state.pump();
-            let open = state.open_flows();
-            let done = match (open, state.client.sends_under_way()) {
-                (0, 0) => match state.client.undelivered() - before {
-                    0 => Poll::Ready(Ok(())),
-                    lost => Poll::Ready(Err(CloseWaitError::Lost { lost })),
-                },
-                _ if state.gone => Poll::Ready(Err(WaitError::DaemonGone.into())),
-                _ => {
-                    state.closers.add(cx);
-                    Poll::Pending
+            self.handle.with(|state| {
+                state.pump();
+                match (state.open_flows(), state.client.sends_under_way()) {
+                    (0, 0) => Poll::Ready(match state.client.undelivered() - before {
+                        0 => Ok(()),
+                        lost => Err(CloseWaitError::Lost { lost }),
+                    }),
+                    _ if state.gone => Poll::Ready(Err(WaitError::DaemonGone.into())),
+                    _ => {
+                        state.closers.add(cx);
+                        Poll::Pending
+                    }
                 }
-            };
-            shared.after(&mut state);
-            done
+            })
         });
         match tokio::time::timeout(timeout, closed).await {
             Ok(done) => done,
-            Err(_) => Err(CloseWaitError::TimedOut { open: shared.lock().open_flows() }),
-        }
-    }
-}
-
-impl From<ConnectWaitError> for ConnectError {
-    fn from(e: ConnectWaitError) -> Self {
-        match e {
-            ConnectWaitError::Failed(reason) => ConnectError::Failed(reason),
-            ConnectWaitError::Wait(WaitError::Io(e)) => ConnectError::Name(e),
-            _ => ConnectError::DaemonGone,
+            Err(_) => Err(CloseWaitError::TimedOut { open: self.handle.with(|state| state.open_flows()) }),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! What the channel's users share: flows, listeners, attempts to connect, and who waits for what.
 
-use super::driver::Shared;
 use super::flow::Flow;
-use super::{ConnectError, Handle};
+use super::{ConnectError, Handle, RecvError};
 use crate::client::Client;
 use crate::error::SendError;
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound};
-use crate::requests::{HEAD_BYTES, Head, Kind};
+use crate::requests::{Kind, head_of};
 use crate::{CloseReason, ConnectFailure, FlowId};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -78,6 +77,15 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Whether it has ended, and how: in good order, or not. `is_gone`: the daemon is.
+    pub fn end(&self, is_gone: bool) -> Option<Result<(), RecvError>> {
+        match self.closed {
+            Some(CloseReason::Peer | CloseReason::Local) => Some(Ok(())),
+            Some(reason) => Some(Err(RecvError::Ended(reason))),
+            None => is_gone.then_some(Err(RecvError::DaemonGone)),
+        }
+    }
+
     fn wake_all(&mut self) {
         self.readers.wake();
         self.writers.wake();
@@ -95,6 +103,12 @@ pub(crate) struct Queue {
     pub acceptors: Waiting,
 }
 
+impl Queue {
+    pub fn new(udp_port: u16) -> Queue {
+        Queue { udp_port, answer: None, waiting: VecDeque::new(), acceptors: Waiting::default() }
+    }
+}
+
 type Opened = Result<(FlowId, SocketAddr, SocketAddr), ConnectFailure>;
 
 pub(crate) struct State {
@@ -108,9 +122,6 @@ pub(crate) struct State {
     pub room: Waiting,
     /// Who waits for the end of everything.
     pub closers: Waiting,
-    /// Requests that found the ring full: closes, resets, and ports to listen on no more.
-    owed_closes: Vec<FlowId>,
-    owed_unlistens: Vec<u16>,
     pub is_asleep: bool,
     pub is_ended: bool,
     pub gone: bool,
@@ -126,8 +137,6 @@ impl State {
             number: 0,
             room: Waiting::default(),
             closers: Waiting::default(),
-            owed_closes: Vec::new(),
-            owed_unlistens: Vec::new(),
             is_asleep: false,
             is_ended: false,
             gone: false,
@@ -140,16 +149,11 @@ impl State {
         self.number
     }
 
-    pub fn has_owed(&self) -> bool {
-        !self.owed_closes.is_empty() || !self.owed_unlistens.is_empty()
-    }
-
     /// Takes every event that is there.
     pub fn pump(&mut self) {
         while let Some(event) = self.client.next_event() {
             self.dispatch(event);
         }
-        self.pay();
         // The last of what was sent arrives without an event of its own.
         if self.client.sends_under_way() == 0 {
             self.closers.wake();
@@ -163,22 +167,6 @@ impl State {
             self.listeners.values_mut().for_each(|l| l.acceptors.wake());
             self.room.wake();
             self.closers.wake();
-        }
-    }
-
-    /// Closes and the like that were refused before.
-    fn pay(&mut self) {
-        while let Some(flow) = self.owed_closes.pop() {
-            if self.client.close(flow) == Err(SendError::WouldBlock) {
-                self.owed_closes.push(flow);
-                break;
-            }
-        }
-        while let Some(port) = self.owed_unlistens.pop() {
-            if self.client.unlisten(port) == Err(SendError::WouldBlock) {
-                self.owed_unlistens.push(port);
-                break;
-            }
         }
     }
 
@@ -225,7 +213,6 @@ impl State {
                 }
             }
             Event::Closed { flow, reason } => {
-                self.owed_closes.retain(|f| *f != flow);
                 if let Some(line) = self.flows.get_mut(&flow) {
                     line.closed = Some(reason);
                     line.wake_all();
@@ -249,9 +236,7 @@ impl State {
             line.readers.wake();
             return;
         };
-        let mut head = [0; HEAD_BYTES];
-        let n = self.client.read(&message, &mut head);
-        let wanted = Head::decode(&head[..n])
+        let wanted = head_of(&self.client, &message)
             .filter(|head| matches!(head.kind, Kind::Response | Kind::Failure))
             .and_then(|head| calls.get_mut(&head.id));
         match wanted {
@@ -277,24 +262,15 @@ impl State {
             return;
         }
         line.is_orphan = true;
-        self.close(flow);
-    }
-
-    pub fn close(&mut self, flow: FlowId) {
-        if self.client.close(flow) == Err(SendError::WouldBlock) {
-            self.owed_closes.push(flow);
-        }
+        self.client.close_later(flow);
     }
 
     /// Ends at once a flow that nobody will use.
     fn reset(&mut self, flow: FlowId) {
-        if self.client.reset(flow).is_ok() {
-            if let Some(line) = self.flows.get_mut(&flow) {
-                line.is_orphan = true;
-            }
-        } else {
-            self.forget(flow);
+        if let Some(line) = self.flows.get_mut(&flow) {
+            line.is_orphan = true;
         }
+        self.client.reset_later(flow);
     }
 
     /// Takes no more connections there; those that nobody took are reset.
@@ -303,8 +279,8 @@ impl State {
         for (flow, ..) in queue.waiting {
             self.reset(flow);
         }
-        if queue.answer != Some(false) && self.client.unlisten(queue.udp_port) == Err(SendError::WouldBlock) {
-            self.owed_unlistens.push(queue.udp_port);
+        if queue.answer != Some(false) {
+            self.client.unlisten_later(queue.udp_port);
         }
     }
 
@@ -316,10 +292,8 @@ impl State {
             }
             self.unlisten(token);
         }
-        let open: Vec<FlowId> =
-            self.flows.iter().filter(|(_, line)| line.closed.is_none()).map(|(flow, _)| *flow).collect();
-        for flow in open {
-            self.close(flow);
+        for (flow, _) in self.flows.iter().filter(|(_, line)| line.closed.is_none()) {
+            self.client.close_later(*flow);
         }
     }
 
@@ -341,46 +315,38 @@ impl Attempt {
     pub fn new(handle: &Arc<Handle>, remote: SocketAddr, options: ConnectOptions) -> Attempt {
         Attempt { handle: handle.clone(), remote, options, asked: None }
     }
-
-    fn shared(&self) -> Arc<Shared> {
-        self.handle.shared().clone()
-    }
 }
 
 impl Future for Attempt {
     type Output = Result<Flow, ConnectError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let shared = self.shared();
-        let mut state = shared.lock();
-        state.pump();
-        let done = 'done: {
-            if self.asked.is_none() {
-                let number = state.next_number();
-                let options = ConnectOptions { token: number, ..self.options.clone() };
-                match state.client.connect(self.remote, &options) {
-                    Ok(id) => {
-                        state.attempts.insert(number, Wanted::new());
-                        self.asked = Some((number, id));
+        let handle = self.handle.clone();
+        let opened = handle.with(|state| {
+            state.pump();
+            let number = match self.asked {
+                Some((number, _)) => number,
+                None => {
+                    let number = state.next_number();
+                    let options = ConnectOptions { token: number, ..self.options.clone() };
+                    match state.client.connect(self.remote, &options) {
+                        Ok(id) => self.asked = Some((number, id)),
+                        Err(SendError::WouldBlock) => {
+                            state.room.add(cx);
+                            return Poll::Pending;
+                        }
+                        Err(_) => return Poll::Ready(Err(ConnectError::DaemonGone)),
                     }
-                    Err(SendError::WouldBlock) => {
-                        state.room.add(cx);
-                        break 'done Poll::Pending;
-                    }
-                    Err(_) => break 'done Poll::Ready(Err(ConnectError::DaemonGone)),
+                    number
                 }
-            }
-            let Some((number, _)) = self.asked else { break 'done Poll::Pending };
+            };
             let is_gone = state.gone;
-            let Some(wanted) = state.attempts.get_mut(&number) else { break 'done Poll::Pending };
+            let wanted = state.attempts.entry(number).or_insert_with(Wanted::new);
             match wanted.got.take() {
                 Some(got) => {
                     state.attempts.remove(&number);
                     self.asked = None;
-                    Poll::Ready(
-                        got.map(|(flow, local, remote)| Flow::new(&self.handle, flow, local, remote))
-                            .map_err(ConnectError::Failed),
-                    )
+                    Poll::Ready(got.map_err(ConnectError::Failed))
                 }
                 None if is_gone => Poll::Ready(Err(ConnectError::DaemonGone)),
                 None => {
@@ -388,24 +354,20 @@ impl Future for Attempt {
                     Poll::Pending
                 }
             }
-        };
-        shared.after(&mut state);
-        done
+        });
+        opened.map_ok(|(flow, local, remote)| Flow::new(&handle, flow, local, remote))
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         let Some((number, id)) = self.asked else { return };
-        let shared = self.shared();
-        let mut state = shared.lock();
-        match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
+        self.handle.with(|state| match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
             Some(Ok((flow, ..))) => state.reset(flow),
             Some(Err(_)) => {}
             None => {
                 state.client.cancel(id);
             }
-        }
-        shared.after(&mut state);
+        });
     }
 }
