@@ -113,15 +113,38 @@ fn stf(path: &Path) -> Option<Result<stf::Outcome, String>> {
     }
     let text = std::fs::read_to_string(path).expect("it is readable");
     let prepared = Prepared::for_kernel(program, 511).ok()?;
-    match stf::run(Arc::new(prepared), TargetConfig::default(), &text) {
+    match stf::run(Arc::new(prepared), TargetConfig::default(), &without_runts(&text)) {
         Ok(outcome) => Some(Ok(outcome)),
         Err(RunError::Harness(HarnessError::Kernel(error))) => Some(Err(error.to_string())),
         Err(error) => Some(Err(error.to_string())),
     }
 }
 
-/// Tests that want a packet shorter than an Ethernet header, which no interface sends and the kernel does not make.
-const TOO_SHORT: &[&str] = &["header-stack-ops-bmv2", "gauntlet_hdr_out_in_action-bmv2"];
+/// Bytes of an Ethernet header: the kernel runs no program on a packet that is shorter, and makes none shorter.
+const ETHERNET: usize = 14;
+
+/// A test without what the kernel drops: of a packet that it takes, one that is shorter than an Ethernet header. What came in shorter
+/// is handed over, and user space sends it whatever its length.
+fn without_runts(text: &str) -> String {
+    let bytes = |line: &str| {
+        let data = line.split_once('#').map_or(line, |(data, _)| data);
+        let words = data.split_whitespace().skip(2).filter(|word| *word != "$");
+        words.map(str::len).sum::<usize>() / 2
+    };
+    let (mut kept, mut packet) = (String::new(), 0);
+    for line in text.lines() {
+        let command = line.split_whitespace().next().unwrap_or_default();
+        if command == "packet" {
+            packet = bytes(line);
+        }
+        if command != "expect" || bytes(line) == 0 || bytes(line) >= ETHERNET || packet < ETHERNET {
+            kept.push_str(line);
+        }
+        // A line for a line: messages name them by number.
+        kept.push('\n');
+    }
+    kept
+}
 
 /// Every packet test, those of the corpus and our own.
 #[test]
@@ -142,8 +165,7 @@ fn packet_tests_pass() {
             Some(Ok(outcome)) => {
                 sent += outcome.sent as u64;
                 handed_over += outcome.handed_over;
-                let name = test.file_stem().expect("it has a name").to_string_lossy();
-                if outcome.passed() || TOO_SHORT.contains(&&*name) {
+                if outcome.passed() {
                     passed += 1;
                 } else {
                     failed.push(format!("{}: {}", test.display(), outcome.wrong.join("; ")));
