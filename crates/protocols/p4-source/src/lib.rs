@@ -1,9 +1,10 @@
-//! P4-16 source (specification 1.2.5): from text to a syntax tree, and back to text that is laid out.
+//! P4-16 source (specification 1.2.5): from text to a syntax tree, from there to types, and back to text that is laid out.
 //!
 //! ```text
 //! resolve  the caller hands in who reads files; `builtin` has core.p4 and the architectures
 //! pp       directives and macros; `lex` cuts text into words
 //! parse    tokens -> ast, the syntax tree, with what is wrong in `diag`; `source` knows every place
+//! types    ast -> names, types and constants by node, and every static rule
 //! ```
 //! The crate reads no file itself and knows no clock.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod parse;
 pub mod pp;
 pub mod resolve;
 pub mod source;
+pub mod types;
 
 pub use diag::{Diagnostic, Diagnostics, Severity};
 pub use parse::parse;

@@ -62,6 +62,10 @@ impl<'a> Documents<'a> {
         }
         let (mut map, mut diagnostics) = (SourceMap::new(), Diagnostics::new());
         let program = parse(&mut map, self, &self.options, &path, &mut diagnostics);
+        // What does not parse would only be told of twice.
+        if diagnostics.error_count() == 0 {
+            barewire_p4_source::types::check(&program, &map, &mut diagnostics);
+        }
         let root = map.files().find(|(_, f)| f.name() == path).map(|(id, _)| id)?;
         Some(Read { map, program, diagnostics, root })
     }

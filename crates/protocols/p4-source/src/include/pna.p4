@@ -119,6 +119,7 @@ enum PNA_HashAlgorithm_t {
     CRC16,
     CRC16_CUSTOM,
     ONES_COMPLEMENT16,
+    TOEPLITZ,
     TARGET_DEFAULT
 }
 
@@ -155,20 +156,12 @@ enum PNA_CounterType_t {
 
 extern Counter<W, S> {
     Counter(bit<32> n_counters, PNA_CounterType_t type);
-#ifdef BAREWIRE_PNA_DPDK
     void count(in S index, @optional in bit<32> increment);
-#else
-    void count(in S index);
-#endif
 }
 
 extern DirectCounter<W> {
     DirectCounter(PNA_CounterType_t type);
-#ifdef BAREWIRE_PNA_DPDK
     void count(@optional in bit<32> pkt_len);
-#else
-    void count();
-#endif
 }
 
 enum PNA_MeterType_t {
@@ -182,20 +175,16 @@ extern Meter<S> {
     Meter(bit<32> n_meters, PNA_MeterType_t type);
     PNA_MeterColor_t execute(in S index, in PNA_MeterColor_t color);
     PNA_MeterColor_t execute(in S index);
-#ifdef BAREWIRE_PNA_DPDK
     PNA_MeterColor_t dpdk_execute(in S index, in PNA_MeterColor_t color, in bit<32> pkt_len);
     PNA_MeterColor_t dpdk_execute(in S index, in bit<32> pkt_len);
-#endif
 }
 
 extern DirectMeter {
     DirectMeter(PNA_MeterType_t type);
     PNA_MeterColor_t execute(in PNA_MeterColor_t color);
     PNA_MeterColor_t execute();
-#ifdef BAREWIRE_PNA_DPDK
     PNA_MeterColor_t dpdk_execute(in PNA_MeterColor_t color, in bit<32> pkt_len);
     PNA_MeterColor_t dpdk_execute(in bit<32> pkt_len);
-#endif
 }
 
 extern Register<T, S> {
@@ -283,6 +272,22 @@ extern FlowId_t allocate_flow_id();
 extern void set_entry_expire_time(in ExpireTimeProfileId_t expire_time_profile_id);
 extern void restart_expire_timer();
 extern void update_expire_info(in bool a, in bool b, in ExpireTimeProfileId_t expire_time_profile_id);
+
+enum ipsec_status {
+    IPSEC_SUCCESS,
+    IPSEC_ERROR
+}
+
+// Inline encryption beside the pipeline.
+extern ipsec_accelerator {
+    ipsec_accelerator();
+    void set_sa_index<T>(in T sa_index);
+    void set_ipv4_header_offset<T>(in T offset);
+    void enable();
+    void disable();
+    // Has it been here already? The status says how it went.
+    bool from_ipsec(out ipsec_status status);
+}
 
 control PreControlT<PH, PM>(
     in PH pre_hdr,

@@ -1,3 +1,2 @@
-// PNA as the DPDK target has it: counters and meters that take a length.
-#define BAREWIRE_PNA_DPDK 1
+// Programs name the architecture by its target, too.
 #include <pna.p4>

@@ -1,21 +1,39 @@
 //! `barewire switch check` and `info`: what a program is.
 
+use super::source::{Files, SourceArgs};
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
 use barewire_p4::phv::Layout;
+use barewire_p4_source::diag::{Style, render_all, to_json};
+use barewire_p4_source::{Diagnostic, Diagnostics, Severity, SourceMap, types};
 use barewire_switch::prepared::EngineKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `check`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Of P4 source (`.p4`) names, types and every static rule are checked, whatever its architecture; JSON is also \
+                  compiled to machine code. Exit code 0 when all is well, 1 when a program is refused."
+)]
 pub struct CheckArgs {
-    /// Programs, as p4c's bmv2 back end writes them
+    /// Programs: P4 source, or JSON as p4c's bmv2 back end writes it
     #[arg(required = true)]
     programs: Vec<PathBuf>,
+    /// The architecture that P4 source has to be for
+    #[arg(long, value_name = "NAME", value_parser = ["v1model", "psa", "pna", "ebpf", "ubpf", "xdp"])]
+    arch: Option<String>,
+    /// Warnings that are not wanted, by the name in their brackets; `all` for every one
+    #[arg(long = "no-warn", value_name = "NAME", value_delimiter = ',')]
+    no_warn: Vec<String>,
+    /// Messages about P4 source as one JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// Arguments of `info`.
@@ -36,7 +54,15 @@ pub struct InfoArgs {
 /// # Errors
 /// The first that is refused.
 pub fn check(args: &CheckArgs, console: &Console) -> anyhow::Result<Code> {
+    let mut code = Code::Done;
+    let mut messages = Vec::new();
     for path in &args.programs {
+        if path.extension().is_some_and(|extension| extension == "p4") {
+            if !check_source(path, args, console, &mut messages)? {
+                code = Code::Failed;
+            }
+            continue;
+        }
         let program = load(path, console)?;
         prepare(&program, EngineKind::Native)?;
         print(&format!(
@@ -47,7 +73,54 @@ pub fn check(args: &CheckArgs, console: &Console) -> anyhow::Result<Code> {
             program.parsers.iter().map(|p| p.states.len()).sum::<usize>()
         ))?;
     }
-    Ok(Code::Done)
+    if args.json {
+        print(&serde_json::to_string_pretty(&Value::Array(messages))?)?;
+    }
+    Ok(code)
+}
+
+/// Checks P4 source; says whether it is accepted.
+fn check_source(path: &Path, args: &CheckArgs, console: &Console, messages: &mut Vec<Value>) -> anyhow::Result<bool> {
+    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+    let program = barewire_p4_source::parse(&mut map, &Files, &args.source.options(), &path.to_string_lossy(), &mut found);
+    let mut counts = String::new();
+    if found.error_count() == 0 {
+        let typed = types::check(&program, &map, &mut found);
+        if let Some(wanted) = &args.arch
+            && found.error_count() == 0
+        {
+            types::require_architecture(&typed, wanted, &mut found);
+        }
+        counts = format!(
+            "{} ({} tables, {} actions)",
+            types::architecture(&typed).unwrap_or("no `main`"),
+            typed.tables.len(),
+            typed.functions.iter().filter(|function| function.kind == types::FnKind::Action).count()
+        );
+    }
+    let wanted = |diagnostic: &Diagnostic| {
+        diagnostic.severity == Severity::Error
+            || !args.no_warn.iter().any(|name| name == "all" || name == diagnostic.code)
+    };
+    let mut shown = Diagnostics::new();
+    for diagnostic in found.iter().filter(|diagnostic| wanted(diagnostic)) {
+        shown.push(diagnostic.clone());
+    }
+    let accepted = shown.error_count() == 0;
+    if args.json {
+        if let Value::Array(list) = to_json(&map, &shown) {
+            messages.extend(list);
+        }
+        return Ok(accepted);
+    }
+    let style = if console.has_color() { Style::Coloured } else { Style::Plain };
+    if !(shown.is_empty() || accepted && console.is_quiet()) {
+        eprint!("{}", render_all(&map, &shown, style));
+    }
+    if accepted {
+        print(&format!("{}: good, {counts}", path.display()))?;
+    }
+    Ok(accepted)
 }
 
 /// Tells what a program has.
