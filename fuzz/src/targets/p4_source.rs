@@ -1,9 +1,9 @@
-//! P4-16 source: preprocessor, parser, formatter.
+//! P4-16 source: preprocessor, parser, types, formatter.
 
 use barewire_p4_source::diag::{Style, render_all, to_json};
 use barewire_p4_source::fmt::{FormatError, format};
 use barewire_p4_source::resolve::MemoryFiles;
-use barewire_p4_source::{Diagnostics, Options, SourceMap, parse};
+use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
 
 /// Words of the language, so that most inputs get past the first of them.
 const WORDS: &[&str] = &[
@@ -124,6 +124,7 @@ pub fn p4_source(data: &[u8]) -> u64 {
     let (mut map, mut diags) = (SourceMap::new(), Diagnostics::new());
     let files = MemoryFiles::one("a.p4", text.as_str());
     let program = parse(&mut map, &files, &Options::default(), "a.p4", &mut diags);
+    types::check(&program, &map, &mut diags);
     for label in diags.iter().flat_map(|d| &d.labels) {
         let file = map.file(label.span.file).expect("a message is in a file");
         assert!(label.span.start <= label.span.end && label.span.end as usize <= file.text().len());

@@ -3,7 +3,7 @@
 use barewire_p4_source::diag::{Style, render_all, to_json};
 use barewire_p4_source::fmt::format;
 use barewire_p4_source::resolve::MemoryFiles;
-use barewire_p4_source::{Diagnostics, Options, SourceMap, parse};
+use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
 use proptest::prelude::*;
 
 /// Pieces that programs are made of, so that random texts get past the first word.
@@ -125,6 +125,7 @@ fn run(text: &str) {
     let files = MemoryFiles::one("a.p4", text);
     let (mut map, mut diags) = (SourceMap::new(), Diagnostics::new());
     let program = parse(&mut map, &files, &Options::default(), "a.p4", &mut diags);
+    types::check(&program, &map, &mut diags);
     for diagnostic in diags.iter() {
         assert!(!diagnostic.message.is_empty());
         for label in &diagnostic.labels {

@@ -97,3 +97,44 @@ fn lsp_talks_over_standard_input_and_output() {
     drop(input);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn check_judges_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let (good, bad) = (folder.path().join("good.p4"), folder.path().join("bad.p4"));
+    let core = "#include <core.p4>\ncontrol C(inout bit<8> x);\npackage P(C c);\n";
+    let control = |body: &str| {
+        format!("{core}control c(inout bit<8> x) {{\n    apply {{\n{body}    }}\n}}\nP(c()) main;\n")
+    };
+    std::fs::write(&good, control("        bit<8> unused;\n        x = WIDE;\n")).unwrap();
+    std::fs::write(&bad, control("        x = y;\n        x = 16w1;\n        x = x + true;\n")).unwrap();
+    let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
+
+    let accepted = run(&["switch", "check", "-D", "WIDE=8w1", good]);
+    assert_eq!(accepted.code, Some(0), "{}", accepted.err);
+    assert!(accepted.err.contains("warning[unused]"), "{}", accepted.err);
+    let quiet = run(&["switch", "check", "-D", "WIDE=8w1", "--no-warn", "unused", good]);
+    assert!(quiet.code == Some(0) && !quiet.err.contains("warning"), "{}", quiet.err);
+    assert_eq!(run(&["switch", "check", good]).code, Some(1), "WIDE is not defined");
+    let other = run(&["switch", "check", "-D", "WIDE=8w1", "--arch", "psa", good]);
+    assert_eq!(other.code, Some(1));
+    assert!(other.err.contains("not that of psa"), "{}", other.err);
+
+    let refused = run(&["switch", "check", bad]);
+    assert_eq!(refused.code, Some(1));
+    for text in
+        ["bad.p4:6:13", "`y` is not declared", "cannot assign `bit<16>` to `bit<8>`", "`bit<8>` and `bool`"]
+    {
+        assert!(refused.err.contains(text), "{text}: {}", refused.err);
+    }
+    let refused = run(&["switch", "check", "--json", "--no-warn", "all", bad]);
+    assert_eq!(refused.code, Some(1));
+    let list: Value = serde_json::from_str(&refused.out).unwrap();
+    let found: Vec<(&str, u64)> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| (d["code"].as_str().unwrap(), d["line"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(found, [("not-found", 6), ("type-error", 7), ("type-error", 8)]);
+}

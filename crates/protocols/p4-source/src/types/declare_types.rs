@@ -10,7 +10,28 @@ use super::{
 use crate::ast::{self, Decl, DeclKind, StructKind, TypedefOf};
 use crate::diag::Diagnostic;
 
+/// Fields of a struct, those of structs in it one by one: walks through them take no longer.
+const MAX_FIELDS: u64 = 1 << 14;
+
 impl<'a> Checker<'a> {
+    /// An upper bound of the fields in a type.
+    fn weight(&self, ty: TypeId) -> u64 {
+        let parts = self
+            .out
+            .types
+            .parts(ty)
+            .into_iter()
+            .fold(0u64, |sum, part| sum.saturating_add(self.weight(part)));
+        match self.out.types.get(ty) {
+            // Each field may be of a type argument.
+            Type::Struct(id, _) => {
+                let own = self.facts.weights.get(id.index()).copied().unwrap_or(1);
+                own.saturating_mul(parts.max(1))
+            }
+            _ => parts.saturating_add(1),
+        }
+    }
+
     pub(super) fn extern_type(&mut self, decl: &'a Decl, it: &'a ast::Extern) {
         let id = ExternId(index(self.out.externs.len()));
         self.out.externs.push(ExternInfo {
@@ -119,6 +140,23 @@ impl<'a> Checker<'a> {
                 continue;
             }
             fields.push(FieldInfo { name: field.name.name.clone(), ty, decl: field });
+        }
+        let weight = fields.iter().fold(1u64, |sum, field| sum.saturating_add(self.weight(field.ty)));
+        self.facts.weights.resize(id.index(), 1);
+        if weight > MAX_FIELDS {
+            self.report(
+                Diagnostic::error(
+                    code::OVERLIMIT,
+                    it.name.span,
+                    format!("`{}` has too many fields", it.name),
+                )
+                .note(format!("{MAX_FIELDS}, those of structs in it one by one, are the limit")),
+            );
+            // What follows from it stays small.
+            fields.clear();
+            self.facts.weights.push(1);
+        } else {
+            self.facts.weights.push(weight);
         }
         self.out.structs[id.index()].fields = fields;
         self.pop_scope();

@@ -257,6 +257,8 @@ struct Facts {
     error_declared: bool,
     /// Tables that are applied, to warn of those that are not.
     applied: HashSet<TableId>,
+    /// How many fields each struct has, those of structs in it one by one.
+    weights: Vec<u64>,
     /// The expression of a key is at hand: it may apply another table.
     in_key: bool,
 }

@@ -80,9 +80,20 @@ pub fn check(args: &CheckArgs, console: &Console) -> anyhow::Result<Code> {
 }
 
 /// Checks P4 source; says whether it is accepted.
-fn check_source(path: &Path, args: &CheckArgs, console: &Console, messages: &mut Vec<Value>) -> anyhow::Result<bool> {
+fn check_source(
+    path: &Path,
+    args: &CheckArgs,
+    console: &Console,
+    messages: &mut Vec<Value>,
+) -> anyhow::Result<bool> {
     let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let program = barewire_p4_source::parse(&mut map, &Files, &args.source.options(), &path.to_string_lossy(), &mut found);
+    let program = barewire_p4_source::parse(
+        &mut map,
+        &Files,
+        &args.source.options(),
+        &path.to_string_lossy(),
+        &mut found,
+    );
     let mut counts = String::new();
     if found.error_count() == 0 {
         let typed = types::check(&program, &map, &mut found);
