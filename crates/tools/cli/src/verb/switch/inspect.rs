@@ -125,7 +125,7 @@ fn check_source(
         return Ok(accepted);
     }
     let style = if console.has_color() { Style::Coloured } else { Style::Plain };
-    if !(shown.is_empty() || accepted && console.is_quiet()) {
+    if shown.iter().next().is_some() && !(accepted && console.is_quiet()) {
         eprint!("{}", render_all(&map, &shown, style));
     }
     if accepted {
