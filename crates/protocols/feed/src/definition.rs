@@ -23,10 +23,10 @@ struct Definition {
     total: u32,
 }
 
-/// A definition of any template; `$terms` adds what its kind has beside.
+/// A definition `$view`; `$more` adds what its kind has beside.
 macro_rules! definition {
-    ($view:expr, $template_id:expr, $terms:expr) => {{
-        let view = $view;
+    ($view:ident: $message:expr, |$v:ident, $terms:ident| $more:block) => {{
+        let view = $view::decode($message)?;
         let (mut depth, mut implied_depth) = (None, None);
         for feed in view.md_feed_types() {
             let levels = feed.market_depth().clamp(0, MAX_DEPTH as i8) as u8;
@@ -37,12 +37,13 @@ macro_rules! definition {
             }
         }
         let mut terms = Terms::NONE;
-        $terms(&view, &mut terms);
+        let ($v, $terms) = (&view, &mut terms);
+        $more
         Definition {
             instrument: Instrument {
                 security_id: view.security_id(),
                 defined: true,
-                template_id: $template_id,
+                template_id: $view::TEMPLATE_ID,
                 symbol: Text::new(view.symbol().raw()),
                 group: Text::new(view.security_group().raw()),
                 asset: Text::new(view.asset().raw()),
@@ -94,94 +95,93 @@ macro_rules! underlyings {
     }};
 }
 
+/// Whether messages of this template define instruments.
+pub(crate) fn is_definition(template_id: u16) -> bool {
+    use template::*;
+    matches!(
+        template_id,
+        MD_INSTRUMENT_DEFINITION_FUTURE27
+            | MD_INSTRUMENT_DEFINITION_SPREAD29
+            | MD_INSTRUMENT_DEFINITION_OPTION41
+            | MD_INSTRUMENT_DEFINITION_FUTURE54
+            | MD_INSTRUMENT_DEFINITION_OPTION55
+            | MD_INSTRUMENT_DEFINITION_SPREAD56
+            | MD_INSTRUMENT_DEFINITION_FIXED_INCOME57
+            | MD_INSTRUMENT_DEFINITION_REPO58
+            | MD_INSTRUMENT_DEFINITION_FX63
+    )
+}
+
 fn read(message: &Message<'_>) -> Result<Definition, DecodeError> {
     Ok(match message.template_id {
-        27 => definition!(
-            MdInstrumentDefinitionFuture27::decode(message)?,
-            27,
-            |v: &MdInstrumentDefinitionFuture27<'_>, t: &mut Terms| {
+        MdInstrumentDefinitionFuture27::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionFuture27: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.user_defined = v.user_defined_instrument() == Some(b'Y');
-            }
-        ),
-        54 => definition!(
-            MdInstrumentDefinitionFuture54::decode(message)?,
-            54,
-            |v: &MdInstrumentDefinitionFuture54<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionFuture54::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionFuture54: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.user_defined = v.user_defined_instrument() == b'Y';
-            }
-        ),
-        29 => definition!(
-            MdInstrumentDefinitionSpread29::decode(message)?,
-            29,
-            |v: &MdInstrumentDefinitionSpread29<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionSpread29::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionSpread29: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.user_defined = v.user_defined_instrument() == b'Y';
                 t.sub_type = Text::new(v.security_sub_type().raw());
                 legs!(v, t);
-            }
-        ),
-        56 => definition!(
-            MdInstrumentDefinitionSpread56::decode(message)?,
-            56,
-            |v: &MdInstrumentDefinitionSpread56<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionSpread56::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionSpread56: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.user_defined = v.user_defined_instrument() == b'Y';
                 t.sub_type = Text::new(v.security_sub_type().raw());
                 legs!(v, t);
-            }
-        ),
-        41 => definition!(
-            MdInstrumentDefinitionOption41::decode(message)?,
-            41,
-            |v: &MdInstrumentDefinitionOption41<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionOption41::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionOption41: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.put_or_call = v.put_or_call().0;
                 t.strike_price = v.strike_price().nanos();
                 t.user_defined = v.user_defined_instrument() == b'Y';
                 underlyings!(v, t, underlying_security_id);
-            }
-        ),
-        55 => definition!(
-            MdInstrumentDefinitionOption55::decode(message)?,
-            55,
-            |v: &MdInstrumentDefinitionOption55<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionOption55::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionOption55: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.put_or_call = v.put_or_call().0;
                 t.strike_price = v.strike_price().nanos();
                 t.user_defined = v.user_defined_instrument() == b'Y';
                 underlyings!(v, t, underlying_security_id);
-            }
-        ),
-        57 => definition!(
-            MdInstrumentDefinitionFixedIncome57::decode(message)?,
-            57,
-            |v: &MdInstrumentDefinitionFixedIncome57<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionFixedIncome57::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionFixedIncome57: message, |v, t| {
                 t.issue_date = v.issue_date_raw();
                 t.maturity_date = v.maturity_date_raw();
                 t.coupon_rate = v.coupon_rate().nanos();
                 t.par_value = v.par_value().nanos();
                 t.user_defined = v.user_defined_instrument() == b'Y';
-            }
-        ),
-        58 => definition!(
-            MdInstrumentDefinitionRepo58::decode(message)?,
-            58,
-            |v: &MdInstrumentDefinitionRepo58<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionRepo58::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionRepo58: message, |v, t| {
                 t.maturity_date = v.end_date_raw();
                 t.user_defined = v.user_defined_instrument() == b'Y';
                 underlyings!(v, t, underlying_security_id_raw);
-            }
-        ),
-        63 => definition!(
-            MdInstrumentDefinitionFx63::decode(message)?,
-            63,
-            |v: &MdInstrumentDefinitionFx63<'_>, t: &mut Terms| {
+            })
+        }
+        MdInstrumentDefinitionFx63::TEMPLATE_ID => {
+            definition!(MdInstrumentDefinitionFx63: message, |v, t| {
                 t.month = v.maturity_month_year();
                 t.user_defined = v.user_defined_instrument() == b'Y';
-            }
-        ),
+            })
+        }
         template_id => return Err(DecodeError::UnknownTemplate { template_id }),
     })
 }
@@ -408,9 +408,9 @@ impl Channel {
             listener.on_message(packet, &message);
             self.store.counters.messages += 1;
             let result = match message.template_id {
-                12 => continue,
-                27 | 29 | 41 | 54..=58 | 63 => self.definition(packet, &message, listener),
-                found => Err(DecodeError::WrongTemplate { expected: 0, found }),
+                template::ADMIN_HEARTBEAT12 => continue,
+                found if !is_definition(found) => Err(DecodeError::WrongTemplate { expected: 0, found }),
+                _ => self.definition(packet, &message, listener),
             };
             match result {
                 Ok((_, Some((id, total)))) if part != Part::Stray => {

@@ -3,6 +3,7 @@
 use crate::book::{BookSide, Level, NULL_I32, entry_type};
 use crate::channel::Channel;
 use crate::counters::Reason;
+use crate::definition::is_definition;
 use crate::instrument::TradingStatus;
 use crate::listener::*;
 use crate::orders::Order;
@@ -84,33 +85,33 @@ macro_rules! orders {
     }};
 }
 
-/// Entries of a trade message.
+/// Entries of a trade message `$view`: how many orders an entry counts, and what its trade is called.
 macro_rules! trades {
-    ($channel:expr, $packet:expr, $view:expr, $listener:expr, $orders:expr, $id:expr) => {{
-        let view = $view;
-        for e in view.md_entries() {
+    ($view:ident: $channel:expr, $packet:expr, $message:expr, $listener:expr, |$e:ident| ($orders:expr, $id:expr)) => {{
+        let view = $view::decode($message)?;
+        for $e in view.md_entries() {
             let trade = Trade {
-                price: e.md_entry_px().nanos(),
-                quantity: e.md_entry_size().or_zero(),
-                orders: $orders(&e),
-                aggressor: e.aggressor_side().0,
-                action: e.md_update_action().0,
-                trade_id: $id(&e),
-                rpt_seq: e.rpt_seq(),
+                price: $e.md_entry_px().nanos(),
+                quantity: $e.md_entry_size().or_zero(),
+                orders: $orders,
+                aggressor: $e.aggressor_side().0,
+                action: $e.md_update_action().0,
+                trade_id: $id,
+                rpt_seq: $e.rpt_seq(),
                 transact_time_ns: view.transact_time(),
             };
-            $channel.trade_entry(e.security_id(), &trade, $listener);
+            $channel.trade_entry($e.security_id(), &trade, $listener);
         }
         $channel.message_end($packet, view.match_event_indicator(), view.transact_time(), $listener);
     }};
 }
 
-/// Entries of a statistics or volume message: what the kind, price, quantity, flag, price type and date of an entry are.
+/// Entries of a statistics or volume message `$view`: the kind, price, quantity, flag, price type and date of an entry.
 macro_rules! statistics {
-    ($channel:expr, $packet:expr, $view:expr, $listener:expr, $values:expr) => {{
-        let view = $view;
-        for e in view.md_entries() {
-            let (kind, price, quantity, flag, price_type, date) = $values(&e);
+    ($view:ident: $channel:expr, $packet:expr, $message:expr, $listener:expr, |$e:ident| $values:expr) => {{
+        let view = $view::decode($message)?;
+        for $e in view.md_entries() {
+            let (kind, price, quantity, flag, price_type, date) = $values;
             let kind = StatisticKind::of(kind, flag);
             let value = kind.map(|kind| Statistic {
                 kind,
@@ -119,12 +120,45 @@ macro_rules! statistics {
                 open_close_flag: flag,
                 settl_price_type: price_type,
                 reference_date: date,
-                rpt_seq: e.rpt_seq(),
+                rpt_seq: $e.rpt_seq(),
             });
-            $channel.statistic_entry(e.security_id(), e.rpt_seq(), e.md_update_action().0, value, $listener);
+            $channel.statistic_entry(
+                $e.security_id(),
+                $e.rpt_seq(),
+                $e.md_update_action().0,
+                value,
+                $listener,
+            );
         }
         $channel.message_end($packet, view.match_event_indicator(), view.transact_time(), $listener);
     }};
+}
+
+/// Entries of a volume message.
+macro_rules! volume {
+    ($view:ident: $($context:expr),*) => {
+        statistics!($view: $($context),*, |e| (b'e', NO_PRICE, e.md_entry_size().some(), NO_FLAG, NO_TYPE, NO_DATE))
+    };
+}
+
+/// Entries of a message of daily statistics.
+macro_rules! daily_statistics {
+    ($view:ident: $($context:expr),*) => {
+        statistics!($view: $($context),*, |e| {
+            let (price, size) = (e.md_entry_px_raw().nanos(), e.md_entry_size_raw().some());
+            (e.md_entry_type().0, price, size, NO_FLAG, e.settl_price_type().0, e.trading_reference_date_raw())
+        })
+    };
+}
+
+/// Entries of a message of a session's statistics.
+macro_rules! session_statistics {
+    ($view:ident: $($context:expr),*) => {
+        statistics!($view: $($context),*, |e| {
+            let (price, size) = (e.md_entry_px().nanos(), e.md_entry_size_raw().some());
+            (e.md_entry_type().0, price, size, e.open_close_settl_flag().0, NO_TYPE, NO_DATE)
+        })
+    };
 }
 
 /// Entries of a limits message.
@@ -195,139 +229,157 @@ impl Channel {
         message: &Message<'_>,
         listener: &mut L,
     ) -> Result<(), DecodeError> {
+        use template::*;
         let no_tradeable = NULL_I32;
         match message.template_id {
-            12 => {}
-            32 => {
+            ADMIN_HEARTBEAT12 => {}
+            MD_INCREMENTAL_REFRESH_BOOK32 => {
                 let view = MdIncrementalRefreshBook32::decode(message)?;
                 book!(self, packet, &view, listener, |_: &_| no_tradeable);
             }
-            64 => {
+            MD_INCREMENTAL_REFRESH_BOOK_LONG_QTY64 => {
                 let view = MdIncrementalRefreshBookLongQty64::decode(message)?;
                 book!(self, packet, &view, listener, |_: &_| no_tradeable);
             }
-            43 => orders!(self, packet, MdIncrementalRefreshOrderBook43::decode(message)?, listener),
-            47 => orders!(self, packet, MdIncrementalRefreshOrderBook47::decode(message)?, listener),
-            59 => self.top_orders(packet, &SnapshotRefreshTopOrders59::decode(message)?, listener),
-            36 => {
-                let view = MdIncrementalRefreshTrade36::decode(message)?;
-                use md_incremental_refresh_trade36::MdEntry;
-                let id = |e: &MdEntry<'_>| u32::try_from(e.trade_id()).ok();
-                trades!(self, packet, view, listener, |e: &MdEntry<'_>| e.number_of_orders_raw(), id);
+            MD_INCREMENTAL_REFRESH_ORDER_BOOK43 => {
+                orders!(self, packet, MdIncrementalRefreshOrderBook43::decode(message)?, listener);
             }
-            42 => {
-                let view = MdIncrementalRefreshTradeSummary42::decode(message)?;
-                use md_incremental_refresh_trade_summary42::MdEntry;
-                let id = |e: &MdEntry<'_>| e.md_trade_entry_id();
-                trades!(self, packet, view, listener, |e: &MdEntry<'_>| e.number_of_orders_raw(), id);
+            MD_INCREMENTAL_REFRESH_ORDER_BOOK47 => {
+                orders!(self, packet, MdIncrementalRefreshOrderBook47::decode(message)?, listener);
             }
-            48 => {
-                let view = MdIncrementalRefreshTradeSummary48::decode(message)?;
-                use md_incremental_refresh_trade_summary48::MdEntry;
-                let id = |e: &MdEntry<'_>| e.md_trade_entry_id();
-                trades!(self, packet, view, listener, |e: &MdEntry<'_>| e.number_of_orders(), id);
+            SNAPSHOT_REFRESH_TOP_ORDERS59 => {
+                self.top_orders(packet, &SnapshotRefreshTopOrders59::decode(message)?, listener);
             }
-            65 => {
-                let view = MdIncrementalRefreshTradeSummaryLongQty65::decode(message)?;
-                use md_incremental_refresh_trade_summary_long_qty65::MdEntry;
-                let id = |e: &MdEntry<'_>| Some(e.md_trade_entry_id());
-                trades!(self, packet, view, listener, |e: &MdEntry<'_>| e.number_of_orders(), id);
+            MD_INCREMENTAL_REFRESH_TRADE36
+            | MD_INCREMENTAL_REFRESH_TRADE_SUMMARY42
+            | MD_INCREMENTAL_REFRESH_TRADE_SUMMARY48
+            | MD_INCREMENTAL_REFRESH_TRADE_SUMMARY_LONG_QTY65 => {
+                self.trade_message(packet, message, listener)?;
             }
-            37 => {
-                let view = MdIncrementalRefreshVolume37::decode(message)?;
-                use md_incremental_refresh_volume37::MdEntry;
-                let values =
-                    |e: &MdEntry<'_>| (b'e', NO_PRICE, e.md_entry_size().some(), NO_FLAG, NO_TYPE, NO_DATE);
-                statistics!(self, packet, view, listener, values);
+            MD_INCREMENTAL_REFRESH_LIMITS_BANDING34 => {
+                limits!(self, packet, MdIncrementalRefreshLimitsBanding34::decode(message)?, listener);
             }
-            66 => {
-                let view = MdIncrementalRefreshVolumeLongQty66::decode(message)?;
-                use md_incremental_refresh_volume_long_qty66::MdEntry;
-                let values =
-                    |e: &MdEntry<'_>| (b'e', NO_PRICE, e.md_entry_size().some(), NO_FLAG, NO_TYPE, NO_DATE);
-                statistics!(self, packet, view, listener, values);
+            MD_INCREMENTAL_REFRESH_LIMITS_BANDING50 => {
+                limits!(self, packet, MdIncrementalRefreshLimitsBanding50::decode(message)?, listener);
             }
-            33 => {
-                let view = MdIncrementalRefreshDailyStatistics33::decode(message)?;
-                use md_incremental_refresh_daily_statistics33::MdEntry;
-                let values = |e: &MdEntry<'_>| {
-                    let (price, size) = (e.md_entry_px_raw().nanos(), e.md_entry_size_raw().some());
-                    let date = e.trading_reference_date_raw();
-                    (e.md_entry_type().0, price, size, NO_FLAG, e.settl_price_type().0, date)
-                };
-                statistics!(self, packet, view, listener, values);
+            SECURITY_STATUS30 => self.status(packet, &SecurityStatus30::decode(message)?, listener),
+            SECURITY_STATUS_WORKUP60 => {
+                self.workup_status(packet, &SecurityStatusWorkup60::decode(message)?, listener);
             }
-            49 => {
-                let view = MdIncrementalRefreshDailyStatistics49::decode(message)?;
-                use md_incremental_refresh_daily_statistics49::MdEntry;
-                let values = |e: &MdEntry<'_>| {
-                    let (price, size) = (e.md_entry_px_raw().nanos(), e.md_entry_size_raw().some());
-                    let date = e.trading_reference_date_raw();
-                    (e.md_entry_type().0, price, size, NO_FLAG, e.settl_price_type().0, date)
-                };
-                statistics!(self, packet, view, listener, values);
-            }
-            35 => {
-                let view = MdIncrementalRefreshSessionStatistics35::decode(message)?;
-                use md_incremental_refresh_session_statistics35::MdEntry;
-                let values = |e: &MdEntry<'_>| {
-                    let (price, size) = (e.md_entry_px().nanos(), e.md_entry_size_raw().some());
-                    (e.md_entry_type().0, price, size, e.open_close_settl_flag().0, NO_TYPE, NO_DATE)
-                };
-                statistics!(self, packet, view, listener, values);
-            }
-            51 => {
-                let view = MdIncrementalRefreshSessionStatistics51::decode(message)?;
-                use md_incremental_refresh_session_statistics51::MdEntry;
-                let values = |e: &MdEntry<'_>| {
-                    let (price, size) = (e.md_entry_px().nanos(), e.md_entry_size_raw().some());
-                    (e.md_entry_type().0, price, size, e.open_close_settl_flag().0, NO_TYPE, NO_DATE)
-                };
-                statistics!(self, packet, view, listener, values);
-            }
-            67 => {
-                let view = MdIncrementalRefreshSessionStatisticsLongQty67::decode(message)?;
-                use md_incremental_refresh_session_statistics_long_qty67::MdEntry;
-                let values = |e: &MdEntry<'_>| {
-                    let (price, size) = (e.md_entry_px().nanos(), e.md_entry_size_raw().some());
-                    (e.md_entry_type().0, price, size, e.open_close_settl_flag().0, NO_TYPE, NO_DATE)
-                };
-                statistics!(self, packet, view, listener, values);
-            }
-            34 => limits!(self, packet, MdIncrementalRefreshLimitsBanding34::decode(message)?, listener),
-            50 => limits!(self, packet, MdIncrementalRefreshLimitsBanding50::decode(message)?, listener),
-            30 => self.status(packet, &SecurityStatus30::decode(message)?, listener),
-            60 => {
-                let view = SecurityStatusWorkup60::decode(message)?;
-                let status = SecurityStatus {
-                    scope: StatusScope::Security,
-                    status: TradingStatus(view.security_trading_status().0),
-                    halt_reason: view.halt_reason().0,
-                    event: view.security_trading_event().0,
-                    transact_time_ns: view.transact_time(),
-                };
-                if let Some(at) = self.store.find(view.security_id()) {
-                    self.set_status(at, &status, listener);
-                }
-                self.message_end(packet, view.match_event_indicator(), view.transact_time(), listener);
-            }
-            39 => self.quote_request(packet, &QuoteRequest39::decode(message)?, listener),
-            62 => {
+            QUOTE_REQUEST39 => self.quote_request(packet, &QuoteRequest39::decode(message)?, listener),
+            COLLATERAL_MARKET_VALUE62 => {
                 // No book and no instrument of ours: `on_message` has it.
                 let view = CollateralMarketValue62::decode(message)?;
                 self.message_end(packet, view.match_event_indicator(), view.transact_time(), listener);
             }
-            4 => self.channel_reset(packet, &ChannelReset4::decode(message)?, listener),
-            27 | 29 | 41 | 54..=58 | 63 => {
+            CHANNEL_RESET4 => self.channel_reset(packet, &ChannelReset4::decode(message)?, listener),
+            id if is_definition(id) => {
                 let (indicator, _) = self.definition(packet, message, listener)?;
                 self.message_end(packet, indicator, 0, listener);
             }
-            15 | 16 | 38 | 44 | 52 | 53 | 61 | 68 | 69 => {
+            ADMIN_LOGIN15
+            | ADMIN_LOGOUT16
+            | SNAPSHOT_FULL_REFRESH38
+            | SNAPSHOT_FULL_REFRESH_ORDER_BOOK44
+            | SNAPSHOT_FULL_REFRESH52
+            | SNAPSHOT_FULL_REFRESH_ORDER_BOOK53
+            | SNAPSHOT_FULL_REFRESH_TCP61
+            | SNAPSHOT_FULL_REFRESH_TCP_LONG_QTY68
+            | SNAPSHOT_FULL_REFRESH_LONG_QTY69 => {
                 return Err(DecodeError::WrongTemplate { expected: 0, found: message.template_id });
+            }
+            _ => self.statistics_message(packet, message, listener)?,
+        }
+        Ok(())
+    }
+
+    fn trade_message<L: Listener>(
+        &mut self,
+        packet: &PacketInfo<'_>,
+        message: &Message<'_>,
+        listener: &mut L,
+    ) -> Result<(), DecodeError> {
+        match message.template_id {
+            template::MD_INCREMENTAL_REFRESH_TRADE36 => {
+                trades!(MdIncrementalRefreshTrade36: self, packet, message, listener, |e| (
+                    e.number_of_orders_raw(),
+                    u32::try_from(e.trade_id()).ok()
+                ));
+            }
+            template::MD_INCREMENTAL_REFRESH_TRADE_SUMMARY42 => {
+                trades!(MdIncrementalRefreshTradeSummary42: self, packet, message, listener, |e| (
+                    e.number_of_orders_raw(),
+                    e.md_trade_entry_id()
+                ));
+            }
+            template::MD_INCREMENTAL_REFRESH_TRADE_SUMMARY48 => {
+                trades!(MdIncrementalRefreshTradeSummary48: self, packet, message, listener, |e| (
+                    e.number_of_orders(),
+                    e.md_trade_entry_id()
+                ));
+            }
+            _ => {
+                trades!(MdIncrementalRefreshTradeSummaryLongQty65: self, packet, message, listener, |e| (
+                    e.number_of_orders(),
+                    Some(e.md_trade_entry_id())
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn statistics_message<L: Listener>(
+        &mut self,
+        packet: &PacketInfo<'_>,
+        message: &Message<'_>,
+        listener: &mut L,
+    ) -> Result<(), DecodeError> {
+        use template::*;
+        match message.template_id {
+            MD_INCREMENTAL_REFRESH_VOLUME37 => {
+                volume!(MdIncrementalRefreshVolume37: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_VOLUME_LONG_QTY66 => {
+                volume!(MdIncrementalRefreshVolumeLongQty66: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_DAILY_STATISTICS33 => {
+                daily_statistics!(MdIncrementalRefreshDailyStatistics33: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_DAILY_STATISTICS49 => {
+                daily_statistics!(MdIncrementalRefreshDailyStatistics49: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_SESSION_STATISTICS35 => {
+                session_statistics!(MdIncrementalRefreshSessionStatistics35: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_SESSION_STATISTICS51 => {
+                session_statistics!(MdIncrementalRefreshSessionStatistics51: self, packet, message, listener);
+            }
+            MD_INCREMENTAL_REFRESH_SESSION_STATISTICS_LONG_QTY67 => {
+                session_statistics!(MdIncrementalRefreshSessionStatisticsLongQty67: self, packet, message, listener);
             }
             template_id => return Err(DecodeError::UnknownTemplate { template_id }),
         }
         Ok(())
+    }
+
+    /// A workup begins or ends.
+    fn workup_status<L: Listener>(
+        &mut self,
+        packet: &PacketInfo<'_>,
+        view: &SecurityStatusWorkup60<'_>,
+        listener: &mut L,
+    ) {
+        let status = SecurityStatus {
+            scope: StatusScope::Security,
+            status: TradingStatus(view.security_trading_status().0),
+            halt_reason: view.halt_reason().0,
+            event: view.security_trading_event().0,
+            transact_time_ns: view.transact_time(),
+        };
+        if let Some(at) = self.store.find(view.security_id()) {
+            self.set_status(at, &status, listener);
+        }
+        self.message_end(packet, view.match_event_indicator(), view.transact_time(), listener);
     }
 
     /// After a message's entries: the event ends, or goes on.

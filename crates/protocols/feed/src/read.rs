@@ -78,9 +78,11 @@ pub(crate) fn check(packet: &Packet<'_>) -> Result<(), Reason> {
     for message in packet.messages() {
         let Ok(message) = message else { return Err(Reason::BadMessageSize) };
         let result = match message.template_id {
-            46 => MdIncrementalRefreshBook46::decode(&message).map(drop),
-            64 => MdIncrementalRefreshBookLongQty64::decode(&message).map(drop),
-            52 => SnapshotFullRefresh52::decode(&message).map(drop),
+            MdIncrementalRefreshBook46::TEMPLATE_ID => MdIncrementalRefreshBook46::decode(&message).map(drop),
+            MdIncrementalRefreshBookLongQty64::TEMPLATE_ID => {
+                MdIncrementalRefreshBookLongQty64::decode(&message).map(drop)
+            }
+            SnapshotFullRefresh52::TEMPLATE_ID => SnapshotFullRefresh52::decode(&message).map(drop),
             _ => AnyMessage::decode(&message).map(drop),
         };
         match result {

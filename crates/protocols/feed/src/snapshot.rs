@@ -180,8 +180,8 @@ impl Channel {
             self.store.counters.messages += 1;
             let result = (|| {
                 let head = match message.template_id {
-                    12 => return Ok(()),
-                    52 => {
+                    template::ADMIN_HEARTBEAT12 => return Ok(()),
+                    SnapshotFullRefresh52::TEMPLATE_ID => {
                         let view = SnapshotFullRefresh52::decode(&message)?;
                         let entries = view.md_entries().iter().map(|e| {
                             let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
@@ -189,7 +189,7 @@ impl Channel {
                         });
                         self.snapshot(when, head!(view), entries, listener)
                     }
-                    69 => {
+                    SnapshotFullRefreshLongQty69::TEMPLATE_ID => {
                         let view = SnapshotFullRefreshLongQty69::decode(&message)?;
                         let entries = view
                             .md_entries()
@@ -197,7 +197,7 @@ impl Channel {
                             .map(|e| entry!(e, 128, u16::MAX, e.md_price_level_raw()));
                         self.snapshot(when, head!(view), entries, listener)
                     }
-                    38 => {
+                    SnapshotFullRefresh38::TEMPLATE_ID => {
                         let view = SnapshotFullRefresh38::decode(&message)?;
                         let entries = view.md_entries().iter().map(|e| {
                             let level = u8::try_from(e.md_price_level_raw()).unwrap_or(0);
@@ -205,12 +205,12 @@ impl Channel {
                         });
                         self.snapshot(when, head!(view), entries, listener)
                     }
-                    53 => {
+                    SnapshotFullRefreshOrderBook53::TEMPLATE_ID => {
                         let view = SnapshotFullRefreshOrderBook53::decode(&message)?;
                         orders!(self, (when, of_orders, part), view, listener);
                         return Ok(());
                     }
-                    44 => {
+                    SnapshotFullRefreshOrderBook44::TEMPLATE_ID => {
                         let view = SnapshotFullRefreshOrderBook44::decode(&message)?;
                         orders!(self, (when, of_orders, part), view, listener);
                         return Ok(());

@@ -7,9 +7,9 @@ mod json;
 mod value;
 
 pub use json::json;
-pub use value::{CompositeValue, EnumRef, SetRef, Value};
+pub use value::{ArrayValue, CompositeValue, EnumRef, SetRef, Value};
 
-use crate::layout::{Body, Dimension, Field, Group, Schema, Template};
+use crate::layout::{Body, ByteOrder, Data, Dimension, Field, Group, Primitive, Schema, Template};
 use crate::{DecodeError, Message};
 
 /// Is told what a message holds, in the order of its bytes.
@@ -28,6 +28,9 @@ pub trait Visitor {
 
     /// That group ends.
     fn end_group(&mut self, _group: &Group) {}
+
+    /// Data of variable length, behind the groups of the root block or of the entry begun last.
+    fn data(&mut self, _data: &Data, _bytes: &[u8]) {}
 }
 
 /// The most entries without bytes that a group may claim: they cost the sender nothing.
@@ -54,7 +57,7 @@ pub fn visit<'a>(
     let Some((block, rest)) = message.body.split_at_checked(usize::from(block_length)) else {
         return Err(DecodeError::BlockPastEnd { block_length, left: message.body.len() });
     };
-    let mut walk = Walk { rest, at: block.len(), version: message.version };
+    let mut walk = Walk { rest, at: block.len(), version: message.version, order: schema.byte_order };
     walk.body(&template.body, block, visitor)?;
     Ok(walk.rest)
 }
@@ -63,6 +66,7 @@ struct Walk<'a> {
     rest: &'a [u8],
     at: usize,
     version: u16,
+    order: ByteOrder,
 }
 
 impl<'a> Walk<'a> {
@@ -76,12 +80,21 @@ impl<'a> Walk<'a> {
     fn body(&mut self, body: &Body, block: &'a [u8], visitor: &mut impl Visitor) -> Result<(), DecodeError> {
         for field in &body.fields {
             let known = field.since <= self.version;
-            let value = if known { Value::read(&field.ty, block, field.offset) } else { Value::Null };
+            let value =
+                if known { Value::read(&field.ty, block, field.offset, self.order) } else { Value::Null };
             visitor.field(field, value);
         }
         let version = self.version;
         for group in body.groups.iter().filter(|group| group.since <= version) {
             self.group(group, visitor)?;
+        }
+        for data in body.data.iter().filter(|data| data.since <= version) {
+            let (at, left) = (self.at, self.rest.len());
+            let past_end = |len| DecodeError::DataPastEnd { at, len, left };
+            let head = self.take(data.header_len).ok_or(past_end(data.header_len))?;
+            let len = read(data.length, head, self.order).and_then(|len| usize::try_from(len).ok());
+            let len = len.unwrap_or(usize::MAX);
+            visitor.data(data, self.take(len).ok_or(past_end(len))?);
         }
         Ok(())
     }
@@ -90,7 +103,7 @@ impl<'a> Walk<'a> {
         let at = self.at;
         let head = self.take(group.dimension.len).ok_or(DecodeError::GroupHeaderPastEnd { at })?;
         let (block_length, count) =
-            sizes(&group.dimension, head).ok_or(DecodeError::GroupHeaderPastEnd { at })?;
+            sizes(&group.dimension, head, self.order).ok_or(DecodeError::GroupHeaderPastEnd { at })?;
         let past_end = |left| DecodeError::GroupPastEnd {
             at,
             block_length: usize::try_from(block_length).unwrap_or(usize::MAX),
@@ -98,7 +111,8 @@ impl<'a> Walk<'a> {
             left,
         };
         let fits = block_length.checked_mul(count).is_some_and(|bytes| bytes <= self.rest.len() as u64);
-        let endless = block_length == 0 && group.body.groups.is_empty() && count > EMPTY_ENTRIES_MAX;
+        let flat = group.body.groups.is_empty() && group.body.data.is_empty();
+        let endless = block_length == 0 && flat && count > EMPTY_ENTRIES_MAX;
         let (Ok(entry_len), Ok(entries), true, false) =
             (usize::try_from(block_length), usize::try_from(count), fits, endless)
         else {
@@ -118,9 +132,11 @@ impl<'a> Walk<'a> {
 }
 
 /// Block length and count in the header of a group.
-fn sizes(dimension: &Dimension, head: &[u8]) -> Option<(u64, u64)> {
-    let read = |(at, primitive): (usize, crate::layout::Primitive)| {
-        u64::try_from(primitive.read(head.get(at..)?)?).ok()
-    };
-    Some((read(dimension.block_length)?, read(dimension.count)?))
+fn sizes(dimension: &Dimension, head: &[u8], order: ByteOrder) -> Option<(u64, u64)> {
+    Some((read(dimension.block_length, head, order)?, read(dimension.count, head, order)?))
+}
+
+/// An unsigned number in a header.
+fn read((at, primitive): (usize, Primitive), head: &[u8], order: ByteOrder) -> Option<u64> {
+    u64::try_from(primitive.read(head.get(at..)?, order)?).ok()
 }

@@ -14,7 +14,7 @@ pub enum FrameError {
         len: usize,
     },
     /// Less than a message header is left.
-    #[error("at byte {at}: {left} bytes left, less than the 10 of a message header")]
+    #[error("at byte {at}: {left} bytes left, less than a message header")]
     NoMessageHeader {
         /// Offset in the packet.
         at: usize,
@@ -39,6 +39,9 @@ pub enum FrameError {
         /// Bytes left.
         left: usize,
     },
+    /// A number in the message header that is above 65,535.
+    #[error("a message header with a number above 65,535")]
+    HeaderTooWide,
 }
 
 /// A message that cannot be read. Offsets count from the message's root block.
@@ -111,6 +114,16 @@ pub enum DecodeError {
         /// Bytes that the fields of the first version take.
         needed: usize,
     },
+    /// Data of variable length run past the message.
+    #[error("at byte {at}: data of {len} bytes in {left}")]
+    DataPastEnd {
+        /// Offset of their header from the root block.
+        at: usize,
+        /// Their length, or that of their header where that is not whole.
+        len: usize,
+        /// Bytes left.
+        left: usize,
+    },
 }
 
 /// A message or a packet that cannot be written.
@@ -138,10 +151,18 @@ pub enum EncodeError {
         group: &'static str,
     },
     /// A group has more entries than its header can count.
-    #[error("group {group} has more than 254 entries")]
+    #[error("group {group} has more entries than its header can count")]
     TooManyEntries {
         /// The group.
         group: &'static str,
+    },
+    /// Data that are longer than their length can say.
+    #[error("{data} of {len} bytes are more than their length can say")]
+    DataTooLong {
+        /// The data's name.
+        data: &'static str,
+        /// Their length.
+        len: usize,
     },
     /// A group that the version being written does not know.
     #[error("group {group} exists since version {since}, the message is of version {version}")]

@@ -27,7 +27,7 @@ pub fn fuzz_all(bytes: &[u8]) -> u64 {
 
 /// Reads `message` in every way. Returns whether a typed view took it; what one takes, the dynamic decoder takes too.
 pub fn read(message: &Message<'_>) -> bool {
-    let schema = Schema::builtin();
+    let schema = crate::mdp3::schema();
     let dynamic = dynamic::visit(schema, message, &mut Shown::default());
     let mut line = String::from("before");
     let written = dynamic::json(schema, message, &mut line);

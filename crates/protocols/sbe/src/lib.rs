@@ -63,13 +63,15 @@
 //! message that was read.
 //!
 //! # Without knowing the schema before
-//! [`layout::Schema`] is the description of a schema: [`builtin`](layout::Schema::builtin), our own, from which views and
-//! encoders are generated, or [`from_xml`](layout::Schema::from_xml), the exchange's current `templates_FixBinary.xml`.
+//! [`layout::Schema`] is the description of a schema: [`mdp3::schema`], our own, from which views and encoders are
+//! generated, or [`from_xml`](layout::Schema::from_xml), the exchange's current `templates_FixBinary.xml`.
 //! [`dynamic::visit`] tells a visitor every field of a message with name, tag and value; [`dynamic::json`] writes a line.
 //!
-//! # Where what is
-//! `layout/*.layout` is the description (grammar: `src/layout/text.rs`). `cargo run -p barewire-sbe --example generate` writes
-//! `src/mdp3` from it; a test holds the two together, another holds the description against the exchange's schemas.
+//! # Another exchange's schema
+//! `barewire-sbe-gen` writes the same views and encoders for any schema, from its XML, in a build script; its first page says
+//! how. `mdp3` is made that way from `layout/*.layout` (grammar: `layout/text.rs` there); a test holds that description
+//! against the exchange's schemas.
+//!
 //! No socket, clock, file, thread or allocation in what reads and writes messages; `layout` and `dynamic` allocate.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -78,19 +80,20 @@ mod bytes;
 pub mod dynamic;
 mod encode;
 mod error;
-mod fields;
 #[doc(hidden)]
 pub mod fuzz;
 mod group;
-pub mod layout;
 pub mod mdp3;
 mod names;
 mod packet;
+#[doc(hidden)]
+pub mod rt;
 mod value;
 mod view;
 
+pub use barewire_sbe_gen::layout;
 pub use error::{DecodeError, EncodeError, FrameError};
-pub use group::{Entries, Group, GroupEntry};
+pub use group::{Entries, Group, GroupEntry, NestedEntries, NestedEntry, NestedGroup};
 pub use mdp3::AnyMessage;
 pub use packet::{
     MESSAGE_HEADER_LEN, Message, Messages, PACKET_HEADER_LEN, Packet, PacketEncoder, SCHEMA_ID,

@@ -2,15 +2,18 @@
 //! the schema does not name is kept.
 
 /// An enum: a value a line.
-macro_rules! values {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __values {
     ($doc:literal, $name:ident($repr:ident), null $null:expr, {
-        $($constant:ident = $value:literal $text:literal since $since:literal,)*
+        $($constant:ident = $value:expr, $text:literal since $since:literal,)*
     }) => {
         #[doc = $doc]
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
         pub struct $name(pub $repr);
 
+        #[allow(dead_code)]
         impl $name {
             $(
                 #[doc = concat!("`", $text, "`; since version ", $since, ".")]
@@ -20,6 +23,7 @@ macro_rules! values {
             pub const NULL: $name = $name($null);
 
             /// The schema's name of the value, where it has one.
+            #[allow(unreachable_patterns)]
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $($name::$constant => Some($text),)*
@@ -59,7 +63,9 @@ macro_rules! values {
 }
 
 /// A set: a bit a line.
-macro_rules! bits {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __bits {
     ($doc:literal, $name:ident($repr:ident), {
         $($constant:ident, $test:ident = $bit:literal $text:literal since $since:literal,)*
     }) => {
@@ -68,6 +74,7 @@ macro_rules! bits {
         #[repr(transparent)]
         pub struct $name(pub $repr);
 
+        #[allow(dead_code)]
         impl $name {
             $(
                 #[doc = concat!("`", $text, "`; since version ", $since, ".")]
@@ -117,7 +124,7 @@ macro_rules! bits {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let names = Self::NAMES.iter().map(|(name, bit)| (*name, u64::from(bit.0)));
-                crate::value::fmt_set(f, u64::from(self.0), names)
+                $crate::rt::fmt_set(f, u64::from(self.0), names)
             }
         }
 
@@ -128,5 +135,3 @@ macro_rules! bits {
         }
     };
 }
-
-pub(crate) use {bits, values};

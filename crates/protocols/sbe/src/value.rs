@@ -2,20 +2,31 @@
 
 use std::fmt;
 
-macro_rules! decimal {
-    ($(#[$doc:meta])* $name:ident, $mantissa:ty, $exponent:literal) => {
+/// A decimal with a constant exponent, as a transparent mantissa.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __decimal {
+    ($(#[$doc:meta])* $name:ident, $mantissa:ty, $exponent:literal, null $null:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         #[repr(transparent)]
         pub struct $name(pub $mantissa);
 
+        #[allow(dead_code)]
         impl $name {
             /// The mantissa that says "no value".
-            pub const NULL: $name = $name(<$mantissa>::MAX);
+            pub const NULL: $name = $name($null);
             /// The power of ten that the mantissa counts.
             pub const EXPONENT: i8 = $exponent;
-            /// The mantissa of one.
-            pub const ONE: $mantissa = (10 as $mantissa).pow(Self::EXPONENT.unsigned_abs() as u32);
+            /// Mantissas that a whole unit has: ten to the power of minus the exponent.
+            const UNIT: f64 = {
+                let (mut unit, mut n) = (1.0f64, 0);
+                while n < Self::EXPONENT.unsigned_abs() {
+                    unit *= 10.0;
+                    n += 1;
+                }
+                if Self::EXPONENT > 0 { 1.0 / unit } else { unit }
+            };
 
             /// The mantissa.
             #[inline]
@@ -26,7 +37,7 @@ macro_rules! decimal {
             /// Whether this says "no value".
             #[inline]
             pub const fn is_null(self) -> bool {
-                self.0 == <$mantissa>::MAX
+                self.0 == Self::NULL.0
             }
 
             /// `None` for "no value".
@@ -37,22 +48,22 @@ macro_rules! decimal {
 
             /// The nearest binary floating-point number: for display and export, not for books.
             pub fn to_f64(self) -> f64 {
-                self.0 as f64 / Self::ONE as f64
+                self.0 as f64 / Self::UNIT
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 if self.is_null() {
                     return f.pad("null");
                 }
-                fmt_decimal(f, i64::from(self.0), $exponent)
+                $crate::rt::fmt_decimal(f, i64::from(self.0), $exponent)
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
             }
         }
 
@@ -64,21 +75,33 @@ macro_rules! decimal {
     };
 }
 
-decimal! {
+__decimal! {
     /// A price or factor in units of 10^-9 (`PRICE9`, `PRICENULL9`, `Decimal9`, `Decimal9NULL`).
-    Price9, i64, -9
+    Price9, i64, -9, null i64::MAX
 }
-decimal! {
+__decimal! {
     /// A price or factor in units of 10^-7 (`PRICE`, `PRICENULL`, `FLOAT`; before version 9).
-    Price7, i64, -7
+    Price7, i64, -7, null i64::MAX
 }
-decimal! {
+__decimal! {
     /// A quantity in units of 10^-4 (`DecimalQty`).
-    DecimalQty, i32, -4
+    DecimalQty, i32, -4, null i32::MAX
 }
 
+/// Mantissas of one.
+macro_rules! one {
+    ($($name:ident: $mantissa:ty = $one:literal),*) => { $(
+        impl $name {
+            /// The mantissa of one.
+            pub const ONE: $mantissa = $one;
+        }
+    )* };
+}
+
+one!(Price9: i64 = 1_000_000_000, Price7: i64 = 10_000_000, DecimalQty: i32 = 10_000);
+
 /// Writes `mantissa` times ten to the power `exponent` exactly, without trailing zeros.
-pub(crate) fn fmt_decimal(f: &mut fmt::Formatter<'_>, mantissa: i64, exponent: i8) -> fmt::Result {
+pub fn fmt_decimal(f: &mut fmt::Formatter<'_>, mantissa: i64, exponent: i8) -> fmt::Result {
     let mut places = usize::from(exponent.min(0).unsigned_abs());
     let mut digits = mantissa.unsigned_abs();
     while places > 0 && digits.is_multiple_of(10) {
@@ -96,7 +119,7 @@ pub(crate) fn fmt_decimal(f: &mut fmt::Formatter<'_>, mantissa: i64, exponent: i
 }
 
 /// Writes the names of the bits of `value` that are set, then what has no name in hexadecimal.
-pub(crate) fn fmt_set<'n>(
+pub fn fmt_set<'n>(
     f: &mut fmt::Formatter<'_>,
     value: u64,
     names: impl Iterator<Item = (&'n str, u64)>,
@@ -141,11 +164,13 @@ impl MonthYear {
         self == MonthYear::NULL
     }
 
-    pub(crate) const fn from_bytes(b: [u8; 5]) -> Self {
+    #[doc(hidden)]
+    pub const fn from_bytes(b: [u8; 5]) -> Self {
         MonthYear { year: u16::from_le_bytes([b[0], b[1]]), month: b[2], day: b[3], week: b[4] }
     }
 
-    pub(crate) const fn to_bytes(self) -> [u8; 5] {
+    #[doc(hidden)]
+    pub const fn to_bytes(self) -> [u8; 5] {
         let [lo, hi] = self.year.to_le_bytes();
         [lo, hi, self.month, self.day, self.week]
     }

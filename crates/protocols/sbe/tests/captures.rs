@@ -39,7 +39,7 @@ impl Visitor for Bytes {
 
 #[test]
 fn captures_decode_to_the_last_byte() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     for (name, payloads) in support::captures() {
         for payload in payloads {
             let packet = Packet::parse(&payload).unwrap();
@@ -83,7 +83,7 @@ fn captures_decode_by_the_schemas_xml_as_by_our_description() {
                     }
                     let (mut by_xml, mut ours) = (String::new(), String::new());
                     assert_eq!(dynamic::json(&xml, &message, &mut by_xml), Ok(0), "{name}");
-                    let at_version = Schema::builtin().at_version(xml.version);
+                    let at_version = barewire_sbe::mdp3::schema().at_version(xml.version);
                     assert_eq!(dynamic::json(&at_version, &message, &mut ours), Ok(0), "{name}");
                     let renamed = ours
                         .replace("OpenPrice", "OpeningPrice")

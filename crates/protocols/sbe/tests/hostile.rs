@@ -5,7 +5,6 @@ mod support;
 
 use barewire_base::Prng;
 use barewire_sbe::fuzz::{fuzz_all, read};
-use barewire_sbe::layout::Schema;
 use barewire_sbe::{FrameError, MESSAGE_HEADER_LEN, Message, Packet};
 use support::{build, versions};
 
@@ -19,7 +18,7 @@ fn resized(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_message_cut_at_every_length() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     for template in &schema.templates {
         for version in [*versions(schema, template).start(), *versions(schema, template).end()] {
             let bytes = build(template, version, &mut Prng::new(u64::from(template.id)), 3, 0);
@@ -40,7 +39,7 @@ fn every_message_cut_at_every_length() {
 
 #[test]
 fn flipped_bits_and_forged_sizes() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     let seed = 0x5be_0001;
     eprintln!("seed {seed:#x}");
     let mut prng = Prng::new(seed);

@@ -87,8 +87,8 @@ fn xml_is_refused_where_and_why() {
         (r#"type="Colour""#, r#"type="Color""#, "no type `Color`; did you mean `Colour`?"),
         (
             r#"primitiveType="int32""#,
-            r#"primitiveType="float""#,
-            "type `mantissa`: primitive type `float` is not read",
+            r#"primitiveType="int33""#,
+            "type `mantissa`: primitive type `int33` is not read; did you mean `int32`?",
         ),
         (
             r#"encodingType="char""#,
@@ -97,22 +97,26 @@ fn xml_is_refused_where_and_why() {
         ),
         (r#"offset="6""#, r#"offset="4""#, "offset 4 lies in what is before it, which ends at 5"),
         (r#"blockLength="24""#, r#"blockLength="12""#, "a block of 12 bytes, but its fields end at 21"),
-        (r#"presence="constant">k"#, r#"presence="constant">ab"#, "`ab` is not one character"),
+        (r#"presence="constant">k"#, r#"presence="constant">"#, "constant `Kind` says no value of its own"),
         (r#">-2</type>"#, r#">-200</type>"#, "`-200` does not fit int8"),
         (
             r#"<choice name="Last">7"#,
             r#"<choice name="Last">8"#,
             "set `Flags` names a bit that uint8 has not",
         ),
-        (r#"length="4""#, r#"length="4" presence="constant""#, "constant `Name` of several characters"),
-        (r#"name="Name" primitiveType="char""#, r#"name="Name" primitiveType="int8""#, "an array of int8"),
-        (r#"<field name="a" id="21" type="uint8"/>"#, r#"<data name="d" type="uint8"/>"#, "`data` (`d`)"),
+        (r#"length="4""#, r#"length="4" presence="constant""#, "constant `Name` says no value of its own"),
+        (r#"length="4""#, r#"length="0""#, "type `Name`: a length of 0"),
+        (
+            r#"<field name="a" id="21" type="uint8"/>"#,
+            r#"<data name="d" type="uint8"/>"#,
+            "`uint8` has no number `length` before `varData`",
+        ),
         (
             r#"<group name="outer" id="20">"#,
             r#"<group name="outer" dimensionType="Pair">"#,
             "`Pair` is no header of a group",
         ),
-        (r#"byteOrder="littleEndian""#, r#"byteOrder="bigEndian""#, "byte order `bigEndian`"),
+        (r#"byteOrder="littleEndian""#, r#"byteOrder="middleEndian""#, "byte order `middleEndian`"),
         (
             r#"<set name="Flags" encodingType="uint8">"#,
             r#"<set name="Pair" encodingType="uint8">"#,
@@ -127,7 +131,7 @@ fn xml_is_refused_where_and_why() {
         (
             r#"<type name="version" primitiveType="uint16"/>"#,
             "",
-            "message header `messageHeader` is not ours",
+            "message header `messageHeader` has no number `version`",
         ),
     ];
     for (from, to, words) in said {

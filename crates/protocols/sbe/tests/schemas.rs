@@ -63,7 +63,7 @@ fn our_description_equals_every_schema() {
     let mut compared = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let xml = Schema::from_xml(&std::fs::read_to_string(entry.unwrap().path()).unwrap()).unwrap();
-        let ours = Schema::builtin().at_version(xml.version);
+        let ours = barewire_sbe::mdp3::schema().at_version(xml.version);
         assert_eq!((xml.id, xml.package.as_str()), (ours.id, ours.package.as_str()));
         let ids =
             |schema: &Schema| schema.templates.iter().map(|t| (t.id, t.name.clone())).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ fn our_description_equals_every_schema() {
 
 #[test]
 fn our_description_is_whole_and_in_order() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     assert_eq!((schema.id, schema.version, schema.package.as_str()), (1, 13, "mktdata"));
     assert_eq!(schema.templates.len(), 43);
     fn check(body: &Body, what: &str) {
@@ -120,6 +120,6 @@ fn our_description_is_whole_and_in_order() {
 
 #[test]
 fn our_description_reads_again_from_its_sources() {
-    let again = Schema::from_layout(barewire_sbe::layout::BUILTIN_SOURCES).unwrap();
-    assert_eq!(&again, Schema::builtin());
+    let again = Schema::from_layout(barewire_sbe::mdp3::LAYOUT).unwrap();
+    assert_eq!(&again, barewire_sbe::mdp3::schema());
 }

@@ -5,7 +5,7 @@ mod support;
 
 use barewire_base::Prng;
 use barewire_sbe::dynamic::{self, Value, Visitor};
-use barewire_sbe::layout::{Field, Schema};
+use barewire_sbe::layout::Field;
 use barewire_sbe::mdp3::VERSION;
 use barewire_sbe::{AnyMessage, DecodeError, Message};
 use support::{build, versions};
@@ -14,7 +14,7 @@ const ROUNDS: u64 = 40;
 
 #[test]
 fn views_and_encoders_agree_with_the_layout() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     let mut made = 0;
     for template in &schema.templates {
         for version in versions(schema, template) {
@@ -60,7 +60,7 @@ impl Visitor for Count {
 /// Bytes that a later version has added to blocks are stepped over; nothing that we know changes.
 #[test]
 fn longer_blocks_of_a_later_version_read_the_same() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     for template in schema.templates.iter().filter(|template| template.until.is_none()) {
         for extra in [1, 7, 64] {
             let seed = u64::from(template.id) << 16 | extra as u64;
@@ -82,7 +82,7 @@ fn longer_blocks_of_a_later_version_read_the_same() {
 /// An older version's message has nulls where later fields would be, whatever its padding holds.
 #[test]
 fn fields_that_came_later_are_null_in_older_versions() {
-    let schema = Schema::builtin();
+    let schema = barewire_sbe::mdp3::schema();
     for template in &schema.templates {
         let mut bytes = build(template, template.since, &mut Prng::new(7), 2, 0);
         let message = Message::parse(&bytes).unwrap();
@@ -122,7 +122,7 @@ impl Visitor for Late {
 
 #[test]
 fn other_schemas_and_unknown_templates_are_told_apart() {
-    let template = Schema::builtin().template(46).unwrap();
+    let template = barewire_sbe::mdp3::schema().template(46).unwrap();
     let mut bytes = build(template, 13, &mut Prng::new(1), 2, 0);
     bytes[4] = 45;
     let unknown = Err(DecodeError::UnknownTemplate { template_id: 45 });
@@ -130,7 +130,7 @@ fn other_schemas_and_unknown_templates_are_told_apart() {
         |bytes: &[u8]| AnyMessage::decode(&Message::parse(bytes).unwrap()).map(|view| view.template_id());
     let visit = |bytes: &[u8]| {
         let message = Message::parse(bytes).unwrap();
-        dynamic::visit(Schema::builtin(), &message, &mut Count::default()).map(|_| 0)
+        dynamic::visit(barewire_sbe::mdp3::schema(), &message, &mut Count::default()).map(|_| 0)
     };
     assert_eq!(decode(&bytes), unknown);
     assert_eq!(visit(&bytes), unknown);

@@ -6,7 +6,6 @@ mod common;
 use barewire_base::{Duration, Instant};
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig};
 use barewire_feed_handler::{Found, check};
-use barewire_sbe::layout::Schema;
 use barewire_testing::{Needs, shared, skip};
 use common::{Folder, channel, emulation};
 use std::fmt::Write;
@@ -31,7 +30,7 @@ fn oracle() -> Option<(String, PathBuf)> {
 /// Our reading of a capture, one JSON line for each message; how many there are.
 fn ours(capture: &Path, lines: &Path) -> u64 {
     let mut out = String::new();
-    let counts = check(capture, Schema::builtin(), &mut |found| {
+    let counts = check(capture, barewire_sbe::mdp3::schema(), &mut |found| {
         match found {
             Found::Message { frame, json, .. } => {
                 writeln!(out, "{{\"frame\":{frame},\"message\":{json}}}").unwrap();

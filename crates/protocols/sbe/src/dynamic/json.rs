@@ -1,7 +1,7 @@
 //! A message as one line of JSON.
 
 use super::{Value, Visitor, template, visit};
-use crate::layout::{Field, Group, Schema};
+use crate::layout::{Data, Field, Group, Schema};
 use crate::value::fmt_decimal;
 use crate::{DecodeError, Message};
 use std::fmt::{self, Write};
@@ -88,6 +88,11 @@ impl Visitor for Writer<'_> {
         self.out.push(']');
         self.first = false;
     }
+
+    fn data(&mut self, data: &Data, text: &[u8]) {
+        self.key(&data.name);
+        bytes(self.out, text);
+    }
 }
 
 /// An exact decimal number.
@@ -104,6 +109,17 @@ fn write_value(out: &mut String, value: Value<'_>) {
         Value::Null => write!(out, "null"),
         Value::Int(value) => write!(out, "{value}"),
         Value::Uint(value) => write!(out, "{value}"),
+        // JSON has no number for what is not finite.
+        Value::Float(value) if !value.is_finite() => write!(out, "\"{value}\""),
+        Value::Float(value) => write!(out, "{value}"),
+        Value::Array(array) => {
+            out.push('[');
+            for (i, value) in array.values().enumerate() {
+                out.push_str(if i == 0 { "" } else { "," });
+                write_value(out, value);
+            }
+            write!(out, "]")
+        }
         Value::Char(byte) => return bytes(out, &[byte]),
         Value::Text(text) => return bytes(out, text.as_bytes()),
         Value::Decimal { mantissa, exponent } => write!(out, "{}", Exact(mantissa, exponent)),

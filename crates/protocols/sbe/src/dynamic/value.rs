@@ -1,6 +1,6 @@
 //! What a field holds.
 
-use crate::layout::{EnumValue, Kind, Member, NamedType, Primitive};
+use crate::layout::{ByteOrder, EnumValue, Kind, Member, NamedType, Primitive};
 use crate::value::{fmt_decimal, fmt_set};
 use crate::{MonthYear, Text};
 use std::fmt;
@@ -15,6 +15,10 @@ pub enum Value<'a> {
     Int(i64),
     /// A number of an unsigned type.
     Uint(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// Several numbers of one kind.
+    Array(ArrayValue<'a>),
     /// A character.
     Char(u8),
     /// Text.
@@ -89,24 +93,58 @@ fn bit(choice: &EnumValue) -> u64 {
 pub struct CompositeValue<'a> {
     bytes: &'a [u8],
     members: &'a [Member],
+    order: ByteOrder,
 }
 
 impl<'a> CompositeValue<'a> {
     /// Each part with its name.
     pub fn parts(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         self.members.iter().map(move |member| {
-            let bytes = self.bytes.get(member.offset..).unwrap_or(&[]);
-            (member.name.as_str(), scalar(&member.kind, bytes))
+            (member.name.as_str(), Value::read(&member.ty, self.bytes, member.offset, self.order))
         })
     }
 }
 
+/// Several numbers of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrayValue<'a> {
+    bytes: &'a [u8],
+    primitive: Primitive,
+    order: ByteOrder,
+}
+
+impl<'a> ArrayValue<'a> {
+    /// Each.
+    pub fn values(self) -> impl Iterator<Item = Value<'a>> {
+        let each = self.bytes.chunks_exact(self.primitive.size());
+        each.map(move |bytes| {
+            self.primitive.read(bytes, self.order).map_or(Value::Null, |v| number(self.primitive, v))
+        })
+    }
+}
+
+/// Whether `value` says "no value".
+fn is_null(primitive: Primitive, value: i128, null: Option<i128>) -> bool {
+    let nan = |value| match number(primitive, value) {
+        Value::Float(value) => value.is_nan(),
+        _ => false,
+    };
+    null.is_some_and(|null| value == null || nan(value) && nan(null))
+}
+
 /// A scalar or constant at the start of `bytes`.
-fn scalar<'a>(kind: &Kind, bytes: &[u8]) -> Value<'a> {
+fn scalar<'a>(kind: &'a Kind, bytes: &[u8], order: ByteOrder) -> Value<'a> {
     match kind {
         Kind::Constant { primitive, value } => number(*primitive, *value),
-        Kind::Scalar { primitive, null } => match primitive.read(bytes) {
-            Some(value) if Some(value) != *null => number(*primitive, value),
+        Kind::ConstantText { text } => Value::Text(Text::new(text.as_bytes())),
+        Kind::ConstantEnum { of, value, .. } => match &of.kind {
+            Kind::Enum { primitive, values, .. } => {
+                Value::Enum(EnumRef { raw: *value, primitive: *primitive, values })
+            }
+            _ => Value::Null,
+        },
+        Kind::Scalar { primitive, null } => match primitive.read(bytes, order) {
+            Some(value) if !is_null(*primitive, value, *null) => number(*primitive, value),
             _ => Value::Null,
         },
         _ => Value::Null,
@@ -116,6 +154,8 @@ fn scalar<'a>(kind: &Kind, bytes: &[u8]) -> Value<'a> {
 fn number<'a>(primitive: Primitive, value: i128) -> Value<'a> {
     match primitive {
         Primitive::Char => Value::Char(value as u8),
+        Primitive::F32 => Value::Float(f32::from_bits(value as u32).into()),
+        Primitive::F64 => Value::Float(f64::from_bits(value as u64)),
         _ if primitive.is_signed() => Value::Int(value as i64),
         _ => Value::Uint(value as u64),
     }
@@ -123,23 +163,24 @@ fn number<'a>(primitive: Primitive, value: i128) -> Value<'a> {
 
 impl<'a> Value<'a> {
     /// The field of type `ty` at `offset` in `block`; null where the block ends before the field does.
-    pub fn read(ty: &'a NamedType, block: &'a [u8], offset: usize) -> Value<'a> {
+    pub fn read(ty: &'a NamedType, block: &'a [u8], offset: usize, order: ByteOrder) -> Value<'a> {
         let size = ty.kind.size();
         let Some(bytes) = block.get(offset..).and_then(|rest| rest.get(..size)) else { return Value::Null };
         match &ty.kind {
-            kind @ (Kind::Scalar { .. } | Kind::Constant { .. }) => scalar(kind, bytes),
+            Kind::Array { primitive, .. } => Value::Array(ArrayValue { bytes, primitive: *primitive, order }),
             Kind::Text { .. } => Value::Text(Text::new(bytes)),
-            Kind::Enum { primitive, null, values } => match primitive.read(bytes) {
+            Kind::Enum { primitive, null, values } => match primitive.read(bytes, order) {
                 Some(value) if Some(value) != *null => {
                     Value::Enum(EnumRef { raw: value as u64, primitive: *primitive, values })
                 }
                 _ => Value::Null,
             },
-            Kind::Set { primitive, choices } => match primitive.read(bytes) {
+            Kind::Set { primitive, choices } => match primitive.read(bytes, order) {
                 Some(value) => Value::Set(SetRef { raw: value as u64, choices }),
                 None => Value::Null,
             },
-            kind @ Kind::Composite { members } => composite(kind, members, bytes),
+            kind @ Kind::Composite { members } => composite(kind, CompositeValue { bytes, members, order }),
+            kind => scalar(kind, bytes, order),
         }
     }
 
@@ -149,21 +190,22 @@ impl<'a> Value<'a> {
     }
 }
 
-fn composite<'a>(kind: &Kind, members: &'a [Member], bytes: &'a [u8]) -> Value<'a> {
+fn composite<'a>(kind: &Kind, parts: CompositeValue<'a>) -> Value<'a> {
+    let CompositeValue { bytes, order, .. } = parts;
     if let Some((primitive, null, exponent)) = kind.as_decimal() {
-        return match primitive.read(bytes) {
+        return match primitive.read(bytes, order) {
             Some(value) if Some(value) != null => match i64::try_from(value) {
                 Ok(mantissa) => Value::Decimal { mantissa, exponent },
-                Err(_) => Value::Composite(CompositeValue { bytes, members }),
+                Err(_) => Value::Composite(parts),
             },
             _ => Value::Null,
         };
     }
-    if let (true, Some(month)) = (kind.is_month_year(), bytes.first_chunk::<5>()) {
+    if let (true, ByteOrder::Little, Some(month)) = (kind.is_month_year(), order, bytes.first_chunk::<5>()) {
         let month = MonthYear::from_bytes(*month);
         return if month.is_null() { Value::Null } else { Value::Month(month) };
     }
-    Value::Composite(CompositeValue { bytes, members })
+    Value::Composite(parts)
 }
 
 /// For people: a value's name where it has one, exact decimals, `null`.
@@ -173,6 +215,8 @@ impl fmt::Display for Value<'_> {
             Value::Null => f.pad("null"),
             Value::Int(value) => fmt::Display::fmt(value, f),
             Value::Uint(value) => fmt::Display::fmt(value, f),
+            Value::Float(value) => fmt::Display::fmt(value, f),
+            Value::Array(array) => f.debug_list().entries(array.values().map(|v| v.to_string())).finish(),
             Value::Char(byte) => write!(f, "{}", byte.escape_ascii()),
             Value::Text(text) => fmt::Display::fmt(text, f),
             Value::Decimal { mantissa, exponent } => fmt_decimal(f, *mantissa, *exponent),

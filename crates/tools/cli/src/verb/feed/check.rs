@@ -38,7 +38,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
                 .map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))?;
             &loaded
         }
-        None => Schema::builtin(),
+        None => barewire_sbe::mdp3::schema(),
     };
     let mut good = true;
     for path in &args.captures {
