@@ -4,14 +4,18 @@
 //! a test that lacks something -> skip(Needs::Root, why) -> `SKIPPED: test: why`, which `make test` counts
 //!                                                       -> a failure where BAREWIRE_REQUIRE names `root`
 //! a run that saw too little   -> until_seen, until_well -> `REPEATED: test: why`, and once more
+//! nothing may be allocated    -> Counting as the global allocator, allocations() before and after
 //! ```
 //! It depends on nothing, and crates name it under `[dev-dependencies]` only.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod needs;
 mod patience;
 mod skip;
+#[allow(unsafe_code)]
+mod sys;
 
 pub use needs::{Needs, REQUIRE, Unknown};
 pub use patience::{until_seen, until_well};
 pub use skip::{find_shared, have, have_part, is_root, program, root, shared, skip, skip_part};
+pub use sys::{Counting, allocations};

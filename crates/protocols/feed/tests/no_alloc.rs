@@ -4,47 +4,17 @@ mod sim;
 
 use barewire_base::Instant;
 use barewire_feed::{Channel, Config, Recovery};
+use barewire_testing::{Counting, allocations};
 use sim::{Exchange, Net};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // Fails only while a thread ends.
-    let _ = ALLOCATIONS.try_with(|c| c.set(c.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator with the caller's own arguments; counting touches no memory of it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn nothing_is_allocated_after_start() {
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations();
     drop(std::hint::black_box(vec![1u8]));
-    assert!(ALLOCATIONS.with(Cell::get) > before, "the counter counts");
+    assert!(allocations() > before, "the counter counts");
     let (mut gaps, mut snapshots, mut resets) = (0, 0, 0);
     for seed in 0..20 {
         let mut exchange = Exchange::new(seed, 12);
@@ -68,12 +38,12 @@ fn nothing_is_allocated_after_start() {
             }
             sent.into_iter().for_each(|s| net.send(now, s));
             while let Some((at, line, bytes)) = net.receive(now) {
-                let before = ALLOCATIONS.with(Cell::get);
+                let before = allocations();
                 channel.on_packet(Instant::from_nanos(at), line, Default::default(), &bytes, &mut ());
                 if channel.next_deadline().is_some_and(|d| d.as_nanos() <= at) {
                     channel.on_timeout(Instant::from_nanos(at), &mut ());
                 }
-                assert_eq!(ALLOCATIONS.with(Cell::get), before, "seed {seed} event {i}");
+                assert_eq!(allocations(), before, "seed {seed} event {i}");
             }
         }
         let counters = channel.counters();

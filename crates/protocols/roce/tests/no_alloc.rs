@@ -3,38 +3,8 @@
 mod common;
 use barewire_base::{Duration, Instant};
 use barewire_roce::*;
+use barewire_testing::{Counting, allocations};
 use common::{BASE, End, SERVICE, config, ip, mac};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // Fails only while a thread ends.
-    let _ = ALLOCATIONS.try_with(|c| c.set(c.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator with the caller's own arguments; counting touches no memory of it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -166,15 +136,15 @@ fn connections_and_data_allocate_nothing() {
     run.rounds(60, 32, &mut pairs);
     run.lose = 9;
     run.rounds(10, 32, &mut pairs);
-    let (before, seen) = (ALLOCATIONS.get(), run.seen);
+    let (before, seen) = (allocations(), run.seen);
     run.rounds(10, 16, &mut pairs);
     run.lose = 0;
     run.rounds(10, 16, &mut pairs);
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
     // It was no idle run.
     assert_eq!(run.seen.connected - seen.connected, 320);
     assert_eq!(run.seen.completions - seen.completions, 320 * 7);
     assert!(run.ends[0].ep.counters().packets_resent.get() > 0);
     let proof = Box::new(5);
-    assert_eq!(ALLOCATIONS.get() - before, u64::from(*proof == 5), "the counter counts");
+    assert_eq!(allocations() - before, u64::from(*proof == 5), "the counter counts");
 }

@@ -4,40 +4,10 @@ mod common;
 use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool, PoolConfig};
 use barewire_host::{Endpoint as _, Host, HostConfig, Input};
+use barewire_testing::{Counting, allocations};
 use barewire_transport::*;
 use barewire_wire::MacAddr;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::SocketAddr;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // Fails only while a thread ends.
-    let _ = ALLOCATIONS.try_with(|c| c.set(c.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator with the caller's own arguments; counting touches no memory of it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -160,15 +130,15 @@ fn request_and_response_allocate_nothing() {
         shuttle(ends, &pool, now, Duration::from_millis(200), 0, &mut n);
     };
     turn(&mut ends, &mut now, 0);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     for lose in [0, 7, 0, 13] {
         turn(&mut ends, &mut now, lose);
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
     // It was no idle run.
     assert_eq!((ends[0].got, ends[1].got, ends[0].sent, ends[1].sent), (500, 500, 500, 500));
     assert_eq!((ends[0].closed, ends[1].closed), (5, 5));
     assert!(ends[0].endpoint.counters().segments_resent.get() > 0);
     let proof = Box::new(5);
-    assert_eq!(ALLOCATIONS.get() - before, u64::from(*proof == 5), "the counter counts");
+    assert_eq!(allocations() - before, u64::from(*proof == 5), "the counter counts");
 }

@@ -2,41 +2,14 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, connections};
+use barewire_testing::{Counting, allocations};
 use bwfeed::callbacks::BwfCallbacks;
 use bwfeed::entry::{bwf_close, bwf_last_error, bwf_open_text, bwf_process};
 use bwfeed::query::{bwf_book_get, bwf_consolidated};
 use bwfeed::types::{BWF_DEPTH_MAX, BwfBook, BwfBookRoom, BwfFeed, BwfLevel, BwfTrade};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::fmt::Write as _;
 use std::mem::MaybeUninit;
-
-thread_local! {
-    /// Allocations of this thread: the test harness has others.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local without destructor, so
-// touching it neither allocates nor fails.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -110,7 +83,7 @@ fn from_the_port_to_c_nothing_allocates() {
     let (mut book, mut room): (BwfBook, BwfBookRoom) = unsafe { MaybeUninit::zeroed().assume_init() };
     let (mut packets, mut counted, mut asked) = (0, 0, 0);
     loop {
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = allocations();
         let got = bwf_process(feed);
         assert!(got >= 0);
         for security_id in 1000..1020 {
@@ -119,7 +92,7 @@ fn from_the_port_to_c_nothing_allocates() {
             let found = unsafe { bwf_book_get(feed, 0, security_id, &raw mut book, &raw mut room) };
             asked += u64::from(found == 0);
         }
-        counted += ALLOCATIONS.with(Cell::get) - before;
+        counted += allocations() - before;
         packets += got;
         if got == 0 {
             break;

@@ -9,42 +9,11 @@ use barewire_feed_handler::emulator::{CaptureWriter, Emitted, Emulator, Emulator
 use barewire_feed_handler::{FeedHandler, FeedType, Input, PortOptions, PortSource, Side};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_port::{PcapConfig, PcapPort, Speed};
+use barewire_testing::{Counting, allocations};
 use common::{Folder, channel, emulation, plan, privileged, sockets};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    /// Allocations of this thread: the test harness has others.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local without destructor, so
-// touching it neither allocates nor fails.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
-}
 
 /// Looks at every book, keeps nothing.
 #[derive(Default)]

@@ -3,36 +3,9 @@
 use barewire_engine::StopFlag;
 use barewire_lab::{LinkNodeConfig, NodePort, run_link_node};
 use barewire_port::{FaultSettings, PortUri};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use barewire_testing::{Counting, allocations};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
-
-thread_local! {
-    /// Allocations of this thread: the test harness has others.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local without destructor, so
-// touching it neither allocates nor fails.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
-    }
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(place, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -78,9 +51,9 @@ fn run(frames: u32, least: usize, trace: bool) -> (u64, usize) {
     let node_path = path("a");
     let (allocated, received) = std::thread::scope(|scope| {
         let node = scope.spawn(|| {
-            let before = ALLOCATIONS.with(Cell::get);
+            let before = allocations();
             run_link_node(&config, &stop, || tell.send(()).unwrap()).unwrap();
-            ALLOCATIONS.with(Cell::get) - before
+            allocations() - before
         });
         ready.recv().unwrap();
         let mut received = 0;
