@@ -12,6 +12,7 @@ use barewire_base::Instant;
 use barewire_frame::{Pool, StampSource};
 use barewire_port::{OpenError, PortCaps, PortCounters, PortUri};
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Smallest contiguous piece that the kernel allocates for a ring.
 const BLOCK_LEN: u32 = 1 << 16;
@@ -23,99 +24,95 @@ const RECEIVE_BUFFER: i32 = 8 << 20;
 /// Bytes of sent frames that may be under way without a ring, counted the same way.
 const SEND_BUFFER: u32 = 8 << 20;
 
-impl PacketPort {
-    /// Opens a packet socket on an interface; received frames are copied into frames of `pool`. Needs CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// [`OpenError`]: no such interface, down, not permitted, not supported (with what to change).
-    pub fn open(config: PacketConfig, pool: Pool) -> Result<PacketPort, OpenError> {
-        let uri = format!("packet:{}", config.interface);
-        config.check().map_err(|why| OpenError::BadUri { uri: uri.clone(), why })?;
-        let interface = Interface::find(&uri, &config.interface)?;
-        let failed = |call| {
-            let uri = uri.clone();
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => {
-                    OpenError::NotPermitted { uri, call, needs: "CAP_NET_RAW" }
-                }
-                _ => OpenError::Io { uri, call, source },
-            }
-        };
-        let unsupported = |what: String| OpenError::Unsupported { uri: uri.clone(), what };
-        let Interface { name, mtu, .. } = &interface;
-        if !interface.ethernet {
-            return Err(unsupported(format!("`{name}` is not an Ethernet interface")));
-        }
-        if !interface.up {
-            let why = format!("interface `{name}` is down; hint: ip link set dev {name} up");
-            return Err(failed("bind(AF_PACKET)")(io::Error::new(io::ErrorKind::NetworkDown, why)));
-        }
-        let frame_max = mtu.saturating_add(ETH_LEN);
-        let chunk_room = pool.frame_max() as u32;
-        if config.gso && pool.chunk_len() < GSO_CHUNK_MIN {
-            return Err(unsupported(format!(
-                "gso=1 with chunks of {} bytes; hint: use a pool with chunk_len={GSO_CHUNK_MIN}",
-                pool.chunk_len()
-            )));
-        }
-        if frame_max.saturating_add(VLAN_LEN) > chunk_room {
-            let fits = chunk_room.saturating_sub(ETH_LEN + VLAN_LEN);
-            return Err(unsupported(format!(
-                "MTU {mtu} of `{name}` with chunks that hold an MTU of {fits}; hint: use a pool with a larger \
-                 chunk_len, or lower it: ip link set dev {name} mtu {fits}"
-            )));
-        }
+/// What the steps of opening have in common.
+struct Opening<'a> {
+    uri: &'a str,
+    config: &'a PacketConfig,
+    interface: &'a Interface,
+    socket: OwnedFd,
+}
 
-        let socket = sys::socket().map_err(failed("socket(AF_PACKET)"))?;
-        let set = |option, value| sys::set_int(&socket, option, value);
-        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)
-            .map_err(failed("setsockopt(PACKET_VERSION)"))?;
-        if config.vnet_hdr {
-            set(libc::PACKET_VNET_HDR, 1).map_err(failed("setsockopt(PACKET_VNET_HDR)"))?;
-        }
-        let bypass = config.qdisc_bypass && set(libc::PACKET_QDISC_BYPASS, 1).is_ok();
-        // Kernels before 4.20 do not know the option.
-        let mut skip_outgoing = config.ignore_outgoing && set(libc::PACKET_IGNORE_OUTGOING, 1).is_err();
-        let hardware = match config.stamp {
-            StampBy::Kernel | StampBy::Engine => None,
-            StampBy::Hardware => Some(sys::stamp_by_hardware(&socket, name)),
-        };
+/// A system call that failed, as an error.
+fn failed(uri: &str, call: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    let uri = uri.to_owned();
+    move |source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { uri, call, needs: "CAP_NET_RAW" },
+        _ => OpenError::Io { uri, call, source },
+    }
+}
 
-        let rx_max = if config.vnet_hdr { chunk_room } else { frame_max };
-        let tx_max = if config.gso { chunk_room } else { frame_max };
-        let most = |frame: u32| frame.saturating_add(VLAN_LEN);
-        let mut rings_len = 0;
-        let mut add_ring = |ring, call, offset: usize, frame: u32, slots: u32| {
-            let (slot, block) = geometry(offset + VNET_LEN, frame, slots);
-            sys::set_ring(&socket, ring, slot, slots, block).map_err(failed(call))?;
-            let at = rings_len;
-            rings_len += slot as usize * slots as usize;
-            Ok((at, slot))
-        };
+/// The longest frame of the interface, where it is fit for us and the pool's chunks hold its frames.
+fn frame_max(uri: &str, config: &PacketConfig, interface: &Interface, pool: &Pool) -> Result<u32, OpenError> {
+    let unsupported = |what: String| OpenError::Unsupported { uri: uri.to_owned(), what };
+    let Interface { name, mtu, .. } = interface;
+    if !interface.ethernet {
+        return Err(unsupported(format!("`{name}` is not an Ethernet interface")));
+    }
+    if !interface.up {
+        let why = format!("interface `{name}` is down; hint: ip link set dev {name} up");
+        return Err(failed(uri, "bind(AF_PACKET)")(io::Error::new(io::ErrorKind::NetworkDown, why)));
+    }
+    if config.gso && pool.chunk_len() < GSO_CHUNK_MIN {
+        return Err(unsupported(format!(
+            "gso=1 with chunks of {} bytes; hint: use a pool with chunk_len={GSO_CHUNK_MIN}",
+            pool.chunk_len()
+        )));
+    }
+    let frame_max = mtu.saturating_add(ETH_LEN);
+    let chunk_room = pool.frame_max() as u32;
+    if frame_max.saturating_add(VLAN_LEN) > chunk_room {
+        let fits = chunk_room.saturating_sub(ETH_LEN + VLAN_LEN);
+        return Err(unsupported(format!(
+            "MTU {mtu} of `{name}` with chunks that hold an MTU of {fits}; hint: use a pool with a larger \
+             chunk_len, or lower it: ip link set dev {name} mtu {fits}"
+        )));
+    }
+    Ok(frame_max)
+}
+
+/// Bytes of a frame, and of the VLAN tag that the kernel hands over beside it.
+fn most(frame: u32) -> u32 {
+    frame.saturating_add(VLAN_LEN)
+}
+
+impl Opening<'_> {
+    fn set(&self, option: i32, value: i32) -> io::Result<()> {
+        sys::set_int(&self.socket, option, value)
+    }
+
+    fn failed(&self, call: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+        failed(self.uri, call)
+    }
+
+    /// Asks for a ring behind those that take `len` bytes already. Where it begins, and the length of a slot; `None` for no slots.
+    fn add_ring(
+        &self,
+        (ring, call): (i32, &'static str),
+        (offset, frame, slots): (usize, u32, u32),
+        len: &mut usize,
+    ) -> Result<Option<(usize, u32)>, OpenError> {
+        if slots == 0 {
+            return Ok(None);
+        }
+        let (slot, block) = geometry(offset + VNET_LEN, frame, slots);
+        sys::set_ring(&self.socket, ring, slot, slots, block).map_err(self.failed(call))?;
+        let at = *len;
+        *len += slot as usize * slots as usize;
+        Ok(Some((at, slot)))
+    }
+
+    /// How frames come and go: by rings in one mapping, or by calls.
+    fn ways(&self, rx_max: u32, tx_max: u32) -> Result<(Option<Mapping>, Receive, Transmit), OpenError> {
+        let (config, socket) = (self.config, &self.socket);
+        let mut len = 0;
         // In the order in which the kernel lays them out.
-        let rx_at = match config.rx_ring {
+        let rx_ring = (libc::PACKET_RX_RING, "setsockopt(PACKET_RX_RING)");
+        let rx_at = self.add_ring(rx_ring, (RX_NET_AT, most(rx_max), config.rx_ring), &mut len)?;
+        let tx_ring = (libc::PACKET_TX_RING, "setsockopt(PACKET_TX_RING)");
+        let tx_at = self.add_ring(tx_ring, (TX_DATA_AT, most(tx_max), config.tx_ring), &mut len)?;
+        let mapping = match len {
             0 => None,
-            slots => Some(add_ring(
-                libc::PACKET_RX_RING,
-                "setsockopt(PACKET_RX_RING)",
-                RX_NET_AT,
-                most(rx_max),
-                slots,
-            )?),
-        };
-        let tx_at = match config.tx_ring {
-            0 => None,
-            slots => Some(add_ring(
-                libc::PACKET_TX_RING,
-                "setsockopt(PACKET_TX_RING)",
-                TX_DATA_AT,
-                most(tx_max),
-                slots,
-            )?),
-        };
-        let mapping = match rings_len {
-            0 => None,
-            len => Some(Mapping::new(&socket, len).map_err(failed("mmap(AF_PACKET rings)"))?),
+            len => Some(Mapping::new(socket, len).map_err(self.failed("mmap(AF_PACKET rings)"))?),
         };
         let ring = |at: Option<(usize, u32)>, slots: u32| match (&mapping, at) {
             (Some(mapping), Some((at, slot))) => {
@@ -128,54 +125,55 @@ impl PacketPort {
         let rx = match ring(rx_at, config.rx_ring) {
             Some(ring) => Receive::Ring(ring),
             None => {
-                set(libc::PACKET_AUXDATA, 1).map_err(failed("setsockopt(PACKET_AUXDATA)"))?;
+                self.set(libc::PACKET_AUXDATA, 1).map_err(self.failed("setsockopt(PACKET_AUXDATA)"))?;
                 if config.stamp == StampBy::Kernel {
-                    sys::stamp_messages(&socket).map_err(failed("setsockopt(SO_TIMESTAMPNS)"))?;
+                    sys::stamp_messages(socket).map_err(self.failed("setsockopt(SO_TIMESTAMPNS)"))?;
                 }
-                sys::set_receive_buffer(&socket, RECEIVE_BUFFER);
+                sys::set_receive_buffer(socket, RECEIVE_BUFFER);
                 Receive::Calls(Box::new(Inbox::new(most(rx_max) as usize, config.vnet_hdr)))
             }
         };
         let tx = match ring(tx_at, config.tx_ring) {
             Some(ring) => {
                 let slot = tx_at.map_or(0, |(_, slot)| slot);
-                sys::set_send_buffer(&socket, slot.saturating_mul(config.tx_ring).saturating_mul(2));
+                sys::set_send_buffer(socket, slot.saturating_mul(config.tx_ring).saturating_mul(2));
                 Transmit::Ring(ring)
             }
             None => {
-                sys::set_send_buffer(&socket, SEND_BUFFER);
+                sys::set_send_buffer(socket, SEND_BUFFER);
                 Transmit::Calls(Box::new(Outbox::new()))
             }
         };
-        if config.promiscuous {
-            sys::join_promiscuous(&socket, interface.index)
-                .map_err(failed("setsockopt(PACKET_ADD_MEMBERSHIP)"))?;
-        }
-        sys::bind(&socket, interface.index).map_err(failed("bind(AF_PACKET)"))?;
-        if let Some(fanout) = config.fanout {
-            let group = u32::from(fanout.id) | (fanout.mode as u32) << 16;
-            let leave_out =
-                if config.ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING << 16 } else { 0 };
-            if set(libc::PACKET_FANOUT, (group | leave_out) as i32).is_err() {
-                // Kernels before 5.10 do not know the flag.
-                set(libc::PACKET_FANOUT, group as i32).map_err(failed("setsockopt(PACKET_FANOUT)"))?;
-                skip_outgoing = config.ignore_outgoing;
-            }
-        }
+        Ok((mapping, rx, tx))
+    }
 
-        if skip_outgoing && config.rx_ring == 0 {
-            return Err(unsupported("ignore_outgoing=1 without a receive ring; hint: rx=2048".to_owned()));
+    /// Joins the fanout group, if there is one. Whether the kernel knows how to leave out what this host sends.
+    fn join_fanout(&self) -> Result<bool, OpenError> {
+        let Some(fanout) = self.config.fanout else { return Ok(true) };
+        let group = u32::from(fanout.id) | (fanout.mode as u32) << 16;
+        let leave_out =
+            if self.config.ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING << 16 } else { 0 };
+        if self.set(libc::PACKET_FANOUT, (group | leave_out) as i32).is_ok() {
+            return Ok(true);
         }
+        // Kernels before 5.10 do not know the flag.
+        self.set(libc::PACKET_FANOUT, group as i32).map_err(self.failed("setsockopt(PACKET_FANOUT)"))?;
+        Ok(false)
+    }
 
-        let stamps = match &hardware {
+    /// What the port is, for people. `hardware`: what became of hardware stamps where they were asked for.
+    fn describe(&self, bypass: bool, hardware: Option<&io::Result<()>>) -> String {
+        let config = self.config;
+        let stamps = match hardware {
             None if config.stamp == StampBy::Engine => "engine stamps".to_owned(),
             None => "kernel stamps".to_owned(),
             Some(Ok(())) => "hardware stamps".to_owned(),
             Some(Err(e)) => format!("kernel stamps (no hardware stamps: {e})"),
         };
-        let description = format!(
-            "AF_PACKET on {name} ({}): {}, {}, {}, {stamps}{}{}",
-            interface.driver,
+        format!(
+            "AF_PACKET on {} ({}): {}, {}, {}, {stamps}{}{}",
+            self.interface.name,
+            self.interface.driver,
             match (config.rx_ring, config.tx_ring) {
                 (0, 0) => "recvmmsg and sendmmsg".to_owned(),
                 (0, tx) => format!("recvmmsg, a TPACKET_V2 ring of {tx} slots to send"),
@@ -190,9 +188,56 @@ impl PacketPort {
             },
             if config.promiscuous { ", promiscuous" } else { "" },
             config.fanout.map_or(String::new(), |f| format!(", fanout group {} ({:?})", f.id, f.mode)),
-        );
+        )
+    }
+}
+
+impl PacketPort {
+    /// Opens a packet socket on an interface; received frames are copied into frames of `pool`. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no such interface, down, not permitted, not supported (with what to change).
+    pub fn open(config: PacketConfig, pool: Pool) -> Result<PacketPort, OpenError> {
+        let uri = format!("packet:{}", config.interface);
+        config.check().map_err(|why| OpenError::BadUri { uri: uri.clone(), why })?;
+        let interface = Interface::find(&uri, &config.interface)?;
+        let frame_max = frame_max(&uri, &config, &interface, &pool)?;
+        let chunk_room = pool.frame_max() as u32;
+
+        let socket = sys::socket().map_err(failed(&uri, "socket(AF_PACKET)"))?;
+        let opening = Opening { uri: &uri, config: &config, interface: &interface, socket };
+        opening
+            .set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)
+            .map_err(opening.failed("setsockopt(PACKET_VERSION)"))?;
+        if config.vnet_hdr {
+            opening.set(libc::PACKET_VNET_HDR, 1).map_err(opening.failed("setsockopt(PACKET_VNET_HDR)"))?;
+        }
+        let bypass = config.qdisc_bypass && opening.set(libc::PACKET_QDISC_BYPASS, 1).is_ok();
+        // Kernels before 4.20 do not know the option.
+        let mut skip_outgoing =
+            config.ignore_outgoing && opening.set(libc::PACKET_IGNORE_OUTGOING, 1).is_err();
+        let hardware = match config.stamp {
+            StampBy::Kernel | StampBy::Engine => None,
+            StampBy::Hardware => Some(sys::stamp_by_hardware(&opening.socket, &interface.name)),
+        };
+        let rx_max = if config.vnet_hdr { chunk_room } else { frame_max };
+        let tx_max = if config.gso { chunk_room } else { frame_max };
+        let (mapping, rx, tx) = opening.ways(rx_max, tx_max)?;
+        if config.promiscuous {
+            sys::join_promiscuous(&opening.socket, interface.index)
+                .map_err(opening.failed("setsockopt(PACKET_ADD_MEMBERSHIP)"))?;
+        }
+        sys::bind(&opening.socket, interface.index).map_err(opening.failed("bind(AF_PACKET)"))?;
+        if !opening.join_fanout()? {
+            skip_outgoing = config.ignore_outgoing;
+        }
+        if skip_outgoing && config.rx_ring == 0 {
+            let what = "ignore_outgoing=1 without a receive ring; hint: rx=2048".to_owned();
+            return Err(OpenError::Unsupported { uri, what });
+        }
+
         let caps = PortCaps {
-            mtu: *mtu,
+            mtu: interface.mtu,
             frame_max,
             mac: interface.mac,
             rx_stamp: match hardware {
@@ -205,8 +250,9 @@ impl PacketPort {
             zero_copy: false,
             tx_checksum: true,
             lossless_bits: false,
-            description,
+            description: opening.describe(bypass, hardware.as_ref()),
         };
+        let socket = opening.socket;
         Ok(PacketPort {
             uri,
             caps,
