@@ -67,7 +67,8 @@ fn a_session() {
     assert!(Uri::from_str(uri).is_ok());
     let document = json!({"uri": uri, "languageId": "p4", "version": 1, "text": TEXT});
     editor.tell("textDocument/didOpen", json!({ "textDocument": document }));
-    assert!(editor.diagnostics().is_empty());
+    let none = editor.diagnostics();
+    assert!(none.is_empty(), "{none:?}");
 
     let symbols = editor.ask("textDocument/documentSymbol", json!({"textDocument": {"uri": uri}}));
     assert_eq!(symbols[0]["name"], "c");

@@ -139,11 +139,16 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Names that nothing uses.
+    /// Names that nothing uses. A file without `main` is there for others to include: its global names are for them.
     pub(super) fn warn_unused(&mut self) {
         let mut list = Vec::new();
+        let library = self.out.main.is_none();
         for symbol in &self.out.symbols {
-            if symbol.used || self.is_builtin(symbol.span) || silenced(symbol.annotations, warn::UNUSED) {
+            if symbol.used
+                || (library && symbol.global)
+                || self.is_builtin(symbol.span)
+                || silenced(symbol.annotations, warn::UNUSED)
+            {
                 continue;
             }
             let what = match symbol.kind {
