@@ -172,6 +172,7 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 test: tools room small deny ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	@# With the tests' own features: a build of any part alone would make the same crates again with others.
 	$(CARGO) build --workspace --bins --examples --tests --quiet
 	$(TARGET)/debug/xtask tidy

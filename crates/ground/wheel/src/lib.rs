@@ -1,7 +1,7 @@
 //! One deadline for each of many (flows, queue pairs, connections), in a timing wheel: arming, re-arming and firing cost a few
 //! instructions and no memory.
 //!
-//! The wheel has [`SLOTS`] slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
+//! The wheel has `SLOTS` slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
 //! when that fires. A deadline never fires early; it fires at most one tick late.
 //!
 //! ```

@@ -10,7 +10,7 @@
 //! it walks each instruction about once.
 //!
 //! A packet is handed over before anything has been counted, written or sent for it, so user space does the whole of it:
-//! [`cuts`] finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
+//! `cuts` finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
 //! the effect.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

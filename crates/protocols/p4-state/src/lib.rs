@@ -2,8 +2,8 @@
 //!
 //! A [`ProgramState`] belongs to one engine thread. The control side keeps the master store and sends operations, which
 //! the engine applies between bursts: so there are no locks and no atomics here, a look-up never waits, and what matters is that no
-//! single update takes long. Hash indices grow by splitting one small segment ([`hash`]), prefixes change one node ([`lpm`]),
-//! masked entries one block or one small index ([`ternary`]); records never move; clearing hands the memory back to be
+//! single update takes long. Hash indices grow by splitting one small segment (`hash`), prefixes change one node (`lpm`),
+//! masked entries one block or one small index (`ternary`); records never move; clearing hands the memory back to be
 //! dropped elsewhere.
 //!
 //! # Records

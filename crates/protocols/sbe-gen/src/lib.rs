@@ -25,7 +25,7 @@
 //! match message.template_id {
 //!     venue::template::TRADE => {
 //!         let trade = venue::Trade::decode(&message)?;    // everything is checked here; accessors cannot fail
-//!         for leg in trade.legs() { … leg.price() … }
+//!         for leg in trade.legs() { println!("{:?}", leg.price()); }
 //!     }
 //!     _ => {}
 //! }

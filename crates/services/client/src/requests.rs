@@ -12,8 +12,8 @@
 //!
 //! A deadline travels as time that is left, so the two clocks need not agree; time on the wire is not taken off.
 //!
-//! [`Requests`] is for who asks, [`Asked::of`] for who answers. Both are values beside a [`Client`](crate::Client) or an
-//! [`Embedded`](crate::Embedded), do no I/O of their own, and allocate nothing after they were made.
+//! [`Requests`] is for who asks, [`Asked::of`] for who answers. Both are values beside a [`Client`] or an
+//! [`Embedded`], do no I/O of their own, and allocate nothing after they were made.
 //! The feature `tokio` has the same with futures: `aio::Caller` and `aio::serve`.
 
 use crate::error::SendError;

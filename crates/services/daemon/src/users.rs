@@ -18,7 +18,7 @@ pub struct UserQuotas {
     pub applications: Option<u32>,
     /// Flows; `None`: three quarters of what an engine's table holds.
     pub flows: Option<u32>,
-    /// Listeners; `None`: [`LISTENERS_DEFAULT`].
+    /// Listeners; `None`: `LISTENERS_DEFAULT`.
     pub listeners: Option<u32>,
 }
 

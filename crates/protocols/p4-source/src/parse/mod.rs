@@ -1,6 +1,6 @@
 //! From tokens to the syntax tree: recursive descent, one function for each rule of the grammar, appendix "P4 grammar".
 //!
-//! The grammar tells types from other names, so the parser keeps the names in scope ([`scope`]). After an error it
+//! The grammar tells types from other names, so the parser keeps the names in scope (`scope`). After an error it
 //! goes on at the next statement, member or declaration.
 //! Nothing is deeper than [`MAX_DEPTH`], which also bounds the parser's own stack.
 mod annotation;

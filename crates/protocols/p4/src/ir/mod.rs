@@ -37,7 +37,7 @@ ids! {
     HeaderTypeId,
     /// A header instance, metadata instances, stack elements and union members included, in [`Program::headers`].
     HeaderId,
-    /// A [`HeaderStack`] in [`Program::stacks`].
+    /// A [`HeaderStack`] in `Program::stacks`.
     StackId,
     /// A [`HeaderUnion`] in [`Program::unions`].
     UnionId,

@@ -128,8 +128,7 @@ pub enum Stmt {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ParserOp {
-    /// Read a header of fixed length and make it valid. (A legacy type with a length expression: see
-    /// [`super::HeaderType::length_exp`].)
+    /// Read a header of fixed length and make it valid. (A legacy type has a length expression, `length_exp` of its type.)
     Extract(HeaderRef),
     /// Read a header with a varbit field of so many bits. More than its maximum: HeaderTooShort (bmv2's name for it);
     /// not a multiple of 8: ParserInvalidArgument.

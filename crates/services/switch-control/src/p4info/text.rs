@@ -1,6 +1,6 @@
 //! P4Info's text form (`.p4info.txtpb`, protobuf's text format) to its binary form.
 //!
-//! One pass: text in, wire bytes out, by the names in [`super::schema`]; `prost` then decodes the bytes. Errors say line
+//! One pass: text in, wire bytes out, by the names in `schema`; `prost` then decodes the bytes. Errors say line
 //! and column.
 
 use super::message::P4Info;

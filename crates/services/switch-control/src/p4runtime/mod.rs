@@ -3,7 +3,7 @@
 //! What flows through here: [`service`] takes requests ([`message`], [`entity`], [`data`]) off gRPC; [`arbitration`] says
 //! who may write; [`device`] orders writes, reads and changes of the program behind one lock; [`target`] writes
 //! entities to the switch and reads them, each kind in its own file, with [`keys`] and [`value`] between messages and the
-//! store's form; [`stream`] and [`notify`] carry packets, digests and notices. [`server`] runs it all.
+//! store's form; [`stream`] and `notify` carry packets, digests and notices. [`server`] runs it all.
 
 pub mod arbitration;
 mod arrays;

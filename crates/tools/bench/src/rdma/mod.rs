@@ -3,8 +3,8 @@
 //! ```text
 //! client thread: create, connect -> port -> REQ -> server thread: create, accept -> REP -> connected -> RTU -> (disconnect)
 //! ```
-//! [`wires`] makes what lies between the ends: memory links, or namespaces with veth pairs and bridges. [`client`] opens and closes
-//! connections as fast as its window allows, [`server`] accepts them, [`live`] runs both in threads and times them. [`tcp`] is the
+//! [`wires`] makes what lies between the ends: memory links, or namespaces with veth pairs and bridges. `client` opens and closes
+//! connections as fast as its window allows, `server` accepts them, [`live`] runs both in threads and times them. `tcp` is the
 //! baseline: the kernel's connect, accept and close on the same wires. [`remote`] has each end alone, the
 //! other on another host. [`data`] measures what goes over a connection. [`plan`] says
 //! which rows a command asks for, [`RcRow`]s come out, and [`render`] makes tables of them.

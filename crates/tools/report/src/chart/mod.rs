@@ -50,7 +50,7 @@ pub struct Lines {
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
-    /// The series, at most [`SERIES_MAX`] coloured ones; more share colours and differ by marker.
+    /// The series, at most `SERIES_MAX` coloured ones; more share colours and differ by marker.
     pub series: Vec<Series>,
 }
 

@@ -1,4 +1,4 @@
-//! One end here, the other on another host: the same loops as [`live`](super::live), on ports that are named, or the kernel's TCP.
+//! One end here, the other on another host: the same loops as [`live`], on ports that are named, or the kernel's TCP.
 
 mod kernel;
 
