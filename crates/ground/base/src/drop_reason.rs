@@ -122,6 +122,18 @@ reasons! {
     BadKey = "bad_key",
     /// No receive work request is posted, and the service is not a reliable one.
     NoReceive = "no_receive",
+    /// A sealed packet for a flow that has no keys yet, or a wish for an encrypted flow where there is no key.
+    NoKey = "no_key",
+    /// A handshake that was made for another key than ours.
+    WrongKey = "wrong_key",
+    /// A handshake by a key that is not trusted, or not at that address.
+    NotTrusted = "not_trusted",
+    /// A sealed packet or handshake that fails its authentication: it was altered, or made up.
+    Altered = "altered",
+    /// A sealed packet that came before, or is too old to tell.
+    Replayed = "replayed",
+    /// A plain packet where only encrypted ones are taken.
+    Downgrade = "downgrade",
 }
 
 impl fmt::Display for DropReason {

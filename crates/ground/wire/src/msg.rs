@@ -18,6 +18,10 @@
 //!   heard from the peer, and how long that one was held back: round-trip time without clock agreement.
 //! - `credit`: message bytes the receiver is ready to take since the flow began, in units of [`CREDIT_UNIT`],
 //!   modulo 2^32.
+//!
+//! Encrypted flows have kinds of their own for data, acknowledgements and resets. In these the place of `crc32c` holds the low
+//! half of the packet number, the 40 bytes are authenticated and in clear, all after them is encrypted, and [`TAG_LEN`] bytes of
+//! authentication tag end the packet. What their handshake adds is in [`secure`].
 
 /// The version this module speaks.
 pub const VERSION: u8 = 1;
@@ -33,6 +37,11 @@ pub const CREDIT_UNIT: u32 = 64;
 pub const MESSAGE_LEN_MAX: u32 = 64 << 20;
 /// Most SACK ranges in one acknowledgement.
 pub const SACK_RANGES_MAX: usize = 16;
+
+/// Bytes of the tag that ends a sealed packet.
+pub const TAG_LEN: usize = 16;
+
+pub mod secure;
 
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +61,39 @@ pub enum Kind {
     Ack = 6,
     /// The flow is gone. Body: [`Reset`].
     Reset = 7,
+    /// Client to server: who the client is, where its INIT did not say so. Body: a handshake message
+    /// ([`secure::parse_confirm`]).
+    Confirm = 8,
+    /// [`Kind::Data`] of an encrypted flow.
+    SealedData = 13,
+    /// [`Kind::Ack`] of an encrypted flow.
+    SealedAck = 14,
+    /// [`Kind::Reset`] of an encrypted flow.
+    SealedReset = 15,
+}
+
+impl Kind {
+    /// The kind that an encrypted flow uses for this one; itself where there is none.
+    #[inline]
+    pub const fn sealed(self) -> Kind {
+        match self {
+            Kind::Data => Kind::SealedData,
+            Kind::Ack => Kind::SealedAck,
+            Kind::Reset => Kind::SealedReset,
+            other => other,
+        }
+    }
+
+    /// The kind inside a sealed one; `None`: it is not sealed.
+    #[inline]
+    pub const fn opened(self) -> Option<Kind> {
+        match self {
+            Kind::SealedData => Some(Kind::Data),
+            Kind::SealedAck => Some(Kind::Ack),
+            Kind::SealedReset => Some(Kind::Reset),
+            _ => None,
+        }
+    }
 }
 
 /// Bits of the flags byte.
@@ -74,6 +116,8 @@ pub mod flag {
 pub mod option {
     /// Messages may be delivered in another order than sent.
     pub const UNORDERED: u16 = 0x0001;
+    /// The flow is to be encrypted: a handshake follows the body ([`secure`](super::secure)).
+    pub const SECURE: u16 = 0x0002;
 }
 
 /// Why a header was refused.
@@ -148,6 +192,10 @@ impl Header {
             5 => Kind::Data,
             6 => Kind::Ack,
             7 => Kind::Reset,
+            8 => Kind::Confirm,
+            13 => Kind::SealedData,
+            14 => Kind::SealedAck,
+            15 => Kind::SealedReset,
             _ => return Err(Error::Malformed),
         };
         if h[5] & !flag::ALL != 0 || h[6] != 0 || h[7] != 0 {
@@ -415,7 +463,7 @@ mod tests {
         assert_eq!(Header::parse(&p), Err(Error::Version(0)));
         p[4] = 0x16;
         assert!(Header::parse(&p).is_ok());
-        for (at, value) in [(4, 0x10), (4, 0x18), (5, 0x20), (6, 1), (7, 1)] {
+        for (at, value) in [(4, 0x10), (4, 0x19), (5, 0x20), (6, 1), (7, 1)] {
             let mut q = p;
             q[at] = value;
             assert_eq!(Header::parse(&q), Err(Error::Malformed), "byte {at}");
@@ -434,7 +482,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(kind in 1u8..=7, flags in 0u8..=0x1f, cid: u64, a: [u32; 6]) {
+        fn headers_survive_the_wire(kind in prop_oneof![1u8..=8, 13u8..=15], flags in 0u8..=0x1f, cid: u64, a: [u32; 6]) {
             let mut raw = [0xa5u8; COMMON_LEN];
             raw[4] = 0x10 | kind;
             raw[5] = flags;
@@ -456,6 +504,10 @@ mod tests {
             let _ = parse_retry(&bytes);
             let _ = parse_reject(&bytes);
             prop_assert!(sack_ranges(&bytes).count() <= SACK_RANGES_MAX);
+            let _ = secure::Init::parse(&bytes);
+            let _ = secure::parse_accept(&bytes);
+            let _ = secure::parse_confirm(&bytes);
+            let _ = secure::Terms::parse(&bytes);
         }
 
         #[test]

@@ -43,6 +43,13 @@ impl Datagram {
         let start = usize::from(self.payload_start);
         frame.data().get(start..start + usize::from(self.payload_len)).unwrap_or(&[])
     }
+
+    /// The payload, to be decrypted where it lies.
+    #[inline]
+    pub fn payload_mut<'a>(&self, frame: &'a mut Frame) -> &'a mut [u8] {
+        let start = usize::from(self.payload_start);
+        frame.data_mut().get_mut(start..start + usize::from(self.payload_len)).unwrap_or_default()
+    }
 }
 
 /// The way to a destination.
@@ -79,8 +86,8 @@ pub trait Endpoint {
     /// What it has to tell its owner.
     type Event;
 
-    /// Takes one datagram. `payload` is the datagram's.
-    fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &[u8]) -> Verdict;
+    /// Takes one datagram. `payload` is the datagram's; what is in it afterwards is nobody's.
+    fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &mut [u8]) -> Verdict;
 
     /// Does what is due at `now`.
     fn handle_timeout(&mut self, now: Instant);

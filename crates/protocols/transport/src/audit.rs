@@ -28,6 +28,8 @@ impl<M: Memory> Endpoint<M> {
             let rows = rows(&self.msgs[slot * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]);
             if f.state == State::Free {
                 check("rows of a free slot", 0, rows.used.into());
+                let wiped = self.guards.get(slot).and_then(Option::as_ref).is_none_or(|g| g.is_wiped());
+                check("keys of a free slot", 0, u64::from(!wiped));
                 check(
                     "a route's timer of a free slot",
                     0,

@@ -1,8 +1,10 @@
 //! What an endpoint may use and how patient it is. Every limit has its name here.
 
 use crate::congestion::CongestionConfig;
+use crate::security::Security;
 use barewire_base::Duration;
 use barewire_wire::msg;
+use std::sync::Arc;
 
 /// Segments that a flow may have in flight, and that a receiver tracks beyond the first hole.
 pub const WINDOW_SEGMENTS: usize = 256;
@@ -81,6 +83,8 @@ pub struct Config {
     pub ephemeral_udp_ports: (u16, u16),
     /// Congestion control.
     pub congestion: CongestionConfig,
+    /// Keys and trust; `None`: flows are in the clear.
+    pub security: Option<Arc<Security>>,
 }
 
 impl Default for Config {
@@ -112,6 +116,7 @@ impl Default for Config {
             ecn: true,
             ephemeral_udp_ports: (32768, 60999),
             congestion: CongestionConfig::default(),
+            security: None,
         }
     }
 }
@@ -138,6 +143,9 @@ pub enum ConfigError {
     /// The range of UDP ports is empty or contains zero.
     #[error("ephemeral_udp_ports must be a range of ports above 0, first before last")]
     UdpPorts,
+    /// Something about keys and trust.
+    #[error("security: {0}")]
+    Security(&'static str),
 }
 
 impl Config {
@@ -175,7 +183,7 @@ impl Config {
         if first == 0 || first > last {
             return Err(ConfigError::UdpPorts);
         }
-        Ok(())
+        self.security.as_ref().map_or(Ok(()), |s| s.check()).map_err(ConfigError::Security)
     }
 
     /// Payload bytes of a full segment to this side.

@@ -45,6 +45,8 @@ counters! {
         flows_accepted,
         /// Flows that ended, for whatever reason.
         flows_closed,
+        /// Flows of both kinds that are encrypted.
+        flows_encrypted,
         /// Resets sent.
         resets_tx,
         /// Resets obeyed.

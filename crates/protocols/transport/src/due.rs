@@ -41,8 +41,7 @@ impl<M: Memory> Endpoint<M> {
                     f.give_up_at = self.spares_until;
                 } else if now >= f.give_up_at {
                     if f.state == State::Connecting {
-                        let refused = f.unserved;
-                        let reason = if refused { ConnectFailure::Refused } else { ConnectFailure::TimedOut };
+                        let reason = f.refused.unwrap_or(ConnectFailure::TimedOut);
                         self.fail_connect(slot, now, reason);
                     } else {
                         self.end(slot, now, CloseReason::TimedOut);

@@ -10,6 +10,8 @@ use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
 use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
+use crate::security::guard::{Guard, Shield};
+use crate::security::{Draw, Ration, Refusal, Way};
 use crate::rtt::Rtt;
 use crate::sender::{Fin, OutMessages, Packed, Sender};
 use barewire_base::{Duration, Instant};
@@ -95,6 +97,8 @@ pub struct FlowView {
     pub rtt: Duration,
     /// Least round-trip time seen lately.
     pub rtt_floor: Duration,
+    /// What encrypts it; `None`: nothing, or nothing yet.
+    pub cipher: Option<&'static str>,
     /// Congestion window in segments.
     pub window: f32,
     /// Segments in flight.
@@ -154,6 +158,13 @@ pub struct Endpoint<M> {
     pub(crate) sent_undrained: u32,
     /// Flows waiting for their next hop to be resolved, and some that no longer do; each once.
     pub(crate) unrouted: VecDeque<u32>,
+    /// What protects each flow, by slot; empty without [`Config::security`].
+    pub(crate) guards: Vec<Option<Box<Guard>>>,
+    pub(crate) draw: Draw,
+    pub(crate) handshake_ration: Ration,
+    pub(crate) stranger_ration: Ration,
+    pub(crate) refusal_ration: Ration,
+    pub(crate) refusals: VecDeque<Refusal>,
 }
 
 /// One less of what is counted under `port`.
@@ -177,11 +188,17 @@ impl<M: Memory> Endpoint<M> {
     pub fn new(config: Config, memory: M, secret: [u8; 32]) -> Result<Endpoint<M>, ConfigError> {
         config.check()?;
         let flows = config.flows_max as usize;
+        let (ids, draw) = Draw::split(secret);
+        let (ids, guards) = match &config.security {
+            // What gives handshakes their randomness must not be found from what is kept.
+            Some(_) => (ids, (0..flows).map(|_| None).collect()),
+            None => (secret, Vec::new()),
+        };
         let events_max =
             config.send_messages_max as usize + config.recv_messages_max as usize + flows * EVENTS_PER_FLOW;
         Ok(Endpoint {
             memory,
-            ids: Ids::new(secret),
+            ids: Ids::new(ids),
             flows: (0..flows).map(|_| Flow::empty()).collect(),
             free: (0..config.flows_max).rev().collect(),
             segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
@@ -209,6 +226,12 @@ impl<M: Memory> Endpoint<M> {
             orphans: HashMap::with_capacity(64),
             sent_undrained: 0,
             unrouted: VecDeque::with_capacity(flows),
+            guards,
+            draw,
+            handshake_ration: Ration::default(),
+            stranger_ration: Ration::default(),
+            refusal_ration: Ration::default(),
+            refusals: VecDeque::new(),
             config,
         })
     }
@@ -269,9 +292,15 @@ impl<M: Memory> Endpoint<M> {
             },
             rtt: f.rtt.smoothed(),
             rtt_floor: f.rtt.floor(),
+            cipher: self.cipher_of(f.id),
             window: f.cc.window(),
             in_flight: f.tx.in_flight,
         })
+    }
+
+    fn cipher_of(&self, flow: FlowId) -> Option<&'static str> {
+        let guard = self.guards.get(flow.slot() as usize)?.as_ref()?;
+        Some(guard.cipher).filter(|c| !c.is_empty())
     }
 
     /// Takes connections on `udp_port` for `owner`, who gets `token` back with each.
@@ -354,6 +383,10 @@ impl<M: Memory> Endpoint<M> {
         f.ordered = ordered;
         f.control_due = true;
         let id = f.id;
+        let way = self.way_to(local, remote);
+        if way != Way::Plain {
+            self.begin_secure(slot, way);
+        }
         self.touch(slot, now);
         Ok(id)
     }
@@ -652,6 +685,9 @@ impl<M: Memory> Endpoint<M> {
         }
         f.state = State::Free;
         f.template = None;
+        if f.shield != Shield::Plain {
+            self.forget_keys(slot);
+        }
         self.counters.flows_closed.add(1);
         self.free.push(slot);
     }

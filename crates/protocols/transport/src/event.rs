@@ -29,15 +29,22 @@ pub enum CloseReason {
     PeerFault = 8,
     /// The peer began a message and did not go on with it, while others waited for the memory that it holds.
     Stalled = 9,
+    /// The peer does not trust our key.
+    NotTrusted = 10,
+    /// More packets failed their authentication than the flow's keys bear.
+    Forged = 11,
 }
 
 impl CloseReason {
     /// The reason with this number.
     pub fn from_code(code: u16) -> Option<CloseReason> {
         use CloseReason::*;
-        [Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge, PeerFault, Stalled]
-            .into_iter()
-            .find(|r| *r as u16 == code)
+        [
+            Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge, PeerFault, Stalled,
+            NotTrusted, Forged,
+        ]
+        .into_iter()
+        .find(|r| *r as u16 == code)
     }
 }
 
@@ -54,6 +61,8 @@ impl std::fmt::Display for CloseReason {
             CloseReason::MessageTooLarge => "a message is longer than its receiver's memory",
             CloseReason::PeerFault => "the peer broke the protocol",
             CloseReason::Stalled => "the peer left a message unfinished while others waited for its memory",
+            CloseReason::NotTrusted => "the peer does not trust our key",
+            CloseReason::Forged => "too many forged packets",
         })
     }
 }
@@ -73,13 +82,28 @@ pub enum ConnectFailure {
     Unreachable = 4,
     /// This side closed or reset the flow before it was open.
     Cancelled = 5,
+    /// The other side takes encrypted flows only.
+    SecurityRequired = 6,
+    /// The other side does not trust our key, or not at our address.
+    NotTrusted = 7,
+    /// The other side has another key than the one that we trust for its address.
+    WrongKey = 8,
+    /// The other side does not encrypt, and we want that.
+    Insecure = 9,
+    /// We do not trust the other side's key, or not at its address.
+    PeerNotTrusted = 10,
 }
 
 impl ConnectFailure {
     /// The failure with this number.
     pub fn from_code(code: u16) -> Option<ConnectFailure> {
         use ConnectFailure::*;
-        [Refused, TableFull, TimedOut, Unreachable, Cancelled].into_iter().find(|r| *r as u16 == code)
+        [
+            Refused, TableFull, TimedOut, Unreachable, Cancelled, SecurityRequired, NotTrusted, WrongKey,
+            Insecure, PeerNotTrusted,
+        ]
+        .into_iter()
+        .find(|r| *r as u16 == code)
     }
 }
 
@@ -91,6 +115,11 @@ impl std::fmt::Display for ConnectFailure {
             ConnectFailure::TimedOut => "no answer",
             ConnectFailure::Unreachable => "the next hop does not answer, or there is no route",
             ConnectFailure::Cancelled => "given up here",
+            ConnectFailure::SecurityRequired => "the other side takes encrypted flows only",
+            ConnectFailure::NotTrusted => "the other side does not trust our key",
+            ConnectFailure::WrongKey => "the other side has another key than the one trusted for its address",
+            ConnectFailure::Insecure => "the other side does not encrypt",
+            ConnectFailure::PeerNotTrusted => "the other side's key is not trusted here",
         })
     }
 }

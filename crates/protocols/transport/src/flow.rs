@@ -5,6 +5,8 @@ use crate::congestion::Congestion;
 use crate::path::PathSign;
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
+use crate::security::guard::Shield;
+use crate::event::ConnectFailure;
 use crate::sender::{Fin, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_host::Template;
@@ -113,8 +115,10 @@ pub(crate) struct Flow {
     /// What the host is to be told, and when it was last told that the path is good.
     pub path: PathSign,
     pub proven_at: Instant,
-    /// The peer's host said that nobody serves the port that we want.
-    pub unserved: bool,
+    /// Somebody said, without proof, why this attempt to connect is in vain.
+    pub refused: Option<ConnectFailure>,
+    /// Whether it is encrypted.
+    pub shield: Shield,
     pub heard_at: Instant,
     pub keepalive_at: Instant,
     pub keepalives: u32,
@@ -178,7 +182,8 @@ impl Flow {
             unrouted: false,
             path: PathSign::Nothing,
             proven_at: Instant::ZERO,
-            unserved: false,
+            refused: None,
+            shield: Shield::Plain,
             heard_at: Instant::ZERO,
             keepalive_at: Instant::FAR_FUTURE,
             keepalives: 0,

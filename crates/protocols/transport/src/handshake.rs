@@ -7,6 +7,7 @@ use crate::flow::{Flow, State};
 use crate::memory::Memory;
 use crate::peers;
 use crate::receiver::Receiver;
+use crate::security::guard::Shield;
 use crate::sender::stamp_of;
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_host::{Template, Verdict};
@@ -19,13 +20,16 @@ const STRAYS_MAX: usize = 256;
 /// Such packets in a second, at most: they answer what anybody may send.
 const STRAYS_PER_SECOND: u32 = 10_000;
 /// Smallest segment that a peer may ask for: with less, a message would cost more headers than bytes.
-const MSS_MIN: u16 = 64;
+pub(crate) const MSS_MIN: u16 = 64;
+
+/// Bytes of the longest one: a sealed reset.
+const STRAY_LEN: usize = msg::RESET_LEN + msg::TAG_LEN;
 
 /// A packet that belongs to no flow of ours: RETRY, REJECT, RESET.
 pub(crate) struct Stray {
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    pub bytes: [u8; msg::RETRY_LEN],
+    pub bytes: [u8; STRAY_LEN],
     pub len: usize,
     /// The headers of the flow that it ends, for when the host has no better.
     pub template: Option<Template>,
@@ -72,12 +76,26 @@ impl Strays {
         len: usize,
         body: impl FnOnce(&mut [u8]),
     ) {
-        let mut bytes = [0; msg::RETRY_LEN];
+        let mut bytes = [0; STRAY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
         let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
         self.queue.push_back(Stray { local, remote, bytes, len, template: None });
+    }
+
+    /// As [`push`](Self::push), for the reset of an encrypted flow; `body` seals it, too.
+    fn push_sealed(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        header: Header,
+        body: impl FnOnce(&mut [u8]),
+    ) {
+        let mut bytes = [0; STRAY_LEN];
+        header.emit(&mut bytes);
+        body(&mut bytes);
+        self.queue.push_back(Stray { local, remote, bytes, len: STRAY_LEN, template: None });
     }
 }
 
@@ -126,7 +144,18 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::NoListener);
         };
         let (owner, token) = (listener.owner, listener.token);
-        if self.wants_proof(local.port(), owner)
+        if let Some(refusal) = self.refuse_by_policy(now, local, remote, &init) {
+            return refusal;
+        }
+        let said = match init.options & option::SECURE {
+            0 => None,
+            _ => match self.said_in(local, &init, header, packet) {
+                Ok(said) => Some(said),
+                Err(reason) => return Verdict::Drop(reason),
+            },
+        };
+        // To compute a handshake costs more than to keep a half-open flow: nobody gets that without proof.
+        if (said.is_some() || self.wants_proof(local.port(), owner))
             && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
         {
             let had_one = init.cookie != [0; 16];
@@ -153,6 +182,16 @@ impl<M: Memory> Endpoint<M> {
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         }
+        let mut hands = None;
+        if let Some((said, message)) = said {
+            match self.shake_hands(now, local, remote, &said, message) {
+                Ok((noise, peer)) => hands = Some((said, noise, peer)),
+                Err(reason) => {
+                    self.memory.forget_flow(owner);
+                    return Verdict::Drop(reason);
+                }
+            }
+        }
         let Some(slot) = self.open(now, owner, local, remote, token) else {
             self.memory.forget_flow(owner);
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
@@ -172,6 +211,16 @@ impl<M: Memory> Endpoint<M> {
         f.mss = f.mss.min(init.mss);
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
+        if let Some((said, noise, peer)) = hands {
+            f.mss = f.mss.min(self.config.mss(remote.is_ipv6()) - msg::TAG_LEN as u16);
+            f.control_due = true;
+            if !self.answer_secure(slot, said, noise, peer) {
+                self.end(slot, now, CloseReason::TimedOut);
+                return Verdict::Drop(DropReason::Malformed);
+            }
+            self.touch(slot, now);
+            return Verdict::Consumed;
+        }
         f.rx.heard_stamp = header.stamp;
         f.rx.echo = header.stamp;
         f.rx.echo_at = now;
@@ -189,7 +238,7 @@ impl<M: Memory> Endpoint<M> {
         self.half_open >= in_all || self.half_open_at.get(&udp_port).is_some_and(|n| *n >= at_port)
     }
 
-    fn reject(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64, why: ConnectFailure) {
+    pub(crate) fn reject(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64, why: ConnectFailure) {
         if self.strays.admit(now, STRAYS_MAX / 2) {
             self.counters.rejects_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
@@ -203,7 +252,6 @@ impl<M: Memory> Endpoint<M> {
         let Ok(accept) = msg::Accept::parse(packet) else {
             return Verdict::Drop(DropReason::Malformed);
         };
-        let credit_window = self.config.credit_window();
         let f = &mut self.flows[slot as usize];
         if f.state != State::Connecting {
             // Our acknowledgement of the first one was lost.
@@ -214,17 +262,17 @@ impl<M: Memory> Endpoint<M> {
             }
             return Verdict::Drop(DropReason::BadState);
         }
+        if f.shield != Shield::Plain {
+            return self.on_secure_accept(now, slot, &accept, packet);
+        }
         let offered_unordered = !f.ordered;
         let unordered = accept.options & option::UNORDERED != 0;
         let mss_fits = (MSS_MIN..=f.mss).contains(&accept.mss);
-        if header.ack != f.first_seq || !mss_fits || unordered != offered_unordered {
+        if header.ack != f.first_seq || !mss_fits || unordered != offered_unordered || accept.options & option::SECURE != 0 {
             return Verdict::Drop(DropReason::Malformed);
         }
-        f.remote_cid = accept.src_cid;
-        f.mss = accept.mss;
-        f.tx.credit_limit = header.credit;
-        f.rx = Receiver::new(header.seq, credit_window);
-        f.rx.ack_now = true;
+        self.finish_connect(now, slot, accept.src_cid, accept.mss, header.seq, header.credit);
+        let f = &mut self.flows[slot as usize];
         // Echoed, so that the server knows the round trip before its first segment.
         f.rx.heard_stamp = header.stamp;
         f.rx.echo = header.stamp;
@@ -233,6 +281,16 @@ impl<M: Memory> Endpoint<M> {
         if let Some(rtt) = echoed_rtt(now, header) {
             f.rtt.sample(now, rtt, false);
         }
+        Verdict::Consumed
+    }
+
+    /// The server agreed to these terms: the flow is open.
+    pub(crate) fn finish_connect(&mut self, now: Instant, slot: u32, cid: u64, mss: u16, seq: u32, credit: u32) {
+        let f = &mut self.flows[slot as usize];
+        (f.remote_cid, f.mss) = (cid, mss);
+        f.tx.credit_limit = credit;
+        f.rx = Receiver::new(seq, self.config.credit_window());
+        f.rx.ack_now = true;
         self.by_remote.insert((f.remote, f.remote_cid), slot);
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
@@ -245,7 +303,6 @@ impl<M: Memory> Endpoint<M> {
         });
         self.counters.flows_connected.add(1);
         self.touch(slot, now);
-        Verdict::Consumed
     }
 
     /// Anything from the client on a flow that waits for it proves that our ACCEPT arrived.
@@ -262,6 +319,9 @@ impl<M: Memory> Endpoint<M> {
             remote: f.remote,
         });
         self.counters.flows_accepted.add(1);
+        if f.shield != Shield::Plain {
+            self.counters.flows_encrypted.add(1);
+        }
     }
 
     /// RETRY: the server is under pressure and wants its cookie back.
@@ -274,6 +334,10 @@ impl<M: Memory> Endpoint<M> {
                 if f.cookie != cookie {
                     f.cookie = cookie;
                     f.control_due = true;
+                    if f.shield != Shield::Plain && !self.begin_noise(slot) {
+                        self.fail_connect(slot, now, ConnectFailure::WrongKey);
+                        return Verdict::Drop(DropReason::WrongKey);
+                    }
                     self.touch(slot, now);
                 }
                 Verdict::Consumed
@@ -290,6 +354,10 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::BadState);
         }
         let reason = ConnectFailure::from_code(code).unwrap_or(ConnectFailure::Refused);
+        if self.flows[slot as usize].shield != Shield::Plain {
+            self.hint(now, slot, reason);
+            return Verdict::Consumed;
+        }
         self.fail_connect(slot, now, reason);
         Verdict::Consumed
     }
@@ -310,18 +378,35 @@ impl<M: Memory> Endpoint<M> {
         } else {
             self.by_remote.get(&(remote, reset.proof)).copied()
         };
-        let Some(slot) = slot.filter(|s| self.flows[*s as usize].remote == remote) else {
+        let is_theirs = |f: &Flow| f.remote == remote && f.shield == Shield::Plain;
+        let Some(slot) = slot.filter(|s| is_theirs(&self.flows[*s as usize])) else {
             return Verdict::Drop(DropReason::ForgedReset);
         };
+        self.obey_reset(now, slot, &reset, header.dst_cid == 0);
+        Verdict::Consumed
+    }
+
+    /// RESET that the peer sealed.
+    pub(crate) fn on_sealed_reset(&mut self, now: Instant, slot: u32, packet: &[u8]) -> Verdict {
+        let Ok(reset) = msg::Reset::parse(packet) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        self.obey_reset(now, slot, &reset, false);
+        Verdict::Consumed
+    }
+
+    fn obey_reset(&mut self, now: Instant, slot: u32, reset: &msg::Reset, knows_us_not: bool) {
         self.counters.resets_rx.add(1);
         let f = &self.flows[slot as usize];
         let reason = if f.rx.is_finished() && f.closing && f.tx.has_only_fin() {
             // Both ends were done; the peer merely forgot sooner than we had its last acknowledgement.
             CloseReason::Local
-        } else if header.dst_cid == 0 {
+        } else if knows_us_not {
             CloseReason::PeerRestarted
         } else if reset.reason == CloseReason::MessageTooLarge as u16 {
             CloseReason::MessageTooLarge
+        } else if reset.reason == CloseReason::NotTrusted as u16 {
+            CloseReason::NotTrusted
         } else {
             CloseReason::Reset
         };
@@ -330,7 +415,6 @@ impl<M: Memory> Endpoint<M> {
         } else {
             self.end(slot, now, reason);
         }
-        Verdict::Consumed
     }
 
     /// Tells the peer of `slot` that the flow is gone. Lost on the way, the next packet of the peer brings another.
@@ -348,10 +432,21 @@ impl<M: Memory> Endpoint<M> {
             return;
         }
         let (local, remote, cid) = (f.local, f.remote, f.remote_cid);
+        let reset = msg::Reset { proof: 0, reason: reason as u16 };
+        match (f.shield, self.guards.get_mut(slot as usize)) {
+            (Shield::Plain, _) => {
+                self.strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| reset.emit(b));
+            }
+            (Shield::Sealed | Shield::Unconfirmed, Some(Some(guard))) => {
+                self.strays.push_sealed(local, remote, bare(Kind::SealedReset, cid), |b| {
+                    reset.emit(b);
+                    guard.tx.seal(b);
+                });
+            }
+            // No keys yet: its handshake will come to nothing by itself.
+            _ => return,
+        }
         self.counters.resets_tx.add(1);
-        self.strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| {
-            msg::Reset { proof: 0, reason: reason as u16 }.emit(b);
-        });
         if let Some(stray) = self.strays.queue.back_mut() {
             stray.template.clone_from(&self.flows[slot as usize].template);
         }

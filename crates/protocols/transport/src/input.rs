@@ -8,6 +8,7 @@ use crate::handshake::echoed_rtt;
 use crate::ids;
 use crate::memory::{Memory, Turn};
 use crate::receiver::{Arrival, FlowTraits};
+use crate::security::guard::Shield;
 use crate::sender::{AckTime, before, stamp_of, units};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::Frame;
@@ -31,11 +32,14 @@ impl<M: Memory> Endpoint<M> {
         (f.local_cid == cid && f.state != State::Free).then_some(slot)
     }
 
-    fn take_in(&mut self, now: Instant, datagram: &Datagram, packet: &[u8]) -> Verdict {
+    fn take_in(&mut self, now: Instant, datagram: &Datagram, packet: &mut [u8]) -> Verdict {
         let header = match Header::parse(packet) {
             Ok(header) => header,
             Err(e) => return Verdict::Drop(e.into()),
         };
+        if header.kind.opened().is_some() {
+            return self.take_in_sealed(now, datagram, header, packet);
+        }
         if msg::crc(packet) != Some(crc_fast::crc32_iscsi(&packet[4..])) {
             return Verdict::Drop(DropReason::BadCrc);
         }
@@ -56,6 +60,9 @@ impl<M: Memory> Endpoint<M> {
         if f.remote != remote || f.local != local {
             return Verdict::Drop(DropReason::WrongPeer);
         }
+        if f.shield != Shield::Plain {
+            return self.on_clear(now, slot, &header, packet);
+        }
         let silent = now.since(f.heard_at);
         f.heard_at = now;
         f.keepalives = 0;
@@ -63,12 +70,24 @@ impl<M: Memory> Endpoint<M> {
             Kind::Accept => self.on_accept(now, slot, &header, packet),
             Kind::Retry => self.on_retry(now, slot, packet),
             Kind::Reject => self.on_reject(now, slot, packet),
+            Kind::Confirm => Verdict::Drop(DropReason::BadState),
             _ => self.on_flow_packet(now, slot, &header, packet, datagram.ecn, silent),
         }
     }
 
+    /// A packet in the clear on a flow that is encrypted or is to be: nothing but its handshake.
+    fn on_clear(&mut self, now: Instant, slot: u32, header: &Header, packet: &[u8]) -> Verdict {
+        match header.kind {
+            Kind::Accept => self.on_accept(now, slot, header, packet),
+            Kind::Retry => self.on_retry(now, slot, packet),
+            Kind::Reject => self.on_reject(now, slot, packet),
+            Kind::Confirm => self.on_confirm(now, slot, packet),
+            _ => Verdict::Drop(DropReason::Downgrade),
+        }
+    }
+
     /// DATA or ACK of a known flow.
-    fn on_flow_packet(
+    pub(crate) fn on_flow_packet(
         &mut self,
         now: Instant,
         slot: u32,
@@ -275,7 +294,7 @@ impl<M: Memory> Endpoint<M> {
 impl<M: Memory> HostEndpoint for Endpoint<M> {
     type Event = Event;
 
-    fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &[u8]) -> Verdict {
+    fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &mut [u8]) -> Verdict {
         let verdict = self.take_in(now, datagram, payload);
         if let Verdict::Drop(reason) = verdict {
             self.counters.drops.count(reason);

@@ -12,7 +12,8 @@
 //!    by RACK and a tail-loss probe, and by a time-out at last (`sender`, `flow`).
 //! 5. The window follows the path's delay (`congestion`), and the receiver's application grants credit, so that one that
 //!    does not read holds up its own senders and nobody else.
-//! 6. [`Event`]s come out: connected, accepted, received, sent, closed.
+//! 6. Where the peers have keys, a handshake runs inside INIT and ACCEPT, and every packet is sealed in its frame (`security`).
+//! 7. [`Event`]s come out: connected, accepted, received, sent, closed.
 //!
 //! The wire format is [`barewire_wire::msg`].
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod path;
 mod peers;
 mod receiver;
 mod rtt;
+pub mod security;
 mod sender;
 
 pub use config::{
@@ -47,3 +49,4 @@ pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, eng
 pub use event::{CloseReason, ConnectFailure, Event};
 pub use flow::FlowId;
 pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf, Turn};
+pub use security::Security;

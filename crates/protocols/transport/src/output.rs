@@ -4,11 +4,12 @@ use crate::endpoint::{Endpoint, row};
 use crate::event::ConnectFailure;
 use crate::flow::{Flow, Repeat, State};
 use crate::memory::Memory;
+use crate::security::guard::{Guard, Shield};
 use crate::sender::{self, Segment, stamp_of, units};
 use barewire_base::{Duration, Instant};
 use barewire_frame::Frame;
 use barewire_host::{Host, Route, Template};
-use barewire_wire::msg::{self, DATA_HEADER_LEN, Header, Kind, flag, option};
+use barewire_wire::msg::{self, DATA_HEADER_LEN, Header, Kind, TAG_LEN, flag, option, secure};
 
 /// Wait before a route is asked for again while the host resolves it, in case its answer was missed.
 const ROUTE_RETRY: Duration = Duration::from_millis(20);
@@ -37,6 +38,14 @@ fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
     let packet = &mut data[template.header_len()..];
     let crc = crc_fast::crc32_iscsi(&packet[4..]);
     msg::set_crc(packet, crc);
+    template.seal(data, ecn);
+}
+
+/// The packet's authentication instead of a CRC, then the outer headers.
+#[inline]
+fn seal_with(frame: &mut Frame, template: &Template, ecn: u8, guard: &mut Guard) {
+    let data = frame.data_mut();
+    guard.tx.seal(&mut data[template.header_len()..]);
     template.seal(data, ecn);
 }
 
@@ -115,6 +124,11 @@ impl<M: Memory> Endpoint<M> {
             State::Connecting => self.write_init(slot, now, frame),
             State::Accepting => self.write_accept(slot, now, frame),
             State::Open | State::Lingering => {
+                if self.flows[slot as usize].shield == Shield::Unconfirmed
+                    && let Some(turn) = self.write_confirm(slot, now, frame)
+                {
+                    return turn;
+                }
                 let f = &mut self.flows[slot as usize];
                 // Holes are described in pure acknowledgements only, and the peer waits for that description.
                 let describe = f.rx.ack_now && f.rx.has_gaps();
@@ -166,7 +180,11 @@ impl<M: Memory> Endpoint<M> {
         let Some(template) = &f.template else {
             return Turn::Nothing;
         };
-        let len = DATA_HEADER_LEN + usize::from(seg.len);
+        let (kind, tag) = match f.shield {
+            Shield::Plain => (Kind::Data, 0),
+            _ => (Kind::SealedData, TAG_LEN),
+        };
+        let len = DATA_HEADER_LEN + usize::from(seg.len) + tag;
         if !lengthen(frame, template, len) {
             debug_assert!(false, "a frame holds a full segment");
             return Turn::Nothing;
@@ -182,16 +200,21 @@ impl<M: Memory> Endpoint<M> {
             msg::Data { msg_id: 0, msg_len: 0, offset: 0 }
         } else {
             let m = self.out.get(seg.msg);
-            if !self.memory.read(m.buf, seg.offset, &mut packet[DATA_HEADER_LEN..]) {
+            if !self.memory.read(m.buf, seg.offset, &mut packet[DATA_HEADER_LEN..len - tag]) {
                 // The owner is being torn down; its flows go with it.
                 return Turn::Nothing;
             }
             msg::Data { msg_id: m.id, msg_len: m.buf.len, offset: seg.offset }
         };
-        fill_header(f, now, Kind::Data, flags, seq).emit(packet);
+        fill_header(f, now, kind, flags, seq).emit(packet);
         data.emit(packet);
         if let Some(template) = &f.template {
-            seal(frame, template, if config.ecn { ECN_CAPABLE } else { 0 });
+            let ecn = if config.ecn { ECN_CAPABLE } else { 0 };
+            if f.shield == Shield::Plain {
+                seal(frame, template, ecn);
+            } else if let Some(Some(guard)) = self.guards.get_mut(slot as usize) {
+                seal_with(frame, template, ecn, guard);
+            }
         }
         acknowledged(f);
         if f.retry_at == Instant::FAR_FUTURE {
@@ -211,19 +234,27 @@ impl<M: Memory> Endpoint<M> {
             return Turn::Nothing;
         };
         let (ranges, n) = if f.rx.has_gaps() { f.rx.ranges() } else { Default::default() };
-        if !lengthen(frame, template, msg::COMMON_LEN + 8 * n) {
+        let (kind, tag) = match f.shield {
+            Shield::Plain => (Kind::Ack, 0),
+            _ => (Kind::SealedAck, TAG_LEN),
+        };
+        if !lengthen(frame, template, msg::COMMON_LEN + 8 * n + tag) {
             return Turn::Nothing;
         }
         let header_len = template.header_len();
         let packet = &mut frame.data_mut()[header_len..];
         let flags = if std::mem::take(&mut f.control_due) { flag::ACK_NOW } else { 0 };
         let seq = f.tx.nxt;
-        fill_header(f, now, Kind::Ack, flags, seq).emit(packet);
+        fill_header(f, now, kind, flags, seq).emit(packet);
         for (i, &(first, end)) in ranges[..n].iter().enumerate() {
             msg::emit_sack_range(packet, i, first, end);
         }
         if let Some(template) = &f.template {
-            seal(frame, template, 0);
+            if f.shield == Shield::Plain {
+                seal(frame, template, 0);
+            } else if let Some(Some(guard)) = self.guards.get_mut(slot as usize) {
+                seal_with(frame, template, 0, guard);
+            }
         }
         acknowledged(f);
         self.counters.acks_tx.add(1);
@@ -235,12 +266,20 @@ impl<M: Memory> Endpoint<M> {
         let Some(template) = &f.template else {
             return Turn::Nothing;
         };
-        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, msg::INIT_LEN) {
+        let guard = self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
+        let len = guard.map_or(msg::INIT_LEN, |g| secure::INIT_SECURE_LEN + g.message.len());
+        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, len) {
             return Turn::Nothing;
         }
         let header_len = template.header_len();
         let packet = &mut frame.data_mut()[header_len..];
-        let options = if f.ordered { 0 } else { option::UNORDERED };
+        let mut options = if f.ordered { 0 } else { option::UNORDERED };
+        if let Some((guard, said)) = guard.and_then(|g| Some((g, g.said?))) {
+            options = said.options;
+            let (pattern, ciphers, rekey) = (said.pattern, said.ciphers, said.rekey);
+            let message = &guard.message[..];
+            secure::Init { pattern, ciphers, rekey, udp_port: said.udp_port, message }.emit(packet);
+        }
         let init = msg::Init { src_cid: f.local_cid, mss: f.mss, options, cookie: f.cookie };
         let seq = f.first_seq;
         let mut header = fill_header(f, now, Kind::Init, 0, seq);
@@ -258,13 +297,19 @@ impl<M: Memory> Endpoint<M> {
         let Some(template) = &f.template else {
             return Turn::Nothing;
         };
-        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, msg::ACCEPT_LEN) {
+        let guard = self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
+        let len = guard.map_or(msg::ACCEPT_LEN, |g| secure::ACCEPT_SECURE_LEN + g.message.len());
+        if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, len) {
             return Turn::Nothing;
         }
         let header_len = template.header_len();
         let packet = &mut frame.data_mut()[header_len..];
-        let options = if f.ordered { 0 } else { option::UNORDERED };
-        f.rx.has_echo = true;
+        let mut options = if f.ordered { 0 } else { option::UNORDERED };
+        if let Some(guard) = guard {
+            options |= option::SECURE;
+            secure::emit_accept(packet, &guard.message);
+        }
+        f.rx.has_echo = f.shield == Shield::Plain;
         let seq = f.first_seq;
         fill_header(f, now, Kind::Accept, 0, seq).emit(packet);
         msg::Accept { src_cid: f.local_cid, mss: f.mss, options }.emit(packet);
@@ -272,6 +317,35 @@ impl<M: Memory> Endpoint<M> {
             seal(frame, template, 0);
         }
         Turn::Sent
+    }
+}
+
+impl<M: Memory> Endpoint<M> {
+    /// CONFIRM, now and then until a sealed packet comes. `None`: not now.
+    fn write_confirm(&mut self, slot: u32, now: Instant, frame: &mut Frame) -> Option<Turn> {
+        let f = &mut self.flows[slot as usize];
+        let (template, guard) = (f.template.as_ref()?, self.guards.get_mut(slot as usize)?.as_mut()?);
+        let len = secure::CONFIRM_LEN + guard.message.len();
+        if now < guard.confirm_at || !lengthen(frame, template, len) {
+            return None;
+        }
+        guard.confirm_at = now + self.config.timeout_initial;
+        let packet = &mut frame.data_mut()[template.header_len()..];
+        let zero = Header {
+            kind: Kind::Confirm,
+            flags: 0,
+            dst_cid: f.remote_cid,
+            seq: f.tx.nxt,
+            ack: 0,
+            stamp: stamp_of(now),
+            echo: 0,
+            echo_delay: 0,
+            credit: 0,
+        };
+        zero.emit(packet);
+        secure::emit_confirm(packet, &guard.message);
+        seal(frame, template, 0);
+        Some(Turn::Sent)
     }
 }
 

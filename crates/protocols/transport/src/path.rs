@@ -2,6 +2,7 @@
 //! hops from behind which nothing comes back, and datagrams of ours that nobody serves.
 
 use crate::endpoint::Endpoint;
+use crate::event::ConnectFailure;
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
 use barewire_base::{DropReason, Duration, Instant};
@@ -61,8 +62,8 @@ impl<M: Memory> Endpoint<M> {
         match self.attempt_quoted(quoted, payload) {
             Ok(slot) => {
                 let f = &mut self.flows[slot as usize];
-                if !f.unserved {
-                    f.unserved = true;
+                if f.refused.is_none() {
+                    f.refused = Some(ConnectFailure::Refused);
                     f.give_up_at = f.give_up_at.min(now + UNSERVED_GRACE);
                     self.touch(slot, now);
                 }
