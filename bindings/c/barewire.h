@@ -263,6 +263,16 @@
 #define BW_CLOSED_STALLED 9
 
 /**
+ * The peer does not trust this host's key.
+ */
+#define BW_CLOSED_NOT_TRUSTED 10
+
+/**
+ * More packets failed their authentication than the flow's keys bear.
+ */
+#define BW_CLOSED_FORGED 11
+
+/**
  * Nobody listens on that UDP port there.
  */
 #define BW_CONNECT_REFUSED 1
@@ -286,6 +296,36 @@
  * Given up here.
  */
 #define BW_CONNECT_CANCELLED 5
+
+/**
+ * The other side takes encrypted flows only.
+ */
+#define BW_CONNECT_SECURITY_REQUIRED 6
+
+/**
+ * The other side does not trust this host's key.
+ */
+#define BW_CONNECT_NOT_TRUSTED 7
+
+/**
+ * The other side has another key than the one that this host trusts for it.
+ */
+#define BW_CONNECT_WRONG_KEY 8
+
+/**
+ * The other side does not encrypt, and this host wants that.
+ */
+#define BW_CONNECT_INSECURE 9
+
+/**
+ * This host does not trust the other side's key.
+ */
+#define BW_CONNECT_PEER_NOT_TRUSTED 10
+
+/**
+ * This user may not connect there.
+ */
+#define BW_CONNECT_NOT_PERMITTED 11
 
 /**
  * Version of this ABI: grows when something is added, and the library's name changes when something is taken away.

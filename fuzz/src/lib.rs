@@ -39,7 +39,7 @@ pub use targets::p4::{p4_engines, p4_json, stf_text};
 pub use targets::p4_source::p4_source;
 pub use targets::pcap::pcap;
 pub use targets::roce::roce;
-pub use targets::transport::transport;
+pub use targets::transport::{transport, transport_secure};
 pub use targets::uri::uri;
 pub use targets::wire::wire;
 
@@ -65,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "channel_entry", run: channel_entry, corpus: targets::channel_entry::corpus, weight: 12 },
     Target { name: "host", run: host, corpus: targets::host::corpus, weight: 8 },
     Target { name: "transport", run: transport, corpus: targets::transport::corpus, weight: 4 },
+    Target { name: "transport_secure", run: transport_secure, corpus: targets::transport::corpus, weight: 4 },
     Target { name: "roce", run: roce, corpus: targets::roce::corpus, weight: 4 },
     Target { name: "p4_json", run: p4_json, corpus: targets::p4::json_corpus, weight: 2 },
     Target { name: "p4_engines", run: p4_engines, corpus: targets::p4::engines_corpus, weight: 1 },

@@ -163,6 +163,7 @@ mod tests {
     #[test]
     fn transport() {
         passes("transport", 1_000);
+        passes("transport_secure", 500);
     }
 
     #[test]

@@ -47,6 +47,8 @@ counters! {
         flows_closed,
         /// Flows of both kinds that are encrypted.
         flows_encrypted,
+        /// Keys that were replaced by the next, as they had sealed enough packets.
+        key_updates,
         /// Resets sent.
         resets_tx,
         /// Resets obeyed.

@@ -10,9 +10,9 @@ use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
 use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
+use crate::rtt::Rtt;
 use crate::security::guard::{Guard, Shield};
 use crate::security::{Draw, Ration, Refusal, Way};
-use crate::rtt::Rtt;
 use crate::sender::{Fin, OutMessages, Packed, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_wheel::Timers;
@@ -581,7 +581,7 @@ impl<M: Memory> Endpoint<M> {
             if f.state != State::Free && f.owner == owner {
                 // What the application holds it will not release any more.
                 self.recv_messages -= std::mem::take(&mut f.held);
-                if f.closing && f.rx.is_finished() && f.tx.has_only_fin() {
+                if f.is_done_but_for_fin() {
                     (f.owner, f.closed_told) = (NOBODY, true);
                     continue;
                 }

@@ -40,8 +40,18 @@ impl CloseReason {
     pub fn from_code(code: u16) -> Option<CloseReason> {
         use CloseReason::*;
         [
-            Local, Peer, Reset, PeerRestarted, TimedOut, Idle, LocalReset, MessageTooLarge, PeerFault, Stalled,
-            NotTrusted, Forged,
+            Local,
+            Peer,
+            Reset,
+            PeerRestarted,
+            TimedOut,
+            Idle,
+            LocalReset,
+            MessageTooLarge,
+            PeerFault,
+            Stalled,
+            NotTrusted,
+            Forged,
         ]
         .into_iter()
         .find(|r| *r as u16 == code)
@@ -92,6 +102,8 @@ pub enum ConnectFailure {
     Insecure = 9,
     /// We do not trust the other side's key, or not at its address.
     PeerNotTrusted = 10,
+    /// This user may not connect there.
+    NotPermitted = 11,
 }
 
 impl ConnectFailure {
@@ -99,8 +111,17 @@ impl ConnectFailure {
     pub fn from_code(code: u16) -> Option<ConnectFailure> {
         use ConnectFailure::*;
         [
-            Refused, TableFull, TimedOut, Unreachable, Cancelled, SecurityRequired, NotTrusted, WrongKey,
-            Insecure, PeerNotTrusted,
+            Refused,
+            TableFull,
+            TimedOut,
+            Unreachable,
+            Cancelled,
+            SecurityRequired,
+            NotTrusted,
+            WrongKey,
+            Insecure,
+            PeerNotTrusted,
+            NotPermitted,
         ]
         .into_iter()
         .find(|r| *r as u16 == code)
@@ -120,6 +141,7 @@ impl std::fmt::Display for ConnectFailure {
             ConnectFailure::WrongKey => "the other side has another key than the one trusted for its address",
             ConnectFailure::Insecure => "the other side does not encrypt",
             ConnectFailure::PeerNotTrusted => "the other side's key is not trusted here",
+            ConnectFailure::NotPermitted => "this user may not connect there",
         })
     }
 }

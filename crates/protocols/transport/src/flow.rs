@@ -2,11 +2,11 @@
 
 use crate::config::Config;
 use crate::congestion::Congestion;
+use crate::event::ConnectFailure;
 use crate::path::PathSign;
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::security::guard::Shield;
-use crate::event::ConnectFailure;
 use crate::sender::{Fin, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_host::Template;
@@ -282,6 +282,11 @@ impl Flow {
     /// Stays for a while longer to answer repeats: as long as a few of them take.
     pub(crate) fn linger(&mut self, now: Instant, at_least: Duration) {
         self.give_up_at = now + at_least.max(self.rtt.timeout().saturating_mul(4));
+    }
+
+    /// The peer has ended its half and has every message of ours; at most our own end is not acknowledged.
+    pub(crate) fn is_done_but_for_fin(&self) -> bool {
+        self.rx.is_finished() && self.closing && self.tx.has_only_fin()
     }
 
     /// Both halves have ended and all is acknowledged.

@@ -238,7 +238,14 @@ impl<M: Memory> Endpoint<M> {
         self.half_open >= in_all || self.half_open_at.get(&udp_port).is_some_and(|n| *n >= at_port)
     }
 
-    pub(crate) fn reject(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64, why: ConnectFailure) {
+    pub(crate) fn reject(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        cid: u64,
+        why: ConnectFailure,
+    ) {
         if self.strays.admit(now, STRAYS_MAX / 2) {
             self.counters.rejects_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
@@ -268,7 +275,11 @@ impl<M: Memory> Endpoint<M> {
         let offered_unordered = !f.ordered;
         let unordered = accept.options & option::UNORDERED != 0;
         let mss_fits = (MSS_MIN..=f.mss).contains(&accept.mss);
-        if header.ack != f.first_seq || !mss_fits || unordered != offered_unordered || accept.options & option::SECURE != 0 {
+        if header.ack != f.first_seq
+            || !mss_fits
+            || unordered != offered_unordered
+            || accept.options & option::SECURE != 0
+        {
             return Verdict::Drop(DropReason::Malformed);
         }
         self.finish_connect(now, slot, accept.src_cid, accept.mss, header.seq, header.credit);
@@ -285,7 +296,15 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// The server agreed to these terms: the flow is open.
-    pub(crate) fn finish_connect(&mut self, now: Instant, slot: u32, cid: u64, mss: u16, seq: u32, credit: u32) {
+    pub(crate) fn finish_connect(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        cid: u64,
+        mss: u16,
+        seq: u32,
+        credit: u32,
+    ) {
         let f = &mut self.flows[slot as usize];
         (f.remote_cid, f.mss) = (cid, mss);
         f.tx.credit_limit = credit;
@@ -378,7 +397,9 @@ impl<M: Memory> Endpoint<M> {
         } else {
             self.by_remote.get(&(remote, reset.proof)).copied()
         };
-        let is_theirs = |f: &Flow| f.remote == remote && f.shield == Shield::Plain;
+        // On an encrypted flow it proves nothing; but where both ends were done, there is nothing to lose either.
+        let is_theirs =
+            |f: &Flow| f.remote == remote && (f.shield == Shield::Plain || f.is_done_but_for_fin());
         let Some(slot) = slot.filter(|s| is_theirs(&self.flows[*s as usize])) else {
             return Verdict::Drop(DropReason::ForgedReset);
         };
@@ -398,7 +419,7 @@ impl<M: Memory> Endpoint<M> {
     fn obey_reset(&mut self, now: Instant, slot: u32, reset: &msg::Reset, knows_us_not: bool) {
         self.counters.resets_rx.add(1);
         let f = &self.flows[slot as usize];
-        let reason = if f.rx.is_finished() && f.closing && f.tx.has_only_fin() {
+        let reason = if f.is_done_but_for_fin() {
             // Both ends were done; the peer merely forgot sooner than we had its last acknowledgement.
             CloseReason::Local
         } else if knows_us_not {

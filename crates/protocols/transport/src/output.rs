@@ -1,5 +1,6 @@
 //! Packets out.
 
+use crate::counters::Counters;
 use crate::endpoint::{Endpoint, row};
 use crate::event::ConnectFailure;
 use crate::flow::{Flow, Repeat, State};
@@ -43,9 +44,11 @@ fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
 
 /// The packet's authentication instead of a CRC, then the outer headers.
 #[inline]
-fn seal_with(frame: &mut Frame, template: &Template, ecn: u8, guard: &mut Guard) {
+fn seal_with(frame: &mut Frame, template: &Template, ecn: u8, guard: &mut Guard, counters: &Counters) {
     let data = frame.data_mut();
-    guard.tx.seal(&mut data[template.header_len()..]);
+    if guard.tx.seal(&mut data[template.header_len()..]) {
+        counters.key_updates.add(1);
+    }
     template.seal(data, ecn);
 }
 
@@ -213,7 +216,7 @@ impl<M: Memory> Endpoint<M> {
             if f.shield == Shield::Plain {
                 seal(frame, template, ecn);
             } else if let Some(Some(guard)) = self.guards.get_mut(slot as usize) {
-                seal_with(frame, template, ecn, guard);
+                seal_with(frame, template, ecn, guard, &self.counters);
             }
         }
         acknowledged(f);
@@ -253,7 +256,7 @@ impl<M: Memory> Endpoint<M> {
             if f.shield == Shield::Plain {
                 seal(frame, template, 0);
             } else if let Some(Some(guard)) = self.guards.get_mut(slot as usize) {
-                seal_with(frame, template, 0, guard);
+                seal_with(frame, template, 0, guard, &self.counters);
             }
         }
         acknowledged(f);
@@ -266,7 +269,8 @@ impl<M: Memory> Endpoint<M> {
         let Some(template) = &f.template else {
             return Turn::Nothing;
         };
-        let guard = self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
+        let guard =
+            self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
         let len = guard.map_or(msg::INIT_LEN, |g| secure::INIT_SECURE_LEN + g.message.len());
         if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, len) {
             return Turn::Nothing;
@@ -297,7 +301,8 @@ impl<M: Memory> Endpoint<M> {
         let Some(template) = &f.template else {
             return Turn::Nothing;
         };
-        let guard = self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
+        let guard =
+            self.guards.get(slot as usize).and_then(Option::as_ref).filter(|_| f.shield != Shield::Plain);
         let len = guard.map_or(msg::ACCEPT_LEN, |g| secure::ACCEPT_SECURE_LEN + g.message.len());
         if !std::mem::take(&mut f.control_due) || !lengthen(frame, template, len) {
             return Turn::Nothing;

@@ -5,6 +5,7 @@ use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool, PoolConfig};
 use barewire_host::{Endpoint as _, Host, HostConfig, Input};
 use barewire_testing::{Counting, allocations};
+use barewire_transport::security::Cipher;
 use barewire_transport::*;
 use barewire_wire::MacAddr;
 use std::net::SocketAddr;
@@ -23,11 +24,12 @@ struct End {
 }
 
 impl End {
-    fn new(n: u8) -> End {
+    fn new(n: u8, trust: Option<common::Trust>) -> End {
         let mut config = HostConfig::new(MacAddr(common::mac(n)));
         config.ipv4 = vec![([10, 0, 0, n].into(), 24)];
         let memory = HeapMemory::new(1 << 20, 1 << 20);
-        let flows = Config { flows_max: 64, ..Config::default() };
+        let security = trust.map(|trust| common::security(n, trust).into());
+        let flows = Config { flows_max: 64, security, ..Config::default() };
         End {
             host: Host::new(config),
             endpoint: Endpoint::new(flows, memory, [n; 32]).unwrap(),
@@ -46,9 +48,9 @@ impl End {
         self.endpoint.send(now, flow, buf, 1).expect("sent");
     }
 
-    fn frame(&mut self, now: Instant, frame: &Frame) {
+    fn frame(&mut self, now: Instant, frame: &mut Frame) {
         if let Input::Udp(d) = self.host.handle_frame(now, frame) {
-            self.endpoint.handle_datagram(now, &d, d.payload(frame));
+            self.endpoint.handle_datagram(now, &d, d.payload_mut(frame));
         }
     }
 
@@ -99,7 +101,7 @@ fn shuttle(ends: &mut [End; 2], pool: &Pool, now: &mut Instant, time: Duration, 
                 }
                 *n += 1;
                 if lose == 0 || !n.is_multiple_of(lose) {
-                    ends[1 - side].frame(*now, &frame);
+                    ends[1 - side].frame(*now, &mut frame);
                 }
             }
             ends[1 - side].events(*now);
@@ -110,7 +112,7 @@ fn shuttle(ends: &mut [End; 2], pool: &Pool, now: &mut Instant, time: Duration, 
 #[test]
 fn request_and_response_allocate_nothing() {
     let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
-    let mut ends = [End::new(1), End::new(2)];
+    let mut ends = [End::new(1, None), End::new(2, None)];
     ends[1].endpoint.listen(888, 0, 0).unwrap();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut n = 0;
@@ -141,4 +143,35 @@ fn request_and_response_allocate_nothing() {
     assert!(ends[0].endpoint.counters().segments_resent.get() > 0);
     let proof = Box::new(5);
     assert_eq!(allocations() - before, u64::from(*proof == 5), "the counter counts");
+}
+
+/// With encryption the handshake allocates, and nothing after it: sealing, opening, new keys, losses and acknowledgements.
+#[test]
+fn encrypted_request_and_response_allocate_nothing() {
+    for trust in [common::Trust::Known, common::Trust::Anywhere] {
+        let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
+        let mut ends = [End::new(1, Some(trust)), End::new(2, Some(trust))];
+        ends[1].endpoint.listen(888, 0, 0).unwrap();
+        let mut now = Instant::from_nanos(1_000_000_000);
+        let mut n = 0;
+        let local: SocketAddr = ([10, 0, 0, 1], 0).into();
+        ends[0].endpoint.connect(now, 0, local, ([10, 0, 0, 2], 888).into(), true, 0).unwrap();
+        shuttle(&mut ends, &pool, &mut now, Duration::from_millis(50), 0, &mut n);
+        assert!(ends[0].flow.is_some() && ends[1].flow.is_some());
+        let mut before = 0;
+        for round in 0..400 {
+            if round == 50 {
+                before = allocations();
+            }
+            let lose = [0, 7, 0, 13][round % 4];
+            ends[0].send(now, [64, 20_000, 0][round % 3]);
+            shuttle(&mut ends, &pool, &mut now, Duration::from_micros(300), lose, &mut n);
+        }
+        shuttle(&mut ends, &pool, &mut now, Duration::from_secs(6), 0, &mut n);
+        assert_eq!(allocations() - before, 0, "{trust:?}");
+        assert_eq!((ends[0].got, ends[1].got), (400, 400));
+        let counters = ends[0].endpoint.counters();
+        assert!(counters.segments_resent.get() > 0 && counters.key_updates.get() > 0);
+        assert_eq!(ends[0].endpoint.flows().next().unwrap().cipher, Some(Cipher::best_first()[0].as_str()));
+    }
 }

@@ -285,3 +285,27 @@ fn every_message_exactly_once_2() {
 fn every_message_exactly_once_3() {
     seeds_part(SEEDS, 3, PARTS, run);
 }
+
+fn run_secured(seed: u64) {
+    secured(Trust::of(seed), || run(seed));
+}
+
+#[test]
+fn every_encrypted_message_exactly_once_0() {
+    seeds_part(SEEDS, 0, PARTS, run_secured);
+}
+
+#[test]
+fn every_encrypted_message_exactly_once_1() {
+    seeds_part(SEEDS, 1, PARTS, run_secured);
+}
+
+#[test]
+fn every_encrypted_message_exactly_once_2() {
+    seeds_part(SEEDS, 2, PARTS, run_secured);
+}
+
+#[test]
+fn every_encrypted_message_exactly_once_3() {
+    seeds_part(SEEDS, 3, PARTS, run_secured);
+}

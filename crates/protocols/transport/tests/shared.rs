@@ -392,3 +392,28 @@ fn honest_flows_beside_liars_2() {
 fn honest_flows_beside_liars_3() {
     seeds_part(SEEDS, 3, PARTS, run);
 }
+
+/// The same with encryption between the honest ones, at a server that takes liars in the clear.
+fn run_secured(seed: u64) {
+    secured(Trust::Known, || run(seed));
+}
+
+#[test]
+fn encrypted_flows_beside_liars_0() {
+    seeds_part(SEEDS, 0, PARTS, run_secured);
+}
+
+#[test]
+fn encrypted_flows_beside_liars_1() {
+    seeds_part(SEEDS, 1, PARTS, run_secured);
+}
+
+#[test]
+fn encrypted_flows_beside_liars_2() {
+    seeds_part(SEEDS, 2, PARTS, run_secured);
+}
+
+#[test]
+fn encrypted_flows_beside_liars_3() {
+    seeds_part(SEEDS, 3, PARTS, run_secured);
+}

@@ -47,6 +47,9 @@ const RECEIVED: u8 = 0x87;
 const SENT: u8 = 0x88;
 const SEND_REFUSED: u8 = 0x89;
 const CLOSED: u8 = 0x8a;
+const PEER: u8 = 0x8b;
+/// Bytes that a name has in an entry.
+pub const PEER_NAME_MAX: usize = 16;
 
 /// An entry that the other side should not have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -161,6 +164,15 @@ pub enum Completion {
         local: SocketAddr,
         /// The other end.
         remote: SocketAddr,
+    },
+    /// Who has proven to be at the other end of an encrypted flow; comes right before `Connected` or `Accepted`.
+    Peer {
+        /// The flow.
+        flow: u64,
+        /// What the daemon's configuration calls it, ended by zeros.
+        name: [u8; PEER_NAME_MAX],
+        /// Its public key.
+        key: [u8; 32],
     },
     /// The flow will not open.
     ConnectFailed {
@@ -409,6 +421,13 @@ impl Completion {
                 [head(SEND_REFUSED, false, code, 0), flow, token, buffer(offset, 0), 0, 0, 0, 0]
             }
             Completion::Rdma(ref completion) => completion.encode(),
+            Completion::Peer { flow, name, key } => {
+                let mut words = [head(PEER, false, 0, 0), flow, 0, 0, 0, 0, 0, 0];
+                for (word, bytes) in words[2..].iter_mut().zip(name.chunks(8).chain(key.chunks(8))) {
+                    *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+                }
+                words
+            }
             Completion::Closed { flow, reason } => [head(CLOSED, false, reason, 0), flow, 0, 0, 0, 0, 0, 0],
             Completion::Listening { token, udp_port } => {
                 [head(LISTENING, false, udp_port, 0), 0, token, 0, 0, 0, 0, 0]
@@ -452,6 +471,13 @@ impl Completion {
             CLOSED => Completion::Closed { flow, reason: f.first() },
             LISTENING => Completion::Listening { token, udp_port: f.first() },
             LISTEN_FAILED => Completion::ListenFailed { token, udp_port: f.first(), code: f.second() },
+            PEER => {
+                let (mut name, mut key) = ([0; PEER_NAME_MAX], [0; 32]);
+                for (bytes, word) in name.chunks_mut(8).chain(key.chunks_mut(8)).zip(&words[2..]) {
+                    bytes.copy_from_slice(&word.to_le_bytes());
+                }
+                Completion::Peer { flow, name, key }
+            }
             CONNECTING => Completion::Connecting { token, flow },
             CONNECT_FAILED => Completion::ConnectFailed { token, flow, reason: f.first() },
             CONNECTED => Completion::Connected { token, flow, local: f.local()?, remote: f.remote()? },

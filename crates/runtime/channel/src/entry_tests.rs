@@ -145,6 +145,7 @@ fn completion() -> impl Strategy<Value = Completion> {
             code
         }),
         any::<(u64, u16)>().prop_map(|(flow, reason)| Completion::Closed { flow, reason }),
+        any::<(u64, [u8; 16], [u8; 32])>().prop_map(|(flow, name, key)| Completion::Peer { flow, name, key }),
     ]
 }
 

@@ -24,7 +24,7 @@ use barewire_ring::spsc;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout, of the entries and of the control messages. Both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Largest number of entries of a ring.
 pub const ENTRIES_MAX: u32 = 1 << 20;
 /// Largest send or receive memory, in bytes.

@@ -59,7 +59,7 @@ pub use attach::{AttachError, Attached, attach, attach_any};
 pub use barewire_ring::Region;
 pub use control::{ControlConn, ControlListener};
 pub use daemon_side::DaemonChannel;
-pub use entry::{BadEntry, Completion, Request};
+pub use entry::{BadEntry, Completion, PEER_NAME_MAX, Request};
 pub use error::{BadGeometry, ChannelError, ControlError};
 pub use fds::ChannelFds;
 pub use layout::{Geometry, VERSION};

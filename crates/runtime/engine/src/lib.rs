@@ -47,6 +47,7 @@ mod counters;
 mod engine;
 mod error;
 mod idle;
+pub mod keyfile;
 mod page;
 mod ports;
 mod rdma;

@@ -383,14 +383,14 @@ impl<M: Memory> Stack<M> {
     #[inline]
     fn take_in_looped(&mut self, now: Instant, mut steering: Option<&mut (dyn Steering + 'static)>) -> usize {
         let n = self.looped.len();
-        while let Some(frame) = self.looped.pop() {
+        while let Some(mut frame) = self.looped.pop() {
             if self.take_in_rdma(now, &frame) {
                 continue;
             }
             if let Input::Udp(datagram) = self.host.handle_local(now, &frame)
                 && self.is_ours(&datagram, &frame, steering.as_deref_mut())
             {
-                self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
             }
         }
         self.counters.looped.add(n as u64);
@@ -408,8 +408,8 @@ impl<M: Memory> Stack<M> {
     ) -> Result<usize, PortError> {
         self.looked_at = now;
         let received = self.port.rx_burst(now, &mut self.rx)?;
-        while let Some(frame) = self.rx.pop() {
-            self.take_in(now, &frame, steering.as_deref_mut());
+        while let Some(mut frame) = self.rx.pop() {
+            self.take_in(now, &mut frame, steering.as_deref_mut());
         }
         if received > 0 {
             self.drain_host_events(now);
@@ -418,12 +418,12 @@ impl<M: Memory> Stack<M> {
     }
 
     /// Takes in a frame that another engine received for this one.
-    pub fn take_steered(&mut self, now: Instant, frame: &Frame) {
+    pub fn take_steered(&mut self, now: Instant, frame: &mut Frame) {
         let data = frame.data();
         let looped = data.get(..6) == Some(&self.mac) && data.get(6..12) == Some(&self.mac);
         if looped {
             if let Input::Udp(datagram) = self.host.handle_local(now, frame) {
-                self.endpoint.handle_datagram(now, &datagram, datagram.payload(frame));
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(frame));
             }
         } else {
             self.take_in(now, frame, None);
@@ -451,7 +451,12 @@ impl<M: Memory> Stack<M> {
     }
 
     #[inline]
-    fn take_in(&mut self, now: Instant, frame: &Frame, mut steering: Option<&mut (dyn Steering + 'static)>) {
+    fn take_in(
+        &mut self,
+        now: Instant,
+        frame: &mut Frame,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) {
         if let Some(steering) = steering.as_deref_mut()
             && is_neighbour_news(frame.data())
         {
@@ -482,7 +487,7 @@ impl<M: Memory> Stack<M> {
         if !self.is_ours(&datagram, frame, steering) {
             return;
         }
-        let payload = datagram.payload(frame);
+        let payload = datagram.payload_mut(frame);
         if let Verdict::Drop(DropReason::Malformed | DropReason::UnknownVersion | DropReason::Truncated) =
             self.endpoint.handle_datagram(now, &datagram, payload)
             && !self.endpoint.serves(datagram.dst.port())

@@ -17,6 +17,12 @@ pub fn monotonic_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
+/// The user that this process acts as.
+pub fn effective_uid() -> u32 {
+    // SAFETY: no memory is passed, and the call cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// A non-blocking eventfd at zero (eventfd(2)).
 pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.

@@ -101,8 +101,8 @@ fn an_answer_that_came_in_at_another_engine_is_waited_for() {
             neighbour.tx_burst(now, &mut burst).unwrap();
         }
         while neighbour_is_back.get() && neighbour.rx_burst(now, &mut burst).unwrap() > 0 {
-            while let Some(frame) = burst.pop() {
-                a.take_steered(now, &frame);
+            while let Some(mut frame) = burst.pop() {
+                a.take_steered(now, &mut frame);
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use crate::calls::{Calls, Fate, Verdict};
 use crate::error::{SendError, WaitError};
-use crate::event::{ConnectId, ConnectOptions, Event, Inbound, SendBuf};
+use crate::event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_channel::control::ControlConn;
@@ -10,8 +10,9 @@ use barewire_channel::{
     AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach,
 };
 use barewire_transport::buddy::Buddy;
+use barewire_transport::security::PublicKey;
 use barewire_transport::{CloseReason, ConnectFailure, FlowId};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -79,6 +80,8 @@ pub struct Client {
     ring_was_full: bool,
     /// Messages whose flow ended before they had arrived.
     undelivered: u64,
+    /// Who is at the other ends of encrypted flows.
+    peers: HashMap<FlowId, PeerIdentity>,
 }
 
 impl Client {
@@ -104,6 +107,7 @@ impl Client {
             channel,
             _control: control,
             addresses: welcome.addresses,
+            peers: HashMap::new(),
             mtu: welcome.mtu,
             number: welcome.application,
             spin: config.spin,
@@ -117,6 +121,11 @@ impl Client {
     /// The daemon's addresses.
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
+    }
+
+    /// Who is at the other end of a flow, as the daemon has it proven; `None`: it is not encrypted, or not open yet, or gone.
+    pub fn peer(&self, flow: FlowId) -> Option<&PeerIdentity> {
+        self.peers.get(&flow)
     }
 
     /// Largest IP packet on the daemon's port, in bytes.
@@ -493,6 +502,13 @@ impl Client {
                         None => continue,
                     }
                 }
+                Completion::Peer { flow, name, key } => {
+                    let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+                    let name = String::from_utf8_lossy(&name[..len]).into_owned();
+                    let key = PublicKey::from_bytes(key);
+                    self.peers.insert(flow_of(flow), PeerIdentity { name, key });
+                    continue;
+                }
                 Completion::ConnectFailed { token, flow, reason } => {
                     let reason = ConnectFailure::from_code(reason).unwrap_or(ConnectFailure::Refused);
                     let verdict = self.calls.connect_failed(token, flow_of(flow), reason);
@@ -508,6 +524,9 @@ impl Client {
                 }
                 Completion::Closed { flow, reason } => {
                     let flow = flow_of(flow);
+                    if !self.peers.is_empty() {
+                        self.peers.remove(&flow);
+                    }
                     if self.calls.ended(flow) {
                         continue;
                     }

@@ -3,7 +3,7 @@
 //! The fastest way on few cores. The application calls [`Embedded::poll`] in its loop; everything else only queues.
 
 use crate::error::{OpenError, SendError};
-use crate::event::{ConnectOptions, Event, Inbound, SendBuf};
+use crate::event::{ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
@@ -40,7 +40,8 @@ pub struct EmbeddedConfig {
     pub send_bytes: u32,
     /// Bytes of messages not yet released. Default 16 MiB.
     pub recv_bytes: u32,
-    /// Limits and timers. Its MTU is lowered to the port's.
+    /// Limits, timers, keys and trust ([`security`](crate::security); a key is read by `barewire_engine::keyfile::read`). Its MTU is
+    /// lowered to the port's.
     pub transport: transport::Config,
 }
 
@@ -447,6 +448,12 @@ impl Embedded {
     #[inline]
     fn release_raw(&mut self, flow: FlowId, offset: u32, len: u32) {
         self.stack.endpoint_mut().release(self.now, flow, RecvBuf { owner: 0, offset, len });
+    }
+
+    /// Who is at the other end of a flow; `None`: it is not encrypted, or not open yet, or gone.
+    pub fn peer(&self, flow: FlowId) -> Option<PeerIdentity> {
+        let peer = self.stack.endpoint().peer_of(flow)?;
+        Some(PeerIdentity { name: peer.name.clone(), key: peer.key })
     }
 
     /// Closes a flow after everything queued was acknowledged; [`Event::Closed`] follows. False: no such flow.

@@ -1,5 +1,6 @@
 //! What an application is told, through the daemon or embedded alike.
 
+use barewire_transport::security::PublicKey;
 use barewire_transport::{CloseReason, ConnectFailure, FlowId};
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,6 +21,15 @@ impl Default for ConnectOptions {
     fn default() -> Self {
         ConnectOptions { local: None, local_udp_port: 0, ordered: true, token: 0 }
     }
+}
+
+/// Who is at the other end of an encrypted flow, as it has proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerIdentity {
+    /// What the configuration calls it; `self`: this host.
+    pub name: String,
+    /// Its public key.
+    pub key: PublicKey,
 }
 
 /// A received message: where it is, and on which flow it came. Given back once: by `release`, or when it is dropped, which its

@@ -1,6 +1,6 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
-use crate::applications::{Application, Applications, COMPLETIONS_PER_FLOW};
+use crate::applications::{Application, Applications};
 use crate::aside::Aside;
 use crate::counters::Published;
 use crate::link::{LinkCounters, LinkOrder, LinkReport};
@@ -8,7 +8,7 @@ use crate::rdma::Rdma;
 use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
 use barewire_channel::rdma::code;
-use barewire_channel::{Completion, Request};
+use barewire_channel::{Completion, PEER_NAME_MAX, Request};
 use barewire_engine::{Agent, RDMA_UDP_PORT, Stack, Steering};
 use barewire_port::PortError;
 use barewire_transport::{
@@ -323,7 +323,8 @@ impl DaemonAgent {
                 let is_rdmas = self.rdma.is_some() && udp_port == RDMA_UDP_PORT;
                 let endpoint = self.stack.endpoint_mut();
                 let a = endpoint.memory_mut().get(number);
-                let is_allowed = a.as_ref().is_some_and(|a| a.share.may_listen());
+                let is_permitted = a.as_ref().is_some_and(|a| a.share.rules.may_listen(udp_port));
+                let is_allowed = is_permitted && a.as_ref().is_some_and(|a| a.share.may_listen());
                 if !a.is_none_or(|a| a.promise(1)) {
                     return false;
                 }
@@ -340,6 +341,7 @@ impl DaemonAgent {
                     Ok(()) => Completion::Listening { token, udp_port },
                     Err(e) => {
                         let code = match e {
+                            _ if !is_permitted => 4,
                             _ if !is_allowed => 3,
                             ListenError::PortTaken => 2,
                             _ => 1,
@@ -479,15 +481,18 @@ impl DaemonAgent {
         // An address that is not ours is refused by the route, as unreachable.
         let source = local.or_else(|| host.source_for(remote.ip()));
         let endpoint = self.stack.endpoint_mut();
+        let per_flow = endpoint.memory().per_flow();
         let Some(a) = endpoint.memory_mut().get(number) else {
             return true;
         };
         let has_all_flows = a.has_all_flows();
-        if !a.promise(COMPLETIONS_PER_FLOW) {
+        let is_permitted = a.share.rules.may_connect(remote);
+        if !a.promise(per_flow) {
             endpoint.press(now, number);
             return false;
         }
         let result = match source {
+            _ if !is_permitted => Err(ConnectFailure::NotPermitted),
             _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
             Some(ip) => endpoint
@@ -509,7 +514,7 @@ impl DaemonAgent {
                         flow: u64::MAX,
                         reason: reason as u16,
                     });
-                    a.forget_promises(COMPLETIONS_PER_FLOW - 1);
+                    a.forget_promises(per_flow - 1);
                 }
             }
         }
@@ -521,7 +526,11 @@ impl DaemonAgent {
         let mut told = 0;
         while let Some(event) = self.stack.poll_event() {
             told += 1;
+            if let Event::Connected { flow, owner, .. } | Event::Accepted { flow, owner, .. } = event {
+                self.tell_peer(flow, owner);
+            }
             let memory = self.stack.endpoint_mut().memory_mut();
+            let per_flow = memory.per_flow();
             match event {
                 Event::Received { flow, owner, buf } => {
                     if let Some(a) = memory.get(owner) {
@@ -545,7 +554,8 @@ impl DaemonAgent {
                 Event::Accepted { flow, owner, token, local, remote } => {
                     if let Some(a) = memory.get(owner) {
                         a.keep_promise(&Completion::Accepted { token, flow: flow.to_raw(), local, remote });
-                        a.forget_promises(COMPLETIONS_PER_FLOW - 2);
+                        // It was never "connecting".
+                        a.forget_promises(1);
                     }
                 }
                 Event::ConnectFailed { flow, owner, token, reason } => {
@@ -553,7 +563,7 @@ impl DaemonAgent {
                         a.share.close();
                         let (flow, reason) = (flow.to_raw(), reason as u16);
                         a.keep_promise(&Completion::ConnectFailed { token, flow, reason });
-                        a.forget_promises(1);
+                        a.forget_promises(per_flow - 2);
                     }
                 }
                 Event::Closed { flow, owner, reason } => {
@@ -567,6 +577,34 @@ impl DaemonAgent {
             }
         }
         told
+    }
+
+    /// Who the peer is, where it has proven that; or the promise to say so is forgotten.
+    fn tell_peer(&mut self, flow: FlowId, owner: u32) {
+        let endpoint = self.stack.endpoint_mut();
+        if endpoint.config().security.is_none() {
+            return;
+        }
+        let peer = endpoint.peer_of(flow).map(|peer| {
+            let mut name = [0; PEER_NAME_MAX];
+            for (to, from) in name.iter_mut().zip(peer.name.bytes()) {
+                *to = from;
+            }
+            Completion::Peer { flow: flow.to_raw(), name, key: *peer.key.as_bytes() }
+        });
+        if let Some(a) = endpoint.memory_mut().get(owner) {
+            match peer {
+                Some(completion) => a.keep_promise(&completion),
+                None => a.forget_promises(1),
+            }
+        }
+    }
+
+    /// Says who was refused and why: this side may know what it does not tell strangers.
+    fn tell_refusals(&mut self) {
+        while let Some(refusal) = self.stack.endpoint_mut().poll_refusal() {
+            self.aside.say(refusal.to_string());
+        }
     }
 
     /// Publishes completions, and puts out who broke the rules.
@@ -598,6 +636,7 @@ impl DaemonAgent {
             links.flush(now);
         }
         work += self.tell() + self.tell_rdma(now);
+        self.tell_refusals();
         match (sent, received) {
             (Ok(sent), Ok(received)) => {
                 work += sent + received;

@@ -6,8 +6,9 @@ use barewire_transport::buddy::{BLOCK_MIN, Buddy};
 use barewire_transport::{FlowId, LATER_LEAVES, Memory, RecvBuf, SendBuf, Turn};
 use std::collections::VecDeque;
 
-/// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed.
-pub(crate) const COMPLETIONS_PER_FLOW: usize = 3;
+/// Completions that a flow may cause besides those of its messages: connecting, connected or accepted, closed; and who the peer is,
+/// where flows may be encrypted.
+const COMPLETIONS_PER_FLOW: usize = 3;
 /// One in so many places in the table of messages is left even by those that others wait for.
 const RESERVE: u32 = 8;
 /// Fewest entries of a ring of completions that can be shared out as below.
@@ -186,9 +187,16 @@ pub(crate) struct Applications {
     /// Messages being sent, and places for them.
     sending: u32,
     sending_max: u32,
+    /// Completions that are promised for a flow before it is there.
+    per_flow: usize,
 }
 
 impl Applications {
+    /// Completions that a flow may cause besides those of its messages.
+    pub(crate) fn per_flow(&self) -> usize {
+        self.per_flow
+    }
+
     /// Room for `max` applications, on an endpoint with these limits.
     pub(crate) fn new(max: usize, limits: &barewire_transport::Config) -> Applications {
         Applications {
@@ -198,6 +206,7 @@ impl Applications {
             received_max: limits.recv_messages_max,
             sending: 0,
             sending_max: limits.send_messages_max,
+            per_flow: COMPLETIONS_PER_FLOW + usize::from(limits.security.is_some()),
         }
     }
 
@@ -334,10 +343,11 @@ impl Memory for Applications {
     }
 
     fn admit_flow(&mut self, owner: u32) -> bool {
+        let per_flow = self.per_flow;
         let Some(a) = self.get(owner) else {
             return false;
         };
-        let admitted = !a.condemned && !a.has_all_flows() && a.promise(COMPLETIONS_PER_FLOW);
+        let admitted = !a.condemned && !a.has_all_flows() && a.promise(per_flow);
         if admitted {
             a.share.open();
         }
@@ -345,9 +355,10 @@ impl Memory for Applications {
     }
 
     fn forget_flow(&mut self, owner: u32) {
+        let per_flow = self.per_flow;
         if let Some(a) = self.get(owner) {
             a.share.close();
-            a.forget_promises(COMPLETIONS_PER_FLOW);
+            a.forget_promises(per_flow);
         }
     }
 }

@@ -12,13 +12,28 @@
 //! ipv4 = ["10.0.0.1/24"]
 //! gateway4 = "10.0.0.254"
 //!
+//! [security]                   # there at all: flows are encrypted, and peers are known by their keys
+//! key = "host.key"             # made by barewire key new; beside this file, or an absolute path
+//! require = true               # default; false: peers without a key are talked to in the clear
+//!
+//! [[security.peer]]            # or: barewire key trust
+//! name = "db1"
+//! key = "64 hexadecimal digits"
+//! addresses = ["10.0.0.2"]     # or networks; none: anywhere
+//!
+//! [[security.user]]            # there at all: who is not listed, root aside, may neither listen nor connect
+//! uid = 1000
+//! listen = ["888", "9000-9099"]                             # left out: anywhere
+//! connect = [{ to = "10.0.0.0/24", udp_ports = "888" }]     # left out: anywhere
+//!
 //! [rdma]                       # there at all: applications may use RDMA too
 //! queue_pairs = 1024           # of one application, at most
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
 use crate::rdma::{OBJECTS_MAX, Quotas};
-use crate::users::UserQuotas;
+use crate::security::SecurityTable;
+use crate::users::{UserQuotas, UserRules};
 use barewire_channel::Geometry;
 use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
@@ -27,6 +42,7 @@ use barewire_roce as roce;
 use barewire_transport as transport;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
@@ -118,6 +134,8 @@ pub struct Config {
     pub transport: transport::Config,
     /// RDMA beside messages.
     pub rdma: RdmaConfig,
+    /// Where users may listen and connect; empty: anywhere. Otherwise who is not listed, root aside, may nowhere.
+    pub rules: HashMap<u32, UserRules>,
 }
 
 /// RDMA for the daemon's applications.
@@ -174,6 +192,7 @@ struct File {
     channel: ChannelTable,
     transport: TransportTable,
     rdma: Option<RdmaTable>,
+    security: Option<SecurityTable>,
 }
 
 #[derive(Deserialize, Default)]
@@ -255,7 +274,7 @@ struct RdmaTable {
     mtu: Option<u32>,
 }
 
-fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigError {
+pub(crate) fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigError {
     ConfigError::Value { key, value: value.to_string(), why: why.to_string() }
 }
 
@@ -304,6 +323,7 @@ impl Config {
                 ..transport::Config::default()
             },
             rdma: RdmaConfig::off(),
+            rules: HashMap::new(),
         }
     }
 
@@ -339,7 +359,7 @@ impl Config {
             path: path.to_owned(),
             message: with_nearest_word(&e.to_string()),
         })?;
-        let File { daemon, interface, channel, transport: t, rdma } = file;
+        let File { daemon, interface, channel, transport: t, rdma, security } = file;
         let port = interface
             .port
             .ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
@@ -452,6 +472,9 @@ impl Config {
         c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
         if let Some(rdma) = rdma {
             config.set_rdma(&rdma)?;
+        }
+        if let Some(security) = security {
+            security.apply(&mut config, Path::new(path).parent())?;
         }
         Ok(config)
     }

@@ -68,7 +68,7 @@ impl Control {
         aside: Aside,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
-        let users = Users::new(&config.user, config.transport.flows_max);
+        let users = Users::new(&config.user, &config.rules, config.transport.flows_max);
         Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, aside }
     }
 

@@ -28,10 +28,11 @@ mod link;
 mod machnet;
 mod notify;
 mod rdma;
+mod security;
 mod steering;
 mod users;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
 pub use rdma::Quotas as RdmaQuotas;
-pub use users::UserQuotas;
+pub use users::{UserQuotas, UserRules};

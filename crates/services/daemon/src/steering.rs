@@ -151,8 +151,8 @@ impl Links {
         for link in self.links.iter_mut().flatten() {
             // A link within the process fails only when the other engine is gone, and with it the daemon.
             received += link.port.rx_burst(now, &mut self.rx).unwrap_or(0);
-            while let Some(frame) = self.rx.pop() {
-                stack.take_steered(now, &frame);
+            while let Some(mut frame) = self.rx.pop() {
+                stack.take_steered(now, &mut frame);
             }
         }
         received

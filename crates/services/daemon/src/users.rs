@@ -1,6 +1,9 @@
 //! What one user may have of what all share: applications, flows and listeners.
 
+use barewire_transport::security::Network;
 use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -10,6 +13,33 @@ pub const LISTENERS_DEFAULT: u32 = 4096;
 const APPLICATION_LISTENERS_MAX: u32 = 1024;
 /// What other users are left by one that takes all it may have, unless the configuration says otherwise: one part in so many.
 const OTHERS_PART: u32 = 4;
+
+/// Where one user may listen and connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserRules {
+    /// UDP ports to listen on; `None`: any.
+    pub listen: Option<Vec<RangeInclusive<u16>>>,
+    /// Addresses, with their UDP ports, to connect to; `None`: any.
+    pub connect: Option<Vec<(Network, RangeInclusive<u16>)>>,
+}
+
+impl UserRules {
+    /// Those of a user that is not listed where others are.
+    fn nothing() -> UserRules {
+        UserRules { listen: Some(vec![]), connect: Some(vec![]) }
+    }
+
+    pub(crate) fn may_listen(&self, udp_port: u16) -> bool {
+        self.listen.as_ref().is_none_or(|ports| ports.iter().any(|p| p.contains(&udp_port)))
+    }
+
+    pub(crate) fn may_connect(&self, to: SocketAddr) -> bool {
+        let fits = |(network, ports): &(Network, RangeInclusive<u16>)| {
+            network.contains(to.ip()) && ports.contains(&to.port())
+        };
+        self.connect.as_ref().is_none_or(|rules| rules.iter().any(fits))
+    }
+}
 
 /// What one user may have at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,14 +70,20 @@ pub(crate) struct Users {
     flows_max: u32,
     listeners_max: u32,
     accounts: HashMap<u32, Arc<Account>>,
+    rules: HashMap<u32, Arc<UserRules>>,
+    /// Those of users without an entry.
+    others: Arc<UserRules>,
 }
 
 impl Users {
-    pub(crate) fn new(quotas: &UserQuotas, flows_max: u32) -> Users {
+    pub(crate) fn new(quotas: &UserQuotas, rules: &HashMap<u32, UserRules>, flows_max: u32) -> Users {
+        let others = if rules.is_empty() { UserRules::default() } else { UserRules::nothing() };
         Users {
             flows_max: quotas.flows.unwrap_or(most_of(flows_max)),
             listeners_max: quotas.listeners.unwrap_or(LISTENERS_DEFAULT),
             accounts: HashMap::new(),
+            rules: rules.iter().map(|(uid, rules)| (*uid, Arc::new(rules.clone()))).collect(),
+            others: Arc::new(others),
         }
     }
 
@@ -57,7 +93,13 @@ impl Users {
         self.accounts.retain(|_, account| Arc::strong_count(account) > 1);
         let account = self.accounts.entry(uid).or_default().clone();
         let (flows_max, listeners_max) = (self.flows_max, self.listeners_max);
-        UserShare { account, flows_max, listeners_max, flows: 0, listeners: 0 }
+        // Root can read every key and be every user.
+        let rules = match self.rules.get(&uid) {
+            Some(rules) => Arc::clone(rules),
+            None if uid == 0 => Arc::default(),
+            None => Arc::clone(&self.others),
+        };
+        UserShare { account, flows_max, listeners_max, flows: 0, listeners: 0, rules }
     }
 }
 
@@ -69,6 +111,8 @@ pub(crate) struct UserShare {
     listeners_max: u32,
     flows: u32,
     listeners: u32,
+    /// Where it may listen and connect.
+    pub rules: Arc<UserRules>,
 }
 
 impl UserShare {
@@ -130,8 +174,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rules_are_for_who_is_listed_and_leave_others_nothing() {
+        let network = Network { address: [10, 0, 0, 0].into(), prefix: 24 };
+        let rules = UserRules { listen: Some(vec![888..=890]), connect: Some(vec![(network, 888..=888)]) };
+        let to = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+        let mut users = Users::new(&UserQuotas::default(), &HashMap::from([(7, rules)]), 8);
+        let (seven, eight, root) = (users.share(7).rules.clone(), users.share(8), users.share(0));
+        assert!(seven.may_listen(889) && !seven.may_listen(891));
+        assert!(seven.may_connect(to([10, 0, 0, 9], 888)));
+        assert!(!seven.may_connect(to([10, 0, 1, 9], 888)) && !seven.may_connect(to([10, 0, 0, 9], 889)));
+        assert!(!eight.rules.may_listen(888) && !eight.rules.may_connect(to([10, 0, 0, 9], 888)));
+        assert!(root.rules.may_listen(1) && root.rules.may_connect(to([1, 2, 3, 4], 5)));
+        let mut users = Users::new(&UserQuotas::default(), &HashMap::new(), 8);
+        assert!(users.share(8).rules.may_listen(1), "without a list everybody may");
+    }
+
+    #[test]
     fn what_an_application_had_is_its_users_again_when_it_goes() {
-        let mut users = Users::new(&UserQuotas { listeners: Some(2), ..UserQuotas::default() }, 8);
+        let mut users =
+            Users::new(&UserQuotas { listeners: Some(2), ..UserQuotas::default() }, &HashMap::new(), 8);
         let (mut one, mut two, mut other) = (users.share(7), users.share(7), users.share(8));
         for _ in 0..3 {
             one.open();

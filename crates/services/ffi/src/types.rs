@@ -160,6 +160,10 @@ pub const BW_CLOSED_MESSAGE_TOO_LARGE: u32 = 7;
 pub const BW_CLOSED_PEER_FAULT: u32 = 8;
 /// The peer left a message unfinished while others waited for its memory.
 pub const BW_CLOSED_STALLED: u32 = 9;
+/// The peer does not trust this host's key.
+pub const BW_CLOSED_NOT_TRUSTED: u32 = 10;
+/// More packets failed their authentication than the flow's keys bear.
+pub const BW_CLOSED_FORGED: u32 = 11;
 
 /// Nobody listens on that UDP port there.
 pub const BW_CONNECT_REFUSED: u32 = 1;
@@ -171,6 +175,18 @@ pub const BW_CONNECT_TIMED_OUT: u32 = 3;
 pub const BW_CONNECT_UNREACHABLE: u32 = 4;
 /// Given up here.
 pub const BW_CONNECT_CANCELLED: u32 = 5;
+/// The other side takes encrypted flows only.
+pub const BW_CONNECT_SECURITY_REQUIRED: u32 = 6;
+/// The other side does not trust this host's key.
+pub const BW_CONNECT_NOT_TRUSTED: u32 = 7;
+/// The other side has another key than the one that this host trusts for it.
+pub const BW_CONNECT_WRONG_KEY: u32 = 8;
+/// The other side does not encrypt, and this host wants that.
+pub const BW_CONNECT_INSECURE: u32 = 9;
+/// This host does not trust the other side's key.
+pub const BW_CONNECT_PEER_NOT_TRUSTED: u32 = 10;
+/// This user may not connect there.
+pub const BW_CONNECT_NOT_PERMITTED: u32 = 11;
 
 /// Something that happened. What its kind does not name is zero.
 #[repr(C)]
@@ -218,6 +234,8 @@ pub(crate) fn closed_code(reason: CloseReason) -> u32 {
         CloseReason::MessageTooLarge => BW_CLOSED_MESSAGE_TOO_LARGE,
         CloseReason::PeerFault => BW_CLOSED_PEER_FAULT,
         CloseReason::Stalled => BW_CLOSED_STALLED,
+        CloseReason::NotTrusted => BW_CLOSED_NOT_TRUSTED,
+        CloseReason::Forged => BW_CLOSED_FORGED,
         _ => BW_CLOSED_RESET,
     }
 }
@@ -228,6 +246,12 @@ pub(crate) fn connect_code(failure: ConnectFailure) -> u32 {
         ConnectFailure::TableFull => BW_CONNECT_TABLE_FULL,
         ConnectFailure::TimedOut => BW_CONNECT_TIMED_OUT,
         ConnectFailure::Unreachable => BW_CONNECT_UNREACHABLE,
+        ConnectFailure::SecurityRequired => BW_CONNECT_SECURITY_REQUIRED,
+        ConnectFailure::NotTrusted => BW_CONNECT_NOT_TRUSTED,
+        ConnectFailure::WrongKey => BW_CONNECT_WRONG_KEY,
+        ConnectFailure::Insecure => BW_CONNECT_INSECURE,
+        ConnectFailure::PeerNotTrusted => BW_CONNECT_PEER_NOT_TRUSTED,
+        ConnectFailure::NotPermitted => BW_CONNECT_NOT_PERMITTED,
         _ => BW_CONNECT_CANCELLED,
     }
 }

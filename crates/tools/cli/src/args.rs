@@ -91,6 +91,8 @@ pub enum Verb {
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),
+    /// Keys of hosts for encrypted messages, and whom they trust: new, show, trust
+    Key(verb::key::Args),
     /// Exchange messages through the daemon: listen, send, ping
     Msg(verb::msg::Args),
     /// Run a P4 switch, and look into programs and packets

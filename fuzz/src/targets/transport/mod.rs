@@ -9,6 +9,12 @@
 //! | a nosy attacker | valid packets with real connection ids, from another address | nothing: wrong peer |
 //! | the hostile peer | anything, on its own flow | the end of its own flow |
 //!
+//! `transport_secure` is the same where the honest flow is encrypted, and adds:
+//!
+//! | who | what it can | what it may achieve |
+//! | --- | --- | --- |
+//! | a man on the path | anything but to hold packets back, with the right addresses, ids and CRCs | nothing: it has no keys |
+//!
 //! After any of it the honest flow is open at both ends, delivers what was under way, and carries more.
 
 mod world;
@@ -48,6 +54,8 @@ struct Attack<'a> {
     /// Ids that INITs of the attack named: what they opened, it may reset.
     own: Vec<u64>,
     packets: u64,
+    /// The honest flow is encrypted.
+    secure: bool,
 }
 
 impl Attack<'_> {
@@ -79,7 +87,8 @@ impl Attack<'_> {
         if op & 0x20 != 0
             && let Some(kind) = bytes.get_mut(4)
         {
-            *kind = msg::VERSION << 4 | (self.script.u8()? % 8);
+            // Sealed kinds in the worlds that have them.
+            *kind = msg::VERSION << 4 | (self.script.u8()? % if self.secure { 16 } else { 8 });
         }
         Some(())
     }
@@ -231,6 +240,11 @@ impl Attack<'_> {
         }
         seal(&mut bytes);
         let (host, udp_port) = (self.script.u8()?, self.script.u16()?);
+        if self.secure && op & 0x10 != 0 {
+            // What it says, the finish judges: the flow lives and carries what was sent, and nothing else.
+            self.inject(to, &seen.datagram, &bytes);
+            return Some(());
+        }
         let (mut source, real) = (at(host, udp_port), seen.datagram.src);
         if host & 1 == 0 {
             // Only the port differs.
@@ -248,12 +262,21 @@ impl Attack<'_> {
 
 /// `data` as a script of packets.
 pub fn transport(data: &[u8]) -> u64 {
-    let world = World::new();
+    attack(data, false)
+}
+
+/// `data` as a script of packets against an encrypted flow.
+pub fn transport_secure(data: &[u8]) -> u64 {
+    attack(data, true)
+}
+
+fn attack(data: &[u8], secure: bool) -> u64 {
+    let world = World::new(secure);
     // Ids stand in the header of what each end receives, and in INIT and ACCEPT where the flow begins.
     let ends = [(VICTIM, HONEST), (HONEST, VICTIM)];
     let seen = ends.iter().flat_map(|(to, from)| world.stations[*to].seen.iter().filter(|s| s.from == *from));
     let secrets = seen.filter_map(|s| word(&s.bytes, 8)).filter(|id| *id != 0).collect();
-    let mut attack = Attack { world, script: Bytes(data), secrets, own: Vec::new(), packets: 0 };
+    let mut attack = Attack { world, script: Bytes(data), secrets, own: Vec::new(), packets: 0, secure };
     for _ in 0..STEPS_MAX {
         if attack.step().is_none() {
             break;

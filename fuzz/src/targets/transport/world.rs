@@ -5,9 +5,11 @@ use crate::frames::{mac, v4};
 use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool, PoolConfig};
 use barewire_host::{Datagram, Endpoint as _, Host, HostConfig, HostEvent, Input, Verdict};
+use barewire_transport::security::{Peer, PrivateKey, Security};
 use barewire_transport::{Config, Endpoint, Event, FlowId, HeapMemory, Memory, RecvBuf, SendBuf, Turn};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Places of the stations in [`World::stations`]; station `i` is host `i + 1`.
 pub const VICTIM: usize = 0;
@@ -52,6 +54,15 @@ fn config() -> Config {
         half_open_max: 4,
         ..Config::default()
     }
+}
+
+fn security(n: u8) -> Security {
+    let key = |n| PrivateKey::from_bytes([n ^ 0x5a; 32]);
+    let mut security = Security::new(key(n));
+    let addresses = vec![std::net::IpAddr::from(v4(3 - n)).into()];
+    security.trust(Peer { name: "the other".to_owned(), key: key(3 - n).public(), addresses });
+    security.require = false;
+    security
 }
 
 /// Message memory that looks where it is read and written.
@@ -106,14 +117,17 @@ pub struct Station {
 }
 
 impl Station {
-    fn new(n: u8) -> Station {
+    fn new(n: u8, secure: bool) -> Station {
         let mut host = HostConfig::new(mac(n));
         host.ipv4 = vec![(v4(n), 24)];
         host.neighbours_max = 16;
         let memory = Watched(HeapMemory::new(SEND_BYTES, RECV_BYTES));
+        // The victim and the honest peer have each other's keys; the hostile one has none.
+        let security = (secure && n <= 2).then(|| Arc::new(security(n)));
+        let config = Config { security, ..config() };
         Station {
             host: Host::new(host),
-            endpoint: Endpoint::new(config(), memory, [n; 32]).expect("a sound configuration"),
+            endpoint: Endpoint::new(config, memory, [n; 32]).expect("a sound configuration"),
             honest: None,
             hostile: None,
             inbox: Vec::new(),
@@ -194,10 +208,10 @@ pub fn message(from: usize, n: usize) -> Vec<u8> {
 impl World {
     /// The three of them, with two open flows to the victim, which have carried messages both ways, and more messages
     /// under way whose first packets were lost.
-    pub fn new() -> World {
+    pub fn new(secure: bool) -> World {
         let mut world = World {
             now: Instant::from_nanos(1_000_000_000),
-            stations: [Station::new(1), Station::new(2), Station::new(3)],
+            stations: [1, 2, 3].map(|n| Station::new(n, secure)),
             pool: POOL.with(Pool::clone),
             wire: VecDeque::with_capacity(64),
         };
@@ -303,12 +317,12 @@ impl World {
         for to in (0..self.stations.len()).filter(|to| *to != from) {
             let station = &mut self.stations[to];
             if let Input::Udp(datagram) = station.host.handle_frame(self.now, frame) {
-                let bytes = datagram.payload(frame);
+                let mut bytes = datagram.payload(frame).to_vec();
                 if station.seen.len() < 64 {
-                    station.seen.push(Seen { datagram, bytes: bytes.to_vec(), from });
+                    station.seen.push(Seen { datagram, bytes: bytes.clone(), from });
                 }
                 if !lose {
-                    station.endpoint.handle_datagram(self.now, &datagram, bytes);
+                    station.endpoint.handle_datagram(self.now, &datagram, &mut bytes);
                     station.drain(self.now);
                 }
             }
@@ -320,7 +334,7 @@ impl World {
         let station = &mut self.stations[to];
         let before = station.endpoint.counters().drops.total();
         let datagram = Datagram { payload_len: bytes.len() as u16, ..*datagram };
-        let verdict = station.endpoint.handle_datagram(self.now, &datagram, bytes);
+        let verdict = station.endpoint.handle_datagram(self.now, &datagram, &mut bytes.to_vec());
         let dropped = station.endpoint.counters().drops.total() - before;
         assert_eq!(dropped, u64::from(matches!(verdict, Verdict::Drop(_))), "{verdict:?}");
         assert!(station.endpoint.flows_used() <= FLOWS);

@@ -176,7 +176,15 @@ mod tests {
 
     #[test]
     fn terms_and_messages_survive_the_wire() {
-        let terms = Terms { src_cid: 1 << 60 | 7, mss: 1432, options: 3, seq: 9, credit: 16384, cipher: 2, rekey: 22 };
+        let terms = Terms {
+            src_cid: 1 << 60 | 7,
+            mss: 1432,
+            options: 3,
+            seq: 9,
+            credit: 16384,
+            cipher: 2,
+            rekey: 22,
+        };
         assert_eq!(Terms::parse(&terms.to_bytes()), Ok(terms));
         assert_eq!(Terms::parse(&terms.to_bytes()[..21]), Err(Error::Truncated));
         let mut p = vec![0xa5; 128];

@@ -147,7 +147,8 @@ impl Security {
         if local == remote && self.require {
             return Way::Known(SELF);
         }
-        let mut at = self.peers.iter().enumerate().filter(|(_, p)| p.addresses.iter().any(|a| a.contains(remote)));
+        let mut at =
+            self.peers.iter().enumerate().filter(|(_, p)| p.addresses.iter().any(|a| a.contains(remote)));
         match (at.next(), at.next()) {
             (Some((n, _)), None) => Way::Known(n as PeerNumber),
             (Some(_), Some(_)) => Way::Any,

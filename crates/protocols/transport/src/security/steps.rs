@@ -169,7 +169,8 @@ impl<M: Memory> Endpoint<M> {
         if more.udp_port != local.port() {
             return Err(DropReason::Altered);
         }
-        let knows_one = more.ciphers & CIPHERS & self.config().security.as_ref().map_or(0, |s| s.offers()) != 0;
+        let knows_one =
+            more.ciphers & CIPHERS & self.config().security.as_ref().map_or(0, |s| s.offers()) != 0;
         if !knows_one || !is_rekey(more.rekey) {
             return Err(DropReason::Malformed);
         }
@@ -317,7 +318,10 @@ impl<M: Memory> Endpoint<M> {
         let f = &self.flows[slot as usize];
         let terms = Terms::parse(&payload).ok().filter(|t| {
             let same_options = t.options == said.options;
-            same_options && (MSS_MIN..=f.mss).contains(&t.mss) && is_rekey(t.rekey) && t.cipher & said.ciphers != 0
+            same_options
+                && (MSS_MIN..=f.mss).contains(&t.mss)
+                && is_rekey(t.rekey)
+                && t.cipher & said.ciphers != 0
         });
         let cipher = terms.and_then(|t| Cipher::from_code(t.cipher));
         let guard = self.guard(slot);
@@ -370,7 +374,9 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::Altered);
         }
         let key = noise.peer();
-        let split = security.choose(said.ciphers).and_then(|c| Some((noise.split(c, security.rekey, said.rekey)?, c)));
+        let split = security
+            .choose(said.ciphers)
+            .and_then(|c| Some((noise.split(c, security.rekey, said.rekey)?, c)));
         let Some((split, cipher)) = split else { return Verdict::Drop(DropReason::BadState) };
         guard.arm(split, cipher);
         self.flows[slot as usize].shield = Shield::Sealed;
@@ -399,7 +405,9 @@ impl<M: Memory> Endpoint<M> {
     ) -> Verdict {
         self.counters.packets_rx.add(1);
         let Some(slot) = self.find(header.dst_cid) else {
-            // To say that it is gone would convince nobody: who seals believes sealed packets only.
+            if header.dst_cid != 0 && header.kind != Kind::SealedReset {
+                self.answer_unknown(now, datagram.dst, datagram.src, header.dst_cid);
+            }
             return Verdict::Drop(DropReason::UnknownFlow);
         };
         let f = &mut self.flows[slot as usize];
@@ -442,7 +450,9 @@ impl<M: Memory> Endpoint<M> {
         };
         match verdict {
             // What is malformed may be quoted to its sender by the host, and this is in the clear by now.
-            Verdict::Drop(DropReason::Malformed | DropReason::Truncated) => Verdict::Drop(DropReason::BadState),
+            Verdict::Drop(DropReason::Malformed | DropReason::Truncated) => {
+                Verdict::Drop(DropReason::BadState)
+            }
             other => other,
         }
     }

@@ -215,7 +215,7 @@ impl Liar {
                     self.ack(lie, 0);
                 }
             }
-            Kind::Init => {}
+            _ => {}
         }
     }
 

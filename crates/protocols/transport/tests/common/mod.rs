@@ -5,11 +5,13 @@ use barewire_base::{Duration, Instant, Prng};
 use barewire_frame::{Frame, Pool};
 use barewire_host::{Endpoint as _, Host, HostConfig, Input};
 use barewire_sim::{ExactlyOnce, LinkConfig, LinkId, Node, NodeId, Order, World, content_hash};
+use barewire_transport::security::{Peer, PrivateKey};
 use barewire_transport::*;
 use barewire_wire::MacAddr;
 use barewire_wire::msg::{Header, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 pub mod forge;
 pub mod liar;
@@ -40,6 +42,65 @@ impl TestMemory for HeapMemory {
     fn available(&self) -> (u64, u64) {
         HeapMemory::available(self)
     }
+}
+
+/// How the peers of a secured world know each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// By address: pattern IK.
+    Known,
+    /// By key only, wherever it is: pattern XX.
+    Anywhere,
+}
+
+impl Trust {
+    /// Both in turn.
+    pub fn of(seed: u64) -> Trust {
+        if seed.is_multiple_of(2) { Trust::Known } else { Trust::Anywhere }
+    }
+}
+
+thread_local! {
+    static TRUST: std::cell::Cell<Option<Trust>> = const { std::cell::Cell::new(None) };
+}
+
+/// Runs `test` with every station that it makes encrypting, and trusting the others.
+pub fn secured<R>(trust: Trust, test: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            TRUST.set(None);
+        }
+    }
+    TRUST.set(Some(trust));
+    let _restore = Restore;
+    test()
+}
+
+/// The private key of station `n`.
+pub fn private_key(n: u8) -> PrivateKey {
+    let mut bytes = [n; 32];
+    bytes[31] = 0x42;
+    PrivateKey::from_bytes(bytes)
+}
+
+/// Station `n` as others trust it.
+pub fn peer(n: u8, trust: Trust) -> Peer {
+    let addresses = match trust {
+        Trust::Known => vec![ip(n, false).into(), ip(n, true).into()],
+        Trust::Anywhere => vec![],
+    };
+    Peer { name: format!("station {n}"), key: private_key(n).public(), addresses }
+}
+
+/// The keys of station `n`, which trusts stations 1 to 3. Keys change as often as they may.
+pub fn security(n: u8, trust: Trust) -> Security {
+    let mut security = Security::new(private_key(n));
+    for other in (1..=3).filter(|other| *other != n) {
+        assert!(security.trust(peer(other, trust)));
+    }
+    security.rekey = barewire_transport::security::REKEY_MIN;
+    security
 }
 
 pub type OnMessage = Box<dyn FnMut(Instant, FlowId, &[u8])>;
@@ -93,6 +154,13 @@ impl<M: TestMemory> Station<M> {
         let mut host = HostConfig::new(MacAddr(mac(n)));
         host.ipv4 = vec![([10, 0, 0, n].into(), 16)];
         host.ipv6 = vec![(format!("fd00::{n:x}").parse().unwrap(), 64)];
+        let mut config = config;
+        if let Some(trust) = TRUST.get() {
+            let mut security = security(n, trust);
+            // Who is known by address is encrypted with in any case; others may be there, too.
+            security.require = trust == Trust::Anywhere;
+            config.security = Some(Arc::new(security));
+        }
         Station {
             all_free: memory.available(),
             host: Host::new(host),
@@ -228,12 +296,12 @@ impl<M: TestMemory> Station<M> {
 }
 
 impl<M: TestMemory> Node for Station<M> {
-    fn handle_frame(&mut self, now: Instant, frame: Frame) {
+    fn handle_frame(&mut self, now: Instant, mut frame: Frame) {
         self.now = now;
         match self.host.handle_frame(now, &frame) {
             // As an engine does: what nobody serves goes to the endpoint all the same, for its refusals.
             Input::Udp(datagram) => {
-                self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+                self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
             }
             Input::PortUnreachable(quoted) => {
                 self.endpoint.handle_port_unreachable(now, &quoted, quoted.payload(&frame));

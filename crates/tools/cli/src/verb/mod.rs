@@ -14,6 +14,7 @@ pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod feed;
+pub mod key;
 pub mod lab;
 pub mod launching;
 pub mod man;
@@ -53,6 +54,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Seeds(args) } => bench_seeds::run(args, console),
         Verb::Demo(args) => demo::run(args, console),
         Verb::Up(args) => up::run(args, console),
+        Verb::Key(args) => key::run(args, console),
         Verb::Msg(args) => msg::run(args, console),
         Verb::Port(args) => port::run(args),
         Verb::Doctor(args) => doctor::run(args, console),

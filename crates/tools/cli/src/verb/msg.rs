@@ -3,7 +3,8 @@
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use barewire_client::{
-    Client, ClientConfig, ConnectOptions, ConnectWaitError, Event, FlowId, Inbound, SendError, WaitError,
+    Client, ClientConfig, ConnectFailure, ConnectOptions, ConnectWaitError, Event, FlowId, Inbound,
+    SendError, WaitError,
 };
 use barewire_measure::{Histogram, stamp};
 use std::collections::{HashMap, VecDeque};
@@ -84,12 +85,22 @@ fn connect(client: &mut Client, to: SocketAddr) -> anyhow::Result<FlowId> {
     client.connect_wait(to, &ConnectOptions::default(), CONNECT_TIMEOUT).map_err(|e| {
         let failure = Failure::new(Code::Failed, format!("connecting to {to}: {e}"));
         match e {
-            ConnectWaitError::Failed(barewire_client::ConnectFailure::Refused) => {
+            ConnectWaitError::Failed(ConnectFailure::Refused) => {
                 failure.hint("start `barewire msg listen --echo` there").into()
             }
+            ConnectWaitError::Failed(why) if is_about_trust(why) => failure
+                .hint(
+                    "compare `barewire key show` there with [[security.peer]] here, and the other way round",
+                )
+                .into(),
             _ => failure.hint("is the other daemon up, and its address on this network?").into(),
         }
     })
+}
+
+fn is_about_trust(why: ConnectFailure) -> bool {
+    use ConnectFailure::*;
+    matches!(why, SecurityRequired | NotTrusted | WrongKey | Insecure | PeerNotTrusted)
 }
 
 /// Runs it.
@@ -130,7 +141,12 @@ fn listen(
             Err(e) => return Err(e.into()),
         };
         match event {
-            Event::Accepted { remote, .. } => console.note(&format!("{remote} connected")),
+            Event::Accepted { flow, remote, .. } => {
+                let with = client
+                    .peer(flow)
+                    .map_or(String::new(), |p| format!(", encrypted: {} ({})", p.name, p.key));
+                console.note(&format!("{remote} connected{with}"));
+            }
             Event::Closed { flow, reason } => {
                 echoes.forget(flow);
                 console.note(&format!("a flow ended: {reason}"));
@@ -231,7 +247,10 @@ fn ping(
 ) -> anyhow::Result<Code> {
     let start = stamp();
     let flow = connect(client, to)?;
-    console.note(&format!("connected to {to} in {}", stamp().since(start)));
+    let took = stamp().since(start);
+    let with =
+        client.peer(flow).map_or(String::new(), |p| format!(", encrypted with {} ({})", p.name, p.key));
+    console.note(&format!("connected to {to} in {took}{with}"));
     let mut message = vec![0; size];
     let mut histogram = Histogram::new();
     let mut wrong = 0u64;

@@ -262,9 +262,9 @@ impl Station {
 }
 
 impl Node for Station {
-    fn handle_frame(&mut self, now: Instant, frame: Frame) {
+    fn handle_frame(&mut self, now: Instant, mut frame: Frame) {
         if let Input::Udp(datagram) = self.host.handle_frame(now, &frame) {
-            self.endpoint.handle_datagram(now, &datagram, datagram.payload(&frame));
+            self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
         }
         self.settle(now);
     }

@@ -1,0 +1,159 @@
+//! Two daemons that encrypt: who their applications learn is at the other end, who is refused and how that is counted, and where
+//! users may listen and connect.
+
+mod common;
+
+use barewire_client::security::{Peer, PrivateKey, Security};
+use barewire_client::{Client, ConnectFailure, ConnectOptions, ConnectWaitError, Event, PeerIdentity};
+use barewire_daemon::{Config, Daemon, UserRules};
+use barewire_lab::{LinkConfig, Namespace, VethPair};
+use barewire_testing::{Needs, have};
+use common::*;
+use std::sync::Arc;
+
+fn key(host: u8) -> PrivateKey {
+    PrivateKey::from_bytes([host; 32])
+}
+
+/// The keys of a host that trusts the other one; `known`: at its addresses, else anywhere.
+fn secure(config: &mut Config, host: u8, known: bool) {
+    let other = 3 - host;
+    let mut security = Security::new(key(host));
+    let addresses = if known {
+        vec![std::net::IpAddr::from(v4(other)).into(), std::net::IpAddr::from(v6(other.into())).into()]
+    } else {
+        vec![]
+    };
+    assert!(security.trust(Peer { name: format!("host {other}"), key: key(other).public(), addresses }));
+    config.transport.security = Some(Arc::new(security));
+}
+
+fn host_of(config: &Config) -> u8 {
+    config.ipv4[0].0.octets()[3]
+}
+
+fn identity(host: u8) -> PeerIdentity {
+    PeerIdentity { name: format!("host {host}"), key: key(host).public() }
+}
+
+/// Messages of several sizes there and back, and what each end knows of the other.
+fn exchange(client: &mut Client, server: &mut Client) {
+    server.listen_wait(888, 5, PATIENCE).unwrap();
+    let flow = connect(client, to(2, 888));
+    assert_eq!(client.peer(flow), Some(&identity(2)));
+    let back = loop {
+        if let Event::Accepted { flow, .. } = next(server) {
+            break flow;
+        }
+    };
+    assert_eq!(server.peer(back), Some(&identity(1)));
+    for len in [0, 1, 1024, 70_000] {
+        let sent: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+        client.send(flow, &sent).unwrap();
+        client.flush();
+        let Event::Message(m) = next(server) else { panic!("a message") };
+        assert_eq!(server.to_vec(&m), sent);
+        server.send(back, &sent).unwrap();
+        server.release(m);
+        server.flush();
+        loop {
+            if let Event::Message(m) = next(client) {
+                assert_eq!(client.to_vec(&m), sent);
+                break client.release(m);
+            }
+        }
+    }
+    client.close(flow).unwrap();
+    assert!(matches!(next(server), Event::Closed { .. }));
+    assert_eq!(server.peer(back), None);
+}
+
+#[test]
+fn applications_learn_who_is_at_the_other_end() {
+    for known in [true, false] {
+        let pair = pair_with(|config| secure(config, host_of(config), known));
+        let (mut client, mut server) = (attach(&pair.a, "client"), attach(&pair.b, "server"));
+        exchange(&mut client, &mut server);
+        drop((client, server));
+        for daemon in [&pair.a, &pair.b] {
+            assert_eq!(counter(daemon, "transport.flows_encrypted"), 1);
+            is_empty_again(daemon);
+        }
+    }
+}
+
+#[test]
+fn over_af_xdp_too() {
+    if have(Needs::Root, barewire_lab::is_root_capable()).is_none() {
+        return;
+    }
+    let dir = Dir::new();
+    let hosts = [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()];
+    VethPair::create(&hosts[0], "eth0", &hosts[1], "eth0", &LinkConfig::default()).unwrap();
+    let daemons = [1u8, 2].map(|host| {
+        hosts[usize::from(host) - 1].set_up("eth0").unwrap();
+        let mut config = config(&dir.0, "xdp:eth0", host);
+        secure(&mut config, host, true);
+        hosts[usize::from(host) - 1].enter(|| Daemon::start(&config)).unwrap().unwrap()
+    });
+    let (mut client, mut server) = (attach(&daemons[0], "client"), attach(&daemons[1], "server"));
+    exchange(&mut client, &mut server);
+}
+
+fn failure(client: &mut Client, udp_port: u16) -> ConnectFailure {
+    match client.connect_wait(to(2, udp_port), &ConnectOptions::default(), PATIENCE) {
+        Err(ConnectWaitError::Failed(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_is_refused_is_told_and_counted_by_reason() {
+    // A host without keys, and one with a key that nobody trusts.
+    for (change, why, reason) in [
+        (None, ConnectFailure::SecurityRequired, "transport.drop.downgrade"),
+        (Some(9), ConnectFailure::NotTrusted, "transport.drop.not_trusted"),
+    ] {
+        let pair = pair_with(|config| {
+            let host = host_of(config);
+            match (host, change) {
+                (1, None) => {}
+                (1, Some(own)) => {
+                    let mut security = Security::new(key(own));
+                    let addresses = vec![std::net::IpAddr::from(v4(2)).into()];
+                    assert!(security.trust(Peer { name: "host 2".into(), key: key(2).public(), addresses }));
+                    config.transport.security = Some(Arc::new(security));
+                }
+                _ => secure(config, host, true),
+            }
+        });
+        let (mut client, mut server) = (attach(&pair.a, "client"), attach(&pair.b, "server"));
+        server.listen_wait(888, 5, PATIENCE).unwrap();
+        assert_eq!(failure(&mut client, 888), why);
+        eventually("it is counted", || counter(&pair.b, reason) > 0);
+        assert!(is_quiet(&mut server), "its application hears nothing");
+        drop((client, server));
+        is_empty_again(&pair.a);
+        is_empty_again(&pair.b);
+    }
+}
+
+#[test]
+fn users_listen_and_connect_where_they_may() {
+    let uid = rustix::process::geteuid().as_raw();
+    let pair = pair_with(|config| {
+        let network = barewire_client::security::Network { address: v4(2).into(), prefix: 32 };
+        let rules = UserRules { listen: Some(vec![888..=890]), connect: Some(vec![(network, 888..=889)]) };
+        config.rules.insert(uid, rules);
+    });
+    let (mut client, mut server) = (attach(&pair.a, "client"), attach(&pair.b, "server"));
+    server.listen_wait(890, 5, PATIENCE).unwrap();
+    server.listen_wait(888, 5, PATIENCE).unwrap();
+    assert!(server.listen_wait(891, 5, PATIENCE).is_err());
+    connect(&mut client, to(2, 888));
+    assert_eq!(failure(&mut client, 890), ConnectFailure::NotPermitted);
+    assert_eq!(failure(&mut client, 889), ConnectFailure::Refused, "nobody is there, but it was asked");
+    drop((client, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
