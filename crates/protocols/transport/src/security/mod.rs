@@ -144,8 +144,9 @@ impl Security {
 
     /// How a flow to `remote` is to be made.
     pub(crate) fn way_to(&self, local: IpAddr, remote: IpAddr) -> Way {
-        if local == remote && self.require {
-            return Way::Known(SELF);
+        if local == remote {
+            // Whatever network a peer may be in: this is us.
+            return if self.require { Way::Known(SELF) } else { Way::Plain };
         }
         let mut at =
             self.peers.iter().enumerate().filter(|(_, p)| p.addresses.iter().any(|a| a.contains(remote)));
@@ -180,8 +181,7 @@ impl Security {
 
     /// Whether some trusted peer is expected at this address.
     pub(crate) fn expects(&self, local: IpAddr, remote: IpAddr) -> bool {
-        self.way_to(local, remote) != Way::Plain
-            && (local == remote || self.peers.iter().any(|p| p.addresses.iter().any(|a| a.contains(remote))))
+        local == remote || self.peers.iter().any(|p| p.addresses.iter().any(|a| a.contains(remote)))
     }
 
     /// Whether these are values that an endpoint can work with.
@@ -242,5 +242,71 @@ impl std::fmt::Display for Refusal {
             Some(key) => write!(f, " (public key {key})"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn networks_hold_what_shares_their_prefix() {
+        let network = |text, prefix| Network { address: ip(text), prefix };
+        assert!(
+            network("10.1.2.3", 24).contains(ip("10.1.2.200"))
+                && !network("10.1.2.3", 24).contains(ip("10.1.3.3"))
+        );
+        assert!(
+            network("10.1.2.3", 0).contains(ip("99.1.2.3"))
+                && !network("10.1.2.3", 0).contains(ip("fd00::1"))
+        );
+        assert!(
+            network("fd00::", 64).contains(ip("fd00::9:8"))
+                && !network("fd00::", 64).contains(ip("fd00:1::"))
+        );
+        assert!(network("::", 0).contains(ip("fd00::1")));
+        assert!(
+            network("10.1.2.3", 32).contains(ip("::ffff:10.1.2.3")),
+            "one address, however it is written"
+        );
+        assert!(!Network::from(ip("10.1.2.3")).contains(ip("10.1.2.2")));
+    }
+
+    #[test]
+    fn policy_says_who_is_talked_to_how() {
+        let key = |n| PrivateKey::from_bytes([n; 32]).public();
+        let mut s = Security::new(PrivateKey::from_bytes([1; 32]));
+        let peer = |n, addresses: &[&str]| {
+            let network = |a: &&str| match a.split_once('/') {
+                Some((a, prefix)) => Network { address: ip(a), prefix: prefix.parse().unwrap() },
+                None => ip(a).into(),
+            };
+            Peer { name: format!("{n}"), key: key(n), addresses: addresses.iter().map(network).collect() }
+        };
+        assert!(
+            s.trust(peer(2, &["10.0.0.0/24"])) && s.trust(peer(3, &["10.0.0.3"])) && s.trust(peer(4, &[]))
+        );
+        assert!(!s.trust(peer(4, &["10.0.0.9"])), "each key once");
+        let us = ip("10.0.0.1");
+        for require in [true, false] {
+            s.require = require;
+            assert_eq!(s.way_to(us, ip("10.0.0.2")), Way::Known(0));
+            assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Any, "one of two");
+            let elsewhere = if require { Way::Any } else { Way::Plain };
+            assert_eq!(s.way_to(us, ip("10.0.1.3")), elsewhere);
+            let own = if require { Way::Known(SELF) } else { Way::Plain };
+            assert_eq!(s.way_to(us, us), own, "also where a peer's network has our address");
+            assert!(s.refuses_plain(us, ip("10.0.0.2")));
+            assert_eq!(s.refuses_plain(us, ip("10.0.1.3")), require);
+        }
+        assert_eq!(s.admits(&key(2), us, ip("10.0.0.77")), Some(0));
+        assert_eq!(s.admits(&key(2), us, ip("10.0.1.77")), None);
+        assert_eq!(s.admits(&key(4), us, ip("10.0.1.77")), Some(2));
+        assert_eq!(s.admits(&key(9), us, ip("10.0.0.2")), None);
+        assert_eq!((s.admits(&key(1), us, us), s.admits(&key(1), us, ip("10.0.0.2"))), (Some(SELF), None));
     }
 }
