@@ -179,6 +179,7 @@ fn every_configuration_key_is_documented_and_no_other() {
     };
     // Each heading, the file, and the structs whose fields are its keys.
     let daemon = "crates/services/daemon/src/config.rs";
+    let security = "crates/services/daemon/src/security.rs";
     let feed = "crates/services/feed-handler/src/config.rs";
     let lab = "crates/tools/lab/src/topology/file.rs";
     let impairment = "crates/tools/lab/src/topology/impairment.rs";
@@ -186,6 +187,9 @@ fn every_configuration_key_is_documented_and_no_other() {
     let mut faults = Vec::new();
     let sources: &[(&[&str], &str, &[&str])] = &[
         (&["[daemon]"], daemon, &["DaemonTable"]),
+        (&["[security]"], security, &["SecurityTable"]),
+        (&["[[security.peer]]"], security, &["PeerTable"]),
+        (&["[[security.user]]"], security, &["UserTable", "ConnectTable"]),
         (&["[interface]"], daemon, &["InterfaceTable"]),
         (&["[channel]"], daemon, &["ChannelTable"]),
         (&["[transport]"], daemon, &["TransportTable"]),
