@@ -50,17 +50,17 @@ fn where_the_daemon_listens() {
 #[test]
 fn messages_are_this_json() {
     let json = |m: &FromApp| serde_json::to_string(m).unwrap();
-    assert_eq!(json(&hello()), r#"{"hello":{"version":2,"name":"app"}}"#);
+    assert_eq!(json(&hello()), r#"{"hello":{"version":3,"name":"app"}}"#);
     assert_eq!(json(&FromApp::Stat(Stat {})), r#"{"stat":{}}"#);
     let welcome = FromDaemon::Welcome(Welcome {
-        version: 2,
+        version: 3,
         application: 3,
         addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
         geometry: Geometry::DEFAULT,
         mtu: 1500,
     });
     let text = concat!(
-        r#"{"welcome":{"version":2,"application":3,"addresses":["10.0.0.1","fd00::1"],"#,
+        r#"{"welcome":{"version":3,"application":3,"addresses":["10.0.0.1","fd00::1"],"#,
         r#""geometry":{"sq_entries":1024,"cq_entries":8192,"send_bytes":67108864,"recv_bytes":67108864},"mtu":1500}}"#
     );
     assert_eq!(serde_json::to_string(&welcome).unwrap(), text);

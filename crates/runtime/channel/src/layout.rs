@@ -270,7 +270,7 @@ mod tests {
         let mut header = g.header();
         assert_eq!(&header[..8], b"barewire");
         if cfg!(target_endian = "little") {
-            assert_eq!(header[8..], [2, 0, 0, 0, 16, 0, 0, 0, 32, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x40, 0, 0]);
+            assert_eq!(header[8..], [3, 0, 0, 0, 16, 0, 0, 0, 32, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x40, 0, 0]);
         }
         assert_eq!(Geometry::from_header(&header).unwrap(), g);
         header[8..12].copy_from_slice(&7u32.to_ne_bytes());
