@@ -4,9 +4,10 @@
 use crate::config::WINDOW_SEGMENTS;
 use crate::endpoint::Endpoint;
 use crate::event::Event;
-use crate::flow::State;
+use crate::flow::{Flow, State};
 use crate::memory::Memory;
 use crate::receiver::rows;
+use crate::security::guard::Shield;
 use crate::sender::Packed;
 use barewire_base::Instant;
 use std::collections::HashMap;
@@ -46,6 +47,9 @@ impl<M: Memory> Endpoint<M> {
         check("messages received", self.recv_messages.into(), receiving + held + orphans);
         let half_open = live().filter(|(_, f)| f.state == State::Accepting).count();
         check("half-open flows", self.half_open.into(), half_open as u64);
+        let pending = |f: &Flow| f.state == State::Accepting && f.shield == Shield::Pending;
+        let pending = live().filter(|(_, f)| pending(f)).count();
+        check("half-open flows without a proven key", self.pending.into(), pending as u64);
         let at_ports: u64 = self.half_open_at.values().map(|n| u64::from(*n)).sum();
         check("half-open flows by their port", at_ports, half_open as u64);
         check("flows", self.flows_used().into(), live().count() as u64);

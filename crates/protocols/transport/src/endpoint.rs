@@ -12,7 +12,7 @@ use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::security::guard::{Guard, Shield};
-use crate::security::{Draw, Ration, Refusal, Way};
+use crate::security::{Draw, Handshakes, Ration, Refusal, Way};
 use crate::sender::{Fin, OutMessages, Packed, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_wheel::Timers;
@@ -161,9 +161,11 @@ pub struct Endpoint<M> {
     /// What protects each flow, by slot; empty without [`Config::security`].
     pub(crate) guards: Vec<Option<Box<Guard>>>,
     pub(crate) draw: Draw,
-    pub(crate) handshake_ration: Ration,
-    pub(crate) stranger_ration: Ration,
+    pub(crate) handshakes: Handshakes,
+    /// Half-open flows whose clients have not proven a key.
+    pub(crate) pending: u32,
     pub(crate) refusal_ration: Ration,
+    pub(crate) hearsay_ration: Ration,
     pub(crate) refusals: VecDeque<Refusal>,
 }
 
@@ -228,9 +230,10 @@ impl<M: Memory> Endpoint<M> {
             unrouted: VecDeque::with_capacity(flows),
             guards,
             draw,
-            handshake_ration: Ration::default(),
-            stranger_ration: Ration::default(),
+            handshakes: Handshakes::new(),
+            pending: 0,
             refusal_ration: Ration::default(),
+            hearsay_ration: Ration::default(),
             refusals: VecDeque::new(),
             config,
         })
@@ -665,6 +668,7 @@ impl<M: Memory> Endpoint<M> {
         let f = &mut self.flows[slot as usize];
         if f.state == State::Accepting {
             self.half_open -= 1;
+            self.pending -= u32::from(f.shield == Shield::Pending);
             count_down(&mut self.half_open_at, f.listener);
         }
         if std::mem::take(&mut f.is_accepted) {

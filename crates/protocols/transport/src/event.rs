@@ -2,6 +2,7 @@
 
 use crate::flow::FlowId;
 use crate::memory::{RecvBuf, SendBuf};
+use crate::security::PeerNumber;
 use std::net::SocketAddr;
 
 /// Why a flow ended.
@@ -163,6 +164,8 @@ pub enum Event {
         local: SocketAddr,
         /// The other end.
         remote: SocketAddr,
+        /// Who it has proven to be, a number for [`Security::peer`](crate::security::Security::peer); `None`: the flow is plain.
+        peer: Option<PeerNumber>,
     },
     /// A flow asked for with `connect` will not open.
     ConnectFailed {
@@ -187,6 +190,8 @@ pub enum Event {
         local: SocketAddr,
         /// The client.
         remote: SocketAddr,
+        /// Who it has proven to be, a number for [`Security::peer`](crate::security::Security::peer); `None`: the flow is plain.
+        peer: Option<PeerNumber>,
     },
     /// A whole message is here. Its memory is the application's until it calls `release`.
     Received {

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 
 /// Packets without a flow that wait to be sent.
 const STRAYS_MAX: usize = 256;
-/// Such packets in a second, at most: they answer what anybody may send.
+/// Such packets of a kind in a second, at most: they answer what anybody may send.
 const STRAYS_PER_SECOND: u32 = 10_000;
 /// Smallest segment that a peer may ask for: with less, a message would cost more headers than bytes.
 pub(crate) const MSS_MIN: u16 = 64;
@@ -35,15 +35,37 @@ pub(crate) struct Stray {
     pub template: Option<Template>,
 }
 
+/// Why a packet without a flow is sent. Each kind has its own share of a second, so that none crowds out another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// To anybody: no.
+    Refusal,
+    /// To anybody: a cookie.
+    Cookie,
+    /// A cookie to an address at which a trusted peer is expected.
+    CookieExpected,
+}
+
+impl Answer {
+    /// How many may leave in a second, and how many packets may wait to leave when one more is added.
+    fn limits(self) -> (u32, usize) {
+        match self {
+            Answer::Refusal => (STRAYS_PER_SECOND / 2, STRAYS_MAX / 2),
+            Answer::Cookie => (STRAYS_PER_SECOND, STRAYS_MAX / 4 * 3),
+            Answer::CookieExpected => (STRAYS_PER_SECOND, STRAYS_MAX),
+        }
+    }
+}
+
 pub(crate) struct Strays {
     queue: VecDeque<Stray>,
     second: u64,
-    this_second: u32,
+    this_second: [u32; 3],
 }
 
 impl Strays {
     pub(crate) fn new() -> Strays {
-        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: 0 }
+        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: [0; 3] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,17 +76,16 @@ impl Strays {
         self.queue.pop_front()
     }
 
-    /// Whether one more may be answered while fewer than `waiting_max` wait to leave; counts it. Refusals leave half of the
-    /// queue, and of what a second may have, to answers that let somebody in.
-    fn admit(&mut self, now: Instant, waiting_max: usize) -> bool {
+    /// Whether one more may be answered; counts it.
+    fn admit(&mut self, now: Instant, answer: Answer) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             self.second = second;
-            self.this_second = 0;
+            self.this_second = [0; 3];
         }
-        let share = STRAYS_PER_SECOND as usize * waiting_max / STRAYS_MAX;
-        let admitted = (self.this_second as usize) < share && self.queue.len() < waiting_max;
-        self.this_second += u32::from(admitted);
+        let ((most, waiting_max), had) = (answer.limits(), &mut self.this_second[answer as usize]);
+        let admitted = *had < most && self.queue.len() < waiting_max;
+        *had += u32::from(admitted);
         admitted
     }
 
@@ -128,7 +149,10 @@ impl<M: Memory> Endpoint<M> {
             Ok(init) if header.dst_cid == 0 && init.mss >= MSS_MIN => init,
             _ => return Verdict::Drop(DropReason::Malformed),
         };
-        if let Some(&slot) = self.by_remote.get(&(remote, init.src_cid)) {
+        let known = self.by_remote.get(&(remote, init.src_cid)).copied();
+        if let Some(slot) = known
+            && !self.is_superseded(now, slot, remote, local, header, &init, packet)
+        {
             // Its ACCEPT was lost, or the INIT came twice.
             let f = &mut self.flows[slot as usize];
             if f.state == State::Accepting {
@@ -159,7 +183,12 @@ impl<M: Memory> Endpoint<M> {
             && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
         {
             let had_one = init.cookie != [0; 16];
-            if self.strays.admit(now, STRAYS_MAX) {
+            let kind = match self.config.security.as_ref().is_some_and(|s| s.expects(local.ip(), remote.ip()))
+            {
+                true => Answer::CookieExpected,
+                false => Answer::Cookie,
+            };
+            if self.strays.admit(now, kind) {
                 let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
                 self.counters.retries_tx.add(1);
                 self.strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
@@ -177,6 +206,10 @@ impl<M: Memory> Endpoint<M> {
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         }
+        if said.is_some() && self.has_too_many_pending(local, remote) {
+            // Without a word: it asks again, and by then others have said who they are, or have run out of time.
+            return Verdict::Drop(DropReason::FlowTableFull);
+        }
         if free == 0 || !self.has_event_room() || !self.memory.admit_flow(owner) {
             self.press(now, owner);
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
@@ -191,6 +224,10 @@ impl<M: Memory> Endpoint<M> {
                     return Verdict::Drop(reason);
                 }
             }
+        }
+        if let Some(old) = known {
+            // The later of two that proved as much.
+            self.end(old, now, CloseReason::TimedOut);
         }
         let Some(slot) = self.open(now, owner, local, remote, token) else {
             self.memory.forget_flow(owner);
@@ -230,6 +267,26 @@ impl<M: Memory> Endpoint<M> {
         Verdict::Consumed
     }
 
+    /// Whether the half-open flow in `slot` gives way to this INIT of the same client.
+    #[expect(clippy::too_many_arguments)]
+    fn is_superseded(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        remote: SocketAddr,
+        local: SocketAddr,
+        header: &Header,
+        init: &msg::Init,
+        packet: &[u8],
+    ) -> bool {
+        let is_secure = init.options & option::SECURE != 0;
+        is_secure
+            && self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
+            && self
+                .said_in(local, init, header, packet)
+                .is_ok_and(|(said, message)| self.supersedes(slot, &said, message))
+    }
+
     /// Whether clients have to prove their address first: who says he is anybody can fill a table, but not the part of it
     /// that is kept for those that can be answered.
     fn wants_proof(&self, udp_port: u16, owner: u32) -> bool {
@@ -246,7 +303,7 @@ impl<M: Memory> Endpoint<M> {
         cid: u64,
         why: ConnectFailure,
     ) {
-        if self.strays.admit(now, STRAYS_MAX / 2) {
+        if self.strays.admit(now, Answer::Refusal) {
             self.counters.rejects_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
                 b[msg::COMMON_LEN..msg::REJECT_LEN].copy_from_slice(&(why as u16).to_be_bytes());
@@ -313,12 +370,14 @@ impl<M: Memory> Endpoint<M> {
         self.by_remote.insert((f.remote, f.remote_cid), slot);
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
+        let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
         self.events.push_back(Event::Connected {
             flow: f.id,
             owner: f.owner,
             token: f.token,
             local: f.local,
             remote: f.remote,
+            peer,
         });
         self.counters.flows_connected.add(1);
         self.touch(slot, now);
@@ -330,12 +389,14 @@ impl<M: Memory> Endpoint<M> {
         become_open(f, now, &self.config);
         self.half_open -= 1;
         count_down(&mut self.half_open_at, f.listener);
+        let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
         self.events.push_back(Event::Accepted {
             flow: f.id,
             owner: f.owner,
             token: f.token,
             local: f.local,
             remote: f.remote,
+            peer,
         });
         self.counters.flows_accepted.add(1);
         if f.shield != Shield::Plain {
@@ -475,7 +536,7 @@ impl<M: Memory> Endpoint<M> {
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.
     pub(crate) fn answer_unknown(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64) {
-        if self.strays.admit(now, STRAYS_MAX / 2) {
+        if self.strays.admit(now, Answer::Refusal) {
             self.counters.resets_tx.add(1);
             self.strays.push(local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
                 msg::Reset { proof: cid, reason: CloseReason::PeerRestarted as u16 }.emit(b);
@@ -500,23 +561,28 @@ fn become_open(f: &mut Flow, now: Instant, config: &Config) {
 mod tests {
     use super::*;
 
-    /// However many strangers ask: so many answers leave in a second, and refusals take half of them at most.
+    /// However many strangers ask: so many answers leave in a second, and none crowd out those of another kind.
     #[test]
-    fn answers_to_strangers_are_bounded_and_refusals_leave_half() {
+    fn answers_to_strangers_are_bounded_and_leave_room_for_others() {
         let mut strays = Strays::new();
         let now = Instant::from_nanos(5_000_000_000);
-        let mut answered =
-            |now, waiting_max| (0..20_000).filter(|_| strays.admit(now, waiting_max)).count() as u32;
-        assert_eq!(answered(now, STRAYS_MAX / 2), STRAYS_PER_SECOND / 2);
-        assert_eq!(answered(now, STRAYS_MAX), STRAYS_PER_SECOND / 2);
-        assert_eq!(answered(now, STRAYS_MAX), 0);
-        let next = now + Duration::from_secs(1);
-        assert_eq!(answered(next, STRAYS_MAX), STRAYS_PER_SECOND);
+        let mut answered = |now, answer| (0..20_000).filter(|_| strays.admit(now, answer)).count() as u32;
+        for now in [now, now + Duration::from_secs(1)] {
+            assert_eq!(answered(now, Answer::Refusal), STRAYS_PER_SECOND / 2);
+            assert_eq!(answered(now, Answer::Cookie), STRAYS_PER_SECOND);
+            assert_eq!(answered(now, Answer::CookieExpected), STRAYS_PER_SECOND);
+            assert_eq!(answered(now, Answer::Cookie), 0);
+        }
         // What waits to leave counts as well.
         let (mut strays, any) = (Strays::new(), SocketAddr::from(([10, 0, 0, 1], 1)));
-        for _ in 0..STRAYS_MAX / 2 {
-            strays.push(any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
+        for (until, kind, next) in [
+            (STRAYS_MAX / 2, Answer::Refusal, Answer::Cookie),
+            (STRAYS_MAX / 4 * 3, Answer::Cookie, Answer::CookieExpected),
+        ] {
+            while strays.queue.len() < until {
+                strays.push(any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
+            }
+            assert!(!strays.admit(now, kind) && strays.admit(now, next));
         }
-        assert!(!strays.admit(now, STRAYS_MAX / 2) && strays.admit(now, STRAYS_MAX));
     }
 }

@@ -483,7 +483,7 @@ fn a_flood_of_secure_handshakes_costs_cookies_only() {
     assert_alive(&mut p, flow, peer);
 }
 
-/// Who has proven its address can make the server compute, but only so often in a second, and strangers only half as often.
+/// Who has proven its address can make the server compute, but only so often in a second, and leaves half to others.
 #[test]
 fn handshakes_that_cost_something_are_rationed() {
     let mut s = security(2, Trust::Known);
@@ -495,9 +495,10 @@ fn handshakes_that_cost_something_are_rationed() {
         p.connect(true, false);
     }
     p.run(ms(400));
-    // It is at an address where a key is expected, so all ten are its.
-    assert_eq!(p.b().drops(DropReason::NotTrusted), 10);
-    assert!(p.b().drops(DropReason::RateLimited) >= 20);
+    // Half of the ten at once, then four more in 400 ms.
+    let (computed, limited) = (p.b().drops(DropReason::NotTrusted), p.b().drops(DropReason::RateLimited));
+    assert!((5..=9).contains(&computed), "{computed}");
+    assert!(limited >= 20, "{limited}");
     assert_eq!(p.b().endpoint.flows_used(), 0);
 }
 
@@ -540,6 +541,94 @@ fn altered_handshakes_open_nothing_and_the_true_one_still_does() {
     }
 }
 
+/// What somebody who sees the wire alters and sends on is quicker than the true packet: the true one still opens the flow.
+#[test]
+fn altered_handshake_packets_that_come_first_change_nothing() {
+    let world = |trust| secured(trust, || pair(9, wire(), &config()));
+    for (trust, kind, head) in [
+        (Trust::Known, Kind::Accept, secure::ACCEPT_SECURE_LEN),
+        (Trust::Anywhere, Kind::Accept, secure::ACCEPT_SECURE_LEN),
+        (Trust::Anywhere, Kind::Confirm, secure::CONFIRM_LEN),
+    ] {
+        // The same world twice: what is sent, and when, is the same.
+        let mut p = world(trust);
+        let start = p.world.now();
+        let seen = Rc::new(RefCell::new(None));
+        let keep = seen.clone();
+        p.world.observe(move |d| {
+            if kind_of(d.bytes).is_some_and(|(k, _)| k == kind) && keep.borrow().is_none() {
+                *keep.borrow_mut() = Some((d.direction, d.bytes.to_vec()));
+            }
+        });
+        p.connect(true, false);
+        while seen.borrow().is_none() {
+            p.run(us(1));
+        }
+        let came = p.world.now().since(start);
+        let (direction, good) = seen.borrow_mut().take().unwrap();
+        let from = 42 + head;
+        for at in (from..good.len()).step_by(5).chain([good.len() - 1]) {
+            let mut p = world(trust);
+            let flow = p.connect(true, false);
+            p.run(came - us(60));
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            forge::seal(&mut bad[42..]);
+            inject(&mut p, direction, &bad);
+            p.run(ms(100));
+            let place = format!("{trust:?}, {kind:?}, byte {} of {}", at - from, good.len() - from);
+            let altered = p.a().drops(DropReason::Altered) + p.b().drops(DropReason::Altered);
+            assert_eq!(altered, 1, "{place}");
+            assert_eq!(p.a().flow_from(), Some(flow), "{place}");
+            let peer = p.b().flow_from().unwrap_or_else(|| panic!("{place}"));
+            assert_alive(&mut p, flow, peer);
+            p.b().endpoint.audit().unwrap();
+        }
+    }
+}
+
+/// Somebody with a key of his own answers for the server, and is quicker: the server's answer still counts.
+#[test]
+fn an_impostor_who_is_quicker_ends_no_attempt() {
+    let mut impostor = Security::new(PrivateKey::from_bytes([0x55; 32]));
+    assert!(impostor.trust(peer(1, Trust::Anywhere)));
+    let mut p = pair_with(6, wire(), &with(security(1, Trust::Anywhere)), &with(impostor));
+    p.connect(true, false);
+    while p.a().drops(DropReason::NotTrusted) == 0 {
+        p.run(us(10));
+    }
+    assert_eq!((p.a().flow_from(), p.a().connect_failures()), (None, vec![]));
+    let pool = p.world.pool().clone();
+    let mut server = Station::new(2, pool, with(security(2, Trust::Anywhere)));
+    server.endpoint.listen(PORT, 0, 7).unwrap();
+    p.world.restart(p.b, Box::new(server));
+    p.run(ms(400));
+    let (flow, peer) = (p.a().flow_from().unwrap(), p.b().flow_from().unwrap());
+    assert_eq!(p.a().endpoint.peer_of(flow).unwrap().name, "station 2");
+    assert_alive(&mut p, flow, peer);
+}
+
+/// Clients that have not said who they are get a part of the table at once, and all of them their turn.
+#[test]
+fn clients_without_a_proven_key_do_not_fill_the_table() {
+    let mut p = secured(Trust::Anywhere, || pair(3, wire(), &config()));
+    // Fewer than the share of the table that one host may have.
+    for _ in 0..24 {
+        p.connect(true, false);
+    }
+    let mut most = 0;
+    for _ in 0..40_000 {
+        p.run(us(25));
+        let pending = p.b().endpoint.flows().filter(|f| f.state == "accepting").count();
+        most = most.max(pending);
+        p.b().endpoint.audit().unwrap();
+    }
+    p.run(secs(3));
+    assert_eq!(most, 8, "an eighth of 64");
+    assert!(p.b().drops(DropReason::FlowTableFull) > 0);
+    assert_eq!(p.b().endpoint.flows().filter(|f| f.state == "open").count(), 24);
+}
+
 /// What INIT says in the clear is part of the handshake: a client's wishes cannot be altered on the way.
 #[test]
 fn an_init_that_was_altered_is_refused() {
@@ -571,12 +660,12 @@ fn an_init_that_was_altered_is_refused() {
             let flows: Vec<_> = p.b().endpoint.flows().map(|f| f.state).collect();
             match trust {
                 Trust::Known => assert_eq!(flows, Vec::<&str>::new(), "byte {at}"),
-                // Who the client is comes last: the server finds out when its answer is not understood. What was dropped at once
-                // leaves its place to the good one, which is repeated.
+                // Who the client is comes last, so the server cannot tell yet; the good one, which is repeated, takes its place.
                 Trust::Anywhere if [16, 36, 48, 50, 68, 69, 80].contains(&at) => {
                     p.run(ms(100));
-                    assert!(p.b().endpoint.flows().all(|f| f.state == "accepting"), "byte {at}");
-                    assert_eq!(p.a().flow_from(), None, "byte {at}");
+                    assert!(p.a().flow_from().is_some(), "byte {at}");
+                    assert_eq!(p.b().endpoint.flows_used(), 1, "byte {at}");
+                    p.b().endpoint.audit().unwrap();
                 }
                 Trust::Anywhere => {}
             }

@@ -11,6 +11,7 @@ use barewire_channel::rdma::code;
 use barewire_channel::{Completion, PEER_NAME_MAX, Request};
 use barewire_engine::{Agent, RDMA_UDP_PORT, Stack, Steering};
 use barewire_port::PortError;
+use barewire_transport::security::PeerNumber;
 use barewire_transport::{
     ConnectError, ConnectFailure, Event, FlowId, ListenError, RecvBuf, SendBuf, SendError,
 };
@@ -388,10 +389,14 @@ impl DaemonAgent {
 
     #[inline]
     fn serve_rdma(&mut self, number: u32, request: &barewire_channel::rdma::Request, now: Instant) -> bool {
+        let mut no = code::NO_RDMA;
         if let (Some(rdma), Some((mut net, endpoint))) = (&mut self.rdma, self.stack.rdma_parts()) {
-            return rdma.serve(&mut net, endpoint.memory_mut(), &self.offences, number, request, now);
+            if endpoint.memory_mut().get(number).is_none_or(|a| a.share.rules.permit_rdma(request)) {
+                return rdma.serve(&mut net, endpoint.memory_mut(), &self.offences, number, request, now);
+            }
+            no = code::NOT_PERMITTED;
         }
-        let Some(refusal) = request.refusal(code::NO_RDMA, 0, 0) else {
+        let Some(refusal) = request.refusal(no, 0, 0) else {
             return true;
         };
         let Some(a) = self.stack.endpoint_mut().memory_mut().get(number) else {
@@ -526,8 +531,10 @@ impl DaemonAgent {
         let mut told = 0;
         while let Some(event) = self.stack.poll_event() {
             told += 1;
-            if let Event::Connected { flow, owner, .. } | Event::Accepted { flow, owner, .. } = event {
-                self.tell_peer(flow, owner);
+            if let Event::Connected { flow, owner, peer, .. } | Event::Accepted { flow, owner, peer, .. } =
+                event
+            {
+                self.tell_peer(flow, owner, peer);
             }
             let memory = self.stack.endpoint_mut().memory_mut();
             let per_flow = memory.per_flow();
@@ -546,12 +553,12 @@ impl DaemonAgent {
                         a.keep_promise(&Completion::Sent { flow, token, offset: buf.offset, delivered });
                     }
                 }
-                Event::Connected { flow, owner, token, local, remote } => {
+                Event::Connected { flow, owner, token, local, remote, .. } => {
                     if let Some(a) = memory.get(owner) {
                         a.keep_promise(&Completion::Connected { token, flow: flow.to_raw(), local, remote });
                     }
                 }
-                Event::Accepted { flow, owner, token, local, remote } => {
+                Event::Accepted { flow, owner, token, local, remote, .. } => {
                     if let Some(a) = memory.get(owner) {
                         a.keep_promise(&Completion::Accepted { token, flow: flow.to_raw(), local, remote });
                         // It was never "connecting".
@@ -580,12 +587,11 @@ impl DaemonAgent {
     }
 
     /// Who the peer is, where it has proven that; or the promise to say so is forgotten.
-    fn tell_peer(&mut self, flow: FlowId, owner: u32) {
+    fn tell_peer(&mut self, flow: FlowId, owner: u32, peer: Option<PeerNumber>) {
         let endpoint = self.stack.endpoint_mut();
-        if endpoint.config().security.is_none() {
-            return;
-        }
-        let peer = endpoint.peer_of(flow).map(|peer| {
+        let Some(security) = endpoint.config().security.clone() else { return };
+        let peer = peer.map(|number| {
+            let peer = security.peer(number);
             let mut name = [0; PEER_NAME_MAX];
             for (to, from) in name.iter_mut().zip(peer.name.bytes()) {
                 *to = from;

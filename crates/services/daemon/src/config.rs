@@ -28,6 +28,7 @@
 //!
 //! [rdma]                       # there at all: applications may use RDMA too
 //! queue_pairs = 1024           # of one application, at most
+//! unencrypted = false          # true: wanted although security.require is true
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
@@ -143,6 +144,8 @@ pub struct Config {
 pub struct RdmaConfig {
     /// Whether there is any. It takes UDP port 4791 of all addresses, and needs `engines` to be 1.
     pub enabled: bool,
+    /// Whether that is wanted beside messages that have to be encrypted: RDMA is not.
+    pub unencrypted: bool,
     /// What one application may have.
     pub quotas: Quotas,
     /// Timers and terms. Addresses, MAC, VLAN, GUID and limits follow from the rest of the configuration; the MTU is lowered to
@@ -155,6 +158,7 @@ impl RdmaConfig {
         let base = roce::Config::new(MacAddr::ZERO, Ipv4Addr::UNSPECIFIED.into());
         RdmaConfig {
             enabled: false,
+            unencrypted: false,
             quotas: Quotas::default(),
             roce: roce::Config { mtu: roce::Mtu::M4096, ..base },
         }
@@ -262,6 +266,7 @@ struct TransportTable {
 #[serde(deny_unknown_fields, default)]
 struct RdmaTable {
     enabled: Option<bool>,
+    unencrypted: Option<bool>,
     domains: Option<u32>,
     regions: Option<u32>,
     completion_queues: Option<u32>,
@@ -357,7 +362,7 @@ impl Config {
     pub fn parse(text: &str, path: &str) -> Result<Config, ConfigError> {
         let file: File = toml::from_str(text).map_err(|e| ConfigError::Parse {
             path: path.to_owned(),
-            message: with_nearest_word(&e.to_string()),
+            message: with_nearest_word(&without_keys(&e.to_string())),
         })?;
         let File { daemon, interface, channel, transport: t, rdma, security } = file;
         let port = interface
@@ -479,9 +484,38 @@ impl Config {
         Ok(config)
     }
 
+    /// What hides in a configuration that is valid.
+    pub fn warnings(&self) -> Vec<String> {
+        let Some(security) = &self.transport.security else { return Vec::new() };
+        let clear = security.reached_in_the_clear().map(|peer| {
+            format!(
+                "flows to peer `{}` are not encrypted: `require` is false and it has no `addresses`; flows from it are",
+                peer.name
+            )
+        });
+        clear.collect()
+    }
+
+    /// Refuses RDMA, which nobody encrypts, where everything has to be encrypted.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn check_rdma(&self) -> Result<(), ConfigError> {
+        let requires = self.transport.security.as_ref().is_some_and(|s| s.require);
+        match self.rdma.enabled && requires && !self.rdma.unencrypted {
+            true => Err(bad(
+                "rdma.unencrypted",
+                "false",
+                "security.require is true, and RDMA is never encrypted: leave [rdma] out, or set rdma.unencrypted = true",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// The table `[rdma]`: its being there is a wish.
     fn set_rdma(&mut self, table: &RdmaTable) -> Result<(), ConfigError> {
         self.rdma.enabled = table.enabled.unwrap_or(true);
+        self.rdma.unencrypted = table.unencrypted.unwrap_or(false);
         if self.rdma.enabled && self.engines > 1 {
             let why = "RDMA is served by one engine: leave [rdma] out, or set engines = 1";
             return Err(bad("daemon.engines", self.engines, why));
@@ -575,6 +609,23 @@ fn set<T>(to: &mut T, from: Option<T>) {
     if let Some(value) = from {
         *to = value;
     }
+}
+
+/// Blots out what may be a key: the parser quotes the line that it cannot read.
+fn without_keys(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_hexdigit()) {
+        let (before, from) = rest.split_at(at);
+        let len = from.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(from.len());
+        out.push_str(before);
+        match len {
+            0..32 => out.push_str(&from[..len]),
+            _ => out.extend(std::iter::repeat_n('*', len)),
+        }
+        rest = &from[len..];
+    }
+    out + rest
 }
 
 /// Adds the nearest right word to the parser's complaint about an unknown key.

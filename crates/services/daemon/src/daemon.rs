@@ -3,7 +3,7 @@
 use crate::agent::{DaemonAgent, Orders};
 use crate::applications::Applications;
 use crate::aside::{self, Aside, AsideThreads};
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::control::{Control, Line};
 use crate::counters::Published;
 use crate::link::{Ground, LinkGuard, LinkLine, LinkReport};
@@ -51,6 +51,9 @@ pub enum DaemonError {
     /// RDMA is served by one engine.
     #[error("rdma needs daemon.engines = 1")]
     RdmaEngines,
+    /// What is wrong with the configuration as a whole.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -217,6 +220,7 @@ impl Daemon {
         if config.rdma.enabled && config.engines > 1 {
             return Err(DaemonError::RdmaEngines);
         }
+        config.check_rdma()?;
         let stop = StopFlag::new()?;
         // The socket first: it is what tells a second daemon of the same place to go away.
         let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;

@@ -101,11 +101,23 @@ impl ConnectTable {
     }
 }
 
+/// Whether a path has so many hexadecimal digits in a row that it may be a key.
+fn is_like_a_key(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    text.split(|b| !b.is_ascii_hexdigit()).any(|digits| digits.len() >= 32)
+}
+
 impl SecurityTable {
     /// Reads the key and puts all of it into the configuration. Relative paths are below `folder`.
     pub(crate) fn apply(self, config: &mut Config, folder: Option<&Path>) -> Result<(), ConfigError> {
         let path = folder.map_or_else(|| self.key.clone(), |folder| folder.join(&self.key));
-        let key = keyfile::read(&path).map_err(|e| bad("security.key", self.key.display(), e))?;
+        // A key itself, where its file belongs, is not repeated.
+        let shown = if is_like_a_key(&self.key) { "...".into() } else { self.key.display().to_string() };
+        if shown == "..." {
+            let why = "this is the path of a key's file, not a key: `barewire key new --out FILE` makes one";
+            return Err(bad("security.key", shown, why));
+        }
+        let key = keyfile::read(&path).map_err(|e| bad("security.key", shown, e))?;
         let mut security = Security::new(key);
         security.require = self.require.unwrap_or(true);
         if let Some(n) = self.handshakes_per_second {
@@ -178,6 +190,26 @@ mod tests {
         ] {
             let text = parse(&folder, &good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(text.contains(place), "{place}: {text}");
+        }
+        // RDMA beside encrypted messages only by wish; and what is reached in the clear is told.
+        let rdma = |more: &str| {
+            let text = good.replace("false", "true") + more;
+            parse(&folder, &text).unwrap().check_rdma().map_err(|e| e.to_string())
+        };
+        assert_eq!(rdma(""), Ok(()));
+        assert!(rdma("[rdma]\n").is_err_and(|e| e.contains("rdma.unencrypted = true")));
+        assert_eq!(rdma("[rdma]\nunencrypted = true\n"), Ok(()));
+        assert!(config.warnings().is_empty());
+        let roaming = good.replace("addresses = [\"10.0.0.2\", \"fd00::/64\"]\n", "");
+        let warnings = parse(&folder, &roaming).unwrap().warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("db1"), "{warnings:?}");
+        // A private key where the path of its file belongs, and in a line that cannot be read.
+        let secret = "5a".repeat(32);
+        for slip in
+            [format!("key = \"{secret}\"\n"), format!("key = {secret}\n"), format!("key = \"{secret}\n")]
+        {
+            let text = parse(&folder, &slip).unwrap_err().to_string();
+            assert!(!text.contains("5a5a"), "{text}");
         }
         // A private key where a public one belongs is not repeated.
         let secret = "0".repeat(62) + "zz";

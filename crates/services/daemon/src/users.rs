@@ -1,5 +1,7 @@
 //! What one user may have of what all share: applications, flows and listeners.
 
+use barewire_channel::rdma;
+use barewire_engine::RDMA_UDP_PORT;
 use barewire_transport::security::Network;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,6 +40,17 @@ impl UserRules {
             network.contains(to.ip()) && ports.contains(&to.port())
         };
         self.connect.as_ref().is_none_or(|rules| rules.iter().any(fits))
+    }
+}
+
+impl UserRules {
+    /// The rules for RDMA: RoCEv2's UDP port is the one that counts, whatever the service.
+    pub(crate) fn permit_rdma(&self, request: &rdma::Request) -> bool {
+        match request {
+            rdma::Request::Listen { .. } => self.may_listen(RDMA_UDP_PORT),
+            rdma::Request::Connect(to) => self.may_connect((to.remote, RDMA_UDP_PORT).into()),
+            _ => true,
+        }
     }
 }
 
@@ -184,6 +197,11 @@ mod tests {
         assert!(seven.may_connect(to([10, 0, 0, 9], 888)));
         assert!(!seven.may_connect(to([10, 0, 1, 9], 888)) && !seven.may_connect(to([10, 0, 0, 9], 889)));
         assert!(!eight.rules.may_listen(888) && !eight.rules.may_connect(to([10, 0, 0, 9], 888)));
+        let listen = rdma::Request::Listen { token: 0, service_id: 1, backlog: 1 };
+        assert!(
+            !seven.permit_rdma(&listen) && root.rules.permit_rdma(&listen),
+            "RoCEv2's port is not in its list"
+        );
         assert!(root.rules.may_listen(1) && root.rules.may_connect(to([1, 2, 3, 4], 5)));
         let mut users = Users::new(&UserQuotas::default(), &HashMap::new(), 8);
         assert!(users.share(8).rules.may_listen(1), "without a list everybody may");

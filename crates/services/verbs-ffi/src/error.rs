@@ -124,6 +124,7 @@ pub(crate) fn refusal_code(refusal: Refusal) -> c_int {
         Refusal::Invalid => BWV_ERR_INVALID,
         Refusal::CqError => BWV_ERR_CQ,
         Refusal::CqTooSmall => BWV_ERR_CQ_TOO_SMALL,
+        Refusal::NotPermitted => BWV_ERR_NOT_ADMITTED,
         _ => BWV_ERR_PROTOCOL,
     }
 }

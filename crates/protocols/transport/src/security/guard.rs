@@ -36,8 +36,8 @@ pub(crate) struct Guard {
     pub cipher: &'static str,
     /// A sealed packet of the peer's has come.
     pub heard: bool,
-    /// Handshake messages that failed.
-    pub failures: u8,
+    /// Answers to our INIT that were computed.
+    pub answers: super::Ration,
     /// When a CONFIRM that is not answered is sent again.
     pub confirm_at: Instant,
 }
@@ -54,7 +54,7 @@ impl Guard {
             peer: None,
             cipher: "",
             heard: false,
-            failures: 0,
+            answers: super::Ration::default(),
             confirm_at: Instant::ZERO,
         }
     }
@@ -66,7 +66,8 @@ impl Guard {
         self.noise = None;
     }
 
-    /// Writes over all keys.
+    /// Writes over the keys in their places: of AES's length, the longest. Copies that the compiler made on the way here, in registers
+    /// or on the stack, are not found.
     pub(crate) fn wipe(&mut self) {
         *self = Guard { message: std::mem::take(&mut self.message), ..Guard::new() };
         self.message.clear();

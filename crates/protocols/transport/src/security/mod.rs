@@ -17,8 +17,9 @@ mod steps;
 pub(crate) use draw::Draw;
 pub use keys::{KeyError, PrivateKey, PublicKey};
 pub use packet::Cipher;
-pub(crate) use steps::Ration;
+pub(crate) use steps::{Handshakes, Ration};
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Log2 of the packets after which a key is replaced: well below what AES-128-GCM bears (RFC 9001, 6.6: 2^23).
@@ -56,6 +57,54 @@ impl From<IpAddr> for Network {
     }
 }
 
+/// Which peers are expected where: the longest prefix that holds an address decides, as in a route table. It costs the same however
+/// many peers there are, since anybody's INIT makes us look.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    /// The families and prefix lengths in use, longest first.
+    lengths: Vec<(bool, u8)>,
+    at: HashMap<(bool, u8, u128), Vec<PeerNumber>>,
+}
+
+/// Whether it is IPv4, its bits, and how many.
+fn bits(ip: IpAddr) -> (bool, u128, u8) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => (true, u128::from(ip.to_bits()), 32),
+        IpAddr::V6(ip) => (false, ip.to_bits(), 128),
+    }
+}
+
+fn masked(address: u128, len: u8, prefix: u8) -> u128 {
+    let host_bits = u32::from(len - prefix.min(len));
+    address.checked_shr(host_bits).unwrap_or(0)
+}
+
+impl Places {
+    fn add(&mut self, network: &Network, peer: PeerNumber) {
+        let (is_v4, address, len) = bits(network.address);
+        let prefix = network.prefix.min(len);
+        if let Err(at) = self.lengths.binary_search_by(|l| (prefix, is_v4).cmp(&(l.1, l.0))) {
+            self.lengths.insert(at, (is_v4, prefix));
+        }
+        let peers = self.at.entry((is_v4, prefix, masked(address, len, prefix))).or_default();
+        if !peers.contains(&peer) {
+            peers.push(peer);
+        }
+    }
+
+    /// The peers whose network holds `ip`, those with the longest prefix only, and whether that is the address alone.
+    fn find(&self, ip: IpAddr) -> (&[PeerNumber], bool) {
+        let (is_v4, address, len) = bits(ip);
+        let family = self.lengths.iter().filter(|l| l.0 == is_v4);
+        for &(_, prefix) in family {
+            if let Some(peers) = self.at.get(&(is_v4, prefix, masked(address, len, prefix))) {
+                return (peers, prefix == len);
+            }
+        }
+        (&[], false)
+    }
+}
+
 /// A peer that is trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
@@ -63,12 +112,14 @@ pub struct Peer {
     pub name: String,
     /// Its key.
     pub key: PublicKey,
-    /// Where it may be. Flows to and from these addresses are encrypted, whatever [`Security::require`] says. Empty: anywhere.
+    /// Where it may be. Flows to and from these addresses are encrypted, whatever [`Security::require`] says. Of peers whose
+    /// networks hold an address, those with the longest prefix are expected there, and no others. Empty: anywhere but at an
+    /// address that another peer has for itself; flows to it are then encrypted only with [`Security::require`].
     pub addresses: Vec<Network>,
 }
 
 /// Number of a peer in [`Security::peers`].
-pub(crate) type PeerNumber = u16;
+pub type PeerNumber = u16;
 /// The number that stands for this host itself.
 pub(crate) const SELF: PeerNumber = u16::MAX;
 /// Most trusted peers.
@@ -80,6 +131,7 @@ pub struct Security {
     key: PrivateKey,
     public: PublicKey,
     peers: Vec<Peer>,
+    places: Places,
     /// This host, as its own peer.
     own: Peer,
     /// Take and make no plain flows at all. False: peers without a key are talked to in the clear, except at addresses of
@@ -112,6 +164,7 @@ impl Security {
             public,
             key,
             peers: Vec::new(),
+            places: Places::default(),
             require: true,
             ciphers: Cipher::best_first(),
             rekey: REKEY_DEFAULT,
@@ -119,13 +172,22 @@ impl Security {
         }
     }
 
-    /// Trusts one more peer. False: there are [`PEERS_MAX`], or one with this key.
+    /// Trusts one more peer. False: there are [`PEERS_MAX`], or one with this key, or it is our own.
     pub fn trust(&mut self, peer: Peer) -> bool {
-        let new = self.peers.len() < PEERS_MAX && self.peers.iter().all(|p| p.key != peer.key);
+        let new = self.peers.len() < PEERS_MAX
+            && peer.key != self.public
+            && self.peers.iter().all(|p| p.key != peer.key);
         if new {
+            let number = self.peers.len() as PeerNumber;
+            peer.addresses.iter().for_each(|network| self.places.add(network, number));
             self.peers.push(peer);
         }
         new
+    }
+
+    /// Trusted peers to which this host makes no encrypted flow, as it takes plain ones and does not know where they are.
+    pub fn reached_in_the_clear(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().filter(|p| !self.require && p.addresses.is_empty())
     }
 
     /// Our public key.
@@ -148,30 +210,30 @@ impl Security {
             // Whatever network a peer may be in: this is us.
             return if self.require { Way::Known(SELF) } else { Way::Plain };
         }
-        let mut at =
-            self.peers.iter().enumerate().filter(|(_, p)| p.addresses.iter().any(|a| a.contains(remote)));
-        match (at.next(), at.next()) {
-            (Some((n, _)), None) => Way::Known(n as PeerNumber),
-            (Some(_), Some(_)) => Way::Any,
-            (None, _) if self.require => Way::Any,
-            (None, _) => Way::Plain,
+        match self.places.find(remote).0 {
+            [one] => Way::Known(*one),
+            [] if !self.require => Way::Plain,
+            _ => Way::Any,
         }
     }
 
-    /// The peer with this key, if it may be at `remote`. Looks at every one: the time does not tell which.
+    /// The peer with this key, if it may be at `remote`. Compares with every one: the time does not tell which.
     pub(crate) fn admits(&self, key: &PublicKey, local: IpAddr, remote: IpAddr) -> Option<PeerNumber> {
-        let mut found = (*key == self.public && local == remote).then_some(SELF);
+        let (expected, alone) = self.places.find(remote);
+        // Whoever has our private key is us, at whichever of our addresses.
+        let mut found = (*key == self.public && (local == remote || !alone)).then_some(SELF);
         for (n, peer) in self.peers.iter().enumerate() {
-            let here = peer.addresses.is_empty() || peer.addresses.iter().any(|a| a.contains(remote));
+            let n = n as PeerNumber;
+            let here = if peer.addresses.is_empty() { !alone } else { expected.contains(&n) };
             if (peer.key == *key) & here {
-                found = Some(n as PeerNumber);
+                found = Some(n);
             }
         }
         found
     }
 
-    /// The peer with this number.
-    pub(crate) fn peer(&self, number: PeerNumber) -> &Peer {
+    /// The peer with this number, as events name it; this host itself for a number that no peer has.
+    pub fn peer(&self, number: PeerNumber) -> &Peer {
         self.peers.get(usize::from(number)).unwrap_or(&self.own)
     }
 
@@ -181,7 +243,7 @@ impl Security {
 
     /// Whether some trusted peer is expected at this address.
     pub(crate) fn expects(&self, local: IpAddr, remote: IpAddr) -> bool {
-        local == remote || self.peers.iter().any(|p| p.addresses.iter().any(|a| a.contains(remote)))
+        local == remote || !self.places.find(remote).0.is_empty()
     }
 
     /// Whether these are values that an endpoint can work with.
@@ -295,7 +357,7 @@ mod tests {
         for require in [true, false] {
             s.require = require;
             assert_eq!(s.way_to(us, ip("10.0.0.2")), Way::Known(0));
-            assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Any, "one of two");
+            assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Known(1), "the longest prefix");
             let elsewhere = if require { Way::Any } else { Way::Plain };
             assert_eq!(s.way_to(us, ip("10.0.1.3")), elsewhere);
             let own = if require { Way::Known(SELF) } else { Way::Plain };
@@ -307,6 +369,20 @@ mod tests {
         assert_eq!(s.admits(&key(2), us, ip("10.0.1.77")), None);
         assert_eq!(s.admits(&key(4), us, ip("10.0.1.77")), Some(2));
         assert_eq!(s.admits(&key(9), us, ip("10.0.0.2")), None);
-        assert_eq!((s.admits(&key(1), us, us), s.admits(&key(1), us, ip("10.0.0.2"))), (Some(SELF), None));
+        let own = |at| s.admits(&key(1), us, ip(at));
+        assert_eq!((own("10.0.0.1"), own("10.0.0.2"), own("10.0.0.3")), (Some(SELF), Some(SELF), None));
+        assert_eq!(s.admits(&key(2), us, ip("10.0.0.3")), None, "that address is another's alone");
+        assert_eq!(
+            (s.admits(&key(3), us, ip("10.0.0.3")), s.admits(&key(4), us, ip("10.0.0.3"))),
+            (Some(1), None)
+        );
+        assert_eq!(s.reached_in_the_clear().map(|p| &p.name[..]).collect::<Vec<_>>(), ["4"]);
+        assert!(!s.trust(peer(1, &[])), "not ourselves");
+        assert!(s.trust(peer(5, &["10.0.0.0/24"])));
+        assert_eq!(s.way_to(us, ip("10.0.0.2")), Way::Any, "one of two");
+        assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Known(1));
+        assert_eq!(s.way_to(us, ip("::ffff:10.0.0.3")), Way::Known(1));
+        assert!(s.trust(peer(6, &["::/0", "fd00::/8"])));
+        assert_eq!((s.way_to(us, ip("fd01::1")), s.way_to(us, ip("99.0.0.1"))), (Way::Known(4), Way::Plain));
     }
 }

@@ -74,9 +74,24 @@ impl Said {
 }
 
 /// One side of a handshake.
+///
+/// A message that fails leaves snow's state half changed (it may have mixed in a key that came with it), so what was done so far is
+/// kept, and done again after a failure: the ephemeral key is the same, and so are all bytes.
 pub(crate) struct Noise {
     state: Box<HandshakeState>,
     is_client: bool,
+    said: Said,
+    ephemeral: Zeroizing<[u8; 32]>,
+    peer: Option<PublicKey>,
+    done: Vec<Step>,
+}
+
+/// What a side of a handshake has done.
+enum Step {
+    /// Written with this payload.
+    Wrote(Vec<u8>),
+    /// Read this message.
+    Read(Vec<u8>),
 }
 
 /// What a finished handshake leaves: the two directions as this side uses them.
@@ -94,23 +109,9 @@ impl Noise {
         is_client: bool,
         peer: Option<&PublicKey>,
     ) -> Option<Noise> {
-        let name = match said.pattern {
-            PATTERN_IK => IK,
-            PATTERN_XX => XX,
-            _ => return None,
-        };
-        let params: NoiseParams = name.parse().ok()?;
-        let prologue = said.bytes();
-        let builder = Builder::with_resolver(params, Box::new(Resolver(Some(ephemeral).into())))
-            .local_private_key(security.private().as_bytes())
-            .and_then(|b| b.prologue(&prologue))
-            .ok()?;
-        let state = match (is_client, peer) {
-            (true, Some(key)) => builder.remote_public_key(key.as_bytes()).ok()?.build_initiator(),
-            (true, None) => builder.build_initiator(),
-            (false, _) => builder.build_responder(),
-        };
-        Some(Noise { state: Box::new(state.ok()?), is_client })
+        let state = begin(security, said, ephemeral.clone(), is_client, peer)?;
+        let (said, peer) = (*said, peer.copied());
+        Some(Noise { state, is_client, said, ephemeral, peer, done: Vec::new() })
     }
 
     /// Our next message, with `payload` in it.
@@ -118,18 +119,58 @@ impl Noise {
         let mut out = vec![0; MESSAGE_MAX];
         let len = self.state.write_message(payload, &mut out).ok()?;
         out.truncate(len);
+        self.done.push(Step::Wrote(payload.to_vec()));
         Some(out)
     }
 
     /// Takes the peer's next message in and gives its payload. A message that fails changes nothing.
-    pub(crate) fn read(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn read(&mut self, security: &Security, message: &[u8]) -> Option<Vec<u8>> {
         if message.len() > MESSAGE_MAX {
             return None;
         }
         let mut out = vec![0; MESSAGE_MAX];
-        let len = self.state.read_message(message, &mut out).ok()?;
-        out.truncate(len);
-        Some(out)
+        match self.state.read_message(message, &mut out) {
+            Ok(len) => {
+                out.truncate(len);
+                self.done.push(Step::Read(message.to_vec()));
+                Some(out)
+            }
+            Err(_) => {
+                self.redo(security);
+                None
+            }
+        }
+    }
+
+    /// The first message that was read.
+    pub(crate) fn first_read(&self) -> Option<&[u8]> {
+        self.done.iter().find_map(|step| match step {
+            Step::Read(message) => Some(&message[..]),
+            Step::Wrote(_) => None,
+        })
+    }
+
+    /// As if the message that was read last had never come.
+    pub(crate) fn unread(&mut self, security: &Security) {
+        if let Some(Step::Read(_)) = self.done.last() {
+            self.done.pop();
+            self.redo(security);
+        }
+    }
+
+    /// Makes the state anew from what was done.
+    fn redo(&mut self, security: &Security) {
+        let made = begin(security, &self.said, self.ephemeral.clone(), self.is_client, self.peer.as_ref());
+        let Some(mut state) = made else { return };
+        let mut out = [0; MESSAGE_MAX];
+        for step in &self.done {
+            // What worked once works again: the same bytes go in.
+            let _ = match step {
+                Step::Wrote(payload) => state.write_message(payload, &mut out),
+                Step::Read(message) => state.read_message(message, &mut out),
+            };
+        }
+        self.state = state;
     }
 
     /// The key that the peer has proven to have, or will with its next message.
@@ -152,6 +193,32 @@ impl Noise {
             rx: Opener::new(cipher, first_secret(said, back), there),
         })
     }
+}
+
+fn begin(
+    security: &Security,
+    said: &Said,
+    ephemeral: Zeroizing<[u8; 32]>,
+    is_client: bool,
+    peer: Option<&PublicKey>,
+) -> Option<Box<HandshakeState>> {
+    let name = match said.pattern {
+        PATTERN_IK => IK,
+        PATTERN_XX => XX,
+        _ => return None,
+    };
+    let params: NoiseParams = name.parse().ok()?;
+    let prologue = said.bytes();
+    let builder = Builder::with_resolver(params, Box::new(Resolver(Some(ephemeral).into())))
+        .local_private_key(security.private().as_bytes())
+        .and_then(|b| b.prologue(&prologue))
+        .ok()?;
+    let state = match (is_client, peer) {
+        (true, Some(key)) => builder.remote_public_key(key.as_bytes()).ok()?.build_initiator(),
+        (true, None) => builder.build_initiator(),
+        (false, _) => builder.build_responder(),
+    };
+    state.ok().map(Box::new)
 }
 
 /// Whether a peer may take new keys that often.

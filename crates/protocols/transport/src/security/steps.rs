@@ -16,23 +16,24 @@
 use super::guard::{Guard, Shield};
 use super::noise::{CIPHERS, Noise, Said, is_rekey};
 use super::packet::FORGERIES_MAX;
-use super::{Cipher, PublicKey, Refusal, Way};
+use super::{Cipher, Refusal, Way};
 use crate::endpoint::Endpoint;
 use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{FlowId, State};
 use crate::handshake::MSS_MIN;
 use crate::memory::Memory;
+use crate::peers;
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_host::{Datagram, Verdict};
 use barewire_wire::msg::secure::{self, PATTERN_IK, PATTERN_XX, Terms};
 use barewire_wire::msg::{self, Header, Kind, TAG_LEN, option};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 /// How long an attempt goes on after somebody said, without proof, that it is in vain.
 pub(crate) const HINT_GRACE: Duration = Duration::from_millis(500);
-/// Handshake messages that may fail before a client computes no more for an attempt, and a server gives up a half-open flow.
-const FAILURES_CLIENT: u8 = 32;
-const FAILURES_SERVER: u8 = 8;
+/// Answers that a client computes for one attempt in a second: whoever sees the wire may make up as many as he likes.
+const ANSWERS_PER_SECOND: u32 = 32;
 /// Refusals that are told in a second, and that wait to be read.
 const REFUSALS_PER_SECOND: u32 = 10;
 const REFUSALS_MAX: usize = 32;
@@ -57,6 +58,60 @@ impl Ration {
     }
 }
 
+/// Handshakes that are computed: a bucket that fills at the rate which the configuration allows and holds one second's worth. Whoever
+/// asks often finds it closed long before it is empty, so that nobody who proved one address keeps others out.
+pub(crate) struct Handshakes {
+    /// Billionths of a handshake.
+    filled: u64,
+    at: Instant,
+    second: u64,
+    /// What hosts had in this second.
+    hosts: HashMap<u64, u32>,
+}
+
+/// Hosts that are told apart in a second; more share one count.
+const HOSTS_MAX: usize = 1024;
+const ONE: u64 = 1_000_000_000;
+
+impl Handshakes {
+    pub(crate) fn new() -> Handshakes {
+        Handshakes {
+            filled: u64::MAX,
+            at: Instant::ZERO,
+            second: 0,
+            hosts: HashMap::with_capacity(HOSTS_MAX * 2),
+        }
+    }
+
+    /// Whether one more is computed for `host`, of `rate` in a second. Expected hosts may empty the bucket, each up to an eighth of the
+    /// rate; what they want beyond that, and strangers, leave half of it, and strangers beyond their eighth three quarters.
+    pub(crate) fn admit(&mut self, now: Instant, rate: u32, host: u64, expected: bool) -> bool {
+        let size = u64::from(rate) * ONE;
+        let grown = now.since(self.at).as_nanos().saturating_mul(u64::from(rate));
+        self.filled = self.filled.saturating_add(grown).min(size);
+        self.at = now;
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.hosts.clear();
+        }
+        let host = if self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(&host) { host } else { 0 };
+        let had = self.hosts.entry(host).or_insert(0);
+        let modest = *had < (rate / 8).max(1);
+        let left = match (expected, modest) {
+            (true, true) => 0,
+            (true, false) | (false, true) => size / 2,
+            (false, false) => size / 4 * 3,
+        };
+        let admitted = self.filled >= (left + ONE).min(size);
+        if admitted {
+            self.filled -= ONE;
+            *had += 1;
+        }
+        admitted
+    }
+}
+
 impl<M: Memory> Endpoint<M> {
     /// The peer of a flow, as it has proven; `None`: the flow is not encrypted, its handshake is not done, or there is none.
     pub fn peer_of(&self, flow: FlowId) -> Option<&super::Peer> {
@@ -70,10 +125,23 @@ impl<M: Memory> Endpoint<M> {
         self.refusals.pop_front()
     }
 
-    fn tell_refusal(&mut self, now: Instant, remote: SocketAddr, reason: DropReason, key: Option<PublicKey>) {
-        if self.refusals.len() < REFUSALS_MAX && self.refusal_ration.admit(now, REFUSALS_PER_SECOND) {
-            self.refusals.push_back(Refusal { remote, reason, key });
+    /// `proven`: the address is. Anybody can make the other ones up, so these have their own ration, and half of the room.
+    fn tell_refusal(&mut self, now: Instant, refusal: Refusal, proven: bool) {
+        let (ration, room) = match proven {
+            true => (&mut self.refusal_ration, REFUSALS_MAX),
+            false => (&mut self.hearsay_ration, REFUSALS_MAX / 2),
+        };
+        if self.refusals.len() < room && ration.admit(now, REFUSALS_PER_SECOND) {
+            self.refusals.push_back(refusal);
         }
+    }
+
+    /// Whether one more handshake is computed for who is at `remote`.
+    fn admit_handshake(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> bool {
+        let Some(security) = &self.config.security else { return false };
+        let expected = security.expects(local.ip(), remote.ip());
+        let rate = security.handshakes_per_second;
+        self.handshakes.admit(now, rate, peers::key(remote.ip()), expected)
     }
 
     /// The guard of a slot, made when it is first needed.
@@ -153,7 +221,7 @@ impl<M: Memory> Endpoint<M> {
             _ => return None,
         };
         self.reject(now, local, remote, init.src_cid, why);
-        self.tell_refusal(now, remote, reason, None);
+        self.tell_refusal(now, Refusal { remote, reason, key: None }, false);
         Some(Verdict::Drop(reason))
     }
 
@@ -188,6 +256,24 @@ impl<M: Memory> Endpoint<M> {
         Ok((said, more.message))
     }
 
+    /// Server: whether a client of which nothing but the address is proven has to wait until others have said who they are.
+    pub(crate) fn has_too_many_pending(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let expected = self.config.security.as_ref().is_some_and(|s| s.expects(local.ip(), remote.ip()));
+        // Strangers get an eighth of the table, and whoever is expected half.
+        self.pending >= (self.config.flows_max / if expected { 2 } else { 8 }).max(1)
+    }
+
+    /// Server: whether this INIT, with a good cookie, is another than the one that opened `slot`, whose client has not proven its key.
+    /// Somebody who sees the wire may have been quicker than the true client: the latest is served.
+    pub(crate) fn supersedes(&mut self, slot: u32, said: &Said, message: &[u8]) -> bool {
+        let f = &self.flows[slot as usize];
+        let is_pending = f.state == State::Accepting && f.shield == Shield::Pending;
+        is_pending && {
+            let guard = self.guard(slot);
+            guard.said != Some(*said) || guard.noise.as_ref().is_some_and(|n| n.first_read() != Some(message))
+        }
+    }
+
     /// Server: the client's address is proven, there is room for its flow. Takes in its first message.
     pub(crate) fn shake_hands(
         &mut self,
@@ -198,24 +284,18 @@ impl<M: Memory> Endpoint<M> {
         message: &[u8],
     ) -> Result<(Noise, Option<super::PeerNumber>), DropReason> {
         let Some(security) = self.config().security.clone() else { return Err(DropReason::NoKey) };
-        let (expected, budget) = (security.expects(local.ip(), remote.ip()), security.handshakes_per_second);
-        // Strangers leave half to peers that are known to be there.
-        let admitted = if expected {
-            self.handshake_ration.admit(now, budget)
-        } else {
-            self.stranger_ration.admit(now, (budget / 2).max(1)) && self.handshake_ration.admit(now, budget)
-        };
-        if !admitted {
-            self.tell_refusal(now, remote, DropReason::RateLimited, None);
+        let refusal = |reason, key| Refusal { remote, reason, key };
+        if !self.admit_handshake(now, local, remote) {
+            self.tell_refusal(now, refusal(DropReason::RateLimited, None), true);
             return Err(DropReason::RateLimited);
         }
         let ephemeral = self.draw.next();
         let noise = Noise::new(&security, said, ephemeral, false, None);
         let Some(mut noise) = noise else { return Err(DropReason::Malformed) };
-        if noise.read(message).is_none() {
+        if noise.read(&security, message).is_none() {
             // Made for another key of ours than we have, or altered: the same to us.
             self.reject(now, local, remote, said.src_cid, ConnectFailure::WrongKey);
-            self.tell_refusal(now, remote, DropReason::WrongKey, None);
+            self.tell_refusal(now, refusal(DropReason::WrongKey, None), true);
             return Err(DropReason::WrongKey);
         }
         if said.pattern == PATTERN_XX {
@@ -226,7 +306,7 @@ impl<M: Memory> Endpoint<M> {
             Some(peer) => Ok((noise, Some(peer))),
             None => {
                 self.reject(now, local, remote, said.src_cid, ConnectFailure::NotTrusted);
-                self.tell_refusal(now, remote, DropReason::NotTrusted, key);
+                self.tell_refusal(now, refusal(DropReason::NotTrusted, key), true);
                 Err(DropReason::NotTrusted)
             }
         }
@@ -257,6 +337,7 @@ impl<M: Memory> Endpoint<M> {
         // Pattern IK is done with this message.
         let split = noise.split(cipher, security.rekey, said.rekey);
         f.shield = if split.is_some() { Shield::Sealed } else { Shield::Pending };
+        self.pending += u32::from(split.is_none());
         let guard = self.guard(slot);
         (guard.message, guard.said, guard.peer) = (message, Some(said), peer);
         match split {
@@ -298,9 +379,11 @@ impl<M: Memory> Endpoint<M> {
         let (Some(noise), Some(said)) = (guard.noise.as_mut(), said) else {
             return Verdict::Drop(DropReason::BadState);
         };
-        let payload = if guard.failures < FAILURES_CLIENT { noise.read(message) } else { None };
+        let payload = match guard.answers.admit(now, ANSWERS_PER_SECOND) {
+            true => noise.read(&security, message),
+            false => None,
+        };
         let Some(payload) = payload else {
-            guard.failures = guard.failures.saturating_add(1);
             return Verdict::Drop(DropReason::Altered);
         };
         // From here on it is the server that speaks, or, with pattern XX, somebody with a key.
@@ -311,8 +394,12 @@ impl<M: Memory> Endpoint<M> {
             _ => key.and_then(|key| security.admits(&key, local.ip(), remote.ip())),
         };
         let Some(peer) = peer else {
-            self.tell_refusal(now, remote, DropReason::NotTrusted, key);
-            self.fail_connect(slot, now, ConnectFailure::PeerNotTrusted);
+            // Whoever was quicker than the server: the true answer may be on its way.
+            if let Some(noise) = &mut self.guard(slot).noise {
+                noise.unread(&security);
+            }
+            self.tell_refusal(now, Refusal { remote, reason: DropReason::NotTrusted, key }, true);
+            self.hint(now, slot, ConnectFailure::PeerNotTrusted);
             return Verdict::Drop(DropReason::NotTrusted);
         };
         let f = &self.flows[slot as usize];
@@ -361,16 +448,15 @@ impl<M: Memory> Endpoint<M> {
         };
         let f = &self.flows[slot as usize];
         let (local, remote) = (f.local, f.remote);
+        if !self.admit_handshake(now, local, remote) {
+            return Verdict::Drop(DropReason::RateLimited);
+        }
         let guard = self.guard(slot);
         let (Some(noise), Some(said)) = (guard.noise.as_mut(), guard.said) else {
             return Verdict::Drop(DropReason::BadState);
         };
-        if noise.read(message).is_none() {
-            guard.failures += 1;
-            if guard.failures >= FAILURES_SERVER {
-                self.tell_refusal(now, remote, DropReason::Altered, None);
-                self.end(slot, now, CloseReason::TimedOut);
-            }
+        if noise.read(&security, message).is_none() {
+            // The true one is repeated until it is answered.
             return Verdict::Drop(DropReason::Altered);
         }
         let key = noise.peer();
@@ -380,8 +466,9 @@ impl<M: Memory> Endpoint<M> {
         let Some((split, cipher)) = split else { return Verdict::Drop(DropReason::BadState) };
         guard.arm(split, cipher);
         self.flows[slot as usize].shield = Shield::Sealed;
+        self.pending -= 1;
         let Some(peer) = key.and_then(|key| security.admits(&key, local.ip(), remote.ip())) else {
-            self.tell_refusal(now, remote, DropReason::NotTrusted, key);
+            self.tell_refusal(now, Refusal { remote, reason: DropReason::NotTrusted, key }, true);
             self.queue_reset(slot, CloseReason::NotTrusted);
             self.end(slot, now, CloseReason::TimedOut);
             return Verdict::Drop(DropReason::NotTrusted);
@@ -454,6 +541,52 @@ impl<M: Memory> Endpoint<M> {
                 Verdict::Drop(DropReason::BadState)
             }
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One host that asks all the time gets what others leave, and leaves what others ask.
+    #[test]
+    fn nobody_takes_all_handshakes() {
+        let (mut hands, rate) = (Handshakes::new(), 1000);
+        let mut now = Instant::from_nanos(7_000_000_000);
+        let (mut greedy, mut stranger, mut modest, mut refused) = (0, 0, 0, 0);
+        for ms in 0..10_000u64 {
+            now += Duration::from_millis(1);
+            greedy += (0..20).filter(|_| hands.admit(now, rate, 1, true)).count();
+            stranger += (0..20).filter(|i| hands.admit(now, rate, 1_000 + i, false)).count();
+            if ms % 20 == 0 {
+                let admitted = hands.admit(now, rate, 2 + ms / 20 % 3, true);
+                modest += usize::from(admitted);
+                refused += usize::from(!admitted);
+            }
+        }
+        assert_eq!((modest, refused), (500, 0));
+        let all = greedy + stranger + modest;
+        assert!((10_000..=11_000).contains(&all), "{all}: the rate, and one second's worth at first");
+        // Alone, a host gets all of it.
+        let mut hands = Handshakes::new();
+        let alone = (0..10_000).filter(|_| {
+            now += Duration::from_millis(1);
+            hands.admit(now, rate, 1, true)
+        });
+        assert!(alone.count() >= 9_999);
+    }
+
+    #[test]
+    fn the_least_rate_still_admits_everybody_in_turn() {
+        for expected in [true, false] {
+            let (mut hands, mut now) = (Handshakes::new(), Instant::from_nanos(1));
+            let mut admitted = 0;
+            for _ in 0..50 {
+                now += Duration::from_millis(100);
+                admitted += usize::from(hands.admit(now, 1, 5, expected));
+            }
+            assert!((4..=6).contains(&admitted), "{admitted}");
         }
     }
 }

@@ -59,6 +59,8 @@ pub mod code {
     pub const CQ_ERROR: u16 = 12;
     /// The completion queue has fewer entries than the queue pair has receive requests.
     pub const CQ_TOO_SMALL: u16 = 13;
+    /// The daemon's configuration does not let this user listen or connect there.
+    pub const NOT_PERMITTED: u16 = 14;
 }
 
 /// Which quota a refusal is about.

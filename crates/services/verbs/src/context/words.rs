@@ -285,6 +285,11 @@ pub enum Refusal {
     /// The completion queue has fewer entries than the queue pair has receive requests, each of which makes a completion.
     #[error("the completion queue has fewer entries than the queue pair has room for receive requests")]
     CqTooSmall,
+    /// The daemon's configuration does not let this user listen or connect there.
+    #[error(
+        "the daemon's configuration does not let this user listen or connect there (`[[security.user]]`)"
+    )]
+    NotPermitted,
     /// A reason that this library does not know.
     #[error("refused (code {0})")]
     Other(u16),
@@ -320,6 +325,7 @@ impl Refusal {
             c::QUEUE_PAIR => Refusal::QueuePair,
             c::CQ_ERROR => Refusal::CqError,
             c::CQ_TOO_SMALL => Refusal::CqTooSmall,
+            c::NOT_PERMITTED => Refusal::NotPermitted,
             other => Refusal::Other(other),
         }
     }

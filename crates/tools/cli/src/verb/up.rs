@@ -77,6 +77,7 @@ fn config(args: &Args) -> anyhow::Result<Config> {
     }
     config.core = args.core.or(config.core);
     config.rdma.enabled |= args.rdma;
+    config.check_rdma()?;
     Ok(config)
 }
 
@@ -95,6 +96,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
             .context("following the parent process")?;
     }
+    config.warnings().iter().for_each(|warning| console.note(&format!("warning: {warning}")));
     let daemon = Daemon::start(&config)?;
     let stop = daemon.stop_flag().clone();
     ctrlc::set_handler(move || stop.stop()).context("catching signals")?;
