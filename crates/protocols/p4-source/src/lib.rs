@@ -5,6 +5,7 @@
 //! pp       directives and macros; `lex` cuts text into words
 //! parse    tokens -> ast, the syntax tree, with what is wrong in `diag`; `source` knows every place
 //! types    ast -> names, types and constants by node, and every static rule
+//! instances  types -> the instances behind `main`, what stands in each, and what a control plane calls it
 //! ```
 //! The crate reads no file itself and knows no clock.
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod ast;
 pub mod builtin;
 pub mod diag;
 pub mod fmt;
+pub mod instances;
 pub mod lex;
 pub mod parse;
 pub mod pp;

@@ -1,25 +1,25 @@
-//! Names, numbers and types of P4Info's fields, for its text form ([`super::text`]).
+//! Names, numbers and types of P4Info's fields, for its text form ([`crate::text`]).
 //!
 //! The binary form is decoded by `prost`, whose types know no names.
 
 use Type::{Bool, Bytes, Enum, Int32, Int64, Message, String, Uint32};
 
 /// A message.
-pub(super) struct Schema {
-    pub(super) name: &'static str,
-    pub(super) fields: &'static [Field],
+pub(crate) struct Schema {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [Field],
 }
 
 /// A field of a message.
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) number: u32,
-    pub(super) repeated: bool,
-    pub(super) ty: Type,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) number: u32,
+    pub(crate) repeated: bool,
+    pub(crate) ty: Type,
 }
 
 /// What a field holds.
-pub(super) enum Type {
+pub(crate) enum Type {
     Uint32,
     Int32,
     Int64,
@@ -49,7 +49,7 @@ const METER_SPEC_UNIT_VALUES: &[(&str, i32)] = &[("UNSPECIFIED", 0), ("BYTES", 1
 const METER_SPEC_TYPE_VALUES: &[(&str, i32)] =
     &[("TWO_RATE_THREE_COLOR", 0), ("SINGLE_RATE_THREE_COLOR", 1), ("SINGLE_RATE_TWO_COLOR", 2)];
 
-pub(super) static P4_INFO: Schema = Schema {
+pub(crate) static P4_INFO: Schema = Schema {
     name: "P4Info",
     fields: &[
         one("pkg_info", 1, Message(&PKG_INFO)),

@@ -2,7 +2,7 @@
 //!
 //! Written by hand from field numbers and types; fields have protobuf's names. Widths are in bits.
 
-use crate::p4info::types::{
+use crate::types::{
     Any, P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation,
 };
 

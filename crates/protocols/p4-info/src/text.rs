@@ -3,8 +3,8 @@
 //! One pass: text in, wire bytes out, by the names in `schema`; `prost` then decodes the bytes. Errors say line
 //! and column.
 
-use super::message::P4Info;
-use super::schema::{Field, P4_INFO, Schema, Type};
+use crate::message::P4Info;
+use crate::schema::{Field, P4_INFO, Schema, Type};
 use prost::Message as _;
 
 /// Messages may nest so deep; prost's own limit is 100.
@@ -146,7 +146,7 @@ impl Parser<'_> {
                 let names = schema.fields.iter().map(|field| field.name);
                 return Err(self.error_at(
                     start,
-                    format!("{} has no field '{name}'{}", schema.name, super::nearest_hint(&name, names)),
+                    format!("{} has no field '{name}'{}", schema.name, crate::nearest_hint(&name, names)),
                 ));
             };
             if !field.repeated {
@@ -238,7 +238,7 @@ impl Parser<'_> {
                         self.integer(&word, start, i64::from(i32::MIN), i64::from(i32::MAX))?
                     }
                     None => {
-                        let hint = super::nearest_hint(&word, values.iter().map(|(name, _)| *name));
+                        let hint = crate::nearest_hint(&word, values.iter().map(|(name, _)| *name));
                         return Err(
                             self.error_at(start, format!("'{}' has no value '{word}'{hint}", field.name))
                         );
@@ -364,7 +364,7 @@ impl Parser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::p4info::message::MatchFieldKind;
+    use crate::message::MatchFieldKind;
 
     #[test]
     fn a_table_as_p4c_writes_it() {
