@@ -8,7 +8,10 @@ use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{Diagnostics, Options, Resolver, SourceMap, parse, types};
 
 /// Samples with another P4Info, and why.
-const EXCEPTIONS: &[(&str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str)] = &[(
+    "issue2735-bmv2",
+    "the reference compiler loses a register whose type has a name by `typedef`; others that nothing reads it keeps",
+)];
 
 struct Files;
 

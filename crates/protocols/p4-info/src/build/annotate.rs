@@ -36,7 +36,7 @@ pub fn number(note: &Annotation) -> Option<u32> {
 }
 
 /// An integer as the source writes it, without a width.
-fn integer(text: &str) -> Option<u32> {
+pub fn integer(text: &str) -> Option<u32> {
     let text = text.replace('_', "");
     let digits = text.split_once(['w', 's']).map_or(&*text, |(_, digits)| digits);
     match digits.get(..2) {
@@ -101,10 +101,6 @@ pub fn notes<'a>(
                 let expressions: Vec<Expression> =
                     list.iter().map(|expr| expression(instances, expr)).collect();
                 let body = (!expressions.is_empty()).then_some(Body::ExpressionList(ExpressionList { expressions }));
-                // What the fields of P4Info say is a string in brackets for the language, too.
-                if matches!(name, "pkginfo" | "platform_property") && except(name) {
-                    continue;
-                }
                 notes.structured.push(StructuredAnnotation { name: name.to_owned(), body, source_location: None });
             }
             AnnotationBody::KeyValues(list) => {

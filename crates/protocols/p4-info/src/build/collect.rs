@@ -27,6 +27,8 @@ pub struct ActionAt<'a> {
     pub within: Option<InstanceId>,
     pub action: FnId,
     pub decl: Option<&'a Decl>,
+    /// No table has it: what calls it gives it its arguments.
+    pub bare: bool,
 }
 
 /// One thing, as its turn comes.
@@ -75,7 +77,8 @@ pub fn turns<'a>(instances: &Instances<'a, '_>) -> Vec<Turn<'a>> {
     first
 }
 
-/// A control's actions are those that its tables name: those of the top level first, in the order in which tables name them.
+/// A control's actions are those that its tables name or that its body calls: those of the top level first, in the order in which
+/// tables name them.
 fn control<'a>(
     instances: &Instances<'a, '_>,
     top: InstanceId,
@@ -84,13 +87,14 @@ fn control<'a>(
     let typed = instances.typed;
     let mut named: HashSet<(InstanceId, FnId)> = HashSet::new();
     let mut actions: Vec<ActionAt<'a>> = Vec::new();
+    let mut bare: HashSet<(InstanceId, FnId)> = HashSet::new();
     let mut seen: HashSet<FnId> = HashSet::new();
     for (within, object) in objects {
         let Object::Table(table, decl) = object else { continue };
         let mut name = |action: FnId| {
             named.insert((*within, action));
             if typed.functions[action.index()].global && seen.insert(action) {
-                actions.push(ActionAt { within: None, action, decl: None });
+                actions.push(ActionAt { within: None, action, decl: None, bare: false });
             }
         };
         let info = &typed.tables[table.index()];
@@ -110,33 +114,52 @@ fn control<'a>(
             name(action);
         }
     }
+    // What the body calls: an action is told as one without parameters, unless a table has it as well.
+    let body = instances.calls(top);
+    for (within, call) in &body {
+        if let Some(Callee::Function(action)) = typed.calls.get(&call.id).map(|call| call.callee) {
+            let info = &typed.functions[action.index()];
+            if info.kind != FnKind::Action {
+                continue;
+            }
+            if info.global && seen.insert(action) {
+                actions.push(ActionAt { within: None, action, decl: None, bare: true });
+            } else if !info.global {
+                bare.insert((*within, action));
+            }
+        }
+    }
     for (within, object) in objects {
-        if let Object::Action(action, decl) = object
-            && named.contains(&(*within, *action))
-        {
-            actions.push(ActionAt { within: Some(*within), action: *action, decl: Some(decl) });
+        if let Object::Action(action, decl) = object {
+            let at = (*within, *action);
+            if named.contains(&at) || bare.contains(&at) {
+                let bare = !named.contains(&at);
+                actions.push(ActionAt { within: Some(*within), action: *action, decl: Some(decl), bare });
+            }
         }
     }
     let mut calls = Vec::new();
     for at in &actions {
         if let (Some(within), Some(decl)) = (at.within, at.decl) {
-            calls.extend(instances.calls_of_action(within, decl).into_iter().map(|call| (within, call)));
+            let mut open = vec![at.action];
+            calls_of_action(instances, objects, within, decl, &mut open, &mut calls);
         }
     }
-    calls.extend(instances.calls(top));
-    Turn::Control { actions, calls: with_actions(instances, objects, calls) }
+    calls.extend(body);
+    Turn::Control { actions, calls }
 }
 
-/// A call of an action is, besides, the calls in that action.
-fn with_actions<'a>(
+/// The calls of an action, and, where it calls another one, those of that one: an action in an action is inlined.
+fn calls_of_action<'a>(
     instances: &Instances<'a, '_>,
     objects: &[(InstanceId, Object<'a>)],
-    calls: Vec<(InstanceId, &'a Expr)>,
-) -> Vec<(InstanceId, &'a Expr)> {
-    let mut out = Vec::new();
-    let mut work: Vec<(InstanceId, &'a Expr)> = calls.into_iter().rev().collect();
-    while let Some((within, call)) = work.pop() {
-        out.push((within, call));
+    within: InstanceId,
+    action: &'a Decl,
+    open: &mut Vec<FnId>,
+    found: &mut Vec<(InstanceId, &'a Expr)>,
+) {
+    for call in instances.calls_of_action(within, action) {
+        found.push((within, call));
         let Some(Callee::Function(callee)) = instances.typed.calls.get(&call.id).map(|call| call.callee) else {
             continue;
         };
@@ -144,11 +167,14 @@ fn with_actions<'a>(
             Object::Action(action, decl) if *action == callee && *at == within => Some(*decl),
             _ => None,
         });
-        if let Some(decl) = decl {
-            work.extend(instances.calls_of_action(within, decl).into_iter().rev().map(|call| (within, call)));
+        if let Some(decl) = decl
+            && !open.contains(&callee)
+        {
+            open.push(callee);
+            calls_of_action(instances, objects, within, decl, open, found);
+            open.pop();
         }
     }
-    out
 }
 
 /// A property's extern.

@@ -15,7 +15,7 @@ mod spec;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use barewire_p4_source::ast::{self, Annotation, AnnotationBody, DeclKind, Expr, ExprKind, NodeId, Program, PropertyKind};
+use barewire_p4_source::ast::{self, Annotation, AnnotationBody, AnnotationTokenKind, DeclKind, Expr, ExprKind, NodeId, Program, PropertyKind};
 use barewire_p4_source::instances::{InstanceId, Instances, external_name};
 use barewire_p4_source::types::ty::{Aggregate, StructId, Type, TypeId};
 use barewire_p4_source::types::value::Value;
@@ -44,10 +44,10 @@ pub fn from_source<'a>(program: &'a Program, typed: &Typed<'a>, diagnostics: &mu
         diagnostics.push(Diagnostic::error(types::code::MODEL, span, text).help(help));
         P4Info::default()
     };
-    let name = types::architecture(typed).unwrap_or_default();
+    // Nothing is instantiated, so nothing can be seen.
+    let Some(name) = types::architecture(typed) else { return P4Info::default() };
     let Some(arch) = Arch::of(name) else {
         let text = match name {
-            "" => "a program without `main` has no P4Info".to_owned(),
             "other" => "P4Info is not defined for this architecture".to_owned(),
             name => format!("P4Info is not defined for {name}"),
         };
@@ -163,7 +163,7 @@ impl<'a> Builder<'_, 'a, '_> {
         let alias = self.symbols.alias(&name);
         let notes_of = notes(self.instances, info.annotations, &|_| false);
         let given: Vec<_> =
-            info.params.iter().filter(|param| param.direction == ast::Direction::None).collect();
+            info.params.iter().filter(|param| !at.bare && param.direction == ast::Direction::None).collect();
         let ids = part_ids(given.iter().map(|param| &param.decl.annotations[..]));
         let mut params = Vec::new();
         for (param, id) in given.iter().zip(ids) {
@@ -485,35 +485,53 @@ impl<'a> Builder<'_, 'a, '_> {
         }
     }
 
+    /// The keys and values of `@pkginfo(name = "x")`, in round or square brackets.
+    fn pairs(&self, note: &'a Annotation) -> Vec<(String, Value)> {
+        match &note.body {
+            AnnotationBody::KeyValues(list) => list
+                .iter()
+                .filter_map(|pair| Some((pair.key.to_string(), self.instances.value(None, &pair.value)?)))
+                .collect(),
+            AnnotationBody::Unstructured(tokens) => tokens
+                .split(|token| token.kind == AnnotationTokenKind::Symbol && &*token.text == ",")
+                .filter_map(|tokens| match tokens {
+                    [key, _, value] => {
+                        let value = match value.kind {
+                            AnnotationTokenKind::String => Value::Str((&*value.text).into()),
+                            _ => Value::int(annotate::integer(&value.text)?),
+                        };
+                        Some((key.text.to_string(), value))
+                    }
+                    _ => None,
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn package(&mut self, arch: &str) {
         let mut info = PkgInfo { arch: arch.to_owned(), ..PkgInfo::default() };
         let main = self.instances.main.map_or(&[][..], |main| self.instances.annotations(main));
-        let text = |expr: &'a Expr| match self.instances.value(None, expr) {
-            Some(Value::Str(text)) => Some(text.to_string()),
-            _ => None,
-        };
         for note in main {
-            let AnnotationBody::KeyValues(list) = &note.body else { continue };
-            for pair in list {
-                let key = pair.key.as_str();
+            for (key, value) in self.pairs(note) {
+                let text = || match &value {
+                    Value::Str(text) => text.to_string(),
+                    _ => String::new(),
+                };
                 match note.name.as_str() {
-                    "pkginfo" => {
-                        let field = match key {
-                            "name" => &mut info.name,
-                            "version" => &mut info.version,
-                            "organization" => &mut info.organization,
-                            "contact" => &mut info.contact,
-                            "url" => &mut info.url,
-                            "arch" => &mut info.arch,
-                            _ => continue,
-                        };
-                        *field = text(&pair.value).unwrap_or_default();
-                    }
+                    "pkginfo" => match &*key {
+                        "name" => info.name = text(),
+                        "version" => info.version = text(),
+                        "organization" => info.organization = text(),
+                        "contact" => info.contact = text(),
+                        "url" => info.url = text(),
+                        "arch" => info.arch = text(),
+                        _ => {}
+                    },
                     "platform_property" => {
                         let platform = info.platform_properties.get_or_insert_with(PlatformProperties::default);
-                        let number = self.instances.value(None, &pair.value).and_then(|value| value.as_u32());
-                        let number = number.unwrap_or(0) as i32;
-                        match key {
+                        let number = value.as_u32().unwrap_or(0) as i32;
+                        match &*key {
                             "multicast_group_table_size" => platform.multicast_group_table_size = number,
                             "multicast_group_table_total_replicas" => {
                                 platform.multicast_group_table_total_replicas = number;

@@ -74,6 +74,16 @@ impl<'a> Specs<'_, 'a, '_> {
         }
     }
 
+    /// What types that `type` declares are made of in the end.
+    fn real(&self, ty: TypeId) -> TypeId {
+        let typed = self.instances.typed;
+        let mut real = ty;
+        while let Type::Newtype(id) = typed.types.get(real) {
+            real = typed.newtypes[id.index()].of;
+        }
+        real
+    }
+
     /// How wide a value is for a controller, in bits; zero for strings.
     pub fn width(&self, ty: TypeId) -> u32 {
         let typed = self.instances.typed;
@@ -83,9 +93,10 @@ impl<'a> Specs<'_, 'a, '_> {
             Type::Enum(id) => typed.enums[id.index()].repr.map_or(0, |repr| self.width(repr)),
             Type::Newtype(id) => {
                 let info = &typed.newtypes[id.index()];
+                // A translation is that of this very type, not of one that it is made of.
                 match annotate::translation(&info.decl.annotations) {
                     Some((_, width)) => width.unwrap_or(0),
-                    None => self.width(info.of),
+                    None => self.width(self.real(info.of)),
                 }
             }
             Type::Struct(id, _) => {
@@ -197,10 +208,7 @@ impl<'a> Specs<'_, 'a, '_> {
                 }
                 let mut spec = P4HeaderTypeSpec::default();
                 for (name, ty) in self.flat(id) {
-                    let mut real = ty;
-                    while let Type::Newtype(id) = typed.types.get(real) {
-                        real = typed.newtypes[id.index()].of;
-                    }
+                    let mut real = self.real(ty);
                     if let Type::Enum(id) = typed.types.get(real)
                         && let Some(repr) = typed.enums[id.index()].repr
                     {
@@ -291,11 +299,7 @@ impl<'a> Specs<'_, 'a, '_> {
         }
         let typed = self.instances.typed;
         let info = &typed.newtypes[id.index()];
-        let mut real = info.of;
-        while let Type::Newtype(id) = typed.types.get(real) {
-            real = typed.newtypes[id.index()].of;
-        }
-        let original = self.spec(within, real);
+        let original = self.spec(within, self.real(info.of));
         let representation = match annotate::translation(&info.decl.annotations) {
             Some((uri, width)) => {
                 let sdn_type = match width {

@@ -14,7 +14,7 @@ mod calls;
 mod names;
 mod value;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 pub use calls::{CallSite, Walk};
 pub use names::external_name;
@@ -372,9 +372,9 @@ impl<'a, 't> Instances<'a, 't> {
                 _ => {}
             }
         }
-        let mut sites = Vec::new();
-        self.walk(Some(id), body, &mut |site| sites.push(site));
-        for site in sites {
+        let mut sites: VecDeque<CallSite<'a>> = VecDeque::new();
+        self.walk(Some(id), body, &mut |site| sites.push_back(site));
+        while let Some(site) = sites.pop_front() {
             match site {
                 CallSite::Direct(stmt) => {
                     let Some(Callee::ApplyType(of)) = self.typed.calls.get(&stmt.id).map(|call| call.callee)
@@ -394,8 +394,14 @@ impl<'a, 't> Instances<'a, 't> {
                     };
                     match self.typed.calls.get(&expr.id).map(|call| call.callee) {
                         Some(Callee::ApplyTable(_)) => {
-                            if let Some(symbol) = self.typed.refers_to(of.id) {
-                                self.applied.insert((id, symbol.node));
+                            // A key may apply another table.
+                            if let Some(symbol) = self.typed.refers_to(of.id)
+                                && self.applied.insert((id, symbol.node))
+                            {
+                                let of = locals.iter().find(|decl| decl.id == symbol.node);
+                                if let Some(Decl { kind: DeclKind::Table(it), .. }) = of {
+                                    keys(it, &mut |site| sites.push_back(site));
+                                }
                             }
                         }
                         Some(Callee::ApplyBlock(_)) => {
@@ -562,6 +568,16 @@ impl<'a, 't> Instances<'a, 't> {
         let instance = self.get(id);
         let name = instance.decl.and_then(Decl::name).map_or("", ast::Ident::as_str);
         self.qualify(instance.parent, self.annotations(id), name)
+    }
+}
+
+/// The calls in the keys of a table.
+fn keys<'a>(table: &'a ast::Table, call: &mut dyn FnMut(CallSite<'a>)) {
+    let mut walk = Walk { known: &|_| None, call };
+    for property in &table.properties {
+        if let PropertyKind::Key(elements) = &property.kind {
+            elements.iter().for_each(|element| walk.expr(&element.expr));
+        }
     }
 }
 

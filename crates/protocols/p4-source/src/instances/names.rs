@@ -3,6 +3,7 @@
 use super::{InstanceId, Instances};
 use crate::ast::{self, Annotation, BinaryOp, Expr, ExprKind, KeyElement};
 use crate::types::ty::Type;
+use crate::types::value::wrap;
 use crate::types::{Callee, MemberRef};
 
 /// What a declaration is called outside: its `@name`, or its own name. With a dot in front it is a name of the top level.
@@ -78,12 +79,18 @@ impl<'a> Instances<'a, '_> {
                 Some(format!("{}[{}:{}]", self.expr_name(base)?, inner(high)?, inner(low)?))
             }
             ExprKind::Binary(BinaryOp::BitAnd, a, b) => Some(format!("{} & {}", inner(a)?, inner(b)?)),
-            ExprKind::Int(literal) => Some(match literal.base {
-                2 => format!("0b{:b}", literal.value),
-                8 => format!("0o{:o}", literal.value),
-                16 => format!("0x{:x}", literal.value),
-                _ => literal.value.to_string(),
-            }),
+            ExprKind::Int(literal) => {
+                let value = match literal.width {
+                    Some(width) => wrap(&literal.value, width.bits, width.signed),
+                    None => literal.value.clone(),
+                };
+                Some(match literal.base {
+                    2 => format!("0b{value:b}"),
+                    8 => format!("0o{value:o}"),
+                    16 => format!("0x{value:x}"),
+                    _ => value.to_string(),
+                })
+            }
             ExprKind::Call(call) => match (&call.callee.kind, typed.calls.get(&expr.id)) {
                 (ExprKind::Member(base, _), Some(info)) if info.callee == Callee::IsValid => {
                     Some(format!("{}.$valid$", self.expr_name(base)?))
