@@ -1,4 +1,4 @@
-//! P4-16 source: preprocessor, parser, types, formatter.
+//! P4-16 source: preprocessor, parser, types, formatter, P4Info.
 
 use barewire_p4_source::diag::{Style, render_all, to_json};
 use barewire_p4_source::fmt::{FormatError, format};
@@ -124,7 +124,13 @@ pub fn p4_source(data: &[u8]) -> u64 {
     let (mut map, mut diags) = (SourceMap::new(), Diagnostics::new());
     let files = MemoryFiles::one("a.p4", text.as_str());
     let program = parse(&mut map, &files, &Options::default(), "a.p4", &mut diags);
-    types::check(&program, &map, &mut diags);
+    let typed = types::check(&program, &map, &mut diags);
+    let before = diags.error_count();
+    let info = barewire_p4_info::from_source(&program, &typed, &mut diags);
+    if before == 0 {
+        let text = barewire_p4_info::to_text(&info);
+        assert_eq!(barewire_p4_info::text::parse(&text).as_ref(), Ok(&info), "what is written is read back");
+    }
     for label in diags.iter().flat_map(|d| &d.labels) {
         let file = map.file(label.span.file).expect("a message is in a file");
         assert!(label.span.start <= label.span.end && label.span.end as usize <= file.text().len());

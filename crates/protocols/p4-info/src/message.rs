@@ -2,9 +2,7 @@
 //!
 //! Written by hand from field numbers and types; fields have protobuf's names. Widths are in bits.
 
-use crate::types::{
-    Any, P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation,
-};
+use crate::types::{Any, P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation};
 
 /// What a controller can see of a program.
 #[derive(Clone, PartialEq, prost::Message)]

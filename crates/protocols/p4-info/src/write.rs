@@ -12,7 +12,8 @@ use crate::schema::{Field, P4_INFO, Schema, Type};
 /// The text form (`.p4info.txtpb`).
 #[must_use]
 pub fn to_text(info: &P4Info) -> String {
-    let mut out = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n".to_owned();
+    let mut out =
+        "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n".to_owned();
     message(&P4_INFO, &info.encode_to_vec(), 0, &mut out);
     out
 }
@@ -135,7 +136,8 @@ mod tests {
                     match_fields {\n    id: 1\n    bitwidth: 32\n    match_type: LPM\n  }\n  direct_resource_ids: 1\n  \
                     direct_resource_ids: 300\n  size: -1\n  is_const_table: true\n}\ntype_info {\n}\n";
         let info = crate::text::parse(text).unwrap();
-        let (head, body) = to_text(&info).split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let (head, body) =
+            to_text(&info).split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         assert!(head.lines().all(|line| line.starts_with('#')));
         assert_eq!(body, text);
         assert_eq!(crate::text::parse(&body).unwrap(), info);

@@ -42,7 +42,8 @@ fn ours(path: &Path) -> Result<P4Info, String> {
 }
 
 fn wanted(folder: &Path, found: &mut Vec<PathBuf>) {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
@@ -80,7 +81,11 @@ fn every_sample_has_the_p4info_of_the_reference_compiler() {
             None if same => {
                 equal += 1;
                 let written = to_text(result.as_ref().unwrap());
-                assert_eq!(text::parse(&written).unwrap(), info, "{name}: what is written is not what is read");
+                assert_eq!(
+                    text::parse(&written).unwrap(),
+                    info,
+                    "{name}: what is written is not what is read"
+                );
                 same_text += usize::from(written == theirs);
             }
             None => match result {
@@ -91,7 +96,9 @@ fn every_sample_has_the_p4info_of_the_reference_compiler() {
                     }
                     wrong.push(format!("{name}: another P4Info"));
                 }
-                Err(text) => wrong.push(format!("{name}: {}", text.lines().take(12).collect::<Vec<_>>().join("\n"))),
+                Err(text) => {
+                    wrong.push(format!("{name}: {}", text.lines().take(12).collect::<Vec<_>>().join("\n")))
+                }
             },
         }
     }

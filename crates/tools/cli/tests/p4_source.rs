@@ -138,3 +138,57 @@ fn check_judges_source() {
         .collect();
     assert_eq!(found, [("not-found", 6), ("type-error", 7), ("type-error", 8)]);
 }
+
+#[test]
+fn compile_writes_p4info_and_check_switches_warnings_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (source, text, binary) = (at("a.p4"), at("a.p4info.txtpb"), at("a.p4info.bin"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    let made = run(&["switch", "compile", &source, "--p4info", &format!("{text},{binary}")]);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let written = std::fs::read_to_string(&text).unwrap();
+    // An id is the kind of the object and a hash of its name: NoAction has the same one in every program.
+    for part in [
+        "arch: \"v1model\"",
+        "name: \"MyIngress.inner.t\"",
+        "alias: \"t\"",
+        "name: \"h.f\"",
+        "id: 21257015",
+        "id: 33554439",
+    ] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
+    let info = barewire_p4_info::text::parse(&written).unwrap();
+    assert_eq!(prost::Message::encode_to_vec(&info), std::fs::read(&binary).unwrap());
+
+    assert_eq!(run(&["switch", "compile", &source, "--p4info", &at("a.json")]).code, Some(2));
+    std::fs::write(&source, PROGRAM.replace("bit<8> f;", "bit<8> g;")).unwrap();
+    let refused = run(&["switch", "compile", &source, "--p4info", &at("b.txtpb")]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("`f`") && !folder.path().join("b.txtpb").exists(), "{}", refused.err);
+
+    std::fs::write(&source, PROGRAM.replace("apply { inner", "action idle() {} apply { inner")).unwrap();
+    let warned = run(&["switch", "check", &source]);
+    assert!(warned.err.contains("[unused]"), "{}", warned.err);
+    assert_eq!(run(&["switch", "check", "-W", "no-unused", &source]).err, "");
+    let wrong = run(&["switch", "check", "-W", "no-unusde", &source]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("there is no warning `unusde`"), "{}", wrong.err);
+}
+
+const PROGRAM: &str = "#include <v1model.p4>
+header H { bit<8> f; }
+struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) { state start { p.extract(h); transition accept; } }
+control V(inout H h, inout M m) { apply { } }
+control Inner(inout H h) {
+    action set(bit<8> to) { h.f = to; }
+    @id(7) table t { key = { h.f: exact; } actions = { set; } }
+    apply { t.apply(); }
+}
+control MyIngress(inout H h, inout M m, inout standard_metadata_t s) { Inner() inner; apply { inner.apply(h); } }
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h); } }
+V1Switch(P(), V(), MyIngress(), E(), V(), D()) main;
+";

@@ -100,8 +100,13 @@ pub fn notes<'a>(
             AnnotationBody::Expressions(list) => {
                 let expressions: Vec<Expression> =
                     list.iter().map(|expr| expression(instances, expr)).collect();
-                let body = (!expressions.is_empty()).then_some(Body::ExpressionList(ExpressionList { expressions }));
-                notes.structured.push(StructuredAnnotation { name: name.to_owned(), body, source_location: None });
+                let body =
+                    (!expressions.is_empty()).then_some(Body::ExpressionList(ExpressionList { expressions }));
+                notes.structured.push(StructuredAnnotation {
+                    name: name.to_owned(),
+                    body,
+                    source_location: None,
+                });
             }
             AnnotationBody::KeyValues(list) => {
                 let kv_pairs = list

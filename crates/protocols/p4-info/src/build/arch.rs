@@ -102,9 +102,11 @@ pub fn argument<'i>(instances: &'i Instances<'_, '_>, id: InstanceId, names: &[&
     let typed = instances.typed;
     let methods = &typed.externs[of.index()].methods;
     let params = methods.iter().flat_map(|method| &typed.functions[method.index()].params);
-    params.filter(|param| names.contains(&&*param.name)).find_map(|param| match instance.bound.get(&param.decl.id) {
-        Some(Bound::Value(value)) => Some(value),
-        _ => None,
+    params.filter(|param| names.contains(&&*param.name)).find_map(|param| {
+        match instance.bound.get(&param.decl.id) {
+            Some(Bound::Value(value)) => Some(value),
+            _ => None,
+        }
     })
 }
 

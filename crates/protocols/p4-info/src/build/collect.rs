@@ -1,6 +1,6 @@
 //! What of a program a controller can see, in the order of P4Info: level by level from the top, in the order of the text.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use barewire_p4_source::ast::{self, Annotation, Decl, DeclKind, Expr, PropertyKind};
 use barewire_p4_source::diag::Diagnostic;
@@ -139,42 +139,33 @@ fn control<'a>(
         }
     }
     let mut calls = Vec::new();
+    let decls: HashMap<(InstanceId, FnId), &'a Decl> = objects
+        .iter()
+        .filter_map(|(within, object)| match object {
+            Object::Action(action, decl) => Some(((*within, *action), *decl)),
+            _ => None,
+        })
+        .collect();
+    // What an action calls is inlined into it.
+    let mut inlined: HashSet<(InstanceId, FnId)> = HashSet::new();
     for at in &actions {
-        if let (Some(within), Some(decl)) = (at.within, at.decl) {
-            let mut open = vec![at.action];
-            calls_of_action(instances, objects, within, decl, &mut open, &mut calls);
+        let Some(within) = at.within else { continue };
+        let mut work = vec![at.action];
+        while let Some(action) = work.pop() {
+            let Some(decl) = decls.get(&(within, action)) else { continue };
+            if !inlined.insert((within, action)) {
+                continue;
+            }
+            for call in instances.calls_of_action(within, decl) {
+                calls.push((within, call));
+                if let Some(Callee::Function(callee)) = typed.calls.get(&call.id).map(|call| call.callee) {
+                    work.push(callee);
+                }
+            }
         }
     }
     calls.extend(body);
     Turn::Control { actions, calls }
-}
-
-/// The calls of an action, and, where it calls another one, those of that one: an action in an action is inlined.
-fn calls_of_action<'a>(
-    instances: &Instances<'a, '_>,
-    objects: &[(InstanceId, Object<'a>)],
-    within: InstanceId,
-    action: &'a Decl,
-    open: &mut Vec<FnId>,
-    found: &mut Vec<(InstanceId, &'a Expr)>,
-) {
-    for call in instances.calls_of_action(within, action) {
-        found.push((within, call));
-        let Some(Callee::Function(callee)) = instances.typed.calls.get(&call.id).map(|call| call.callee) else {
-            continue;
-        };
-        let decl = objects.iter().find_map(|(at, object)| match object {
-            Object::Action(action, decl) if *action == callee && *at == within => Some(*decl),
-            _ => None,
-        });
-        if let Some(decl) = decl
-            && !open.contains(&callee)
-        {
-            open.push(callee);
-            calls_of_action(instances, objects, within, decl, open, found);
-            open.pop();
-        }
-    }
 }
 
 /// A property's extern.
@@ -197,7 +188,8 @@ pub fn property_extern<'a>(
     wanted: Property,
 ) -> Option<PropertyExtern<'a>> {
     let DeclKind::Table(it) = &at.decl.kind else { return None };
-    let property = it.properties.iter().find(|property| arch.property(property.name.as_str()) == Some(wanted))?;
+    let property =
+        it.properties.iter().find(|property| arch.property(property.name.as_str()) == Some(wanted))?;
     let PropertyKind::Value(value) = &property.kind else { return None };
     let id = instances.find(Some(at.within), value)?;
     if instances.get(id).decl.is_some() {
@@ -238,7 +230,9 @@ impl<'a> Builder<'_, 'a, '_> {
     pub(super) fn is_extern_call(&self, call: &Expr) -> bool {
         let typed = self.instances.typed;
         match typed.calls.get(&call.id).map(|call| call.callee) {
-            Some(Callee::Function(function)) => typed.functions[function.index()].kind == FnKind::ExternFunction,
+            Some(Callee::Function(function)) => {
+                typed.functions[function.index()].kind == FnKind::ExternFunction
+            }
             _ => false,
         }
     }
@@ -256,9 +250,10 @@ impl<'a> Builder<'_, 'a, '_> {
             IdProblem::Prefix => "the first byte of this id is that of another kind of object",
             IdProblem::Taken => "another object has this id",
         };
-        self.problems.push(Diagnostic::error("invalid", span.unwrap_or(barewire_p4_source::Span::NONE), text).help(
-            "without a first byte the right one is taken: `@id(7)`",
-        ));
+        self.problems.push(
+            Diagnostic::error("invalid", span.unwrap_or(barewire_p4_source::Span::NONE), text)
+                .help("without a first byte the right one is taken: `@id(7)`"),
+        );
     }
 
     /// First round: every name, before any id is decided.

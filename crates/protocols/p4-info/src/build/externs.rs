@@ -11,7 +11,8 @@ use super::collect::{TableAt, property_extern};
 use super::ids::Kind;
 use crate::message::{
     ActionProfileInfo, CounterInfo, CounterSpec, DigestInfo, DirectCounterInfo, DirectMeterInfo, MeterInfo,
-    MeterSpec, MeterType, Preamble, RegisterInfo, SelectorSizeSemantics, SumOfMembers, SumOfWeights, TableInfo,
+    MeterSpec, MeterType, Preamble, RegisterInfo, SelectorSizeSemantics, SumOfMembers, SumOfWeights,
+    TableInfo,
 };
 use crate::types::P4NamedType;
 
@@ -105,10 +106,14 @@ impl<'a> Builder<'_, 'a, '_> {
         let Of::Extern(of, _) = &self.instances.get(id).of else { return };
         let word = &self.instances.typed.externs[of.index()].name;
         let with_selector = matches!(&**word, "action_selector" | "ActionSelector");
-        let own = |name: &str| matches!(name, "max_group_size" | "selector_size_semantics" | "max_member_weight");
+        let own =
+            |name: &str| matches!(name, "max_group_size" | "selector_size_semantics" | "max_member_weight");
         let of = notes(self.instances, annotations, &own);
         let number = |name: &str| {
-            ast::annotation(annotations, name).filter(|_| with_selector).and_then(annotate::number).unwrap_or(0) as i32
+            ast::annotation(annotations, name)
+                .filter(|_| with_selector)
+                .and_then(annotate::number)
+                .unwrap_or(0) as i32
         };
         let semantics = ast::annotation(annotations, "selector_size_semantics")
             .filter(|_| with_selector)

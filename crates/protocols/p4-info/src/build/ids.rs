@@ -167,8 +167,9 @@ mod tests {
         symbols.decide();
         assert_eq!(symbols.id(Kind::Action, "NoAction"), 21_257_015);
         assert_eq!(symbols.id(Kind::Table, "y"), 0x200_0007);
-        assert_eq!(["d.a.c", "e.b.c", "x", "e.x", "NoAction"].map(|name| symbols.alias(name)), [
-            "a.c", "b.c", "x", "e.x", "NoAction"
-        ]);
+        assert_eq!(
+            ["d.a.c", "e.b.c", "x", "e.x", "NoAction"].map(|name| symbols.alias(name)),
+            ["a.c", "b.c", "x", "e.x", "NoAction"]
+        );
     }
 }

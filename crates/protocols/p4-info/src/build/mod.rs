@@ -15,7 +15,10 @@ mod spec;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use barewire_p4_source::ast::{self, Annotation, AnnotationBody, AnnotationTokenKind, DeclKind, Expr, ExprKind, NodeId, Program, PropertyKind};
+use barewire_p4_source::ast::{
+    self, Annotation, AnnotationBody, AnnotationTokenKind, DeclKind, Expr, ExprKind, NodeId, Program,
+    PropertyKind,
+};
 use barewire_p4_source::instances::{InstanceId, Instances, external_name};
 use barewire_p4_source::types::ty::{Aggregate, StructId, Type, TypeId};
 use barewire_p4_source::types::value::Value;
@@ -24,8 +27,8 @@ use barewire_p4_source::{Diagnostic, Diagnostics, Span};
 
 use crate::message::{
     ActionInfo, ActionRef, ActionScope, ControllerPacketMetadata, IdleTimeoutBehavior, MatchField,
-    MatchFieldKind, MatchType, P4Info, PacketMetadataInfo, ParamInfo, PkgInfo, PlatformProperties, TableActionArgument,
-    TableActionCall, TableInfo, ValueSetInfo,
+    MatchFieldKind, MatchType, P4Info, PacketMetadataInfo, ParamInfo, PkgInfo, PlatformProperties,
+    TableActionArgument, TableActionCall, TableInfo, ValueSetInfo,
 };
 use annotate::{notes, part_ids, preamble};
 use arch::{Arch, Property};
@@ -55,13 +58,15 @@ pub fn from_source<'a>(program: &'a Program, typed: &Typed<'a>, diagnostics: &mu
     };
     let instances = match Instances::of(program, typed) {
         Ok(instances) => instances,
-        Err(error) => return fail(error.to_string(), "instantiate less in controls that are instantiated often"),
+        Err(error) => {
+            return fail(error.to_string(), "instantiate less in controls that are instantiated often");
+        }
     };
     let mut builder = Builder {
         instances: &instances,
         arch,
         symbols: Symbols::default(),
-        specs: Specs { instances: &instances, info: None },
+        specs: Specs { instances: &instances, info: None, depth: 0 },
         out: P4Info::default(),
         problems: Vec::new(),
         profile_tables: HashMap::new(),
@@ -207,8 +212,12 @@ impl<'a> Builder<'_, 'a, '_> {
         let id = self.symbols.id(Kind::Table, &name);
         if self.out.tables.iter().any(|other| other.preamble.as_ref().is_some_and(|p| p.name == name)) {
             self.problems.push(
-                Diagnostic::error(types::code::DUPLICATE, at.decl.span, format!("two tables are called `{name}`"))
-                    .help("`@name` gives one of them another name"),
+                Diagnostic::error(
+                    types::code::DUPLICATE,
+                    at.decl.span,
+                    format!("two tables are called `{name}`"),
+                )
+                .help("`@name` gives one of them another name"),
             );
         }
         let mut table = TableInfo {
@@ -442,8 +451,7 @@ impl<'a> Builder<'_, 'a, '_> {
         let name = ast::annotation(&info.decl.annotations, "controller_header")
             .and_then(Annotation::string)
             .unwrap_or_else(|| symbol.clone());
-        let mut fields = Vec::new();
-        self.header_fields(id, "", &mut fields);
+        let fields = self.specs.flat(id);
         let ids = part_ids(fields.iter().map(|(_, annotations, _)| *annotations));
         let mut metadata = Vec::new();
         for ((name, annotations, ty), id) in fields.into_iter().zip(ids) {
@@ -472,17 +480,6 @@ impl<'a> Builder<'_, 'a, '_> {
             )),
             metadata,
         });
-    }
-
-    fn header_fields(&self, id: StructId, around: &str, found: &mut Vec<(String, &'a [Annotation], TypeId)>) {
-        let typed = self.instances.typed;
-        for field in &typed.structs[id.index()].fields {
-            let name = format!("{around}{}", plain(external_name(&field.decl.annotations, &field.name)));
-            match typed.types.get(field.ty) {
-                Type::Struct(inner, _) => self.header_fields(*inner, &format!("{name}."), found),
-                _ => found.push((name, &field.decl.annotations, field.ty)),
-            }
-        }
     }
 
     /// The keys and values of `@pkginfo(name = "x")`, in round or square brackets.
@@ -529,7 +526,8 @@ impl<'a> Builder<'_, 'a, '_> {
                         _ => {}
                     },
                     "platform_property" => {
-                        let platform = info.platform_properties.get_or_insert_with(PlatformProperties::default);
+                        let platform =
+                            info.platform_properties.get_or_insert_with(PlatformProperties::default);
                         let number = value.as_u32().unwrap_or(0) as i32;
                         match &*key {
                             "multicast_group_table_size" => platform.multicast_group_table_size = number,

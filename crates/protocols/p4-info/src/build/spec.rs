@@ -1,5 +1,6 @@
 //! Types of the source, as P4Info describes them.
 
+use barewire_p4_source::ast::Annotation;
 use barewire_p4_source::instances::{InstanceId, Instances, external_name};
 use barewire_p4_source::types::ty::{Aggregate, EnumId, NewtypeId, StructId, Type, TypeId};
 use barewire_p4_source::types::value::Value;
@@ -8,11 +9,11 @@ use num_bigint::BigInt;
 use super::annotate;
 use crate::types::{
     BitstringKind, DataTypeKind, NewTypeRepresentation, P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType,
-    P4DataTypeSpec, P4EnumTypeSpec, P4EnumTypeSpecMember, P4ErrorType, P4ErrorTypeSpec, P4HeaderStackTypeSpec,
-    P4HeaderTypeSpec, P4HeaderTypeSpecMember, P4HeaderUnionStackTypeSpec, P4HeaderUnionTypeSpec,
-    P4HeaderUnionTypeSpecMember, P4IntTypeSpec, P4NamedType, P4NewTypeSpec, P4NewTypeTranslation,
-    P4SerializableEnumTypeSpec, P4SerializableEnumTypeSpecMember, P4StructTypeSpec, P4StructTypeSpecMember,
-    P4TupleTypeSpec, P4TypeInfo, P4VarbitTypeSpec, SdnString, SdnType,
+    P4DataTypeSpec, P4EnumTypeSpec, P4EnumTypeSpecMember, P4ErrorType, P4ErrorTypeSpec,
+    P4HeaderStackTypeSpec, P4HeaderTypeSpec, P4HeaderTypeSpecMember, P4HeaderUnionStackTypeSpec,
+    P4HeaderUnionTypeSpec, P4HeaderUnionTypeSpecMember, P4IntTypeSpec, P4NamedType, P4NewTypeSpec,
+    P4NewTypeTranslation, P4SerializableEnumTypeSpec, P4SerializableEnumTypeSpecMember, P4StructTypeSpec,
+    P4StructTypeSpecMember, P4TupleTypeSpec, P4TypeInfo, P4VarbitTypeSpec, SdnString, SdnType,
 };
 
 /// Describes types, and collects those that have names.
@@ -20,7 +21,15 @@ pub struct Specs<'i, 'a, 't> {
     pub instances: &'i Instances<'a, 't>,
     /// None: nothing that may have a type was told yet.
     pub info: Option<P4TypeInfo>,
+    /// Types in types, now.
+    pub depth: u32,
 }
+
+/// How deep types may stand in types.
+const MAX_DEPTH: u32 = 128;
+
+/// Name, annotations and type.
+pub type FlatField<'a> = (String, &'a [Annotation], TypeId);
 
 fn named(name: String) -> P4NamedType {
     P4NamedType { name }
@@ -86,32 +95,48 @@ impl<'a> Specs<'_, 'a, '_> {
 
     /// How wide a value is for a controller, in bits; zero for strings.
     pub fn width(&self, ty: TypeId) -> u32 {
+        self.width_at(ty, 0)
+    }
+
+    fn width_at(&self, ty: TypeId, depth: u32) -> u32 {
+        if depth > MAX_DEPTH {
+            return 0;
+        }
+        let inner = |ty| self.width_at(ty, depth + 1);
         let typed = self.instances.typed;
         match typed.types.get(ty) {
             Type::Bit(width) | Type::Signed(width) | Type::Varbit(width) => *width,
             Type::Bool => 1,
-            Type::Enum(id) => typed.enums[id.index()].repr.map_or(0, |repr| self.width(repr)),
+            Type::Enum(id) => typed.enums[id.index()].repr.map_or(0, |repr| inner(repr)),
             Type::Newtype(id) => {
                 let info = &typed.newtypes[id.index()];
                 // A translation is that of this very type, not of one that it is made of.
                 match annotate::translation(&info.decl.annotations) {
                     Some((_, width)) => width.unwrap_or(0),
-                    None => self.width(self.real(info.of)),
+                    None => inner(self.real(info.of)),
                 }
             }
-            Type::Struct(id, _) => {
-                typed.structs[id.index()].fields.iter().map(|field| self.width(field.ty)).sum()
+            Type::Struct(id, _) => typed.structs[id.index()]
+                .fields
+                .iter()
+                .fold(0, |sum, field| inner(field.ty).saturating_add(sum)),
+            Type::Stack(of, size) => inner(*of).saturating_mul(*size),
+            Type::Tuple(list) | Type::Sequence(list, _) => {
+                list.iter().fold(0, |sum, &part| inner(part).saturating_add(sum))
             }
-            Type::Stack(of, size) => self.width(*of).saturating_mul(*size),
-            Type::Tuple(list) | Type::Sequence(list, _) => list.iter().map(|&part| self.width(part)).sum(),
             _ => 0,
         }
     }
 
     /// The description of a type; types with names go to the collection. None: P4Info has no such type.
     pub fn spec(&mut self, within: Option<InstanceId>, ty: TypeId) -> Option<P4DataTypeSpec> {
-        let kind = self.kind(within, ty)?;
-        Some(P4DataTypeSpec { type_spec: Some(kind) })
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let kind = self.kind(within, ty);
+        self.depth -= 1;
+        Some(P4DataTypeSpec { type_spec: Some(kind?) })
     }
 
     fn kind(&mut self, within: Option<InstanceId>, ty: TypeId) -> Option<DataTypeKind> {
@@ -119,12 +144,17 @@ impl<'a> Specs<'_, 'a, '_> {
         let ty = self.instances.type_in(within, ty);
         self.open();
         let bits = |kind| {
-            Some(DataTypeKind::Bitstring(P4BitstringLikeTypeSpec { type_spec: Some(kind), ..Default::default() }))
+            Some(DataTypeKind::Bitstring(P4BitstringLikeTypeSpec {
+                type_spec: Some(kind),
+                ..Default::default()
+            }))
         };
         match typed.types.get(ty) {
             Type::Bit(width) => bits(BitstringKind::Bit(P4BitTypeSpec { bitwidth: *width as i32 })),
             Type::Signed(width) => bits(BitstringKind::Int(P4IntTypeSpec { bitwidth: *width as i32 })),
-            Type::Varbit(width) => bits(BitstringKind::Varbit(P4VarbitTypeSpec { max_bitwidth: *width as i32 })),
+            Type::Varbit(width) => {
+                bits(BitstringKind::Varbit(P4VarbitTypeSpec { max_bitwidth: *width as i32 }))
+            }
             Type::Bool => Some(DataTypeKind::Bool(P4BoolType {})),
             Type::ErrorCode => {
                 let members = typed.errors.iter().map(ToString::to_string).collect();
@@ -172,12 +202,14 @@ impl<'a> Specs<'_, 'a, '_> {
                 }
             }
             Type::Tuple(list) | Type::Sequence(list, _) => {
-                let members = list.clone().iter().map(|&part| self.spec(within, part)).collect::<Option<Vec<_>>>()?;
+                let members =
+                    list.clone().iter().map(|&part| self.spec(within, part)).collect::<Option<Vec<_>>>()?;
                 Some(DataTypeKind::Tuple(P4TupleTypeSpec { members }))
             }
             Type::Record(fields, _) => {
                 let parts: Vec<TypeId> = fields.iter().map(|(_, ty)| *ty).collect();
-                let members = parts.iter().map(|&part| self.spec(within, part)).collect::<Option<Vec<_>>>()?;
+                let members =
+                    parts.iter().map(|&part| self.spec(within, part)).collect::<Option<Vec<_>>>()?;
                 Some(DataTypeKind::Tuple(P4TupleTypeSpec { members }))
             }
             _ => None,
@@ -207,7 +239,7 @@ impl<'a> Specs<'_, 'a, '_> {
                     return;
                 }
                 let mut spec = P4HeaderTypeSpec::default();
-                for (name, ty) in self.flat(id) {
+                for (name, _, ty) in self.flat(id) {
                     let mut real = self.real(ty);
                     if let Type::Enum(id) = typed.types.get(real)
                         && let Some(repr) = typed.enums[id.index()].repr
@@ -244,21 +276,23 @@ impl<'a> Specs<'_, 'a, '_> {
     }
 
     /// The fields of a header; those of structs in it under `outer.inner`.
-    fn flat(&self, id: StructId) -> Vec<(String, TypeId)> {
-        let typed = self.instances.typed;
+    pub fn flat(&self, id: StructId) -> Vec<FlatField<'a>> {
         let mut found = Vec::new();
+        self.flatten(id, "", 0, &mut found);
+        found
+    }
+
+    fn flatten(&self, id: StructId, around: &str, depth: u32, found: &mut Vec<FlatField<'a>>) {
+        let typed = self.instances.typed;
         for field in &typed.structs[id.index()].fields {
-            let name = plain(external_name(&field.decl.annotations, &field.name));
+            let name = format!("{around}{}", plain(external_name(&field.decl.annotations, &field.name)));
             match typed.types.get(field.ty) {
-                Type::Struct(inner, _) => {
-                    found.extend(
-                        self.flat(*inner).into_iter().map(|(inner, ty)| (format!("{name}.{inner}"), ty)),
-                    );
+                Type::Struct(inner, _) if depth < MAX_DEPTH => {
+                    self.flatten(*inner, &format!("{name}."), depth + 1, found);
                 }
-                _ => found.push((name, field.ty)),
+                _ => found.push((name, &field.decl.annotations, field.ty)),
             }
         }
-        found
     }
 
     fn plain_enum(&mut self, id: EnumId, name: &str) {
@@ -268,10 +302,7 @@ impl<'a> Specs<'_, 'a, '_> {
             .iter()
             .map(|(name, _)| P4EnumTypeSpecMember { name: name.to_string(), ..Default::default() })
             .collect();
-        self.open()
-            .enums
-            .entry(name.to_owned())
-            .or_insert(P4EnumTypeSpec { members, ..Default::default() });
+        self.open().enums.entry(name.to_owned()).or_insert(P4EnumTypeSpec { members, ..Default::default() });
     }
 
     fn serializable(&mut self, id: EnumId, name: &str) {
@@ -306,11 +337,15 @@ impl<'a> Specs<'_, 'a, '_> {
                     Some(width) => SdnType::SdnBitwidth(width as i32),
                     None => SdnType::SdnString(SdnString {}),
                 };
-                Some(NewTypeRepresentation::TranslatedType(P4NewTypeTranslation { uri, sdn_type: Some(sdn_type) }))
+                Some(NewTypeRepresentation::TranslatedType(P4NewTypeTranslation {
+                    uri,
+                    sdn_type: Some(sdn_type),
+                }))
             }
             None => original.map(NewTypeRepresentation::OriginalType),
         };
-        let notes = annotate::notes(self.instances, &info.decl.annotations, &|name| name == "p4runtime_translation");
+        let notes =
+            annotate::notes(self.instances, &info.decl.annotations, &|name| name == "p4runtime_translation");
         let spec = P4NewTypeSpec {
             representation,
             annotations: notes.texts,

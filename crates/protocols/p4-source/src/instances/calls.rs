@@ -1,7 +1,7 @@
 //! The calls in a body, in the order of the text. What a condition that is known beforehand rules out is left out.
 
 use crate::ast::{
-    Block, DeclKind, Expr, ExprKind, ForCollection, KeysetKind, Keyset, State, Stmt, StmtKind, SwitchLabel,
+    Block, DeclKind, Expr, ExprKind, ForCollection, Keyset, KeysetKind, State, Stmt, StmtKind, SwitchLabel,
     TransitionKind,
 };
 

@@ -27,6 +27,9 @@ use crate::types::{ArgSource, BlockKind, Callee, FnKind, ParamInfo, SymbolKind, 
 /// How many instances a program may have, written out: the tree grows with the product of what each control instantiates.
 pub const MAX_INSTANCES: usize = 100_000;
 
+/// How deep instances may stand in instances.
+pub const MAX_NESTING: u32 = 128;
+
 /// An instance of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstanceId(u32);
@@ -68,6 +71,8 @@ pub struct Instance<'a> {
     pub prefix: String,
     /// The parser or control that it stands in.
     pub parent: Option<InstanceId>,
+    /// How many instances it stands in.
+    pub depth: u32,
     /// The node of its declaration, or of the constructor call that made it.
     pub node: NodeId,
     /// Its declaration. None: a constructor call, or `T.apply(…)`.
@@ -106,29 +111,45 @@ pub struct Instances<'a, 't> {
     pub main: Option<InstanceId>,
     globals: HashMap<NodeId, InstanceId>,
     names: HashSet<String>,
+    /// Actions and tables by the node that declares them.
+    actions: HashMap<NodeId, FnId>,
+    tables: HashMap<NodeId, TableId>,
     /// Tables and instances that something applies.
     applied: HashSet<(InstanceId, NodeId)>,
 }
 
-/// The tree has more than [`MAX_INSTANCES`].
+/// Why a program has no tree of instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany;
+#[non_exhaustive]
+pub enum TreeError {
+    /// More than [`MAX_INSTANCES`].
+    TooMany,
+    /// Deeper than [`MAX_NESTING`].
+    TooDeep,
+}
 
-impl std::fmt::Display for TooMany {
+impl std::fmt::Display for TreeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the program has more than {MAX_INSTANCES} instances, counting those of instances")
+        match self {
+            Self::TooMany => {
+                write!(f, "the program has more than {MAX_INSTANCES} instances, counting those of instances")
+            }
+            Self::TooDeep => write!(f, "instances stand in instances more than {MAX_NESTING} deep"),
+        }
     }
 }
 
-impl std::error::Error for TooMany {}
+impl std::error::Error for TreeError {}
 
 impl<'a, 't> Instances<'a, 't> {
     /// The instances of a program that [`crate::types::check`] has accepted.
     ///
     /// # Errors
-    /// [`TooMany`]
-    pub fn of(program: &'a Program, typed: &'t Typed<'a>) -> Result<Self, TooMany> {
+    /// A tree beyond the limits.
+    pub fn of(program: &'a Program, typed: &'t Typed<'a>) -> Result<Self, TreeError> {
         let names = typed.blocks.iter().map(|block| block.name.to_string()).collect();
+        let actions = typed.functions.iter().enumerate().filter(|(_, info)| info.kind == FnKind::Action);
+        let tables = typed.tables.iter().enumerate();
         let mut all = Self {
             typed,
             list: Vec::new(),
@@ -136,6 +157,8 @@ impl<'a, 't> Instances<'a, 't> {
             main: None,
             globals: HashMap::new(),
             names,
+            actions: actions.map(|(at, info)| (info.node, FnId(at as u32))).collect(),
+            tables: tables.map(|(at, info)| (info.decl.id, TableId(at as u32))).collect(),
             applied: HashSet::new(),
         };
         for decl in &program.decls {
@@ -223,7 +246,7 @@ impl<'a, 't> Instances<'a, 't> {
         node: NodeId,
         decl: Option<&'a Decl>,
         args: &'a [Arg],
-    ) -> Result<Option<InstanceId>, TooMany> {
+    ) -> Result<Option<InstanceId>, TreeError> {
         let Some(call) = self.typed.calls.get(&node) else { return Ok(None) };
         let params = self.params(call.callee);
         let mut bound = HashMap::new();
@@ -253,7 +276,7 @@ impl<'a, 't> Instances<'a, 't> {
         }
     }
 
-    fn argument(&mut self, within: Option<InstanceId>, expr: &'a Expr) -> Result<Option<Bound>, TooMany> {
+    fn argument(&mut self, within: Option<InstanceId>, expr: &'a Expr) -> Result<Option<Bound>, TreeError> {
         if let Some(found) = self.find(within, expr) {
             return Ok(Some(Bound::Instance(found)));
         }
@@ -277,9 +300,13 @@ impl<'a, 't> Instances<'a, 't> {
         (of, name): (Of, Option<&str>),
         bound: HashMap<NodeId, Bound>,
         type_args: TypeList,
-    ) -> Result<InstanceId, TooMany> {
+    ) -> Result<InstanceId, TreeError> {
         if self.list.len() >= MAX_INSTANCES {
-            return Err(TooMany);
+            return Err(TreeError::TooMany);
+        }
+        let depth = within.map_or(0, |id| self.get(id).depth + 1);
+        if depth > MAX_NESTING {
+            return Err(TreeError::TooDeep);
         }
         let typed = self.typed;
         let id = InstanceId(self.list.len() as u32);
@@ -310,6 +337,7 @@ impl<'a, 't> Instances<'a, 't> {
             of,
             prefix,
             parent: within,
+            depth,
             node,
             decl,
             bound,
@@ -346,7 +374,7 @@ impl<'a, 't> Instances<'a, 't> {
         }
     }
 
-    fn fill(&mut self, id: InstanceId, block: BlockId) -> Result<(), TooMany> {
+    fn fill(&mut self, id: InstanceId, block: BlockId) -> Result<(), TreeError> {
         let (locals, body) = self.parts(block);
         for decl in locals {
             match &decl.kind {
@@ -455,18 +483,16 @@ impl<'a, 't> Instances<'a, 't> {
     fn objects_into(&self, id: InstanceId, found: &mut Vec<(InstanceId, Object<'a>)>) {
         let instance = self.get(id);
         let Of::Block(block) = instance.of else { return };
-        let typed = self.typed;
         for decl in self.parts(block).0 {
             match &decl.kind {
                 DeclKind::Action(_) => {
-                    let action = typed.functions.iter().position(|f| f.node == decl.id && f.kind == FnKind::Action);
-                    if let Some(at) = action {
-                        found.push((id, Object::Action(FnId(at as u32), decl)));
+                    if let Some(&action) = self.actions.get(&decl.id) {
+                        found.push((id, Object::Action(action, decl)));
                     }
                 }
                 DeclKind::Table(_) if self.applied.contains(&(id, decl.id)) => {
-                    if let Some(at) = typed.tables.iter().position(|table| table.decl.id == decl.id) {
-                        found.push((id, Object::Table(TableId(at as u32), decl)));
+                    if let Some(&table) = self.tables.get(&decl.id) {
+                        found.push((id, Object::Table(table, decl)));
                     }
                 }
                 DeclKind::ValueSet(_) => found.push((id, Object::ValueSet(decl))),
@@ -474,7 +500,9 @@ impl<'a, 't> Instances<'a, 't> {
                     let Some(&made) = instance.inside.get(&decl.id) else { continue };
                     match self.get(made).of {
                         Of::Extern(..) => found.push((id, Object::Extern(made))),
-                        Of::Block(_) if self.applied.contains(&(id, decl.id)) => self.objects_into(made, found),
+                        Of::Block(_) if self.applied.contains(&(id, decl.id)) => {
+                            self.objects_into(made, found)
+                        }
                         _ => {}
                     }
                 }
@@ -498,15 +526,23 @@ impl<'a, 't> Instances<'a, 't> {
     }
 
     /// The calls in the body of an instance, where it applies another one with the calls of that one, each with the instance it
-    /// stands in.
+    /// stands in. An instance that is applied more than once is told where it is applied first.
     #[must_use]
     pub fn calls(&self, id: InstanceId) -> Vec<(InstanceId, &'a Expr)> {
         let mut found = Vec::new();
-        self.calls_into(id, &mut found);
+        self.calls_into(id, &mut HashSet::new(), &mut found);
         found
     }
 
-    fn calls_into(&self, id: InstanceId, found: &mut Vec<(InstanceId, &'a Expr)>) {
+    fn calls_into(
+        &self,
+        id: InstanceId,
+        seen: &mut HashSet<InstanceId>,
+        found: &mut Vec<(InstanceId, &'a Expr)>,
+    ) {
+        if !seen.insert(id) {
+            return;
+        }
         let Of::Block(block) = self.get(id).of else { return };
         let mut sites = Vec::new();
         self.walk(Some(id), self.parts(block).1, &mut |site| sites.push(site));
@@ -528,7 +564,7 @@ impl<'a, 't> Instances<'a, 't> {
             if let Some(applied) = node
                 && matches!(self.get(applied).of, Of::Block(_))
             {
-                self.calls_into(applied, found);
+                self.calls_into(applied, seen, found);
             }
         }
     }

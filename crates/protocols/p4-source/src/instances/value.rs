@@ -133,9 +133,15 @@ impl<'a> Instances<'a, '_> {
     #[must_use]
     pub fn cast(&self, value: Value, ty: TypeId) -> Value {
         match (self.typed.types.get(ty), &value) {
-            (Type::Bit(width), Value::Bool(bit)) => Value::Int(wrap(&BigInt::from(u8::from(*bit)), *width, false)),
-            (Type::Bit(width), _) => value.as_int().map(|n| Value::Int(wrap(n, *width, false))).unwrap_or(value),
-            (Type::Signed(width), _) => value.as_int().map(|n| Value::Int(wrap(n, *width, true))).unwrap_or(value),
+            (Type::Bit(width), Value::Bool(bit)) => {
+                Value::Int(wrap(&BigInt::from(u8::from(*bit)), *width, false))
+            }
+            (Type::Bit(width), _) => {
+                value.as_int().map(|n| Value::Int(wrap(n, *width, false))).unwrap_or(value)
+            }
+            (Type::Signed(width), _) => {
+                value.as_int().map(|n| Value::Int(wrap(n, *width, true))).unwrap_or(value)
+            }
             (Type::Int, Value::Member(_, number)) => Value::Int(number.clone()),
             (Type::Bool, Value::Int(number)) => Value::Bool(!number.is_zero()),
             (Type::Enum(id), Value::Int(number)) if self.typed.enums[id.index()].repr.is_some() => {

@@ -1,13 +1,13 @@
 //! `barewire switch check` and `info`: what a program is.
 
-use super::source::{Files, SourceArgs};
+use super::source::{Files, SourceArgs, WarningArgs, draw};
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
 use barewire_p4::phv::Layout;
-use barewire_p4_source::diag::{Style, render_all, to_json};
-use barewire_p4_source::{Diagnostic, Diagnostics, Severity, SourceMap, types};
+use barewire_p4_source::diag::to_json;
+use barewire_p4_source::{Diagnostics, SourceMap, types};
 use barewire_switch::prepared::EngineKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -26,9 +26,8 @@ pub struct CheckArgs {
     /// The architecture that P4 source has to be for
     #[arg(long, value_name = "NAME", value_parser = ["v1model", "psa", "pna", "ebpf", "ubpf", "xdp"])]
     arch: Option<String>,
-    /// Warnings that are not wanted, by the name in their brackets; `all` for every one
-    #[arg(long = "no-warn", value_name = "NAME", value_delimiter = ',')]
-    no_warn: Vec<String>,
+    #[command(flatten)]
+    warnings: WarningArgs,
     /// Messages about P4 source as one JSON array
     #[arg(long)]
     json: bool,
@@ -109,14 +108,7 @@ fn check_source(
             typed.functions.iter().filter(|function| function.kind == types::FnKind::Action).count()
         );
     }
-    let wanted = |diagnostic: &Diagnostic| {
-        diagnostic.severity == Severity::Error
-            || !args.no_warn.iter().any(|name| name == "all" || name == diagnostic.code)
-    };
-    let mut shown = Diagnostics::new();
-    for diagnostic in found.iter().filter(|diagnostic| wanted(diagnostic)) {
-        shown.push(diagnostic.clone());
-    }
+    let shown = args.warnings.wanted(&found)?;
     let accepted = shown.error_count() == 0;
     if args.json {
         if let Value::Array(list) = to_json(&map, &shown) {
@@ -124,10 +116,7 @@ fn check_source(
         }
         return Ok(accepted);
     }
-    let style = if console.has_color() { Style::Coloured } else { Style::Plain };
-    if shown.iter().next().is_some() && !(accepted && console.is_quiet()) {
-        eprint!("{}", render_all(&map, &shown, style));
-    }
+    draw(&map, &shown, console);
     if accepted {
         print(&format!("{}: good, {counts}", path.display()))?;
     }

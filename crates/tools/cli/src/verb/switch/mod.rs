@@ -1,6 +1,7 @@
 //! `barewire switch`: run, check, look into, trace, test and command a P4 switch.
 
 pub mod cli;
+pub mod compile;
 pub mod fmt;
 pub mod inspect;
 mod kernel;
@@ -28,6 +29,8 @@ pub enum Switch {
     Run(Box<run::Args>),
     /// Read and check a program; errors name their place
     Check(inspect::CheckArgs),
+    /// Compile P4 source: P4Info for controllers
+    Compile(compile::Args),
     /// Show a program's parsers, tables, actions, memory and machine code
     Info(inspect::InfoArgs),
     /// Trace a packet through a program: each state, table, key, action and field
@@ -50,6 +53,7 @@ pub fn run(switch: &Switch, console: &Console) -> anyhow::Result<Code> {
     match switch {
         Switch::Run(args) => run::run(args, console),
         Switch::Check(args) => inspect::check(args, console),
+        Switch::Compile(args) => compile::run(args, console),
         Switch::Info(args) => inspect::info(args),
         Switch::Trace(args) => trace::run(args, console),
         Switch::Test(args) => test::run(args, console),

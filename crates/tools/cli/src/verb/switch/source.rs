@@ -1,6 +1,11 @@
 //! P4 source on this machine: who reads its files, and the arguments of every verb that takes it.
 
-use barewire_p4_source::{MacroOption, Options, Resolver};
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use barewire_p4_source::diag::{Style, render_all};
+use barewire_p4_source::{
+    Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, types,
+};
 use std::io::ErrorKind;
 
 /// Files of the file system.
@@ -36,5 +41,59 @@ impl SourceArgs {
         let defined = self.define.iter().cloned().map(MacroOption::Define);
         let undefined = self.undefine.iter().cloned().map(MacroOption::Undefine);
         Options { include: self.include.clone(), macros: defined.chain(undefined).collect() }
+    }
+}
+
+/// Which warnings are wanted.
+#[derive(clap::Args)]
+pub struct WarningArgs {
+    /// `no-NAME` switches warnings of a name off, `no-all` every one; names stand in the brackets of the warnings
+    #[arg(short = 'W', value_name = "no-NAME")]
+    warnings: Vec<String>,
+    /// The same, by the bare names
+    #[arg(long = "no-warn", value_name = "NAME", value_delimiter = ',')]
+    no_warn: Vec<String>,
+}
+
+impl WarningArgs {
+    /// The messages that are wanted: errors, and warnings that are not switched off.
+    ///
+    /// # Errors
+    /// A name that no warning has.
+    pub fn wanted(&self, found: &Diagnostics) -> anyhow::Result<Diagnostics> {
+        let mut off: Vec<&str> = Vec::new();
+        for word in &self.warnings {
+            let Some(name) = word.strip_prefix("no-") else {
+                let failure =
+                    Failure::new(Code::Usage, format!("-W {word}: what -W takes begins with `no-`"));
+                return Err(failure.hint(format!("-W no-{word} switches the warning off")).into());
+            };
+            off.push(name);
+        }
+        off.extend(self.no_warn.iter().map(String::as_str));
+        for name in &off {
+            if *name != "all" && !types::warn::ALL.contains(name) && !found.iter().any(|d| d.code == *name) {
+                let failure = Failure::new(Code::Usage, format!("there is no warning `{name}`"));
+                return Err(failure.hint(format!("there are: {}, all", types::warn::ALL.join(", "))).into());
+            }
+        }
+        let mut shown = Diagnostics::new();
+        for diagnostic in found.iter() {
+            if diagnostic.severity == Severity::Error
+                || !off.iter().any(|name| *name == "all" || *name == diagnostic.code)
+            {
+                shown.push(Diagnostic::clone(diagnostic));
+            }
+        }
+        Ok(shown)
+    }
+}
+
+/// Draws messages on standard error; warnings alone not when the console is quiet.
+pub fn draw(map: &SourceMap, shown: &Diagnostics, console: &Console) {
+    let style = if console.has_color() { Style::Coloured } else { Style::Plain };
+    let only_warnings = shown.error_count() == 0;
+    if shown.iter().next().is_some() && !(only_warnings && console.is_quiet()) {
+        eprint!("{}", render_all(map, shown, style));
     }
 }
