@@ -23,10 +23,9 @@ pub struct TableAt<'a> {
 
 /// An action, and the control it stands in; none: at the top level.
 #[derive(Clone, Copy)]
-pub struct ActionAt<'a> {
+pub struct ActionAt {
     pub within: Option<InstanceId>,
     pub action: FnId,
-    pub decl: Option<&'a Decl>,
     /// No table has it: what calls it gives it its arguments.
     pub bare: bool,
 }
@@ -34,7 +33,7 @@ pub struct ActionAt<'a> {
 /// One thing, as its turn comes.
 pub enum Turn<'a> {
     /// A control: its actions, and the calls in them and in its body.
-    Control { actions: Vec<ActionAt<'a>>, calls: Vec<(InstanceId, &'a Expr)> },
+    Control { actions: Vec<ActionAt>, calls: Vec<(InstanceId, &'a Expr)> },
     /// A parser: its value sets.
     Parser(Vec<(InstanceId, &'a Decl)>),
     /// A table.
@@ -86,7 +85,7 @@ fn control<'a>(
 ) -> Turn<'a> {
     let typed = instances.typed;
     let mut named: HashSet<(InstanceId, FnId)> = HashSet::new();
-    let mut actions: Vec<ActionAt<'a>> = Vec::new();
+    let mut actions: Vec<ActionAt> = Vec::new();
     let mut bare: HashSet<(InstanceId, FnId)> = HashSet::new();
     let mut seen: HashSet<FnId> = HashSet::new();
     for (within, object) in objects {
@@ -94,7 +93,7 @@ fn control<'a>(
         let mut name = |action: FnId| {
             named.insert((*within, action));
             if typed.functions[action.index()].global && seen.insert(action) {
-                actions.push(ActionAt { within: None, action, decl: None, bare: false });
+                actions.push(ActionAt { within: None, action, bare: false });
             }
         };
         let info = &typed.tables[table.index()];
@@ -123,18 +122,18 @@ fn control<'a>(
                 continue;
             }
             if info.global && seen.insert(action) {
-                actions.push(ActionAt { within: None, action, decl: None, bare: true });
+                actions.push(ActionAt { within: None, action, bare: true });
             } else if !info.global {
                 bare.insert((*within, action));
             }
         }
     }
     for (within, object) in objects {
-        if let Object::Action(action, decl) = object {
+        if let Object::Action(action, _) = object {
             let at = (*within, *action);
             if named.contains(&at) || bare.contains(&at) {
                 let bare = !named.contains(&at);
-                actions.push(ActionAt { within: Some(*within), action: *action, decl: Some(decl), bare });
+                actions.push(ActionAt { within: Some(*within), action: *action, bare });
             }
         }
     }
@@ -149,10 +148,11 @@ fn control<'a>(
     // What an action calls is inlined into it.
     let mut inlined: HashSet<(InstanceId, FnId)> = HashSet::new();
     for at in &actions {
-        let Some(within) = at.within else { continue };
+        let within = at.within.unwrap_or(top);
         let mut work = vec![at.action];
         while let Some(action) = work.pop() {
-            let Some(decl) = decls.get(&(within, action)) else { continue };
+            let local = decls.get(&(within, action)).copied();
+            let Some(decl) = local.or_else(|| instances.global_action(action)) else { continue };
             if !inlined.insert((within, action)) {
                 continue;
             }

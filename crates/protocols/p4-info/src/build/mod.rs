@@ -152,7 +152,7 @@ impl<'a> Builder<'_, 'a, '_> {
         self.problems.push(Diagnostic::error(types::code::UNSUPPORTED, span, text).help(help));
     }
 
-    fn action(&mut self, at: ActionAt<'a>) {
+    fn action(&mut self, at: ActionAt) {
         let info = &self.instances.typed.functions[at.action.index()];
         if hidden(info.annotations) {
             return;
@@ -241,10 +241,10 @@ impl<'a> Builder<'_, 'a, '_> {
                     table.is_const_table = property.is_const;
                     table.has_initial_entries = !entries.is_empty();
                 }
-                (PropertyKind::Value(value), name) if self.arch.property(name) == Some(Property::Ageing) => {
-                    if self.ages(at.within, value) {
-                        table.idle_timeout_behavior = IdleTimeoutBehavior::NotifyControl as i32;
-                    }
+                (PropertyKind::Value(value), name)
+                    if self.arch.property(name) == Some(Property::Ageing) && self.ages(at.within, value) =>
+                {
+                    table.idle_timeout_behavior = IdleTimeoutBehavior::NotifyControl as i32;
                 }
                 _ => {}
             }

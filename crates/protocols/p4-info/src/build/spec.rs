@@ -107,7 +107,7 @@ impl<'a> Specs<'_, 'a, '_> {
         match typed.types.get(ty) {
             Type::Bit(width) | Type::Signed(width) | Type::Varbit(width) => *width,
             Type::Bool => 1,
-            Type::Enum(id) => typed.enums[id.index()].repr.map_or(0, |repr| inner(repr)),
+            Type::Enum(id) => typed.enums[id.index()].repr.map_or(0, inner),
             Type::Newtype(id) => {
                 let info = &typed.newtypes[id.index()];
                 // A translation is that of this very type, not of one that it is made of.

@@ -114,6 +114,7 @@ pub struct Instances<'a, 't> {
     /// Actions and tables by the node that declares them.
     actions: HashMap<NodeId, FnId>,
     tables: HashMap<NodeId, TableId>,
+    global_actions: HashMap<NodeId, &'a Decl>,
     /// Tables and instances that something applies.
     applied: HashSet<(InstanceId, NodeId)>,
 }
@@ -159,9 +160,13 @@ impl<'a, 't> Instances<'a, 't> {
             names,
             actions: actions.map(|(at, info)| (info.node, FnId(at as u32))).collect(),
             tables: tables.map(|(at, info)| (info.decl.id, TableId(at as u32))).collect(),
+            global_actions: HashMap::new(),
             applied: HashSet::new(),
         };
         for decl in &program.decls {
+            if let DeclKind::Action(_) = &decl.kind {
+                all.global_actions.insert(decl.id, decl);
+            }
             if let DeclKind::Instance(it) = &decl.kind {
                 let made = all.make(None, decl.id, Some(decl), &it.args)?;
                 if let Some(made) = made {
@@ -567,6 +572,12 @@ impl<'a, 't> Instances<'a, 't> {
                 self.calls_into(applied, seen, found);
             }
         }
+    }
+
+    /// The declaration of an action of the top level.
+    #[must_use]
+    pub fn global_action(&self, action: FnId) -> Option<&'a Decl> {
+        self.global_actions.get(&self.typed.functions[action.index()].node).copied()
     }
 
     /// The calls in the body of an action.
