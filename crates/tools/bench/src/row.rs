@@ -15,6 +15,7 @@ use crate::when::When;
 use barewire_measure::{ContentionReport, Histogram};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
+use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
@@ -161,6 +162,11 @@ impl Measure {
         Measure { better: None, kind: Kind::Median, ..self }
     }
 
+    /// Without parts by what it is: a count, or ns that are rounded to whole ones.
+    fn is_whole(&self) -> bool {
+        self.unit == Unit::Count || self.unit == Unit::Ns && self.step >= 1.0
+    }
+
     fn rounded(&self, value: f64) -> f64 {
         // A step below one is divided by its inverse, or 0.1 would leave 0.30000000000000004.
         if self.step >= 1.0 {
@@ -206,6 +212,14 @@ impl Value {
             Stat::Quantile(q) => histogram.quantile(q).value().map(|ns| ns as f64),
         };
         Value::Spans(histogram.samples(), stats.iter().map(|(.., stat)| at(*stat)).collect())
+    }
+
+    /// The statistic at this place of those of spans.
+    fn stat(&self, at: usize) -> Option<f64> {
+        match self {
+            Value::Spans(_, values) => values[at],
+            _ => None,
+        }
     }
 
     /// The number, or the median of spans.
@@ -411,6 +425,61 @@ impl Row {
         Row { missing: Some(why.into()), ..Row::of(subject, measures, &[]) }
     }
 
+    /// The row of `subject` as another process's document has it.
+    ///
+    /// # Errors
+    /// What cannot be read of it.
+    pub fn read(
+        subject: Subject,
+        measures: &'static [Measure],
+        row: serde_json::Map<String, Json>,
+    ) -> Result<Row, serde_json::Error> {
+        let values = |of: &serde_json::Map<String, Json>| -> Vec<Value> {
+            measures.iter().map(|m| of.get(m.key).map_or(Value::None, |json| read(m, json))).collect()
+        };
+        let (all, told) = (values(&row), Told::deserialize(Json::Object(row))?);
+        let each = |run: &serde_json::Map<String, Json>| {
+            let own = RunTold::deserialize(Json::Object(run.clone()))?;
+            Ok(Run { values: values(run), contended: own.contended, void: own.void, when: own.measured })
+        };
+        Ok(Row {
+            subject,
+            measures,
+            values: all,
+            runs: told.runs.iter().map(each).collect::<Result<_, serde_json::Error>>()?,
+            contended: told.contended,
+            contention: told.contention,
+            notes: told.notes,
+            missing: told.missing,
+            void: told.void,
+            broken_off: told.broken_off,
+            histograms: told.histograms,
+        })
+    }
+
+    /// Samples of its first spans.
+    pub fn samples(&self) -> Option<u64> {
+        samples(&self.values)
+    }
+
+    /// One statistic of the spans `key`, of all runs together.
+    pub fn stat(&self, key: &str, stat: &str) -> Option<f64> {
+        let (at, stat) = self.stat_at(key, stat)?;
+        self.values[at].stat(stat)
+    }
+
+    /// The same of each run that has it.
+    pub fn stat_of_runs(&self, key: &str, stat: &str) -> impl Iterator<Item = f64> {
+        let at = self.stat_at(key, stat);
+        self.runs.iter().filter_map(move |run| at.and_then(|(at, stat)| run.values[at].stat(stat)))
+    }
+
+    fn stat_at(&self, key: &str, stat: &str) -> Option<(usize, usize)> {
+        let at = self.at(key)?;
+        let Kind::Spans(stats) = self.measures[at].kind else { return None };
+        Some((at, stats.iter().position(|(name, ..)| *name == stat)?))
+    }
+
     fn at(&self, key: &str) -> Option<usize> {
         self.measures.iter().position(|measure| measure.key == key)
     }
@@ -475,10 +544,7 @@ fn over_runs(
     together: &mut Together,
 ) -> Value {
     let Value::Spans(samples, all) = Value::of_spans(stats, pooled) else { return Value::None };
-    let of = |run: &Run, stat: usize| match &run.values[at] {
-        Value::Spans(_, values) => values[stat],
-        _ => None,
-    };
+    let of = |run: &Run, stat: usize| run.values[at].stat(stat);
     let measured = || runs.iter().filter(|run| matches!(run.values[at], Value::Spans(..)));
     if measured().next().is_none() {
         return Value::None;
@@ -496,13 +562,50 @@ fn over_runs(
     Value::Spans(samples, each.collect())
 }
 
+/// What a row in a document says besides its measures.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    runs: Vec<serde_json::Map<String, Json>>,
+    contended: bool,
+    contention: Vec<String>,
+    notes: Vec<String>,
+    missing: Option<String>,
+    void: Option<String>,
+    broken_off: Option<String>,
+    histograms: Histograms,
+}
+
+/// What a run in it says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunTold {
+    contended: bool,
+    void: Option<String>,
+    measured: Option<When>,
+}
+
+/// The inverse of [`json_of`].
+fn read(measure: &Measure, json: &Json) -> Value {
+    match measure.kind {
+        Kind::Word => json.as_str().map_or(Value::None, |word| Value::Word(word.to_owned())),
+        Kind::Median | Kind::Sum => json.as_f64().map_or(Value::None, Value::Number),
+        Kind::Spans(stats) => json.get("samples").and_then(Json::as_u64).map_or(Value::None, |samples| {
+            Value::Spans(
+                samples,
+                stats.iter().map(|(key, ..)| json.get(key).and_then(Json::as_f64)).collect(),
+            )
+        }),
+    }
+}
+
 /// A value as JSON; whole numbers where the measure has no parts.
 fn json_of(measure: &Measure, value: &Value) -> Json {
     let whole = |n: f64| json!(n as i64);
     match (value, measure.kind) {
         (Value::None, _) => Json::Null,
         (Value::Word(word), _) => json!(word),
-        (Value::Number(n), _) if measure.unit == Unit::Count && n.fract() == 0.0 => whole(*n),
+        (Value::Number(n), _) if measure.is_whole() && n.fract() == 0.0 => whole(*n),
         (Value::Number(n), _) => json!(n),
         (Value::Spans(samples, values), Kind::Spans(stats)) => {
             let mut object = serde_json::Map::new();
@@ -608,97 +711,4 @@ impl BenchRow for Row {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) const MEASURES: &[Measure] = &[
-        Measure::rate("rate_pps", "packets/s", "packets"),
-        Measure::cost("ns_per_packet", "ns/packet", "time a packet"),
-        Measure::spans("latency_ns", "latency", SPANS),
-        Measure::count("lost", "lost"),
-        Measure::count("mtu", "").neutral(),
-    ];
-
-    pub(crate) fn subject(system: &str) -> Subject {
-        Subject {
-            bench: "test",
-            system: system.to_owned(),
-            over: Some("mem".to_owned()),
-            params: vec![Param::new("size", Unit::Bytes, 64), Param::word("what", "frames")],
-            command: "barewire bench test".to_owned(),
-            ..Subject::default()
-        }
-    }
-
-    pub(crate) fn run(rate: f64, ns: u64, samples: u64) -> Measured {
-        let mut spans = Histogram::new();
-        spans.record_n(ns, samples);
-        let run = Measured::default().number("rate_pps", rate).number("ns_per_packet", 1e9 / rate);
-        run.spans("latency_ns", spans).number("lost", 1.0).number("mtu", 1500.0)
-    }
-
-    #[test]
-    fn a_figure_is_the_median_of_the_runs_and_a_count_their_sum() {
-        let row = Row::of(
-            subject("barewire"),
-            MEASURES,
-            &[run(1e6, 100, 9_000), run(4e6, 300, 600), run(2e6, 200, 500)],
-        );
-        assert_eq!((row.number("rate_pps"), row.number("ns_per_packet")), (Some(2e6), Some(500.0)));
-        assert_eq!((row.number("lost"), row.number("mtu")), (Some(3.0), Some(1500.0)));
-        assert_eq!(
-            row.number("latency_ns"),
-            Some(200.0),
-            "a fast run with many samples weighs as much as another"
-        );
-        assert_eq!(row.of_runs("rate_pps"), [1e6, 4e6, 2e6]);
-        let even = Row::of(subject("barewire"), MEASURES, &[run(1e6, 100, 30), run(2e6, 200, 30)]);
-        assert_eq!(
-            (even.number("rate_pps"), even.number("latency_ns")),
-            (Some(1.5e6), Some(150.0)),
-            "one rule"
-        );
-        // No run carries its 99th percentile, all together do, and that is said.
-        assert!(row.notes[0].starts_with("99 %: of all runs together"), "{:?}", row.notes);
-    }
-
-    #[test]
-    fn a_row_is_flat_and_explains_itself() {
-        let mut void = run(1e6, 100, 30);
-        void.void = Some("late".to_owned());
-        let row = Row::of(subject("barewire"), MEASURES, &[void, run(2e6, 200, 30)]);
-        let json = serde_json::to_value(&row).unwrap();
-        assert_eq!(
-            (&json["system"], &json["over"], &json["size"]),
-            (&json!("barewire"), &json!("mem"), &json!(64))
-        );
-        assert_eq!(
-            (&json["rate_pps"], &json["lost"], &json["samples"]),
-            (&json!(1.5e6), &json!(2), &json!(60))
-        );
-        assert_eq!(json["latency_ns"]["min"], json!(100));
-        assert_eq!(json["latency_ns"]["p99"], Json::Null, "60 samples do not carry it");
-        assert_eq!((&json["runs"][1]["rate_pps"], &json["runs"][0]["void"]), (&json!(2e6), &json!("late")));
-        assert_eq!((&json["void"], row.of_runs("rate_pps")), (&json!("late"), vec![2e6]));
-        assert_eq!(json["params"], json!({"size": "bytes", "what": ""}));
-        assert_eq!(
-            json["measures"]["rate_pps"],
-            json!({"unit": "/s", "better": "higher", "words": "packets"})
-        );
-        assert_eq!(json["measures"]["lost"]["better"], Json::Null);
-        assert_eq!(row.histograms.runs().unwrap()[0].1.len(), 2);
-    }
-
-    #[test]
-    fn what_must_not_be_used_stands_beside_nothing() {
-        let runs = |rate: f64| [0.99, 1.0, 1.01, 1.0, 1.0].map(|by| run(rate * by, 100, 30));
-        let ours = Row::of(subject("barewire"), MEASURES, &runs(4e6));
-        let mut theirs = Row::of(subject("other"), MEASURES, &runs(1e6));
-        let words = ours.standing(&theirs, &MEASURES[0]).unwrap().words("other");
-        assert!(words.starts_with("4.00 (") && words.ends_with("times faster than other"), "{words}");
-        assert_eq!(ours.standing(&theirs, &MEASURES[3]), None, "a count has no better");
-        theirs.void = Some("wrong".to_owned());
-        assert_eq!(ours.standing(&theirs, &MEASURES[0]), None);
-        assert!(!Row::missing(subject("x"), MEASURES, "not here").is_usable());
-    }
-}
+pub(crate) mod tests;

@@ -18,6 +18,11 @@ pub trait Workload {
     /// Whose rows it makes, in the order of what [`slice`](Workload::slice) gives: one, or several that are measured at once.
     fn subjects(&self) -> Vec<Subject>;
 
+    /// What progress says of it.
+    fn title(&self) -> String {
+        self.subjects().first().map_or_else(String::new, Subject::title)
+    }
+
     /// What is measured.
     fn measures(&self) -> &'static [Measure];
 
@@ -87,8 +92,7 @@ pub fn interleave(
                 failures.push(BenchError::Interrupted);
                 break 'rounds;
             }
-            let titles: Vec<String> = workload.subjects().iter().map(Subject::title).collect();
-            tell(format!("run {} of {runs}: {}", round + 1, titles.first().map_or("", String::as_str)));
+            tell(format!("run {} of {runs}: {}", round + 1, workload.title()));
             let measured = workload.set_up(round).and_then(|()| workload.slice(round));
             workload.take_down();
             match measured {

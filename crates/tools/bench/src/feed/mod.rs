@@ -6,7 +6,7 @@
 //! ```
 //! [`traffic`] makes the packets, [`live`] sends them between two hosts of its own and runs an engine on the second, [`mem`]
 //! hands them to a feed channel in one thread, [`receive`] takes what another host sends. [`probe`] reads the clocks. [`saturate`] looks for the rate at which packets are
-//! lost, [`decode`] compares our decoder with what the SBE tool generates. [`plan`] says which rows a command asks for, [`FeedRow`]s
+//! lost, [`decode`] compares our decoder with what the SBE tool generates. [`plan`] says which rows a command asks for, [rows](crate::row::Row)
 //! come out, and [`render`] makes tables of them.
 //!
 //! Two bases: application only, t4 to t5; and with the network and kernel layer, t3 to t5. One run gives both.
@@ -24,4 +24,4 @@ pub mod render;
 pub mod saturate;
 pub mod traffic;
 
-pub use row::{Base, FeedLatency, FeedRow, FeedRun};
+pub use row::{Base, FeedLatency, is_stamped};

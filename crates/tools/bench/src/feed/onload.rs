@@ -1,8 +1,9 @@
 //! The socket engine under Onload: the same command in a process of its own, which `onload` starts.
 
-use super::FeedRow;
 use super::live::EngineKind;
+use super::row::{MEASURES, PARAMS, subject};
 use crate::error::BenchError;
+use crate::row::Row;
 use barewire_report::import;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ const WITH_VALUE: [&str; 7] = ["--engine", "--out", "--schema", "--sbe-tool", "-
 ///
 /// # Errors
 /// [`BenchError::Program`] where there is no `onload`, or what it said.
-pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<FeedRow>, BenchError> {
+pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<Row>, BenchError> {
     let failed = |why: String| BenchError::Program { program: ONLOAD.to_owned(), why };
     let own = std::env::current_exe().map_err(BenchError::io("finding this program's file"))?;
     let output = Command::new(ONLOAD)
@@ -38,11 +39,13 @@ pub fn rows(command: &str, words: impl Iterator<Item = OsString>) -> Result<Vec<
     let no_document =
         |e: serde_json::Error| failed(format!("{}; its output is no document: {e}", output.status));
     let document = serde_json::from_str(text.trim()).map_err(no_document)?;
-    let named = |row: Map<String, Value>| -> Result<FeedRow, BenchError> {
-        let row: FeedRow = serde_json::from_value(row.into()).map_err(no_document)?;
-        Ok(FeedRow { engine: EngineKind::Onload.to_string(), command: command.to_owned(), ..row })
-    };
-    import::rows(document).into_iter().map(named).collect()
+    import::rows(document).into_iter().map(|row| named(row, command).map_err(no_document)).collect()
+}
+
+/// A row of the child's under the name of the engine.
+fn named(row: Map<String, Value>, command: &str) -> Result<Row, serde_json::Error> {
+    let values = PARAMS.map(|key| row.get(key).cloned().unwrap_or_default());
+    Row::read(subject(&EngineKind::Onload.to_string(), values, command), MEASURES, row)
 }
 
 /// The child's words: ours, but one engine and a document on its output only.
@@ -66,7 +69,19 @@ fn child_words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Base;
     use super::*;
+
+    #[test]
+    fn rows_of_the_child_are_ours_under_another_name() {
+        let theirs = super::super::render::tests::row("socket-spin", Base::Stamp, 5000, 4_567);
+        let Value::Object(json) = serde_json::to_value(&theirs).unwrap() else { panic!("no object") };
+        let ours = named(json, "barewire bench feed --engine onload").unwrap();
+        assert_eq!(ours.subject.params, theirs.subject.params);
+        assert_eq!((&ours.values, &ours.runs), (&theirs.values, &theirs.runs));
+        assert_eq!(ours.subject.engine.as_deref(), Some("onload"));
+        assert_eq!(ours.subject.command, "barewire bench feed --engine onload");
+    }
 
     #[test]
     fn the_child_measures_one_engine_and_writes_no_file() {

@@ -1,16 +1,17 @@
 //! From words to rows.
 
-use super::live::{self, EngineKind, LiveRun};
+use super::live::{self, EngineKind, LiveResult, LiveRun};
 use super::mem;
-use super::probe::{Spans, What};
-use super::row::{Base, FeedLatency, FeedRow, FeedRun};
+use super::probe::What;
+use super::row::{Base, MEASURES, is_stamped, subject};
 use super::traffic::{Traffic, Workload};
-use crate::error::{BenchError, go_on};
-use crate::histograms::Histograms;
-use crate::rounds::{median, turns};
+use crate::error::BenchError;
+use crate::row::{Measure, Measured, Row, Subject};
+use crate::run;
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use barewire_measure::{ContentionReport, Histogram, clock_cost, pin_to_core};
+use barewire_measure::{clock_cost, pin_to_core};
+use serde_json::json;
 use std::str::FromStr;
 
 /// Instruments of a channel, at most.
@@ -20,7 +21,7 @@ pub const PACKETS_MAX: usize = 5_000_000;
 /// Longest time between two packets.
 pub const GAP_MAX: Duration = Duration::from_secs(1);
 /// More lost packets than one in so many void a row: it would tell of those that got through.
-const LOST_ONE_IN: u64 = 100;
+const LOST_ONE_IN: f64 = 100.0;
 
 const BASES: [(&str, Base); 2] = [("app", Base::App), ("stamp", Base::Stamp)];
 const WHATS: [(&str, What); 2] = [("message", What::Message), ("book", What::Book)];
@@ -90,23 +91,6 @@ struct Cell {
     workload: Workload,
 }
 
-/// Runs of a cell, put together.
-#[derive(Default)]
-struct Sum {
-    app: Histogram,
-    stamp: Histogram,
-    source: Option<&'static str>,
-    sent: u64,
-    lost: u64,
-    mean_bytes: f64,
-    runs: [Vec<FeedRun>; 2],
-    histograms: [Histograms; 2],
-    contention: Vec<String>,
-    notes: Vec<String>,
-    void: Option<String>,
-    broken_off: Option<String>,
-}
-
 impl Request {
     /// What cannot be run, before anything is.
     ///
@@ -154,230 +138,164 @@ impl Request {
         cells
     }
 
+    fn workloads<'a>(
+        &'a self,
+        hosts: Option<&'a TwoHosts>,
+        clock_ns: u64,
+    ) -> Vec<Box<dyn run::Workload + 'a>> {
+        let of = |cell: Cell| {
+            let hosts = hosts.filter(|_| cell.engine.needs_hosts());
+            let arrivals = Arrivals { asked: self, cell, hosts, clock_ns, source: None, notes: Vec::new() };
+            Box::new(arrivals) as Box<dyn run::Workload + 'a>
+        };
+        self.cells().into_iter().map(of).collect()
+    }
+
     /// How long all of it takes, about.
     pub fn planned_time(&self) -> Duration {
-        let each = |cell: &Cell| {
-            let paced = Duration::from_nanos(cell.gap.as_nanos() * self.packets(cell.gap) as u64);
-            paced + Duration::from_secs(1)
-        };
-        let round = self.cells().iter().map(each).fold(Duration::ZERO, |a, b| a + b);
-        round.saturating_mul(self.runs.into())
+        run::planned_time(&self.workloads(None, 0), self.runs)
     }
 
     /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
     /// and its rows say so.
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> (Vec<FeedRow>, Vec<BenchError>) {
-        let cells = self.cells();
-        let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
-        let mut failures = Vec::new();
-        let given_up = self.run_into(&cells, &mut sums, &mut failures, progress).err();
-        failures.extend(given_up);
-        let clock_ns = clock_cost().median_ns;
-        let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs[0].is_empty());
-        (rows.flat_map(|(cell, sum)| self.rows_of(cell, &sum, clock_ns)).collect(), failures)
-    }
-
-    fn run_into(
-        &self,
-        cells: &[Cell],
-        sums: &mut [Sum],
-        failures: &mut Vec<BenchError>,
-        progress: &mut dyn FnMut(String),
-    ) -> Result<(), BenchError> {
-        self.check()?;
-        let hosts = match cells.iter().any(|cell| cell.engine.needs_hosts()) {
-            true => Some(live::hosts()?),
-            false => None,
-        };
-        self.rounds(cells, sums, failures, progress, &mut |cell, round, sum| {
-            self.run_once(cell, hosts.as_ref(), round, sum)
-        })
-    }
-
-    /// Runs all cells in turns by `once`.
-    fn rounds(
-        &self,
-        cells: &[Cell],
-        sums: &mut [Sum],
-        failures: &mut Vec<BenchError>,
-        progress: &mut dyn FnMut(String),
-        once: &mut dyn FnMut(&Cell, u64, &mut Sum) -> Result<(), BenchError>,
-    ) -> Result<(), BenchError> {
-        for round in 0..self.runs {
-            for at in turns(round, cells.len()) {
-                let (cell, sum) = (&cells[at], &mut sums[at]);
-                if sum.broken_off.is_some() {
-                    continue;
-                }
-                go_on()?;
-                progress(format!(
-                    "run {} of {}: {}, {}, {} us gaps, {}",
-                    round + 1,
-                    self.runs,
-                    cell.engine,
-                    cell.what.as_str(),
-                    cell.gap.as_nanos() / 1000,
-                    cell.workload
-                ));
-                match once(cell, u64::from(round), sum) {
-                    Ok(()) => {}
-                    Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
-                    // What an interruption ends has not failed: the rounds before it count.
-                    Err(_) if crate::interrupted() => return Err(BenchError::Interrupted),
-                    Err(error) => {
-                        sum.broken_off = Some(format!("run {} of {} failed: {error}", round + 1, self.runs));
-                        failures.push(error);
-                    }
-                }
+    pub fn run(&self, progress: &mut dyn FnMut(String)) -> run::Outcome {
+        let hosts = self.check().and_then(|()| {
+            let needed = self.cells().iter().any(|cell| cell.engine.needs_hosts());
+            needed.then(live::hosts).transpose()
+        });
+        match hosts {
+            Ok(hosts) => {
+                let mut all = self.workloads(hosts.as_ref(), clock_cost().median_ns);
+                run::interleave(&mut all, self.runs, progress, &mut |_| {})
             }
+            Err(error) => (Vec::new(), vec![error]),
         }
-        Ok(())
-    }
-
-    fn run_once(
-        &self,
-        cell: &Cell,
-        hosts: Option<&TwoHosts>,
-        round: u64,
-        sum: &mut Sum,
-    ) -> Result<(), BenchError> {
-        // All engines of a round get the same packets.
-        let traffic =
-            Traffic::make(cell.workload, self.instruments, self.packets(cell.gap), self.seed + round)?;
-        sum.mean_bytes = (traffic.mean_bytes() * 10.0).round() / 10.0;
-        let Some(hosts) = hosts.filter(|_| cell.engine.needs_hosts()) else {
-            let (spans, pps, contention) = self.in_memory(cell, &traffic)?;
-            let sent = traffic.len() as u64;
-            sum.take(&spans, sent, pps, &contention, None);
-            return Ok(());
-        };
-        let result = live::run(
-            &LiveRun {
-                engine: cell.engine,
-                what: cell.what,
-                gap: cell.gap,
-                both_lines: self.both_lines,
-                instruments: self.instruments,
-                keep_warm: self.keep_warm,
-                traffic: &traffic,
-                cores: self.cores,
-            },
-            hosts,
-        )?;
-        for (name, count) in &result.drops {
-            sum.notes.push(format!("{name} {count}"));
-        }
-        sum.take(&result.spans, result.sent, result.sent_pps, &result.contention, result.void.clone());
-        Ok(())
-    }
-
-    /// On a thread of its own, so that pinning it does not pin the caller.
-    fn in_memory(
-        &self,
-        cell: &Cell,
-        traffic: &Traffic,
-    ) -> Result<(Spans, f64, ContentionReport), BenchError> {
-        let body = || {
-            if let Some((_, core)) = self.cores {
-                pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}")))?;
-            }
-            mem::run(cell.what, cell.gap, self.instruments, self.keep_warm, traffic)
-        };
-        std::thread::scope(|scope| scope.spawn(body).join())
-            .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))
-    }
-
-    fn rows_of(&self, cell: &Cell, sum: &Sum, clock_ns: u64) -> Vec<FeedRow> {
-        let mut rows = Vec::new();
-        for &base in &self.bases {
-            let (histogram, runs, histograms) = match base {
-                Base::App => (&sum.app, &sum.runs[0], &sum.histograms[0]),
-                Base::Stamp if cell.engine == EngineKind::Mem => continue,
-                Base::Stamp => (&sum.stamp, &sum.runs[1], &sum.histograms[1]),
-            };
-            let mut notes = sum.notes.clone();
-            let (latency_ns, together) = FeedLatency::of_runs(runs, histogram);
-            notes.extend(together);
-            if sum.lost > 0 {
-                notes.push(format!("{} of {} packets lost", sum.lost, sum.sent));
-            }
-            let too_many = sum.lost * LOST_ONE_IN > sum.sent;
-            let lost = too_many.then(|| "more than one packet in a hundred was lost".to_owned());
-            let rates = runs.iter().map(|run| run.sent_pps);
-            rows.push(FeedRow {
-                system: "barewire".to_owned(),
-                engine: cell.engine.to_string(),
-                base,
-                points: base.points().to_owned(),
-                what: cell.what.as_str().to_owned(),
-                gap_us: cell.gap.as_nanos() / 1000,
-                workload: cell.workload.to_string(),
-                instruments: self.instruments,
-                lines: if self.both_lines { "ab" } else { "a" }.to_owned(),
-                keep_warm: self.keep_warm,
-                mean_bytes: sum.mean_bytes,
-                samples: histogram.samples(),
-                latency_ns,
-                stamp_source: match base {
-                    Base::App => "none",
-                    Base::Stamp => sum.source.unwrap_or("none"),
-                }
-                .to_owned(),
-                sent: sum.sent,
-                lost: sum.lost,
-                sent_pps: median(rates).unwrap_or_default().round(),
-                clock_ns,
-                runs: runs.clone(),
-                contended: runs.iter().any(|run| run.contended),
-                contention: sum.contention.clone(),
-                notes,
-                void: sum.void.clone().or(lost),
-                broken_off: sum.broken_off.clone(),
-                command: self.command.clone(),
-                histograms: histograms.clone(),
-            });
-        }
-        rows
     }
 }
 
-impl Sum {
-    fn take(
-        &mut self,
-        spans: &Spans,
-        sent: u64,
-        sent_pps: f64,
-        contention: &ContentionReport,
-        void: Option<String>,
-    ) {
-        let lost = sent.saturating_sub(spans.packets);
-        let of_bases = [&spans.app, &spans.stamp].into_iter().zip(&mut self.runs).zip(&mut self.histograms);
-        for ((histogram, runs), histograms) in of_bases {
-            histograms.push("latency", histogram);
-            runs.push(FeedRun {
-                samples: histogram.samples(),
-                median_ns: histogram.quantile(0.5).value(),
-                latency_ns: FeedLatency::of(histogram),
-                sent_pps: sent_pps.round(),
-                lost,
-                contended: contention.contended,
-                void: void.clone(),
-            });
-        }
-        self.app.merge(&spans.app);
-        self.stamp.merge(&spans.stamp);
-        self.source = spans.source.map(|source| source.as_str()).or(self.source);
-        self.sent += sent;
-        self.lost += lost;
-        if lost == 0 && spans.dropped > 0 {
-            self.void.get_or_insert(format!("{} packets, messages or entries were not used", spans.dropped));
-        }
-        for reason in &contention.reasons {
-            if !self.contention.contains(reason) {
-                self.contention.push(reason.clone());
+/// Packets that arrive by one engine: a row for each base.
+struct Arrivals<'a> {
+    asked: &'a Request,
+    cell: Cell,
+    hosts: Option<&'a TwoHosts>,
+    clock_ns: u64,
+    /// Who took t3.
+    source: Option<&'static str>,
+    /// What sources counted as lost.
+    notes: Vec<String>,
+}
+
+impl Arrivals<'_> {
+    fn bases(&self) -> impl Iterator<Item = Base> {
+        let stamped = self.cell.engine != EngineKind::Mem;
+        self.asked.bases.iter().copied().filter(move |base| *base == Base::App || stamped)
+    }
+
+    /// On a thread of its own, so that pinning it does not pin the caller.
+    fn in_memory(&self, traffic: &Traffic) -> Result<LiveResult, BenchError> {
+        let Request { cores, instruments, keep_warm, .. } = *self.asked;
+        let body = || {
+            if let Some((_, core)) = cores {
+                pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}")))?;
             }
+            mem::run(self.cell.what, self.cell.gap, instruments, keep_warm, traffic)
+        };
+        let (spans, sent_pps, contention) = std::thread::scope(|scope| scope.spawn(body).join())
+            .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))?;
+        let sent = traffic.len() as u64;
+        Ok(LiveResult { spans, sent, sent_pps, drops: Vec::new(), contention, void: None })
+    }
+}
+
+impl run::Workload for Arrivals<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let (asked, cell) = (self.asked, &self.cell);
+        let of = |base: Base| {
+            let values = [
+                json!(base),
+                json!(base.points()),
+                json!(cell.what.as_str()),
+                json!(cell.gap.as_nanos() / 1000),
+                json!(cell.workload.to_string()),
+                json!(asked.instruments),
+                json!(if asked.both_lines { "ab" } else { "a" }),
+                json!(asked.keep_warm),
+            ];
+            subject(&cell.engine.to_string(), values, &asked.command)
+        };
+        self.bases().map(of).collect()
+    }
+
+    fn title(&self) -> String {
+        let Cell { engine, what, gap, workload } = self.cell;
+        format!("{engine}, {}, {} us gaps, {workload}", what.as_str(), gap.as_nanos() / 1000)
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        MEASURES
+    }
+
+    fn planned(&self) -> Duration {
+        let gap = self.cell.gap;
+        Duration::from_nanos(gap.as_nanos() * self.asked.packets(gap) as u64) + Duration::from_secs(1)
+    }
+
+    fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError> {
+        let (asked, cell) = (self.asked, self.cell);
+        // All engines of a round get the same packets.
+        let (packets, seed) = (asked.packets(cell.gap), asked.seed + u64::from(round));
+        let traffic = Traffic::make(cell.workload, asked.instruments, packets, seed)?;
+        let result = match self.hosts {
+            None => self.in_memory(&traffic)?,
+            Some(hosts) => live::run(
+                &LiveRun {
+                    engine: cell.engine,
+                    what: cell.what,
+                    gap: cell.gap,
+                    both_lines: asked.both_lines,
+                    instruments: asked.instruments,
+                    keep_warm: asked.keep_warm,
+                    traffic: &traffic,
+                    cores: asked.cores,
+                },
+                hosts,
+            )?,
+        };
+        self.notes.extend(result.drops.iter().map(|(name, count)| format!("{name} {count}")));
+        let spans = &result.spans;
+        self.source = spans.source.map(|source| source.as_str()).or(self.source);
+        let unused = (result.lost() == 0 && spans.dropped > 0)
+            .then(|| format!("{} packets, messages or entries were not used", spans.dropped));
+        let of = |base: Base| {
+            let histogram = if base == Base::App { &spans.app } else { &spans.stamp };
+            let mut measured = Measured::default()
+                .spans("latency_ns", histogram.clone())
+                .number("sent", result.sent as f64)
+                .number("lost", result.lost() as f64)
+                .number("sent_pps", result.sent_pps)
+                .number("mean_bytes", traffic.mean_bytes())
+                .watched(&result.contention);
+            if let Some(median) = histogram.quantile(0.5).value() {
+                measured = measured.number("median_ns", median as f64);
+            }
+            measured.void = unused.clone().or_else(|| result.void.clone());
+            measured
+        };
+        Ok(self.bases().map(of).collect())
+    }
+
+    fn judge(&self, row: &mut Row) {
+        let source = self.source.filter(|_| is_stamped(row));
+        row.set_word("stamp_source", source.unwrap_or("none"));
+        row.set("clock_ns", self.clock_ns as f64);
+        row.notes.splice(0..0, self.notes.iter().cloned());
+        let [sent, lost] = ["sent", "lost"].map(|key| row.number(key).unwrap_or_default());
+        if lost > 0.0 {
+            row.notes.push(format!("{lost} of {sent} packets lost"));
         }
-        self.void = self.void.take().or(void);
+        if lost * LOST_ONE_IN > sent {
+            row.void.get_or_insert_with(|| "more than one packet in a hundred was lost".to_owned());
+        }
     }
 }
 
@@ -422,40 +340,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fails_takes_no_other_with_it_and_its_rows_say_so() {
-        let request = Request { runs: 3, ..request() };
-        let cells = request.cells();
-        let (mut sums, mut failures) = (cells.iter().map(|_| Sum::default()).collect::<Vec<_>>(), Vec::new());
-        let mut order = Vec::new();
-        let mut once = |cell: &Cell, round: u64, sum: &mut Sum| {
-            let at = cells.iter().position(|c| std::ptr::eq(c, cell)).unwrap();
-            order.push((round, at));
-            if (round, at) == (1, 2) {
-                return Err(BenchError::Plan("the wire is gone".to_owned()));
-            }
-            let mut spans = Spans::default();
-            spans.app.record_n(1_000, 50);
-            let quiet = barewire_measure::Contention::start().finish();
-            sum.take(&spans, 0, 1.0, &quiet, None);
-            Ok(())
-        };
-        request.rounds(&cells, &mut sums, &mut failures, &mut |_| {}, &mut once).unwrap();
-        let round =
-            |n: u64| order.iter().filter(|(round, _)| *round == n).map(|(_, at)| *at).collect::<Vec<_>>();
-        let all: Vec<usize> = (0..cells.len()).collect();
-        assert_eq!((round(0), round(1)), (all.clone(), all.iter().rev().copied().collect()));
-        assert!(!round(2).contains(&2) && round(2).len() == cells.len() - 1);
-        assert_eq!(failures.len(), 1);
-        let rows: Vec<FeedRow> =
-            cells.iter().zip(&sums).flat_map(|(cell, sum)| request.rows_of(cell, sum, 0)).collect();
-        for (at, row) in rows.iter().enumerate() {
-            let (runs, why) =
-                if at == 2 { (1, Some("run 2 of 3 failed: the wire is gone")) } else { (3, None) };
-            assert_eq!((row.runs.len(), row.broken_off.as_deref()), (runs, why));
-        }
-    }
-
-    #[test]
     fn gaps_shorten_a_run_to_its_time() {
         let mut request = request();
         request.packets = 1_000_000;
@@ -472,16 +356,59 @@ mod tests {
         // Two workloads, two gaps, two callbacks; nobody stamps in memory.
         assert_eq!((rows.len(), told), (8, 16));
         for row in &rows {
-            assert_eq!((row.base, row.void.as_deref(), row.lost), (Base::App, None, 0), "{row:?}");
-            assert_eq!(row.stamp_source, "none");
-            let of_runs: u64 = row.runs.iter().map(|run| run.samples).sum();
-            assert_eq!((row.runs.len(), row.samples), (2, of_runs));
-            let latency = row.latency_ns;
-            assert!(latency.min <= latency.median && latency.median <= latency.max, "{latency:?}");
-            assert!(latency.p99.is_none(), "600 samples do not carry it");
+            assert!(row.void.is_none() && !is_stamped(row), "{row:?}");
+            assert_eq!((row.number("lost"), row.word("stamp_source")), (Some(0.0), Some("none")), "{row:?}");
+            let json = serde_json::to_value(row).unwrap();
+            let of_runs: u64 =
+                json["runs"].as_array().unwrap().iter().filter_map(|r| r["samples"].as_u64()).sum();
+            assert_eq!((row.runs.len(), json["samples"].as_u64()), (2, Some(of_runs)));
+            let latency = |stat| row.stat("latency_ns", stat);
+            assert!(latency("min") <= latency("median") && latency("median") <= latency("max"), "{row:?}");
+            assert!(latency("p99").is_none(), "600 samples do not carry it");
+            if row.param("workload").as_deref() == Some("one-entry") {
+                assert_eq!(of_runs, 600);
+            }
         }
-        let one_entry: Vec<&FeedRow> = rows.iter().filter(|row| row.workload == "one-entry").collect();
-        assert!(one_entry.iter().all(|row| row.samples == 600));
-        assert!(one_entry[0].same_but_engine(one_entry[0]) && !one_entry[0].same_but_engine(one_entry[1]));
+    }
+
+    #[test]
+    fn a_row_has_the_keys_that_scripts_read() {
+        let one = Request { bases: vec![Base::App], whats: vec![What::Book], ..request() };
+        let (rows, _) = one.run(&mut |_| {});
+        let json = serde_json::to_value(&rows[0]).unwrap();
+        for key in [
+            "system",
+            "engine",
+            "base",
+            "points",
+            "what",
+            "gap_us",
+            "workload",
+            "instruments",
+            "lines",
+            "keep_warm",
+            "mean_bytes",
+            "samples",
+            "latency_ns",
+            "stamp_source",
+            "sent",
+            "lost",
+            "sent_pps",
+            "clock_ns",
+            "runs",
+            "contended",
+            "contention",
+            "notes",
+            "command",
+        ] {
+            assert!(!json[key].is_null(), "{key}: {json}");
+        }
+        for key in ["min", "median", "mean", "max"] {
+            assert!(json["latency_ns"][key].is_number(), "{key}: {json}");
+        }
+        for key in ["samples", "median_ns", "latency_ns", "sent_pps", "lost", "contended"] {
+            assert!(!json["runs"][1][key].is_null(), "{key}: {json}");
+        }
+        assert!(json["clock_ns"].is_u64() && json["sent"].is_u64() && json["runs"][0]["median_ns"].is_u64());
     }
 }

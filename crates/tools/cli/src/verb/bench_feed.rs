@@ -12,7 +12,7 @@ use barewire_bench::feed::probe::What;
 use barewire_bench::feed::render::text_table;
 use barewire_bench::feed::saturate;
 use barewire_bench::feed::traffic::Workload;
-use barewire_bench::feed::{Base, FeedRow, onload};
+use barewire_bench::feed::{Base, onload};
 use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::{BenchError, Ticker, interrupted};
@@ -182,13 +182,13 @@ fn rates(
 }
 
 /// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[FeedRow], failures: &[anyhow::Error], console: &Console) -> Code {
+pub fn conclude(rows: &[Row], failures: &[anyhow::Error], console: &Console) -> Code {
     // Each base of a cell has a row of its own; what failed was the cell.
-    let mut broken: Vec<(&str, &str, u64, &str)> = rows
-        .iter()
-        .filter(|row| row.broken_off.is_some())
-        .map(|row| (row.engine.as_str(), row.what.as_str(), row.gap_us, row.workload.as_str()))
-        .collect();
+    let cell = |row: &Row| {
+        let params = ["what", "gap_us", "workload"].map(|key| row.param(key));
+        row.broken_off.is_some().then(|| (row.subject.engine.clone(), params))
+    };
+    let mut broken: Vec<_> = rows.iter().filter_map(cell).collect();
     broken.dedup();
     let any_void = rows.iter().any(|row| row.void.is_some());
     measured::conclude_rows(any_void, broken.len(), failures, console)

@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::failure::{self, Code};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::feed::{Base, FeedRow};
+use barewire_bench::feed::is_stamped;
 use barewire_bench::messages::plan::{Place, cells_for, seed_systems};
 use barewire_bench::messages::reading::ratios;
 use barewire_bench::published::bmv2::switch_tables;
@@ -16,6 +16,7 @@ use barewire_bench::published::mitosis::rc_tables;
 use barewire_bench::published::onixs::feed_tables;
 use barewire_bench::published::plan::{Asked, Program, SeedsPlan, missing_cases};
 use barewire_bench::rdma::RcRow;
+use barewire_bench::row::Row;
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::{Cell, Results, Ticker, interrupted, time_text};
 use barewire_report::published::PublishedTable;
@@ -85,7 +86,7 @@ pub struct Args {
 struct Rows {
     messages: Vec<barewire_bench::MsgRow>,
     switches: Vec<SwitchRow>,
-    feeds: Vec<FeedRow>,
+    feeds: Vec<Row>,
     connections: Vec<RcRow>,
     failures: Vec<(Program, anyhow::Error)>,
 }
@@ -146,7 +147,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         + rows.switches.iter().filter(|r| r.broken_off.is_some()).count()
         + rows.connections.iter().filter(|r| r.broken_off.is_some()).count()
         // A cell has a row for each base.
-        + rows.feeds.iter().filter(|r| r.broken_off.is_some() && r.base == Base::App).count();
+        + rows.feeds.iter().filter(|r| r.broken_off.is_some() && !is_stamped(r)).count();
     let failures: Vec<anyhow::Error> = rows.failures.into_iter().map(|(_, error)| error).collect();
     Ok(measured::conclude_rows(void, broken, &failures, console))
 }

@@ -9,11 +9,11 @@ use crate::signals;
 use anyhow::anyhow;
 use barewire_base::Duration;
 use barewire_bench::demo::{Demo, ROUNDS};
-use barewire_bench::feed::FeedRow;
 use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
 use barewire_bench::messages::reading::{ratios, reading};
 use barewire_bench::messages::render::{markdown_table, text_table};
 use barewire_bench::rdma::RcRow;
+use barewire_bench::row::Row;
 use barewire_bench::switch::SwitchRow;
 use barewire_bench::{Cell, MsgRow, Results, Ticker, feed, interrupted, rdma, switch, time_text};
 use barewire_report::report::Options;
@@ -39,7 +39,7 @@ struct Shown {
     messages: Vec<MsgRow>,
     sweep: Vec<MsgRow>,
     switches: Vec<SwitchRow>,
-    feeds: Vec<FeedRow>,
+    feeds: Vec<Row>,
     connections: Vec<RcRow>,
     failures: Vec<anyhow::Error>,
 }
