@@ -24,10 +24,13 @@ pub struct Num {
 }
 
 impl Num {
-    #[inline]
+    #[inline(always)]
     fn put(self, head: &mut [u8], value: u64) {
+        if self.len == 1 {
+            // Most counts are.
+            return put(head, self.at, [value as u8]);
+        }
         match (self.len, self.big) {
-            (1, _) => put(head, self.at, [value as u8]),
             (2, false) => put(head, self.at, (value as u16).to_le_bytes()),
             (2, true) => put(head, self.at, (value as u16).to_be_bytes()),
             (4, false) => put(head, self.at, (value as u32).to_le_bytes()),
@@ -205,7 +208,7 @@ impl<'b> Writer<'b> {
         let begun = self.begin_group(index, &mut stage, self.layout.parts);
         self.stage = stage;
         let (group, header_at) = begun?;
-        Ok(GroupWriter { writer: self, group, header_at, count: 0 })
+        Ok(GroupWriter::new(self, group, header_at))
     }
 
     /// Writes the data that are part `index`; what was left out before them becomes empty.
@@ -343,26 +346,35 @@ fn part(block: &mut [u8], at: usize, len: usize) -> &mut [u8] {
 pub struct GroupWriter<'w, 'b> {
     writer: &'w mut Writer<'b>,
     group: &'static GroupLayout,
-    header_at: usize,
+    /// Bytes of an entry's block in the version that is written.
+    len: usize,
+    /// Where the message says how many entries follow.
+    count_at: Num,
+    /// Entries that it can say.
+    most: u64,
     count: u64,
 }
 
-impl<'b> GroupWriter<'_, 'b> {
+impl<'w, 'b> GroupWriter<'w, 'b> {
+    fn new(writer: &'w mut Writer<'b>, group: &'static GroupLayout, header_at: usize) -> Self {
+        let len = block_length(group.block, writer.version);
+        let count_at = Num { at: header_at + group.count.at, ..group.count };
+        GroupWriter { writer, group, len, count_at, most: count_at.max(), count: 0 }
+    }
+
     /// The next entry, set to null values: where its block begins and ends.
     #[inline]
     fn entry(&mut self) -> Result<(usize, usize), EncodeError> {
-        let group = self.group;
+        let (group, version) = (self.group, self.writer.version);
         let count = self.count + 1;
-        if count > group.count.max() {
+        if count > self.most {
             return Err(EncodeError::TooManyEntries { group: group.name });
         }
-        let version = self.writer.version;
-        let len = block_length(group.block, version);
-        let block = self.writer.extend(len)?;
+        let block = self.writer.extend(self.len)?;
         (group.clear)(block, version);
         self.count = count;
-        Num { at: self.header_at + group.count.at, ..group.count }.put(self.writer.buf, count);
-        Ok((self.writer.len - len, self.writer.len))
+        self.count_at.put(self.writer.buf, count);
+        Ok((self.writer.len - self.len, self.writer.len))
     }
 
     /// The next entry of a group whose entries are a block each, set to null values.
@@ -372,7 +384,7 @@ impl<'b> GroupWriter<'_, 'b> {
     pub fn push(&mut self) -> Result<EntryWriter<'_>, EncodeError> {
         let (start, end) = self.entry()?;
         let version = self.writer.version;
-        Ok(EntryWriter { block: part(self.writer.buf, start, end - start), version })
+        Ok(EntryWriter { block: self.writer.buf.get_mut(start..end).unwrap_or_default(), version })
     }
 
     /// The next entry of a group whose entries have parts of their own, set to null values.
@@ -445,7 +457,7 @@ impl<'b> NestedWriter<'_, 'b> {
     /// [`EncodeError`].
     pub fn group(&mut self, index: usize) -> Result<GroupWriter<'_, 'b>, EncodeError> {
         let (group, header_at) = self.writer.begin_group(index, &mut self.stage, self.parts)?;
-        Ok(GroupWriter { writer: self.writer, group, header_at, count: 0 })
+        Ok(GroupWriter::new(self.writer, group, header_at))
     }
 
     /// Writes the data that are part `index`; what was left out before them becomes empty.
