@@ -68,6 +68,7 @@ impl Demo {
     fn swept(&self) -> Vec<System> {
         let over = if self.with_hosts { "xdp" } else { "mem" };
         let wanted = |s: &System| match s {
+            System::Aead => false,
             System::Barewire { mode, over: wires } => *mode == Mode::Embedded && wires.as_str() == over,
             System::Kernel { .. } => s.is_spinning_tcp(),
         };

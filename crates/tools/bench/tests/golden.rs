@@ -43,6 +43,7 @@ fn closed() -> MsgRow {
         mode: "blocking".to_owned(),
         over: "veth".to_owned(),
         idle: None,
+        secure: false,
         size: 1024,
         window: 1,
         connections: 1,

@@ -19,6 +19,8 @@ pub enum Calls {
     Batch,
     /// The same over TCP, with `epoll` to wait.
     Epoll,
+    /// [`Calls::Batch`] over TCP with TLS 1.3 on it, by rustls.
+    Tls,
     /// TCP over an io_uring: multishot receive, sends from registered buffers, one call for both.
     Ring,
 }
@@ -69,8 +71,8 @@ const fn of(protocol: Protocol, calls: Calls, waiting: Waiting) -> Baseline {
 }
 
 /// All of them with their names, in the order in which tables show them.
-const ALL: [(Baseline, &str); 13] = {
-    use Calls::{Batch, Each, Epoll, Ring};
+const ALL: [(Baseline, &str); 15] = {
+    use Calls::{Batch, Each, Epoll, Ring, Tls};
     use Protocol::{Tcp, Udp};
     use Waiting::{Blocking, BusyPoll, Spin};
     [
@@ -87,6 +89,9 @@ const ALL: [(Baseline, &str); 13] = {
         (of(Udp, Each, Spin), "kernel-udp-spin"),
         (of(Udp, Batch, Blocking), "kernel-udp-mmsg"),
         (of(Udp, Batch, Spin), "kernel-udp-mmsg-spin"),
+        // Last: their numbers are on the wire.
+        (of(Tcp, Tls, Blocking), "kernel-tls"),
+        (of(Tcp, Tls, Spin), "kernel-tls-spin"),
     ]
 };
 
@@ -97,6 +102,16 @@ impl Baseline {
     /// All that there are, in the order of tables.
     pub fn all() -> impl Iterator<Item = Baseline> {
         ALL.iter().map(|(baseline, _)| *baseline)
+    }
+
+    /// Those that do not encrypt.
+    pub fn plain() -> impl Iterator<Item = Baseline> {
+        Baseline::all().filter(|baseline| !baseline.is_secure())
+    }
+
+    /// Whether the messages are encrypted.
+    pub fn is_secure(self) -> bool {
+        self.calls == Calls::Tls
     }
 
     /// The one of this name.

@@ -1,8 +1,9 @@
 //! One TCP connection as a carrier of many messages a call: reads of [`READ_LEN`] bytes, writes of all that is there.
 //!
-//! The format is that of [`Link`](super::link::Link): a length of four bytes (little endian) and so many bytes.
+//! Enciphered, where a [`Tls`] session is on it. The format is that of [`Link`](super::link::Link): a length of four bytes (little endian) and so many bytes.
 
 use super::link::LENGTH_LEN;
+use super::tls::Tls;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
@@ -24,6 +25,14 @@ pub(super) struct BatchLink {
     sent: usize,
     /// Most bytes that wait to be sent.
     room: usize,
+    tls: Option<Box<Tls>>,
+}
+
+/// Which end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Client,
+    Server,
 }
 
 impl BatchLink {
@@ -38,7 +47,21 @@ impl BatchLink {
             outgoing: Vec::with_capacity(room),
             sent: 0,
             room,
+            tls: None,
         }
+    }
+
+    /// The same, with a TLS session on it, which stands when this returns.
+    pub(super) fn encrypted(socket: OwnedFd, size: usize, end: End) -> io::Result<BatchLink> {
+        let mut link = BatchLink::new(socket, size);
+        // One read brings more text than it has room for itself: what was left of a record comes with it.
+        let len = link.incoming.len() + READ_LEN;
+        link.incoming = vec![0; len].into();
+        link.tls = Some(Box::new(match end {
+            End::Client => Tls::connect(&link.socket, link.room)?,
+            End::Server => Tls::accept(&link.socket, link.room)?,
+        }));
+        Ok(link)
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -47,7 +70,7 @@ impl BatchLink {
 
     /// Whether bytes wait that the kernel has not taken.
     pub(super) fn is_sending(&self) -> bool {
-        self.sent < self.outgoing.len()
+        self.sent < self.outgoing.len() || self.tls.as_ref().is_some_and(|tls| tls.is_sending())
     }
 
     /// Puts a message behind those that wait. False when there is no room for it.
@@ -66,6 +89,13 @@ impl BatchLink {
         if !self.is_sending() {
             return Ok(true);
         }
+        if let Some(tls) = &mut self.tls {
+            if !tls.is_sending() {
+                tls.seal(&self.outgoing)?;
+                self.outgoing.clear();
+            }
+            return Ok(tls.flush(&self.socket)? && self.outgoing.is_empty());
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match rustix::net::send(&self.socket, &self.outgoing[self.sent..], flags) {
             Ok(n) => self.sent += n,
@@ -83,6 +113,9 @@ impl BatchLink {
     /// Makes one receive call for as much as there is. `Some(true)`: something came; `None`: the other end closed.
     #[inline]
     pub(super) fn receive(&mut self, flags: RecvFlags) -> io::Result<Option<bool>> {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(&self.socket, flags, &mut self.incoming, &mut self.filled);
+        }
         match rustix::net::recv(&self.socket, &mut self.incoming[self.filled..], flags) {
             Ok((_, 0)) => Ok(None),
             Ok((_, n)) => {
@@ -128,6 +161,22 @@ impl BatchLink {
         self.check()?;
         let whole = self.whole();
         let mut sent = 0;
+        if let Some(tls) = &mut self.tls {
+            for part in self.incoming[..whole].chunks(self.room) {
+                tls.seal(part)?;
+                loop {
+                    match tls.flush(&self.socket) {
+                        Ok(true) => break,
+                        Ok(false) if stop() => return Ok(false),
+                        Ok(false) => std::hint::spin_loop(),
+                        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            sent = whole;
+        }
         while sent < whole {
             match rustix::net::send(&self.socket, &self.incoming[sent..whole], flags | SendFlags::NOSIGNAL) {
                 Ok(n) => sent += n,
@@ -178,6 +227,49 @@ mod tests {
         assert!(link.take(|_| panic!("out of step")).is_err());
         drop(theirs);
         assert_eq!(link.receive(RecvFlags::DONTWAIT).unwrap(), None);
+    }
+
+    /// Bytes in the clear on one end are those on the other, and none of them are on the wire.
+    #[test]
+    fn a_session_carries_what_the_plain_link_does() {
+        for size in [16, 1024, 40_000, 200_000] {
+            let (theirs, ours) = UnixStream::pair().unwrap();
+            let server = std::thread::spawn(move || {
+                let mut link = BatchLink::encrypted(theirs.into(), size, End::Server).unwrap();
+                let mut echoed = 0;
+                while let Some(some) = link.receive(RecvFlags::empty()).unwrap() {
+                    echoed += usize::from(some);
+                    if !link.echo(SendFlags::empty(), || false).unwrap() {
+                        break;
+                    }
+                }
+                echoed
+            });
+            let mut link = BatchLink::encrypted(ours.into(), size, End::Client).unwrap();
+            let (mut put, mut came) = (0, 0);
+            while came < 100 {
+                while put < 100 && link.put(&vec![put as u8; size]) {
+                    put += 1;
+                }
+                link.flush().unwrap();
+                link.receive(RecvFlags::DONTWAIT).unwrap();
+                link.take(|m| {
+                    assert!(m.iter().all(|b| *b == came as u8), "message {came} of {size} bytes");
+                    came += 1;
+                })
+                .unwrap();
+            }
+            drop(link);
+            assert!(server.join().unwrap() > 0);
+        }
+    }
+
+    #[test]
+    fn a_session_needs_another_at_the_other_end() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        theirs.write_all(&message(100, 1)).unwrap();
+        drop(theirs);
+        assert!(BatchLink::encrypted(ours.into(), 100, End::Client).is_err());
     }
 
     #[test]

@@ -47,9 +47,8 @@ pub fn kernel_client(
         (Calls::Batch, Protocol::Udp) => {
             return Ok(Box::new(DatagramClient::new(sockets, system, spins, size)));
         }
-        (Calls::Batch | Calls::Epoll, _) => {
-            let polls = baseline.calls == Calls::Epoll;
-            return Ok(Box::new(BatchClient::new(sockets, system, spins, polls, size)?));
+        (Calls::Batch | Calls::Epoll | Calls::Tls, _) => {
+            return Ok(Box::new(BatchClient::new(sockets, baseline, size)?));
         }
         (Calls::Each, Protocol::Tcp) => Links::Tcp(sockets.into_iter().map(|s| Link::new(s, size)).collect()),
         // One byte more than a message: a longer datagram must not pass for a good one.

@@ -1,10 +1,10 @@
 //! Clients that take many messages a call, as the driver sees them: over TCP, over UDP, over an io_uring.
 
-use super::UDP_RESEND_AFTER;
-use super::batch::BatchLink;
+use super::batch::{BatchLink, End};
 use super::client::{TCP_RECEIVE_TIMEOUT, UDP_RECEIVE_TIMEOUT};
 use super::datagrams::{self, Batch};
 use super::link::{self, ALL, LENGTH_LEN};
+use super::{Baseline, Calls, UDP_RESEND_AFTER};
 use crate::messages::{RequestResponse, SystemError, Wait};
 use barewire_base::Duration;
 use barewire_measure::SocketRing;
@@ -56,15 +56,15 @@ pub(super) struct BatchClient {
 }
 
 impl BatchClient {
-    pub(super) fn new(
-        sockets: Vec<OwnedFd>,
-        system: &'static str,
-        spins: bool,
-        polls: bool,
-        size: usize,
-    ) -> io::Result<BatchClient> {
+    pub(super) fn new(sockets: Vec<OwnedFd>, baseline: Baseline, size: usize) -> io::Result<BatchClient> {
+        let polls = baseline.calls == Calls::Epoll;
         let epoll = polls.then(|| Epoll::new(sockets.iter().map(AsFd::as_fd))).transpose()?;
-        let links = sockets.into_iter().map(|socket| BatchLink::new(socket, size)).collect();
+        let link = |socket| match baseline.is_secure() {
+            true => BatchLink::encrypted(socket, size, End::Client),
+            false => Ok(BatchLink::new(socket, size)),
+        };
+        let links = sockets.into_iter().map(link).collect::<io::Result<_>>()?;
+        let (system, spins) = (baseline.name(), baseline.waiting.spins());
         Ok(BatchClient { links, system, spins, epoll, refused: false })
     }
 }

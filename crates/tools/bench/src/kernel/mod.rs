@@ -15,6 +15,7 @@ mod link;
 mod many;
 mod remote;
 mod server;
+mod tls;
 
 pub use baseline::{BUSY_POLL_US, Baseline, Calls, Protocol, Waiting};
 pub use client::kernel_client;

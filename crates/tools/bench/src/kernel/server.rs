@@ -1,6 +1,6 @@
 //! The echo servers of the kernel baselines: one thread each.
 
-use super::batch::BatchLink;
+use super::batch::{BatchLink, End};
 use super::datagrams::{self, Batch};
 use super::link::{self, ALL, Link, Received};
 use super::many::Epoll;
@@ -30,12 +30,18 @@ pub(super) fn serve_tcp(
         sockets.iter().try_for_each(|socket| set_busy_poll(socket.as_fd(), BUSY_POLL_US))?;
     }
     let spins = baseline.waiting.spins();
+    let plain = |sockets: Vec<OwnedFd>| sockets.into_iter().map(|s| BatchLink::new(s, size)).collect();
     match baseline.calls {
         Calls::Each => serve_each(sockets, spins, size, stop),
-        Calls::Batch => serve_batches(sockets, spins, None, size, stop),
+        Calls::Batch => serve_batches(plain(sockets), spins, None, stop),
         Calls::Epoll => {
             let epoll = Epoll::new(sockets.iter().map(AsFd::as_fd))?;
-            serve_batches(sockets, spins, Some(epoll), size, stop)
+            serve_batches(plain(sockets), spins, Some(epoll), stop)
+        }
+        Calls::Tls => {
+            let link = |socket| BatchLink::encrypted(socket, size, End::Server);
+            let links = sockets.into_iter().map(link).collect::<io::Result<_>>()?;
+            serve_batches(links, spins, None, stop)
         }
         Calls::Ring => serve_ring(sockets, spins, stop),
     }
@@ -79,15 +85,13 @@ fn flags(spins: bool, several: bool) -> (RecvFlags, SendFlags) {
 
 /// One receive call for all that is there, one send call for all answers to it.
 fn serve_batches(
-    sockets: Vec<OwnedFd>,
+    links: Vec<BatchLink>,
     spins: bool,
     mut epoll: Option<Epoll>,
-    size: usize,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     // A connection keeps its place: epoll names them by it.
-    let mut links: Vec<Option<BatchLink>> =
-        sockets.into_iter().map(|s| Some(BatchLink::new(s, size))).collect();
+    let mut links: Vec<Option<BatchLink>> = links.into_iter().map(Some).collect();
     let stopped = || stop.load(Ordering::Relaxed);
     let waits = epoll.is_some() || links.len() > 1;
     let (receive, send) = flags(spins, waits);

@@ -6,12 +6,12 @@ use crate::error::BenchError;
 use crate::kernel::watched;
 use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
-use crate::messages::embedded::SERVER_PORT;
+use crate::messages::embedded::{SERVER_PORT, keys};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Geometry, SendError, WaitError};
-use barewire_engine::IdleStrategy;
+use barewire_engine::{IdleStrategy, keyfile};
 use barewire_lab::{Namespace, TwoHosts};
 use barewire_measure::Contention;
 use rustix::process::{Pid, Signal, kill_process};
@@ -48,6 +48,7 @@ pub struct DaemonCell {
     hosts: Option<Arc<TwoHosts>>,
     idle: IdleStrategy,
     cores: Option<(usize, usize)>,
+    is_encrypted: bool,
     info: CellInfo,
 }
 
@@ -80,8 +81,41 @@ impl DaemonCell {
             hosts,
             idle,
             cores,
+            is_encrypted: false,
             info,
         }
+    }
+
+    /// The same with every flow encrypted.
+    pub fn encrypted(mut self) -> DaemonCell {
+        self.is_encrypted = true;
+        self.info.name.mode.push_str("-secure");
+        self
+    }
+
+    /// The configuration file of an encrypting daemon, with its key beside it.
+    fn configure(
+        &self,
+        folder: &Path,
+        side: usize,
+        run: u64,
+        ips: [Ipv4Addr; 2],
+    ) -> Result<PathBuf, AnyError> {
+        let security = keys(side as u8, ips[1 - side]);
+        let (key, path) = (folder.join(format!("{side}.key")), folder.join(format!("{side}.toml")));
+        keyfile::create(&key, [0x41 + side as u8; 32])?;
+        let peer = &security.peers()[0];
+        let text = format!(
+            "[interface]\nport = {:?}\nipv4 = [\"{}/24\"]\n[security]\nkey = {key:?}\n\
+             [[security.peer]]\nname = {:?}\nkey = \"{}\"\naddresses = [\"{}\"]\n",
+            self.uri(side, run),
+            ips[side],
+            peer.name,
+            peer.key,
+            ips[1 - side],
+        );
+        std::fs::write(&path, text)?;
+        Ok(path)
     }
 
     fn uri(&self, side: usize, run: u64) -> String {
@@ -106,10 +140,17 @@ impl DaemonCell {
         for side in 0..2 {
             let namespace = self.hosts.as_ref().map(|h| [&h.ns_a, &h.ns_b][side]);
             let name = format!("bench-{}-{run}-{side}", std::process::id());
+            let file = self.is_encrypted.then(|| self.configure(&folder.0, side, run, ips)).transpose()?;
             let command = |socket: &Path| {
                 let mut c = Command::new(&self.binary);
-                c.args(["--quiet", "up", "--with-parent"]).args(["--port", &self.uri(side, run)]);
-                c.args(["--ipv4", &format!("{}/24", ips[side]), "--name", &name]);
+                c.args(["--quiet", "up", "--with-parent", "--name", &name]);
+                match &file {
+                    Some(file) => c.arg("--config").arg(file),
+                    None => {
+                        let address = format!("{}/24", ips[side]);
+                        c.args(["--port", &self.uri(side, run), "--ipv4", &address])
+                    }
+                };
                 c.args(["--idle", &self.idle.to_string()]).arg("--socket").arg(socket);
                 if let Some(core) = core(side) {
                     c.args(["--core", &core.to_string()]);

@@ -9,6 +9,7 @@ use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
 use barewire_base::Duration;
+use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_client::{ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_lab::TwoHosts;
@@ -17,7 +18,7 @@ use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,7 +74,17 @@ pub struct EmbeddedCell {
     wires: Wires,
     idle: Idle,
     cores: Option<(usize, usize)>,
+    is_encrypted: bool,
     info: CellInfo,
+}
+
+/// The keys of a side, 0 or 1, and the trust in the other. They protect nothing: everybody can read them here.
+pub(crate) fn keys(side: u8, other: Ipv4Addr) -> Security {
+    let key = |side: u8| PrivateKey::from_bytes([0x41 + side; 32]);
+    let mut security = Security::new(key(side));
+    let name = format!("side {}", 1 - side);
+    security.trust(Peer { name, key: key(1 - side).public(), addresses: vec![IpAddr::V4(other).into()] });
+    security
 }
 
 impl EmbeddedCell {
@@ -92,7 +103,20 @@ impl EmbeddedCell {
             Wires::Veth { scheme, .. } => ("embedded", scheme.clone()),
         };
         let name = SystemName { system: "barewire".to_owned(), mode: mode.to_owned(), over, idle: None };
-        EmbeddedCell { wires, idle, cores, info: CellInfo { name, workload, idle_state, command } }
+        let info = CellInfo { name, workload, idle_state, command };
+        EmbeddedCell { wires, idle, cores, is_encrypted: false, info }
+    }
+
+    /// The same with every flow encrypted.
+    pub fn encrypted(mut self) -> EmbeddedCell {
+        self.is_encrypted = true;
+        self.info.name.mode.push_str("-secure");
+        self
+    }
+
+    /// What a side encrypts with.
+    fn security(&self, side: u8, other: Ipv4Addr) -> Option<Arc<Security>> {
+        self.is_encrypted.then(|| Arc::new(keys(side, other)))
     }
 }
 
@@ -263,11 +287,21 @@ enum Side {
     Uri(String),
 }
 
-fn open(side: Side, ip: Ipv4Addr, workload: &MsgWorkload) -> Result<Embedded, AnyError> {
+fn open(
+    side: Side,
+    ip: Ipv4Addr,
+    security: Option<Arc<Security>>,
+    workload: &MsgWorkload,
+) -> Result<Embedded, AnyError> {
+    let config = |port: &str| {
+        let mut config = config_for(port, ip, workload);
+        config.transport.security = security.clone();
+        config
+    };
     match side {
-        Side::Uri(uri) => Ok(Embedded::open(&config_for(&uri, ip, workload))?),
+        Side::Uri(uri) => Ok(Embedded::open(&config(&uri))?),
         Side::Mem(end) => {
-            let config = config_for("mem:", ip, workload);
+            let config = config("mem:");
             let pool = Pool::new(PoolConfig { frames: 1024, ..config.pool })?;
             let port = Box::new(end.open(pool.clone()));
             Ok(Embedded::with_port(port, pool, &config)?)
@@ -288,8 +322,9 @@ impl EmbeddedCell {
                 .spawn(move || {
                     watched(client_core, move || -> Result<RunResult, AnyError> {
                         meter.joins_both();
-                        let mut server = EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, workload)?)?;
-                        let client = open(Side::Mem(Box::new(a)), CLIENT_IP, workload)?;
+                        let mut server =
+                            EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, None, workload)?)?;
+                        let client = open(Side::Mem(Box::new(a)), CLIENT_IP, None, workload)?;
                         let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
                         let client =
                             EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
@@ -328,6 +363,7 @@ impl EmbeddedCell {
             _ => None,
         };
         let (client_core, server_core) = (self.cores.map(|c| c.0), self.cores.map(|c| c.1));
+        let (client_keys, server_keys) = (self.security(0, server_ip), self.security(1, client_ip));
         let stop = AtomicBool::new(false);
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
         let meter = CpuMeter::new(&client_core.into_iter().chain(server_core).collect::<Vec<_>>());
@@ -337,7 +373,7 @@ impl EmbeddedCell {
             let serve = move || {
                 watched(server_core, move || -> Result<(), AnyError> {
                     meter.joins(End::Server);
-                    let mut server = EchoServer::new(open(b, server_ip, workload)?)?;
+                    let mut server = EchoServer::new(open(b, server_ip, server_keys, workload)?)?;
                     let _ = ready.send(());
                     while !stop.load(Ordering::Relaxed) {
                         if server.poll()? == 0 {
@@ -350,7 +386,7 @@ impl EmbeddedCell {
             let ask = move || {
                 watched(client_core, move || -> Result<RunResult, AnyError> {
                     meter.joins(End::Client);
-                    let client = open(a, client_ip, workload)?;
+                    let client = open(a, client_ip, client_keys, workload)?;
                     let at = SocketAddr::from((server_ip, SERVER_PORT));
                     let mut client = EmbeddedClient::connect(client, at, workload.connections, None)?;
                     let mut client = Idling { client: &mut client, idle };

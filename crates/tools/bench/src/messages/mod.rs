@@ -1,9 +1,10 @@
 //! Request-response messages measured: round trips and rates of barewire beside kernel sockets.
 //!
-//! What flows through: [`plan`] makes cells of what a user typed; a cell sets up a system ([`embedded`], [`daemon`], [`pair`], or a
+//! What flows through: [`plan`] makes cells of what a user typed; a cell sets up a system ([`embedded`], [`daemon`], [`pair`], [`aead`], or a
 //! [kernel baseline](crate::kernel)), and the [`driver`] runs a [`MsgWorkload`] over its [`RequestResponse`]. [`run`] lets cells take turns
 //! and makes a [`MsgRow`] of each, [`render`] makes tables of them, and [`reading`] says in words what came out.
 
+pub mod aead;
 pub mod cpu;
 pub mod daemon;
 pub mod driver;

@@ -5,6 +5,7 @@
 use crate::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
 use crate::messages::IdleState;
 use crate::messages::MsgWorkload;
+use crate::messages::aead::{AEAD, AeadCell};
 use crate::messages::daemon::DaemonCell;
 use crate::messages::embedded::{EmbeddedCell, Idle, Wires};
 use crate::messages::pair::PairCell;
@@ -24,7 +25,8 @@ pub const OVER: &[&str] = &["mem", "packet", "unix", "xdp"];
 /// Of these, what needs two hosts with a link between them.
 const OVER_HOSTS: &[&str] = &["packet", "xdp"];
 /// How barewire may run.
-pub const MODES: &[&str] = &["embedded", "embedded-one-thread", "daemon", "daemon-park"];
+pub const MODES: &[&str] =
+    &["embedded", "embedded-one-thread", "daemon", "daemon-park", "embedded-secure", "daemon-secure"];
 /// Ends of a comma-separated list of baselines that name several or none.
 const ALL: &str = "all";
 const NONE: &str = "none";
@@ -121,6 +123,25 @@ pub enum Mode {
     Daemon,
     /// The same, but all four sleep when nothing comes: the price of waking is a row of its own.
     DaemonPark,
+    /// [`Mode::Embedded`], encrypted: each end knows the other's key.
+    EmbeddedSecure,
+    /// [`Mode::Daemon`], encrypted.
+    DaemonSecure,
+}
+
+impl Mode {
+    /// The same, encrypted, where there is one.
+    pub fn encrypted(self) -> Option<Mode> {
+        match self {
+            Mode::Embedded | Mode::EmbeddedSecure => Some(Mode::EmbeddedSecure),
+            Mode::Daemon | Mode::DaemonSecure => Some(Mode::DaemonSecure),
+            Mode::EmbeddedOneThread | Mode::DaemonPark => None,
+        }
+    }
+
+    fn is_encrypted(self) -> bool {
+        self.encrypted() == Some(self)
+    }
 }
 
 impl Display for Mode {
@@ -133,7 +154,8 @@ impl FromStr for Mode {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Mode, PlanError> {
-        let modes = [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon, Mode::DaemonPark];
+        use Mode::{Daemon, DaemonPark, DaemonSecure, Embedded, EmbeddedOneThread, EmbeddedSecure};
+        let modes = [Embedded, EmbeddedOneThread, Daemon, DaemonPark, EmbeddedSecure, DaemonSecure];
         let at = MODES.iter().position(|m| *m == text).ok_or_else(|| unknown("mode", text, MODES))?;
         Ok(modes[at])
     }
@@ -151,6 +173,8 @@ pub enum System {
     },
     /// The kernel's sockets.
     Kernel(Baseline),
+    /// The cipher alone, without anything to send over.
+    Aead,
 }
 
 impl System {
@@ -169,7 +193,7 @@ impl System {
     pub fn idle(&self, cores: Option<(usize, usize)>) -> IdleStrategy {
         match self {
             System::Barewire { mode: Mode::DaemonPark, .. } => IdleStrategy::default(),
-            System::Barewire { mode: Mode::Daemon, .. } => IdleStrategy::Yield,
+            System::Barewire { mode: Mode::Daemon | Mode::DaemonSecure, .. } => IdleStrategy::Yield,
             _ if cores.is_none() && default_cores().is_err() => IdleStrategy::Yield,
             _ => IdleStrategy::Spin,
         }
@@ -188,6 +212,7 @@ impl System {
         match self {
             System::Barewire { over, .. } => ("barewire", over.as_str()),
             System::Kernel(baseline) => (baseline.name(), if with_hosts { "veth" } else { "loopback" }),
+            System::Aead => (AEAD, "memory"),
         }
     }
 
@@ -207,13 +232,14 @@ impl FromStr for Baselines {
         let mut found: Vec<System> = Vec::new();
         for word in text.split(',').map(str::trim) {
             let wanted: Vec<System> = match word {
-                ALL => Baseline::all().map(System::Kernel).collect(),
+                ALL => Baseline::plain().map(System::Kernel).collect(),
                 NONE => Vec::new(),
+                AEAD => vec![System::Aead],
                 word => match Baseline::named(word) {
                     Some(baseline) => vec![System::Kernel(baseline)],
                     None => {
                         let names: Vec<&str> =
-                            Baseline::all().map(Baseline::name).chain([ALL, NONE]).collect();
+                            Baseline::all().map(Baseline::name).chain([AEAD, ALL, NONE]).collect();
                         return Err(unknown("baseline", word, &names));
                     }
                 },
@@ -320,7 +346,11 @@ fn cell_for(
             let cell = KernelCell::new(*baseline, ends, s.cores, workload, idle_state, command);
             return Ok(Box::new(cell));
         }
-        System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark), over } => {
+        System::Aead => {
+            let core = s.cores.map(|cores| cores.0);
+            return Ok(Box::new(AeadCell::new(core, workload, idle_state, command)));
+        }
+        System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark | Mode::DaemonSecure), over } => {
             let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
             if !over.needs_hosts() && over.as_str() != "mem" {
                 let only = "`mem`, `packet` and `xdp`";
@@ -338,6 +368,7 @@ fn cell_for(
                 idle_state,
                 command,
             );
+            let cell = if mode.is_encrypted() { cell.encrypted() } else { cell };
             return Ok(Box::new(cell));
         }
         System::Barewire { mode, over } => (*mode, over),
@@ -355,12 +386,17 @@ fn cell_for(
             options: s.options.clone(),
         },
         _ if plain_memory => Wires::Mem,
+        _ if mode.is_encrypted() && !over.needs_hosts() => {
+            let only = "`mem` without options, `packet` and `xdp`";
+            return Err(PlanError::ModeOver { mode, over: over.clone(), only });
+        }
         _ => {
             let cell = PairCell::new(over.clone(), &s.options, idle, s.cores, workload, idle_state, command);
             return Ok(Box::new(cell));
         }
     };
-    Ok(Box::new(EmbeddedCell::new(wires, idle, s.cores, workload, idle_state, command)))
+    let cell = EmbeddedCell::new(wires, idle, s.cores, workload, idle_state, command);
+    Ok(Box::new(if mode.is_encrypted() { cell.encrypted() } else { cell }))
 }
 
 /// What an embedded endpoint does when nothing comes.
@@ -415,13 +451,14 @@ pub fn seed_systems(with_hosts: bool) -> Vec<System> {
     };
     let barewire =
         ours.iter().map(|&(mode, over)| System::Barewire { mode, over: Over { text: over.to_owned() } });
-    barewire.chain(Baseline::all().filter(|b| is_here(*b)).map(System::Kernel)).collect()
+    barewire.chain(Baseline::plain().filter(|b| is_here(*b)).map(System::Kernel)).collect()
 }
 
 /// The systems of the demonstration: over real packets where hosts can be made, else in memory.
 pub fn demo_systems(with_hosts: bool) -> Vec<System> {
     let all = seed_systems(with_hosts);
     let shown = |s: &System| match s {
+        System::Aead => false,
         // The daemon once: it takes both ways of reaching an interface as it takes one.
         System::Barewire { mode: Mode::Daemon | Mode::DaemonPark, over } => over.scheme() != "packet",
         System::Barewire { over, .. } => over.needs_hosts() == with_hosts,
@@ -538,7 +575,7 @@ mod tests {
     fn the_tables_have_their_systems() {
         // Where there is no io_uring, its two are not there.
         let rings = usize::from(is_here(Baseline::named("kernel-io-uring").unwrap()));
-        let kernel = Baseline::all().count() - 2 * (1 - rings);
+        let kernel = Baseline::plain().count() - 2 * (1 - rings);
         assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (7 + kernel, 3 + kernel));
         assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (7, 6));
         assert_eq!(demo_systems(true).iter().filter(|s| s.needs_hosts()).count(), 4);

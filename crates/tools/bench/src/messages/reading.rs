@@ -2,6 +2,7 @@
 
 use crate::kernel::{Baseline, Calls};
 use crate::messages::SystemName;
+use crate::messages::aead::AEAD;
 use crate::messages::{IdleState, MsgRow};
 use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN};
 use barewire_report::compare::{Method, Standing, standing};
@@ -19,6 +20,12 @@ fn name(row: &MsgRow) -> SystemName {
 
 fn is_ours(row: &MsgRow) -> bool {
     row.system == "barewire"
+}
+
+/// Whether `plain` is the same as `row` without encryption.
+fn is_twin(plain: &MsgRow, row: &MsgRow) -> bool {
+    let is_same = row.mode.strip_suffix("-secure") == Some(&plain.mode) && plain.over == row.over;
+    is_ours(plain) && is_same && plain.idle == row.idle
 }
 
 /// Same workload on cores in the same state: the two rows may be compared. A core that sleeps takes tens of microseconds to wake, more
@@ -43,12 +50,15 @@ fn stands(ours: &MsgRow, theirs: &MsgRow) -> Option<Standing> {
 /// Most baselines that are all named beside a row of ours. Of more, those that matter.
 const ALL_NAMED: usize = 3;
 
-/// The baselines that `row` is compared with: all others of its workload and state. Of many, what most programs do (a call for each
+/// The baselines that `row` is compared with: all others of its workload and state that encrypt or not as it does, and what it is without
+/// encryption. The cipher alone carries nothing, so it is none of them. Of many, what most programs do (a call for each
 /// message over TCP, asleep in between) and, over TCP and over UDP, whichever is fastest: nobody is to look for it in the table.
 fn baselines<'a>(rows: &'a [MsgRow], row: &MsgRow) -> Vec<&'a MsgRow> {
-    let all: Vec<&MsgRow> = rows.iter().filter(|b| !is_ours(b) && comparable(row, b)).collect();
+    let twin = rows.iter().filter(|b| is_twin(b, row) && comparable(row, b));
+    let is_other = |b: &&MsgRow| !is_ours(b) && b.system != AEAD && b.secure == row.secure;
+    let all: Vec<&MsgRow> = rows.iter().filter(|b| is_other(b) && comparable(row, b)).collect();
     if all.len() <= ALL_NAMED {
-        return all;
+        return twin.chain(all).collect();
     }
     let median = |row: &MsgRow| row.rtt_of_runs_ns.p50.map_or(u64::MAX, |runs| runs.median);
     let fastest = |udp: bool| {
@@ -60,7 +70,7 @@ fn baselines<'a>(rows: &'a [MsgRow], row: &MsgRow) -> Vec<&'a MsgRow> {
     let matters = |(at, row): &(usize, &MsgRow)| {
         row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
     };
-    all.iter().copied().enumerate().filter(matters).map(|(_, row)| row).collect()
+    twin.chain(all.iter().copied().enumerate().filter(matters).map(|(_, row)| row)).collect()
 }
 
 /// What a baseline did with less freedom than ours, which take as many messages at once as there are.
@@ -276,6 +286,24 @@ mod tests {
             !ratios(&rows[..2].iter().map(|r| MsgRow { window: 1, ..r.clone() }).collect::<Vec<_>>())
                 .contains("a call")
         );
+    }
+
+    #[test]
+    fn who_encrypts_is_compared_with_who_does_and_with_itself() {
+        let warm = |system: &str, mode: &str, ns| row(system, mode, IdleState::Warm, ns, &[]);
+        let rows = [
+            warm("barewire", "embedded", 10_000),
+            warm("barewire", "embedded-secure", 12_000),
+            warm("kernel-tcp", "blocking", 15_000),
+            warm("kernel-tls", "blocking", 20_000),
+            warm("aead", "aes-128-gcm", 500),
+        ];
+        assert_eq!(rows.each_ref().map(|row| row.secure), [false, true, false, true, true]);
+        let with = |at: usize| -> Vec<(&str, &str)> {
+            baselines(&rows, &rows[at]).iter().map(|row| (&row.system[..], &row.mode[..])).collect()
+        };
+        assert_eq!(with(0), [("kernel-tcp", "blocking")]);
+        assert_eq!(with(1), [("barewire", "embedded"), ("kernel-tls", "blocking")]);
     }
 
     #[test]

@@ -124,6 +124,9 @@ pub struct MsgRow {
     /// What each party does when nothing comes, where that is a choice of its own: `yield`, `park`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
+    /// Whether the messages are encrypted.
+    #[serde(default)]
+    pub secure: bool,
     /// Bytes of a request, and of its response.
     pub size: u32,
     /// Requests outstanding at once (closed loop), or at most (open loop).
@@ -293,6 +296,7 @@ impl MsgRow {
             mode: info.name.mode.clone(),
             over: info.name.over.clone(),
             idle: info.name.idle.clone(),
+            secure: info.name.is_secure(),
             size: w.size,
             window: w.window,
             connections: w.connections,

@@ -1,5 +1,6 @@
 //! What a run asks of a system, and the trait through which the driver asks it.
 
+use crate::kernel::Baseline;
 use barewire_base::{Duration, Prng};
 
 /// Bytes at the front of every message that belong to the driver: slot and sequence number.
@@ -212,6 +213,15 @@ pub struct SystemName {
     pub over: String,
     /// What each party does when nothing comes, where that is a choice of its own: `yield`, `park`.
     pub idle: Option<String>,
+}
+
+impl SystemName {
+    /// Whether it encrypts the messages: the name says so.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.mode.ends_with("-secure")
+            || self.system == crate::messages::aead::AEAD
+            || Baseline::named(&self.system).is_some_and(Baseline::is_secure)
+    }
 }
 
 /// The mode as tables show it, with the idle strategy where there is one.

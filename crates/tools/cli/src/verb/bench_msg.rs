@@ -40,9 +40,12 @@ pub struct Args {
     /// Port between the ends: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
-    /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park; several with commas
+    /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park, embedded-secure, daemon-secure; several with commas
     #[arg(long, value_delimiter = ',', default_value = "embedded")]
     mode: Vec<Mode>,
+    /// Each mode encrypted as well, and the cipher alone: what encryption costs, in one run
+    #[arg(long, conflicts_with = "end")]
+    secure: bool,
     /// Bytes of a request, and of its response
     #[arg(long, default_value_t = 1024, help_heading = "Workload")]
     size: u32,
@@ -77,8 +80,8 @@ pub struct Args {
     #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
-    /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; several
-    /// with commas
+    /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; for
+    /// --secure also kernel-tls (TLS 1.3 by rustls, many a call), kernel-tls-spin; several with commas
     #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
     /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
@@ -188,11 +191,24 @@ impl Args {
     }
 
     fn systems(&self) -> Vec<System> {
+        let mut modes: Vec<Mode> = Vec::new();
+        for &mode in &self.mode {
+            let encrypted = mode.encrypted().filter(|_| self.secure);
+            for mode in [Some(mode), encrypted].into_iter().flatten() {
+                if !modes.contains(&mode) {
+                    modes.push(mode);
+                }
+            }
+        }
         let ours = self
             .over
             .iter()
-            .flat_map(|over| self.mode.iter().map(|&mode| System::Barewire { mode, over: over.clone() }));
-        ours.chain(self.baseline.0.iter().cloned()).collect()
+            .flat_map(|over| modes.iter().map(|&mode| System::Barewire { mode, over: over.clone() }));
+        let mut all: Vec<System> = ours.chain(self.baseline.0.iter().cloned()).collect();
+        if self.secure && !all.contains(&System::Aead) {
+            all.push(System::Aead);
+        }
+        all
     }
 }
 

@@ -77,7 +77,7 @@ fn config(args: &Args) -> anyhow::Result<Config> {
     }
     config.core = args.core.or(config.core);
     config.rdma.enabled |= args.rdma;
-    config.check_rdma()?;
+    config.check_rdma().map_err(usage)?;
     Ok(config)
 }
 
