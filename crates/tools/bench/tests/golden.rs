@@ -218,7 +218,7 @@ fn json_is_one_object_with_the_documented_keys_in_order() {
     let text = document(&[closed()]);
     assert!(text.starts_with(r#"{"schema":2,"fingerprint":{"#), "{text}");
     let expected = concat!(
-        r#"[{"bench":"msg","system":"kernel-tcp","mode":"blocking","over":"veth","#,
+        r#"[{"bench":"msg","system":"kernel-tcp","mode":"blocking","over":"veth","secure":false,"#,
         r#""size":1024,"window":1,"connections":1,"samples":120000,"#,
         r#""rtt_ns":{"min":8210,"p50":18040,"p90":19100,"p99":21499,"p99_9":22300,"max":1203000},"#,
         r#""rtt_of_runs_ns":{"p50":{"median":18100,"min":17900,"max":18100},"p99":null,"p99_9":null},"#,

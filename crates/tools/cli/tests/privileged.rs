@@ -80,6 +80,43 @@ fn packets_cross_between_hosts_that_leave_no_trace() {
     assert_eq!(namespaces(), before);
 }
 
+/// Whatever encrypts says so, beside what does not, through daemons as well; the wrong wires are refused.
+#[test]
+fn encrypted_messages_are_measured_beside_plain_ones() {
+    let Some(_turn) = root() else { return };
+    let rows = bench(&[
+        "--over",
+        "xdp",
+        "--mode",
+        "embedded,daemon",
+        "--secure",
+        "--baseline",
+        "kernel-tcp-spin,kernel-tls-spin",
+        "--verify",
+        "--window",
+        "4",
+    ]);
+    let names: Vec<_> = rows
+        .iter()
+        .map(|r| (r["system"].as_str().unwrap(), r["mode"].as_str().unwrap(), r["secure"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(
+        names[..6],
+        [
+            ("barewire", "embedded", false),
+            ("barewire", "embedded-secure", true),
+            ("barewire", "daemon", false),
+            ("barewire", "daemon-secure", true),
+            ("kernel-tcp-spin", "spin", false),
+            ("kernel-tls-spin", "spin", true),
+        ]
+    );
+    assert_eq!((names.len(), names[6].0, names[6].2), (7, "aead", true));
+    let said = run(&["bench", "msg", "--over", "fault+mem", "--secure", "--seconds", "0.1", "--runs", "1"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("`embedded-secure`"), "{}", said.err);
+}
+
 #[test]
 fn a_faulty_link_loses_no_message() {
     let Some(_turn) = root() else { return };

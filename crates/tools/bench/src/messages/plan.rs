@@ -514,12 +514,14 @@ mod tests {
 
     #[test]
     fn modes_and_baselines_are_words() {
-        for mode in [Mode::Embedded, Mode::EmbeddedOneThread, Mode::Daemon, Mode::DaemonPark] {
-            assert_eq!(mode.to_string().parse(), Ok(mode));
+        for word in MODES {
+            assert_eq!(word.parse::<Mode>().unwrap().to_string(), *word);
         }
+        assert!(matches!("tls".parse::<Baselines>(), Err(PlanError::Unknown { .. })));
+        assert_eq!("aead".parse(), Ok(Baselines(vec![System::Aead])));
         assert!("embeded".parse::<Mode>().unwrap_err().to_string().contains("did you mean `embedded`?"));
         let all: Baselines = "all".parse().unwrap();
-        assert_eq!(all.0.len(), Baseline::all().count());
+        assert_eq!(all.0.len(), Baseline::plain().count());
         assert_eq!("kernel-tcp,kernel-tcp,all".parse(), Ok(all));
         assert_eq!("none".parse(), Ok(Baselines(vec![])));
         let why = "kernel-tpc".parse::<Baselines>().unwrap_err().to_string();
