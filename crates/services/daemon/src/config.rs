@@ -280,7 +280,8 @@ struct RdmaTable {
 }
 
 pub(crate) fn bad(key: &'static str, value: impl ToString, why: impl ToString) -> ConfigError {
-    ConfigError::Value { key, value: value.to_string(), why: why.to_string() }
+    // Whatever stands there may be a key that was pasted into the wrong place.
+    ConfigError::Value { key, value: without_keys(&value.to_string()), why: why.to_string() }
 }
 
 fn with_prefix<A: std::str::FromStr>(

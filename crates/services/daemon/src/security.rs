@@ -211,6 +211,13 @@ mod tests {
             let text = parse(&folder, &slip).unwrap_err().to_string();
             assert!(!text.contains("5a5a"), "{text}");
         }
+        // A private key at other places.
+        for (from, to) in
+            [("db1", &secret), ("10.0.0.2", &secret), ("888-890", &secret), ("10.0.0.0/24", &secret)]
+        {
+            let text = parse(&folder, &good.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(text.contains("security.") && !text.contains("5a5a"), "{from}: {text}");
+        }
         // A private key where a public one belongs is not repeated.
         let secret = "0".repeat(62) + "zz";
         let text = parse(&folder, &good.replace(&other.to_string(), &secret)).unwrap_err().to_string();

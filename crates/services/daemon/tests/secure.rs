@@ -8,6 +8,8 @@ use barewire_client::{Client, ConnectFailure, ConnectOptions, ConnectWaitError, 
 use barewire_daemon::{Config, Daemon, UserRules};
 use barewire_lab::{LinkConfig, Namespace, VethPair};
 use barewire_testing::{Needs, have};
+use barewire_verbs::context::{ConnectTo, ContextError, Refusal};
+use common::rdma::{End, join, rdma_pair_with};
 use common::*;
 use std::sync::Arc;
 
@@ -156,4 +158,42 @@ fn users_listen_and_connect_where_they_may() {
     drop((client, server));
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);
+}
+
+#[test]
+fn rdma_obeys_the_rules_for_users() {
+    let uid = rustix::process::geteuid().as_raw();
+    for (udp_port, may) in [(888, false), (4791, true)] {
+        let pair = rdma_pair_with(|config| {
+            let network = barewire_client::security::Network { address: v4(2).into(), prefix: 32 };
+            let ports = udp_port..=udp_port;
+            let rules =
+                UserRules { listen: Some(vec![ports.clone()]), connect: Some(vec![(network, ports)]) };
+            config.rules.insert(uid, rules);
+        });
+        let (mut a, mut b) = (End::new(&pair.a, "a", 1 << 16), End::new(&pair.b, "b", 1 << 16));
+        if may {
+            join(&mut a, &mut b, 2, 77);
+            continue;
+        }
+        let listened = b.context.listen(77, 1);
+        assert!(matches!(listened, Err(ContextError::Refused(Refusal::NotPermitted))), "{listened:?}");
+        let asked = a.context.start_connect(a.qp, &ConnectTo::new(v4(2).into(), 77), PATIENCE);
+        assert!(matches!(asked, Err(ContextError::Refused(Refusal::NotPermitted))), "{asked:?}");
+    }
+}
+
+#[test]
+fn rdma_beside_messages_that_have_to_be_encrypted_is_refused_at_start() {
+    for wanted in [false, true] {
+        let dir = Dir::new();
+        let mut config = config(&dir.0, &format!("mem:{}", dir.0.display()), 1);
+        secure(&mut config, 1, true);
+        config.rdma.enabled = true;
+        config.rdma.unencrypted = wanted;
+        match Daemon::start(&config) {
+            Ok(_) => assert!(wanted),
+            Err(e) => assert!(!wanted && e.to_string().contains("rdma.unencrypted = true"), "{e}"),
+        }
+    }
 }
