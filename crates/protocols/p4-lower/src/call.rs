@@ -1,0 +1,444 @@
+//! Calls: bodies are put in where they are called, arguments copied in and out (section 6.8).
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use barewire_p4::ir::{Expr, Stmt, UnionRef};
+use barewire_p4_source::Span;
+use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind};
+use barewire_p4_source::types::ty::{BlockId, FnId, Type, TypeId};
+use barewire_p4_source::types::{ArgSource, BlockKind, CallInfo, Callee, FnKind, ParamInfo, SymbolId};
+
+use super::code::Ins;
+use super::{BlockInstance, Frame, Lower, Object, Result, Val, refuse};
+
+impl<'a> Lower<'a> {
+    pub(crate) fn call(&mut self, expr: &'a ast::Expr, call: &'a ast::Call) -> Result<Val> {
+        let span = expr.span;
+        let Some(info) = self.t.calls.get(&expr.id) else { return refuse(span, "this call is not known") };
+        match info.callee {
+            Callee::IsValid => Ok(Val::Truth(match self.object(call)?.0 {
+                Val::Header(header) => Expr::Valid(header),
+                Val::HeaderParts(_) => Expr::Bool(true),
+                Val::Invalid => Expr::Bool(false),
+                Val::Union(union) => Expr::UnionValid(union),
+                _ => return refuse(span, "`isValid` of this is not lowered"),
+            })),
+            Callee::SetValid | Callee::SetInvalid => {
+                let Val::Header(header) = self.object(call)?.0 else { return refuse(span, "this is not lowered as a header") };
+                let valid = info.callee == Callee::SetValid;
+                self.stmt_out(if valid { Stmt::SetValid(header) } else { Stmt::SetInvalid(header) });
+                Ok(Val::Nothing)
+            }
+            Callee::PushFront | Callee::PopFront => {
+                let (stack, _) = self.object(call)?;
+                let Some(arg) = call.args.first() else { return refuse(span, "how many?") };
+                let count = self.number(&arg.value)?;
+                let push = info.callee == Callee::PushFront;
+                self.stmt_out(match (stack, push) {
+                    (Val::Stack(stack), true) => Stmt::Push { stack, count },
+                    (Val::Stack(stack), false) => Stmt::Pop { stack, count },
+                    (Val::UnionStack(stack), true) => Stmt::PushUnions { stack, count },
+                    (Val::UnionStack(stack), false) => Stmt::PopUnions { stack, count },
+                    _ => return refuse(span, "this is not lowered as a stack"),
+                });
+                Ok(Val::Nothing)
+            }
+            Callee::Size => refuse(span, "this size is not known when the program is compiled"),
+            Callee::ApplyTable(table) => {
+                let next = self.label();
+                self.table_hit(table, next, next, span)?;
+                self.emit(Ins::Label(next));
+                Ok(Val::Nothing)
+            }
+            Callee::ApplyBlock(block) => {
+                let Val::Object(Object::Block(instance)) = self.object(call)?.0 else {
+                    return refuse(span, "this instance is not lowered");
+                };
+                let args = self.args(&call.args, info, &self.t.blocks[block.index()].params, span)?;
+                self.apply_block(&instance, args, span)?;
+                Ok(Val::Nothing)
+            }
+            Callee::Function(function) => self.call_function(function, info, &call.args, span),
+            Callee::Method(method) => {
+                let args = self.args(&call.args, info, &self.t.functions[method.index()].params, span)?;
+                let object = match &call.callee.kind {
+                    ExprKind::Member(base, _) => self.value(base)?.0,
+                    _ => return refuse(span, "a method without its object is not lowered"),
+                };
+                let result = match info.type_args.first() {
+                    Some(&ty) => self.closed(ty),
+                    None => TypeId::VOID,
+                };
+                self.method(method, &object, args, result, span)
+            }
+            Callee::Constructor(_) | Callee::BlockConstructor(_) => self.construct(info, &call.args, None, span),
+            Callee::PackageConstructor(_) => refuse(span, "a package in a package is not lowered"),
+            Callee::ApplyType(_) => refuse(span, "an application that is no statement"),
+        }
+    }
+
+    /// What is in front of the dot.
+    fn object(&mut self, call: &'a ast::Call) -> Result<(Val, TypeId)> {
+        match &call.callee.kind {
+            ExprKind::Member(base, _) => self.value(base),
+            _ => refuse(call.callee.span, "a method without its object"),
+        }
+    }
+
+    /// Arguments by parameter, evaluated in the order of the call.
+    pub(crate) fn args(
+        &mut self,
+        args: &'a [ast::Arg],
+        info: &'a CallInfo,
+        params: &'a [ParamInfo<'a>],
+        span: Span,
+    ) -> Result<Vec<(Val, TypeId)>> {
+        let exprs: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
+        // Places stay places; values that a later argument could change are kept.
+        let mut given: Vec<(Val, TypeId)> = Vec::new();
+        for (at, expr) in exprs.iter().enumerate() {
+            if at > 0 && self.acts(expr) {
+                for (before, (source, earlier)) in given.iter_mut().zip(exprs.iter().enumerate()) {
+                    let written = info.args.iter().zip(params).any(|(arg, param)| {
+                        *arg == ArgSource::Arg(source as u32) && matches!(param.direction, Direction::Out | Direction::InOut)
+                    });
+                    if !written {
+                        before.0 = self.saved(&before.0, before.1, "tmp", earlier.span)?;
+                    }
+                }
+            }
+            given.push(self.value(expr)?);
+        }
+        let mut out = Vec::new();
+        for (source, param) in info.args.iter().zip(params) {
+            out.push(match source {
+                ArgSource::Arg(at) => match given.get(*at as usize) {
+                    Some(arg) => arg.clone(),
+                    None => return refuse(span, "an argument is missing"),
+                },
+                ArgSource::Default => match &param.decl.default {
+                    Some(default) => self.value(default)?,
+                    None => return refuse(span, "an argument is missing"),
+                },
+                ArgSource::Missing | ArgSource::ControlPlane => (Val::Nothing, TypeId::VOID),
+            });
+        }
+        Ok(out)
+    }
+
+    fn call_function(&mut self, id: FnId, info: &'a CallInfo, args: &'a [ast::Arg], span: Span) -> Result<Val> {
+        let function = &self.t.functions[id.index()];
+        let args = self.args(args, info, &function.params, span)?;
+        match function.kind {
+            FnKind::ExternFunction => self.extern_function(id, args, span),
+            FnKind::Function | FnKind::Action => {
+                let types: Vec<TypeId> = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
+                let kept = self.subst.clone();
+                for (var, ty) in function.vars.iter().zip(types) {
+                    self.subst.insert(*var, ty);
+                }
+                let result = self.inline(id, args, span);
+                self.subst = kept;
+                result
+            }
+            _ => refuse(span, "this call is not lowered"),
+        }
+    }
+
+    /// A function or action in place.
+    pub(crate) fn inline(&mut self, id: FnId, args: Vec<(Val, TypeId)>, span: Span) -> Result<Val> {
+        let function = &self.t.functions[id.index()];
+        let body = match self.decls.get(&function.node).map(|decl| &decl.kind) {
+            Some(DeclKind::Function(f)) => &f.body,
+            Some(DeclKind::Action(a)) => &a.body,
+            _ => return refuse(span, format!("the body of `{}` is not known", function.name)),
+        };
+        self.bounded(span)?;
+        self.depth += 1;
+        if self.depth > 200 {
+            return refuse(span, "calls nest too deeply");
+        }
+        let mut copies = Vec::new();
+        let mut bound = Vec::new();
+        for (param, (arg, from)) in function.params.iter().zip(args) {
+            let symbol = self.symbol_at(param.decl.id, span)?;
+            let ty = self.closed(param.ty);
+            let value = match param.direction {
+                Direction::None | Direction::In => {
+                    let arg = if arg == Val::Nothing { arg } else { self.cast(arg, from, ty, span)? };
+                    self.saved(&arg, ty, &param.name, span)?
+                }
+                Direction::InOut => {
+                    let place = self.storage(&param.name, ty, span)?;
+                    self.assign(&place, &arg, ty, span)?;
+                    copies.push((arg, place.clone(), ty));
+                    place
+                }
+                Direction::Out => {
+                    let place = self.storage(&param.name, ty, span)?;
+                    self.forget(&place, ty, span)?;
+                    copies.push((arg, place.clone(), ty));
+                    place
+                }
+            };
+            bound.push((symbol, value));
+        }
+        self.env.extend(bound);
+        let result = self.closed(function.result);
+        let result = match self.types.get(result) {
+            Type::Void | Type::Callable => None,
+            _ => Some((self.storage("ret", result, span)?, result)),
+        };
+        let leave = self.label();
+        self.frames.push(Frame { leave, result: result.clone(), copies });
+        let loops = std::mem::take(&mut self.loops);
+        self.block(&body.stmts)?;
+        self.loops = loops;
+        self.emit(Ins::Label(leave));
+        let copies = self.frames.pop().map(|frame| frame.copies).unwrap_or_default();
+        for (to, from, ty) in &copies {
+            self.assign(to, from, *ty, span)?;
+        }
+        self.depth -= 1;
+        Ok(result.map_or(Val::Nothing, |(val, _)| val))
+    }
+
+    // ---- instances ------------------------------------------------------------------------------------------------
+
+    /// An instance by its constructor; without a name it is named by its type.
+    pub(crate) fn construct(
+        &mut self,
+        info: &'a CallInfo,
+        args: &'a [ast::Arg],
+        name: Option<(&str, &'a [ast::Annotation])>,
+        span: Span,
+    ) -> Result<Val> {
+        let type_args: Vec<TypeId> = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
+        match info.callee {
+            Callee::BlockConstructor(block) => {
+                let decl = &self.t.blocks[block.index()];
+                let args = self.args(args, info, &decl.constructor, span)?;
+                let path = match name {
+                    Some((name, annotations)) => self.control_name(name, annotations),
+                    None => self.control_name(&decl.name, &decl.decl.annotations),
+                };
+                let args = args.into_iter().map(|(val, _)| val).collect();
+                let path = path.into();
+                Ok(Val::Object(Object::Block(Rc::new(BlockInstance { block, type_args, args, path }))))
+            }
+            Callee::Constructor(constructor) => {
+                let args = self.args(args, info, &self.t.functions[constructor.index()].params, span)?;
+                let full = match name {
+                    Some((name, annotations)) => self.control_name(name, annotations),
+                    None => {
+                        let name = self.t.functions[constructor.index()].name.to_string();
+                        let full = self.control_name(&name, &[]);
+                        self.unique(&full)
+                    }
+                };
+                self.extern_instance(constructor, full, args, &type_args, span)
+            }
+            _ => refuse(span, "this instance is not lowered"),
+        }
+    }
+
+    pub(crate) fn instance(&mut self, decl: &'a ast::Decl, instance: &'a ast::Instance) -> Result<Val> {
+        let span = decl.span;
+        if instance.body.is_some() {
+            return refuse(span, "an instance that implements methods is not lowered");
+        }
+        let Some(info) = self.t.calls.get(&decl.id) else { return refuse(span, "this instance is not known") };
+        self.construct(info, &instance.args, Some((instance.name.as_str(), &decl.annotations)), span)
+    }
+
+    /// An instance of the top level, made when it is first used.
+    pub(crate) fn global_instance(&mut self, id: SymbolId, span: Span) -> Result<Val> {
+        let Some(decl) = self.decls.get(&self.t.symbol(id).node).copied() else {
+            return refuse(span, "this instance is not known");
+        };
+        let DeclKind::Instance(instance) = &decl.kind else { return refuse(span, "this is no instance") };
+        let path = std::mem::replace(&mut self.path, "".into());
+        let val = self.instance(decl, instance);
+        self.path = path;
+        let val = val?;
+        self.env.insert(id, val.clone());
+        Ok(val)
+    }
+
+    /// Variables and instances that a parser or control declares.
+    pub(crate) fn locals(&mut self, decls: &'a [ast::Decl]) -> Result<()> {
+        for decl in decls {
+            match &decl.kind {
+                DeclKind::Variable(variable) => {
+                    let symbol = self.symbol_at(decl.id, decl.span)?;
+                    let ty = self.closed(self.t.symbol(symbol).ty);
+                    let key = (Rc::clone(&self.path), symbol);
+                    let place = match self.owned.get(&key) {
+                        Some(place) => place.clone(),
+                        None => {
+                            let place = self.storage(&variable.name.name.clone(), ty, decl.span)?;
+                            self.owned.insert(key, place.clone());
+                            place
+                        }
+                    };
+                    self.env.insert(symbol, place.clone());
+                    self.initial(&place, variable, ty, decl.span)?;
+                }
+                DeclKind::Instance(instance) => {
+                    let symbol = self.symbol_at(decl.id, decl.span)?;
+                    let key = (Rc::clone(&self.path), symbol);
+                    let val = match self.owned.get(&key) {
+                        Some(val) => val.clone(),
+                        None => {
+                            let val = self.instance(decl, instance)?;
+                            self.owned.insert(key, val.clone());
+                            val
+                        }
+                    };
+                    self.env.insert(symbol, val);
+                }
+                DeclKind::ValueSet(set) => self.value_set(decl, set)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The first value of a variable.
+    pub(crate) fn initial(&mut self, place: &Val, variable: &'a ast::Variable, ty: TypeId, span: Span) -> Result<()> {
+        match &variable.init {
+            Some(init) => {
+                let (val, from) = self.value(init)?;
+                let val = self.cast(val, from, ty, span)?;
+                self.assign(place, &val, ty, span)
+            }
+            None => self.forget(place, ty, span),
+        }
+    }
+
+    // ---- parsers and controls -------------------------------------------------------------------------------------
+
+    pub(crate) fn apply_block(&mut self, instance: &Rc<BlockInstance>, args: Vec<(Val, TypeId)>, span: Span) -> Result<()> {
+        let block = &self.t.blocks[instance.block.index()];
+        self.bounded(span)?;
+        self.depth += 1;
+        if self.depth > 200 {
+            return refuse(span, "applications nest too deeply");
+        }
+        let path = std::mem::replace(&mut self.path, Rc::clone(&instance.path));
+        let kept = self.subst.clone();
+        for (var, ty) in block.vars.iter().zip(&instance.type_args) {
+            self.subst.insert(*var, *ty);
+        }
+        for (param, val) in block.constructor.iter().zip(&instance.args) {
+            let symbol = self.symbol_at(param.decl.id, span)?;
+            self.env.insert(symbol, val.clone());
+        }
+        let copies = self.bind_params(instance.block, args, span)?;
+        let leave = self.label();
+        self.frames.push(Frame { leave, result: None, copies });
+        let loops = std::mem::take(&mut self.loops);
+        match &block.decl.kind {
+            DeclKind::Control(control) if block.kind == BlockKind::Control => {
+                self.locals(&control.locals)?;
+                self.block(&control.apply.stmts)?;
+            }
+            DeclKind::Parser(parser) => {
+                self.locals(&parser.locals)?;
+                self.parser_body(parser, leave)?;
+            }
+            _ => return refuse(span, format!("`{}` has no body", block.name)),
+        }
+        self.loops = loops;
+        self.emit(Ins::Label(leave));
+        let copies = self.frames.pop().map(|frame| frame.copies).unwrap_or_default();
+        for (to, from, ty) in &copies {
+            self.assign(to, from, *ty, span)?;
+        }
+        self.path = path;
+        self.subst = kept;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Parameters of `apply`: arguments themselves where nothing can tell the difference, else copies.
+    fn bind_params(&mut self, id: BlockId, args: Vec<(Val, TypeId)>, span: Span) -> Result<Vec<(Val, Val, TypeId)>> {
+        let block = &self.t.blocks[id.index()];
+        let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
+        let mut seen: HashSet<String> = HashSet::new();
+        let mut clash = false;
+        for (val, _) in &args {
+            let mut own = HashSet::new();
+            leaves(val, &mut own);
+            clash |= !seen.is_disjoint(&own);
+            seen.extend(own);
+        }
+        let mut copies = Vec::new();
+        let mut bound = Vec::new();
+        for (param, (arg, from)) in block.params.iter().zip(args) {
+            let symbol = self.symbol_at(param.decl.id, span)?;
+            let ty = self.closed(param.ty);
+            let place = matches!(
+                arg,
+                Val::Field(_) | Val::Parts(_) | Val::Header(_) | Val::Union(UnionRef::Union(_)) | Val::Stack(_) | Val::UnionStack(_)
+            ) && is_place(&arg);
+            let value = if Self::is_fixed(&arg) {
+                if param.direction == Direction::None || arg == Val::Nothing { arg } else { self.cast(arg, from, ty, span)? }
+            } else if once && !clash && place {
+                if param.direction == Direction::Out {
+                    self.forget(&arg, ty, span)?;
+                }
+                arg
+            } else {
+                let key = (Rc::clone(&self.path), symbol);
+                let storage = match self.owned.get(&key) {
+                    Some(storage) => storage.clone(),
+                    None => {
+                        let storage = self.storage(&param.name, ty, span)?;
+                        self.owned.insert(key, storage.clone());
+                        storage
+                    }
+                };
+                if param.direction == Direction::Out {
+                    self.forget(&storage, ty, span)?;
+                } else {
+                    let arg = self.cast(arg.clone(), from, ty, span)?;
+                    self.assign(&storage, &arg, ty, span)?;
+                }
+                if matches!(param.direction, Direction::Out | Direction::InOut) {
+                    copies.push((arg, storage.clone(), ty));
+                }
+                storage
+            };
+            bound.push((symbol, value));
+        }
+        self.env.extend(bound);
+        Ok(copies)
+    }
+}
+
+fn is_place(val: &Val) -> bool {
+    match val {
+        Val::Field(field) => field.fixed().is_some(),
+        Val::Header(header) => matches!(header, barewire_p4::ir::HeaderRef::Header(_)),
+        Val::Parts(parts) => parts.iter().all(is_place),
+        Val::Union(UnionRef::Union(_)) | Val::Stack(_) | Val::UnionStack(_) => true,
+        _ => false,
+    }
+}
+
+/// What a value is made of, to see whether two share something.
+fn leaves(val: &Val, out: &mut HashSet<String>) {
+    match val {
+        Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().for_each(|part| leaves(part, out)),
+        Val::Slice { base, .. } => leaves(base, out),
+        Val::Field(field) if field.header != super::storage::SCALARS.into() => {
+            out.insert(format!("{:?}", Val::Header(field.header.clone())));
+        }
+        Val::Field(_) | Val::Header(_) | Val::Union(_) | Val::Stack(_) | Val::UnionStack(_) => {
+            out.insert(format!("{val:?}"));
+        }
+        other => Lower::reads(other, &mut |field| leaves(&Val::Field(field.clone()), out)),
+    }
+}

@@ -1,0 +1,471 @@
+//! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
+
+use barewire_p4::ir::{
+    ActionProfile, CalcInput, Calculation, CalculationId, CounterArray, CounterId, Expr, FieldList, FieldListId, FieldRef,
+    HashAlgorithm, HashSource, LearnList, LearnListId, ListItem, MeterArray, MeterId, MeterUnit, ParserOp, ProfileId,
+    RegisterArray, RegisterId, Selector, Stmt,
+};
+use barewire_p4_source::Span;
+use barewire_p4_source::ast::{Annotation, AnnotationBody, ExprKind};
+use barewire_p4_source::types::ty::{FnId, Type, TypeId};
+use num_traits::ToPrimitive as _;
+
+use super::code::Ins;
+use super::ops::{int, to_truth, wrap};
+use super::{Lower, Object, Result, Val, refuse};
+
+type Args = Vec<(Val, TypeId)>;
+
+fn arg(args: &Args, at: usize, span: Span) -> Result<(Val, TypeId)> {
+    match args.get(at) {
+        Some(arg) => Ok(arg.clone()),
+        None => refuse(span, "an argument is missing"),
+    }
+}
+
+fn size(args: &Args, at: usize, span: Span) -> Result<u32> {
+    match Lower::known(&arg(args, at, span)?.0) {
+        Some(size) if size <= 1 << 26 => Ok(size),
+        Some(size) => refuse(span, format!("{size} cells: {} are the most", 1 << 26)),
+        None => refuse(span, "a size has to be known when the program is compiled"),
+    }
+}
+
+impl Lower<'_> {
+    pub(crate) fn extern_instance(
+        &mut self,
+        constructor: FnId,
+        name: String,
+        args: Args,
+        type_args: &[TypeId],
+        span: Span,
+    ) -> Result<Val> {
+        let kind = self.t.functions[constructor.index()].name.clone();
+        Ok(Val::Object(match &*kind {
+            "counter" | "direct_counter" => {
+                let size = if &*kind == "counter" { size(&args, 0, span)? } else { 0 };
+                let id = CounterId::from(self.program.counters.len());
+                self.program.counters.push(CounterArray { name, id: id.0, size, direct: None });
+                Object::Counter(id)
+            }
+            "meter" | "direct_meter" => {
+                let direct = &*kind == "direct_meter";
+                let size = if direct { 0 } else { size(&args, 0, span)? };
+                let unit = match Self::known(&arg(&args, usize::from(!direct), span)?.0) {
+                    Some(0) => MeterUnit::Packets,
+                    _ => MeterUnit::Bytes,
+                };
+                let id = MeterId::from(self.program.meters.len());
+                self.program.meters.push(MeterArray { name, id: id.0, size, unit, rate_count: 2, direct: None, result: None });
+                Object::Meter(id)
+            }
+            "register" => {
+                let width = match type_args.first().and_then(|&ty| self.scalar(ty)) {
+                    Some(shape) if shape.width > 0 => shape.width,
+                    _ => return refuse(span, "a register of something that is no number"),
+                };
+                let id = RegisterId::from(self.program.registers.len());
+                self.program.registers.push(RegisterArray { name, id: id.0, size: size(&args, 0, span)?, width });
+                Object::Register(id)
+            }
+            "action_profile" => {
+                let id = ProfileId::from(self.program.profiles.len());
+                let max_size = size(&args, 0, span)?;
+                self.program.profiles.push(ActionProfile { name, id: id.0, max_size, selector: None });
+                Object::Profile(id)
+            }
+            "action_selector" => {
+                let id = ProfileId::from(self.program.profiles.len());
+                let algorithm = self.algorithm(&arg(&args, 0, span)?.0, span)?;
+                let selector = Some(Selector { algorithm, input: Vec::new() });
+                let max_size = size(&args, 1, span)?;
+                self.program.profiles.push(ActionProfile { name, id: id.0, max_size, selector });
+                Object::Profile(id)
+            }
+            "Checksum16" => Object::Checksum16,
+            other => return refuse(span, format!("the extern `{other}` is not lowered")),
+        }))
+    }
+
+    /// A member of v1model's `HashAlgorithm`.
+    pub(crate) fn algorithm(&mut self, val: &Val, span: Span) -> Result<HashAlgorithm> {
+        let names = self.t.enums.iter().find(|e| &*e.name == "HashAlgorithm");
+        let name = Self::known(val).and_then(|at| names.and_then(|e| e.members.get(at as usize)).map(|(name, _)| &**name));
+        Ok(match name {
+            Some("crc32") => HashAlgorithm::Crc32,
+            Some("crc32_custom") => HashAlgorithm::Crc32Custom,
+            Some("crc16") => HashAlgorithm::Crc16,
+            Some("crc16_custom") => HashAlgorithm::Crc16Custom,
+            Some("random") => HashAlgorithm::Random,
+            Some("identity") => HashAlgorithm::Identity,
+            Some("csum16") => HashAlgorithm::Csum16,
+            Some("xor16") => HashAlgorithm::Xor16,
+            _ => return refuse(span, "a hash algorithm that is not known when the program is compiled"),
+        })
+    }
+
+    /// What a calculation feeds on, field by field.
+    pub(crate) fn inputs(&mut self, val: &Val, ty: TypeId, span: Span, out: &mut Vec<CalcInput>) -> Result<()> {
+        match val {
+            Val::Parts(parts) | Val::HeaderParts(parts) => {
+                let types = match self.header_fields(ty) {
+                    Some(fields) => fields,
+                    None => self.parts_of(ty).unwrap_or_default(),
+                };
+                for (part, (_, ty)) in parts.iter().zip(types) {
+                    self.inputs(part, ty, span, out)?;
+                }
+                Ok(())
+            }
+            Val::Header(header) => {
+                let value = self.header_value(header, ty, span)?;
+                let types = self.header_fields(ty).unwrap_or_default();
+                let parts = self.parts(&value, span)?;
+                for (part, (_, ty)) in parts.iter().zip(types) {
+                    self.inputs(part, ty, span, out)?;
+                }
+                Ok(())
+            }
+            Val::Field(field) => {
+                out.push(CalcInput::Field(field.clone()));
+                Ok(())
+            }
+            other => {
+                let Some(shape) = self.scalar(ty) else { return refuse(span, "an input without a width") };
+                if shape.width == 0 {
+                    return Ok(());
+                }
+                match self.num(other, span)? {
+                    Expr::Int(_) => {
+                        out.push(CalcInput::Const { value: self.bits(other, ty, span)?, width: shape.width });
+                    }
+                    value => out.push(CalcInput::Expr { value, width: shape.width }),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn calculation(&mut self, algorithm: HashAlgorithm, input: Vec<CalcInput>) -> CalculationId {
+        let id = CalculationId::from(self.program.calculations.len());
+        let name = self.unique("calc");
+        self.program.calculations.push(Calculation { name, algorithm, input });
+        id
+    }
+
+    /// Runs something that writes a field, and brings the field to its place.
+    fn result(&mut self, place: &(Val, TypeId), span: Span, make: impl FnOnce(FieldRef) -> Stmt) -> Result<()> {
+        let (field, copied) = self.written(&place.0, place.1, span)?;
+        self.stmt_out(make(field.clone()));
+        if copied {
+            self.assign(&place.0, &Val::Field(field), place.1, span)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn method(&mut self, id: FnId, object: &Val, args: Args, type_arg: TypeId, span: Span) -> Result<Val> {
+        let name = self.t.functions[id.index()].name.clone();
+        let Val::Object(object) = object else { return refuse(span, "this object is not lowered") };
+        match (object, &*name) {
+            (Object::Packet, _) => return self.packet(&name, args, type_arg, span),
+            (Object::Counter(counter), "count") => {
+                // A direct counter counts by itself.
+                if let Some((index, _)) = args.first() {
+                    let index = self.num(index, span)?;
+                    self.stmt_out(Stmt::Count { counter: *counter, index });
+                }
+            }
+            (Object::Meter(meter), "execute_meter") => {
+                let index = self.num(&arg(&args, 0, span)?.0, span)?;
+                let meter = *meter;
+                self.result(&arg(&args, 1, span)?, span, |dst| Stmt::Meter { meter, index, precolor: None, dst: Some(dst) })?;
+            }
+            (Object::Meter(meter), "read") => {
+                let Val::Field(field) = arg(&args, 0, span)?.0 else {
+                    return refuse(span, "the colour of a direct meter goes to a field");
+                };
+                let array = &mut self.program.meters[meter.at()];
+                match &array.result {
+                    Some(known) if *known != field => return refuse(span, "a direct meter that is read into several fields"),
+                    _ => array.result = Some(field),
+                }
+            }
+            (Object::Register(register), "read") => {
+                let index = self.num(&arg(&args, 1, span)?.0, span)?;
+                let register = *register;
+                self.result(&arg(&args, 0, span)?, span, |dst| Stmt::RegisterRead { dst, register, index })?;
+            }
+            (Object::Register(register), "write") => {
+                let index = self.num(&arg(&args, 0, span)?.0, span)?;
+                let value = self.num(&arg(&args, 1, span)?.0, span)?;
+                self.stmt_out(Stmt::RegisterWrite { register: *register, index, value });
+            }
+            _ => return refuse(span, format!("the method `{name}` is not lowered here")),
+        }
+        Ok(Val::Nothing)
+    }
+
+    fn packet(&mut self, name: &str, args: Args, type_arg: TypeId, span: Span) -> Result<Val> {
+        match name {
+            "extract" => {
+                let header = match arg(&args, 0, span)? {
+                    (Val::Header(header), _) => header,
+                    (Val::Nothing, _) => match self.storage("skipped", type_arg, span)? {
+                        Val::Header(header) => header,
+                        _ => return refuse(span, "only a header can be extracted"),
+                    },
+                    _ => return refuse(span, "only a header can be extracted"),
+                };
+                let op = match args.get(1) {
+                    Some((bits, _)) => ParserOp::ExtractVarbit { header, bits: self.num(bits, span)? },
+                    None => {
+                        let ty = self.program.type_of_ref(&header);
+                        let ty = &self.program.header_types[ty.at()];
+                        if ty.varbit().is_some() {
+                            return refuse(span, "a header with a varbit field is extracted with its length");
+                        }
+                        if ty.fields.last().is_some_and(|f| f.name == "_padding") {
+                            return refuse(span, "a header that is not of whole bytes cannot be extracted");
+                        }
+                        ParserOp::Extract(header)
+                    }
+                };
+                self.emit(Ins::Op(op));
+                Ok(Val::Nothing)
+            }
+            "advance" => {
+                let bits = self.num(&arg(&args, 0, span)?.0, span)?;
+                self.emit(Ins::Op(ParserOp::Advance { bits }));
+                Ok(Val::Nothing)
+            }
+            "lookahead" => {
+                let mut offset = 0;
+                self.look(type_arg, &mut offset, span)
+            }
+            other => refuse(span, format!("`{other}` of a packet is not lowered here")),
+        }
+    }
+
+    /// What a lookahead of a type reads.
+    fn look(&mut self, ty: TypeId, offset: &mut u32, span: Span) -> Result<Val> {
+        if let Some(shape) = self.scalar(ty) {
+            if shape.width == 0 {
+                return Ok(Val::Num(int(0)));
+            }
+            let bits = Expr::Lookahead { offset: *offset, width: shape.width };
+            *offset += shape.width;
+            return Ok(match (shape.truth, shape.signed) {
+                (true, _) => Val::Truth(to_truth(bits)),
+                (_, true) => Val::Num(wrap(bits, shape.width, true)),
+                _ => Val::Num(bits),
+            });
+        }
+        let header = self.header_fields(ty);
+        let is_header = header.is_some();
+        let parts = match header {
+            Some(fields) => Some(fields),
+            None => self.parts_of(ty),
+        };
+        let Some(parts) = parts else { return refuse(span, "a lookahead of this type") };
+        let mut out = Vec::new();
+        for (_, ty) in parts {
+            out.push(self.look(ty, offset, span)?);
+        }
+        Ok(if is_header { Val::HeaderParts(out.into()) } else { Val::Parts(out.into()) })
+    }
+
+    pub(crate) fn extern_function(&mut self, id: FnId, args: Args, span: Span) -> Result<Val> {
+        let function = &self.t.functions[id.index()];
+        match &*function.name {
+            "verify" => {
+                let condition = self.truth(&arg(&args, 0, span)?.0, span)?;
+                let error = self.num(&arg(&args, 1, span)?.0, span)?;
+                self.emit(Ins::Op(ParserOp::Verify { condition, error }));
+            }
+            "mark_to_drop" => {
+                let (standard, ty) = match args.first() {
+                    Some(arg) => arg.clone(),
+                    None => return refuse(span, "`mark_to_drop()` without an argument").map_err(|d| {
+                        Box::new(d.help("write `mark_to_drop(standard_metadata)`"))
+                    }),
+                };
+                let names = self.parts_of(ty).unwrap_or_default();
+                let parts = self.parts(&standard, span)?;
+                let field = |wanted: &str| {
+                    let at = names.iter().position(|(name, _)| &**name == wanted)?;
+                    match parts.get(at)? {
+                        Val::Field(field) => field.fixed(),
+                        _ => None,
+                    }
+                };
+                let (egress_spec, mcast_grp) = (field("egress_spec"), field("mcast_grp"));
+                self.stmt_out(Stmt::MarkToDrop { egress_spec, mcast_grp });
+            }
+            "hash" => {
+                let algorithm = self.algorithm(&arg(&args, 1, span)?.0, span)?;
+                let base = Some(self.num(&arg(&args, 2, span)?.0, span)?);
+                let max = Some(self.num(&arg(&args, 4, span)?.0, span)?);
+                let (data, ty) = arg(&args, 3, span)?;
+                let mut input = Vec::new();
+                self.inputs(&data, ty, span, &mut input)?;
+                if input.iter().any(|i| matches!(i, CalcInput::Expr { value, .. } if has_param(value))) {
+                    let saved = self.saved(&data, ty, "hashed", span)?;
+                    input.clear();
+                    self.inputs(&saved, ty, span, &mut input)?;
+                }
+                let source = HashSource::Calculation(self.calculation(algorithm, input));
+                self.result(&arg(&args, 0, span)?, span, |dst| Stmt::Hash { dst, source, base, max })?;
+            }
+            "random" => {
+                let low = self.num(&arg(&args, 1, span)?.0, span)?;
+                let high = self.num(&arg(&args, 2, span)?.0, span)?;
+                self.result(&arg(&args, 0, span)?, span, |dst| Stmt::Random { dst, low, high })?;
+            }
+            "digest" => {
+                let (data, ty) = arg(&args, 1, span)?;
+                // What is sent is the data of now, not of the end of the pipeline.
+                let data = self.saved(&data, ty, "digest", span)?;
+                let mut input = Vec::new();
+                self.inputs(&data, ty, span, &mut input)?;
+                let mut items = Vec::new();
+                for item in input {
+                    let width = match &item {
+                        CalcInput::Field(field) => self.program.field_def_of_ref(field).bits(),
+                        CalcInput::Const { width, .. } => *width,
+                        _ => return refuse(span, "a digest of this is not lowered"),
+                    };
+                    items.push((item, width));
+                }
+                let bare = self.bare(ty);
+                let name = match self.types.get(bare) {
+                    Type::Struct(id, _) => self.t.structs[id.index()].name.to_string(),
+                    _ => String::from("digest"),
+                };
+                let list = LearnListId::from(self.program.learn_lists.len());
+                self.program.learn_lists.push(LearnList { id: list.0 + 1, name, items });
+                self.stmt_out(Stmt::Digest { list });
+            }
+            "clone" | "clone_preserving_field_list" => {
+                let fields = match args.get(2) {
+                    Some((index, _)) => self.field_list(index, span)?,
+                    None => None,
+                };
+                let session = self.num(&arg(&args, 1, span)?.0, span)?;
+                match Self::known(&arg(&args, 0, span)?.0) {
+                    Some(0) => self.stmt_out(Stmt::CloneIngress { session, fields }),
+                    Some(1) => self.stmt_out(Stmt::CloneEgress { session, fields }),
+                    _ => return refuse(span, "the type of a clone has to be known when the program is compiled"),
+                }
+            }
+            "resubmit_preserving_field_list" => {
+                let fields = self.field_list(&arg(&args, 0, span)?.0, span)?;
+                self.stmt_out(Stmt::Resubmit { fields });
+            }
+            "recirculate_preserving_field_list" => {
+                let fields = self.field_list(&arg(&args, 0, span)?.0, span)?;
+                self.stmt_out(Stmt::Recirculate { fields });
+            }
+            "truncate" => {
+                let len = self.num(&arg(&args, 0, span)?.0, span)?;
+                self.stmt_out(Stmt::Truncate { len });
+            }
+            "assert" => {
+                let condition = self.truth(&arg(&args, 0, span)?.0, span)?;
+                self.stmt_out(Stmt::Assert(condition));
+            }
+            "assume" => {
+                let condition = self.truth(&arg(&args, 0, span)?.0, span)?;
+                self.stmt_out(Stmt::Assume(condition));
+            }
+            "log_msg" => {
+                let Val::Text(format) = arg(&args, 0, span)?.0 else { return refuse(span, "a message that is no text") };
+                let mut values = Vec::new();
+                if let Some((data, _)) = args.get(1) {
+                    for part in self.parts(data, span)?.iter() {
+                        values.push(self.num(part, span)?);
+                    }
+                }
+                self.stmt_out(Stmt::Log { format: format.to_string(), args: values });
+            }
+            other => return refuse(span, format!("`{other}` is not lowered here")),
+        }
+        Ok(Val::Nothing)
+    }
+
+    /// The fields that `@field_list(index)` marks.
+    fn field_list(&mut self, index: &Val, span: Span) -> Result<Option<FieldListId>> {
+        let Some(index) = Self::known(index) else {
+            return refuse(span, "a field list's number has to be known when the program is compiled");
+        };
+        if let Some(&list) = self.lists.get(&index) {
+            return Ok(Some(list));
+        }
+        let mut items = Vec::new();
+        if let Some((val, ty)) = self.metadata.clone() {
+            self.marked(&val, ty, index, false, &mut items, span)?;
+        }
+        let id = FieldListId::from(self.program.field_lists.len());
+        let name = format!("field_list_{index}");
+        self.program.field_lists.push(FieldList { id: index + 1, name, items });
+        self.lists.insert(index, id);
+        Ok(Some(id))
+    }
+
+    fn marked(&mut self, val: &Val, ty: TypeId, index: u32, all: bool, out: &mut Vec<ListItem>, span: Span) -> Result<()> {
+        match val {
+            Val::Field(field) if all => {
+                out.push(ListItem::Field(field.clone()));
+                Ok(())
+            }
+            Val::Parts(parts) => {
+                let bare = self.bare(ty);
+                let Type::Struct(id, args) = self.types.get(bare).clone() else { return Ok(()) };
+                let types = self.fields(id, &args);
+                for (at, part) in parts.iter().enumerate() {
+                    let annotations = &self.t.structs[id.index()].fields[at].decl.annotations;
+                    let mine = all || annotations.iter().any(|a| &a.name == "field_list" && self.names_list(a, index));
+                    self.marked(part, types[at].1, index, mine, out, span)?;
+                }
+                Ok(())
+            }
+            Val::Header(header) if all => {
+                let value = self.header_value(header, ty, span)?;
+                let types = self.header_fields(ty).unwrap_or_default();
+                for (part, (_, ty)) in self.parts(&value, span)?.iter().zip(types) {
+                    self.marked(part, ty, index, true, out, span)?;
+                }
+                Ok(())
+            }
+            _ if all => refuse(span, "a field of this type cannot be kept"),
+            _ => Ok(()),
+        }
+    }
+
+    fn names_list(&self, annotation: &Annotation, index: u32) -> bool {
+        match &annotation.body {
+            AnnotationBody::Unstructured(tokens) => tokens.iter().any(|token| {
+                let text = token.text.rsplit(['w', 's']).next().unwrap_or("");
+                match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+                    Some(hex) => u32::from_str_radix(hex, 16) == Ok(index),
+                    None => text.parse() == Ok(index),
+                }
+            }),
+            AnnotationBody::Expressions(list) => list.iter().any(|expr| match (&expr.kind, self.t.constants.get(&expr.id)) {
+                (_, Some(value)) => value.as_u32() == Some(index),
+                (ExprKind::Int(literal), _) => literal.value.to_u32() == Some(index),
+                _ => false,
+            }),
+            _ => false,
+        }
+    }
+}
+
+fn has_param(expr: &Expr) -> bool {
+    match expr {
+        Expr::Param(_) => true,
+        Expr::Unary(_, a) | Expr::Wrap { value: a, .. } | Expr::Saturate { value: a, .. } => has_param(a),
+        Expr::Binary(_, a, b) => has_param(a) || has_param(b),
+        Expr::Select(a, b, c) => has_param(a) || has_param(b) || has_param(c),
+        _ => false,
+    }
+}

@@ -1,0 +1,297 @@
+//! P4-16 for v1model from its checked source ([`barewire_p4_source::types::Typed`]) to the representation that the
+//! switch runs ([`barewire_p4::ir::Program`]), without JSON between them.
+//!
+//! ```text
+//! v1model   `main` -> parser, checks of sums, pipelines, deparser; (checksum) the controls with nothing but calls
+//! storage   types -> header types, instances, fields of `scalars`
+//! expr      expressions -> values; (ops) operators, folding, casts; (assign) values into places
+//! call      functions, actions, controls and parsers put in where they are called, copied in and out; (externs) the target's
+//! stmt      statements -> code with labels
+//! table     tables with their actions
+//! parser    states -> code with labels
+//! code      code with labels -> the statements of an action, the graph of a pipeline, the states of a parser
+//! ```
+//! What cannot be lowered is refused at its place; nothing is left out without a word.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod assign;
+mod call;
+mod checksum;
+mod code;
+mod expr;
+mod externs;
+mod ops;
+mod parser;
+mod stmt;
+mod storage;
+mod table;
+mod v1model;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use barewire_p4::ir::{
+    ActionId, CounterId, Expr, FieldRef, HeaderRef, HeaderTypeId, MeterId, ProfileId, Program,
+    RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,
+};
+use barewire_p4_source::ast::{self, NodeId};
+use barewire_p4_source::types::ty::{self, BlockId, FnId, TypeId, TypeVar, Types};
+use barewire_p4_source::types::{Callee, SymbolId, Typed, code as kind};
+use barewire_p4_source::{Diagnostic, SourceMap, Span};
+
+use code::{Ins, Label};
+
+/// Lowers a program whose types are right.
+///
+/// # Errors
+/// What the program asks for and cannot be had, at its place.
+pub fn lower<'a>(
+    source: &'a ast::Program,
+    typed: &'a Typed<'a>,
+    map: &'a SourceMap,
+    name: &str,
+) -> Result<Program> {
+    let mut lower = Lower::new(source, typed, map, name);
+    lower.v1model()?;
+    lower.program.check().map_err(|error| {
+        Box::new(Diagnostic::error(kind::UNSUPPORTED, Span::NONE, format!("the lowered program breaks a rule: {error}")))
+    })?;
+    Ok(lower.program)
+}
+
+type Result<T> = std::result::Result<T, Box<Diagnostic>>;
+
+/// A refusal.
+fn refuse<T>(span: Span, text: impl Into<String>) -> Result<T> {
+    Err(Box::new(Diagnostic::error(kind::UNSUPPORTED, span, text)))
+}
+
+/// How many instructions a program may come to: calls put in place can multiply.
+const INSTRUCTIONS_MAX: usize = 1 << 18;
+
+/// What an expression comes to: a value, or a place that holds one.
+#[derive(Clone, Debug, PartialEq)]
+enum Val {
+    /// A number as its type holds it.
+    Num(Expr),
+    /// A truth value.
+    Truth(Expr),
+    /// A field: a number, a truth value in one bit, or a varbit.
+    Field(FieldRef),
+    /// Fields of a struct, elements of a tuple, in order.
+    Parts(Rc<[Val]>),
+    /// A header.
+    Header(HeaderRef),
+    /// A valid header by its fields.
+    HeaderParts(Rc<[Val]>),
+    /// A union.
+    Union(UnionRef),
+    /// A stack of headers.
+    Stack(StackId),
+    /// A stack of unions.
+    UnionStack(UnionStackId),
+    /// Bits `high:low` of a place of so many bits.
+    Slice { base: Box<Val>, base_ty: TypeId, high: u32, low: u32 },
+    /// An invalid header or union.
+    Invalid,
+    /// A text.
+    Text(Rc<str>),
+    /// `_`, or an optional argument that is not there.
+    Nothing,
+    /// Something that is no value.
+    Object(Object),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Object {
+    Packet,
+    Counter(CounterId),
+    Meter(MeterId),
+    Register(RegisterId),
+    Profile(ProfileId),
+    ValueSet(ValueSetId),
+    Checksum16,
+    /// A parser or control: its place in the tree of instances, and the arguments of its constructor.
+    Block(Rc<BlockInstance>),
+}
+
+#[derive(Debug, PartialEq)]
+struct BlockInstance {
+    block: BlockId,
+    type_args: Vec<TypeId>,
+    args: Vec<Val>,
+    path: Rc<str>,
+}
+
+/// What is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Parser,
+    Pipeline,
+    Action,
+}
+
+/// A body that is put in place: where `return` and `exit` go.
+#[derive(Clone, Debug)]
+struct Frame {
+    leave: Label,
+    result: Option<(Val, TypeId)>,
+    /// Parameters to be copied out: to, from.
+    copies: Vec<(Val, Val, TypeId)>,
+}
+
+/// A table that has been lowered.
+#[derive(Clone, Debug)]
+struct Lowered {
+    id: TableId,
+    actions: Vec<(FnId, ActionId)>,
+    /// Keys that are computed in front of each application.
+    computed: Vec<(FieldRef, usize)>,
+}
+
+struct Lower<'a> {
+    t: &'a Typed<'a>,
+    map: &'a SourceMap,
+    types: Types,
+    program: Program,
+    /// What declared names stand for at the moment.
+    env: HashMap<SymbolId, Val>,
+    by_node: HashMap<NodeId, SymbolId>,
+    decls: HashMap<NodeId, &'a ast::Decl>,
+    subst: HashMap<TypeVar, TypeId>,
+    /// What belongs to an instance by its path: variables and instances.
+    owned: HashMap<(Rc<str>, SymbolId), Val>,
+    tables: HashMap<(Rc<str>, ty::TableId), Rc<Lowered>>,
+    header_types: HashMap<TypeId, HeaderTypeId>,
+    names: HashMap<String, u32>,
+    path: Rc<str>,
+    mode: Mode,
+    code: Vec<Ins>,
+    labels: u32,
+    frames: Vec<Frame>,
+    /// `break` and `continue`.
+    loops: Vec<(Label, Label)>,
+    /// Applications of each parser and control in the source: where there are several, parameters need storage of their own.
+    applied: HashMap<BlockId, u32>,
+    depth: u32,
+    /// The user's metadata: its fields may be in lists that are kept.
+    metadata: Option<(Val, TypeId)>,
+    lists: HashMap<u32, barewire_p4::ir::FieldListId>,
+}
+
+impl<'a> Lower<'a> {
+    fn new(source: &'a ast::Program, t: &'a Typed<'a>, map: &'a SourceMap, name: &str) -> Lower<'a> {
+        let mut program = Program::empty();
+        program.name = name.to_owned();
+        let by_node =
+            t.symbols.iter().enumerate().map(|(at, s)| (s.node, SymbolId(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
+        let mut applied = HashMap::new();
+        for info in t.calls.values() {
+            if let Callee::ApplyBlock(block) | Callee::ApplyType(block) = info.callee {
+                *applied.entry(block).or_insert(0) += 1;
+            }
+        }
+        let mut decls = HashMap::new();
+        note_decls(&source.decls, &mut decls);
+        Lower {
+            t,
+            map,
+            types: t.types.clone(),
+            program,
+            env: HashMap::new(),
+            by_node,
+            decls,
+            subst: HashMap::new(),
+            owned: HashMap::new(),
+            tables: HashMap::new(),
+            header_types: HashMap::new(),
+            names: HashMap::new(),
+            path: "".into(),
+            mode: Mode::Pipeline,
+            code: Vec::new(),
+            labels: 1,
+            frames: Vec::new(),
+            loops: Vec::new(),
+            applied,
+            depth: 0,
+            metadata: None,
+            lists: HashMap::new(),
+        }
+    }
+
+    fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels)
+    }
+
+    fn emit(&mut self, ins: Ins) {
+        self.code.push(ins);
+    }
+
+    fn stmt_out(&mut self, stmt: barewire_p4::ir::Stmt) {
+        self.code.push(Ins::Stmt(stmt));
+    }
+
+    fn bounded(&self, span: Span) -> Result<()> {
+        if self.code.len() > INSTRUCTIONS_MAX {
+            return refuse(span, format!("the program comes to more than {INSTRUCTIONS_MAX} instructions"));
+        }
+        Ok(())
+    }
+
+    /// A name that nothing has yet.
+    fn unique(&mut self, wanted: &str) -> String {
+        let count = self.names.entry(wanted.to_owned()).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            return wanted.to_owned();
+        }
+        let name = format!("{wanted}_{}", *count - 2);
+        self.unique(&name)
+    }
+
+    /// The control plane's name of something declared here.
+    fn control_name(&self, name: &str, annotations: &[ast::Annotation]) -> String {
+        let given = ast::annotation(annotations, "name").and_then(ast::Annotation::string);
+        let name = given.unwrap_or_else(|| name.to_owned());
+        match name.strip_prefix('.') {
+            Some(absolute) => absolute.to_owned(),
+            None if self.path.is_empty() => name,
+            None => format!("{}.{name}", self.path),
+        }
+    }
+
+    /// The type of a node, type parameters replaced.
+    fn ty(&mut self, node: NodeId, span: Span) -> Result<TypeId> {
+        let Some(ty) = self.t.ty(node) else { return refuse(span, "this has no type") };
+        Ok(self.closed(ty))
+    }
+
+    fn closed(&mut self, ty: TypeId) -> TypeId {
+        let subst = &self.subst;
+        self.types.replace(ty, &mut |leaf| match leaf {
+            ty::Type::Var(var) => subst.get(var).copied(),
+            _ => None,
+        })
+    }
+
+    fn symbol_at(&self, node: NodeId, span: Span) -> Result<SymbolId> {
+        match self.by_node.get(&node) {
+            Some(&id) => Ok(id),
+            None => refuse(span, "this declares nothing"),
+        }
+    }
+}
+
+/// Declarations by their nodes, those in parsers and controls too.
+fn note_decls<'a>(list: &'a [ast::Decl], out: &mut HashMap<NodeId, &'a ast::Decl>) {
+    for decl in list {
+        out.insert(decl.id, decl);
+        match &decl.kind {
+            ast::DeclKind::Parser(parser) => note_decls(&parser.locals, out),
+            ast::DeclKind::Control(control) => note_decls(&control.locals, out),
+            _ => {}
+        }
+    }
+}

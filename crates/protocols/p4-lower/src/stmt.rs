@@ -1,0 +1,270 @@
+//! Statements.
+
+use barewire_p4::ir::{ActionId, Expr, Stmt};
+use barewire_p4_source::ast::{self, DeclKind, ExprKind, ForCollection, StmtKind, SwitchLabel};
+use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
+use barewire_p4_source::types::ty::TableId;
+use barewire_p4_source::Span;
+use num_bigint::BigInt;
+
+use super::code::{Ins, Label};
+use super::ops::not;
+use super::{Lower, Mode, Result, Val, refuse};
+
+/// Rounds of a loop that are written out.
+const ROUNDS_MAX: u32 = 4096;
+
+impl<'a> Lower<'a> {
+    pub(crate) fn block(&mut self, stmts: &'a [ast::Stmt]) -> Result<()> {
+        for stmt in stmts {
+            self.stmt(stmt)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stmt(&mut self, stmt: &'a ast::Stmt) -> Result<()> {
+        let span = stmt.span;
+        self.bounded(span)?;
+        match &stmt.kind {
+            StmtKind::Empty => Ok(()),
+            StmtKind::Decl(decl) => match &decl.kind {
+                DeclKind::Variable(variable) => {
+                    let symbol = self.symbol_at(decl.id, span)?;
+                    let ty = self.closed(self.t.symbol(symbol).ty);
+                    let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                    self.initial(&place, variable, ty, span)?;
+                    self.env.insert(symbol, place);
+                    Ok(())
+                }
+                DeclKind::Instance(instance) => {
+                    let symbol = self.symbol_at(decl.id, span)?;
+                    let val = self.instance(decl, instance)?;
+                    self.env.insert(symbol, val);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            StmtKind::Assign { op, target, value } => {
+                let (place, ty) = self.value(target)?;
+                if let Some(op) = op {
+                    let (right, right_ty) = self.value(value)?;
+                    let new = self.operate(*op, (&place, ty), (&right, right_ty), ty, span)?;
+                    return self.assign(&place, &new, ty, span);
+                }
+                let (val, from) = self.value(value)?;
+                let val = self.cast(val, from, ty, span)?;
+                self.assign(&place, &val, ty, span)
+            }
+            StmtKind::Call(expr) => self.value(expr).map(|_| ()),
+            StmtKind::DirectApply { args, .. } => {
+                let Some(info) = self.t.calls.get(&stmt.id) else { return refuse(span, "this application is not known") };
+                let Callee::ApplyType(block) = info.callee else { return refuse(span, "this application is not lowered") };
+                let decl = &self.t.blocks[block.index()];
+                let args = self.args(args, info, &decl.params, span)?;
+                let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
+                let path = self.control_name(&decl.name, &[]).into();
+                let instance = super::BlockInstance { block, type_args, args: Vec::new(), path };
+                self.apply_block(&std::rc::Rc::new(instance), args, span)
+            }
+            StmtKind::If(chain) => {
+                let end = self.label();
+                for arm in &chain.arms {
+                    let no = self.label();
+                    let known = self.condition(&arm.condition, no)?;
+                    if known != Some(false) {
+                        self.stmt(&arm.body)?;
+                        self.emit(Ins::Jump(end));
+                    }
+                    self.emit(Ins::Label(no));
+                    if known == Some(true) {
+                        self.emit(Ins::Label(end));
+                        return Ok(());
+                    }
+                }
+                if let Some(otherwise) = &chain.otherwise {
+                    self.stmt(otherwise)?;
+                }
+                self.emit(Ins::Label(end));
+                Ok(())
+            }
+            StmtKind::Switch(switch) => self.switch(switch, span),
+            StmtKind::For(_) => refuse(span, "a `for` with a condition is not lowered yet: `for (T x in a .. b)` is"),
+            StmtKind::ForIn(repeat) => self.for_in(repeat, span),
+            StmtKind::Return(value) => {
+                let Some(frame) = self.frames.last().cloned() else { return refuse(span, "nothing to return from") };
+                if let (Some(value), Some((place, ty))) = (value, &frame.result) {
+                    let (val, from) = self.value(value)?;
+                    let val = self.cast(val, from, *ty, span)?;
+                    self.assign(place, &val, *ty, span)?;
+                }
+                self.emit(Ins::Jump(frame.leave));
+                Ok(())
+            }
+            StmtKind::Exit => {
+                // What is to be copied out is, from the inside out.
+                for frame in self.frames.clone().iter().rev() {
+                    for (to, from, ty) in &frame.copies {
+                        self.assign(to, from, *ty, span)?;
+                    }
+                }
+                match self.mode {
+                    Mode::Action => self.stmt_out(Stmt::Exit),
+                    Mode::Pipeline => {}
+                    Mode::Parser => return refuse(span, "`exit` in a parser"),
+                }
+                self.emit(Ins::Jump(Label::END));
+                Ok(())
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                let Some(&(leave, next)) = self.loops.last() else { return refuse(span, "this is in no loop") };
+                self.emit(Ins::Jump(if matches!(stmt.kind, StmtKind::Break) { leave } else { next }));
+                Ok(())
+            }
+            StmtKind::Block(block) => self.block(&block.stmts),
+        }
+    }
+
+    /// Goes to `no` if a condition is false; says whether it is known.
+    fn condition(&mut self, expr: &'a ast::Expr, no: Label) -> Result<Option<bool>> {
+        // What a table finds decides by itself.
+        let (inner, negated) = match &expr.kind {
+            ExprKind::Unary(ast::UnaryOp::Not, inner) => (&**inner, true),
+            _ => (expr, false),
+        };
+        if let ExprKind::Member(base, _) = &inner.kind
+            && let Some(member @ (MemberRef::Hit | MemberRef::Miss)) = self.t.members.get(&inner.id)
+        {
+            let yes = self.label();
+            if (*member == MemberRef::Hit) == negated {
+                self.apply_hit(base, no, yes)?;
+            } else {
+                self.apply_hit(base, yes, no)?;
+            }
+            self.emit(Ins::Label(yes));
+            return Ok(None);
+        }
+        let (val, _) = self.value(expr)?;
+        match self.truth(&val, expr.span)? {
+            Expr::Bool(known) => Ok(Some(known)),
+            truth => {
+                self.emit(Ins::Unless(truth, no));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The table of `t.apply()`.
+    fn applied_table(&self, expr: &'a ast::Expr) -> Option<TableId> {
+        match self.t.calls.get(&expr.id)?.callee {
+            Callee::ApplyTable(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn apply_hit(&mut self, call: &'a ast::Expr, hit: Label, miss: Label) -> Result<()> {
+        match self.applied_table(call) {
+            Some(table) => self.table_hit(table, hit, miss, call.span),
+            None => refuse(call.span, "this is no application of a table"),
+        }
+    }
+
+    fn switch(&mut self, switch: &'a ast::Switch, span: Span) -> Result<()> {
+        let end = self.label();
+        // Each case leads to the block of the next one that has one.
+        let mut labels = Vec::new();
+        for _ in &switch.cases {
+            labels.push(self.label());
+        }
+        let mut default = end;
+        for (case, label) in switch.cases.iter().zip(&labels) {
+            if matches!(case.label, SwitchLabel::Default(_)) {
+                default = *label;
+            }
+        }
+        let table = match &switch.subject.kind {
+            ExprKind::Member(base, _) if self.t.members.get(&switch.subject.id) == Some(&MemberRef::ActionRun) => {
+                self.applied_table(base)
+            }
+            _ => None,
+        };
+        if let Some(table) = table {
+            let lowered = self.ready(table, span)?;
+            let mut cases: Vec<(ActionId, Label)> = Vec::new();
+            for (case, label) in switch.cases.iter().zip(&labels) {
+                let SwitchLabel::Value(value) = &case.label else { continue };
+                let found = self.t.refers_to(value.id).and_then(|symbol| match symbol.kind {
+                    SymbolKind::Function(id) => lowered.actions.iter().find(|(f, _)| *f == id),
+                    _ => None,
+                });
+                let Some((_, action)) = found else { return refuse(value.span, "the table has no such action") };
+                cases.push((*action, *label));
+            }
+            self.emit(Ins::Run { table: lowered.id, cases, other: default });
+        } else {
+            let (subject, ty) = self.value(&switch.subject)?;
+            let subject = self.saved(&subject, ty, "switch", span)?;
+            for (case, label) in switch.cases.iter().zip(&labels) {
+                let SwitchLabel::Value(value) = &case.label else { continue };
+                let (val, from) = self.value(value)?;
+                let same = self.equal((&subject, ty), (&val, from), value.span)?;
+                match not(same) {
+                    Expr::Bool(true) => {}
+                    Expr::Bool(false) => self.emit(Ins::Jump(*label)),
+                    differs => self.emit(Ins::Unless(differs, *label)),
+                }
+            }
+            self.emit(Ins::Jump(default));
+        }
+        for (case, label) in switch.cases.iter().zip(&labels) {
+            self.emit(Ins::Label(*label));
+            if let Some(body) = &case.body {
+                self.block(&body.stmts)?;
+                self.emit(Ins::Jump(end));
+            }
+        }
+        self.emit(Ins::Label(end));
+        Ok(())
+    }
+
+    /// A loop whose rounds are known: written out.
+    fn for_in(&mut self, repeat: &'a ast::ForIn, span: Span) -> Result<()> {
+        let symbol = self.symbol_at(repeat.variable.id, span)?;
+        let ty = self.closed(self.t.symbol(symbol).ty);
+        let mut rounds: Vec<Val> = Vec::new();
+        match &repeat.collection {
+            ForCollection::Range(first, last) => {
+                let ((first, _), (last, _)) = (self.value(first)?, self.value(last)?);
+                let (Val::Num(Expr::Int(mut at)), Val::Num(Expr::Int(last))) = (first, last) else {
+                    return refuse(span, "a loop over a range that is not known when the program is compiled");
+                };
+                while at <= last {
+                    if rounds.len() as u32 >= ROUNDS_MAX {
+                        return refuse(span, format!("a loop of more than {ROUNDS_MAX} rounds"));
+                    }
+                    rounds.push(Val::Num(Expr::Int(at.clone())));
+                    at += BigInt::from(1);
+                }
+            }
+            ForCollection::Value(list) => match self.value(list)? {
+                (Val::Parts(parts), _) => rounds.extend(parts.iter().cloned()),
+                (Val::Stack(id), _) => {
+                    let elements = self.program.stacks[id.at()].elements.clone();
+                    rounds.extend(elements.into_iter().map(|header| Val::Header(header.into())));
+                }
+                _ => return refuse(span, "a loop over this is not lowered"),
+            },
+        }
+        let leave = self.label();
+        for round in rounds {
+            let next = self.label();
+            self.loops.push((leave, next));
+            let val = self.saved(&round, ty, "round", span)?;
+            self.env.insert(symbol, val);
+            self.stmt(&repeat.body)?;
+            self.loops.pop();
+            self.emit(Ins::Label(next));
+        }
+        self.emit(Ins::Label(leave));
+        Ok(())
+    }
+}

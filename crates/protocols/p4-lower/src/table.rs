@@ -1,0 +1,404 @@
+//! Tables with their actions, keys and entries.
+
+use std::rc::Rc;
+
+use barewire_p4::ir::{
+    Action, ActionCall, ActionId, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind, Param, Selector, Table,
+    TableActions, TableId, TableKind, UnaryOp,
+};
+use barewire_p4::key::MatchParam;
+use barewire_p4_source::Span;
+use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, Keyset, KeysetKind, PropertyKind};
+use barewire_p4_source::types::ty::{self, FnId, TypeId};
+use barewire_p4_source::types::value;
+use barewire_p4_source::types::{ArgSource, CallInfo, EntryInfo};
+use num_bigint::{BigInt, BigUint};
+
+use super::code::{self, Ins, Label};
+use super::{Frame, Lower, Lowered, Mode, Object, Result, Val, refuse};
+
+/// How many entries a table has that does not say (p4c's rule).
+const DEFAULT_SIZE: u32 = 1024;
+
+impl<'a> Lower<'a> {
+    /// Applies a table.
+    pub(crate) fn table_hit(&mut self, table: ty::TableId, hit: Label, miss: Label, span: Span) -> Result<()> {
+        let lowered = self.ready(table, span)?;
+        self.emit(Ins::Hit { table: lowered.id, hit, miss });
+        Ok(())
+    }
+
+    /// The table, with the keys that are computed in front of it.
+    pub(crate) fn ready(&mut self, table: ty::TableId, span: Span) -> Result<Rc<Lowered>> {
+        if self.mode != Mode::Pipeline {
+            return refuse(span, "a table can be applied in a control only");
+        }
+        let key = (Rc::clone(&self.path), table);
+        let lowered = match self.tables.get(&key) {
+            Some(lowered) => Rc::clone(lowered),
+            None => {
+                let lowered = Rc::new(self.table(table, span)?);
+                self.tables.insert(key, Rc::clone(&lowered));
+                lowered
+            }
+        };
+        let info = &self.t.tables[table.index()];
+        for (field, at) in &lowered.computed {
+            let expr = &info.keys[*at].element.expr;
+            let (val, ty) = self.value(expr)?;
+            self.assign(&Val::Field(field.clone()), &val, ty, expr.span)?;
+        }
+        Ok(lowered)
+    }
+
+    fn property(&self, decl: &'a ast::Decl, name: &str) -> Option<&'a ast::Property> {
+        match &decl.kind {
+            DeclKind::Table(table) => table.properties.iter().find(|p| &p.name == name),
+            _ => None,
+        }
+    }
+
+    fn property_value(&mut self, decl: &'a ast::Decl, name: &str) -> Result<Option<Val>> {
+        match self.property(decl, name).map(|p| &p.kind) {
+            Some(PropertyKind::Value(expr)) => Ok(Some(self.value(expr)?.0)),
+            _ => Ok(None),
+        }
+    }
+
+    fn table(&mut self, id: ty::TableId, span: Span) -> Result<Lowered> {
+        let info = &self.t.tables[id.index()];
+        let decl = info.decl;
+        let (mut key, mut computed, mut selected) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, field) in info.keys.iter().enumerate() {
+            let element = field.element;
+            let span = element.span;
+            let kind = match element.match_kind.as_str() {
+                "exact" => MatchKind::Exact,
+                "lpm" => MatchKind::Lpm,
+                "ternary" => MatchKind::Ternary,
+                "range" => MatchKind::Range,
+                "optional" => MatchKind::Optional,
+                "selector" => {
+                    let (val, ty) = self.value(&element.expr)?;
+                    self.inputs(&val, ty, span, &mut selected)?;
+                    continue;
+                }
+                other => return refuse(span, format!("the match kind `{other}` is not one of v1model")),
+            };
+            let ty = self.closed(field.ty);
+            let Some(shape) = self.scalar(ty) else { return refuse(span, "a key without a width") };
+            if shape.width == 0 {
+                return refuse(span, "a key of no bits");
+            }
+            // Only what is computed the same way for every packet may stand in a key as it is.
+            let before = self.code.len();
+            let val = if self.acts(&element.expr) { Val::Nothing } else { self.value(&element.expr)?.0 };
+            let acted = self.code.len() != before;
+            self.code.truncate(before);
+            let source = match (val, acted) {
+                (Val::Field(field), false) if field.fixed().is_some() => KeySource::Field(field),
+                (Val::Truth(Expr::Valid(header)), false) if kind != MatchKind::Lpm && kind != MatchKind::Range => {
+                    KeySource::Valid(header)
+                }
+                _ => {
+                    let field = self.temp("key", shape.width, shape.signed);
+                    computed.push((field.clone(), at));
+                    KeySource::Field(field)
+                }
+            };
+            let given = ast::annotation(&element.annotations, "name").and_then(ast::Annotation::string);
+            let name = given.unwrap_or_else(|| self.map.text(element.expr.span).split_whitespace().collect::<String>());
+            key.push(KeyField { name, kind, source, width: shape.width, mask: None });
+        }
+        let lpms = key.iter().filter(|k| k.kind == MatchKind::Lpm).count();
+        if lpms > 1 {
+            return refuse(span, "several `lpm` keys in one table");
+        }
+        let has = |wanted: &[MatchKind]| key.iter().any(|k| wanted.contains(&k.kind));
+        let kind = if has(&[MatchKind::Range]) {
+            TableKind::Range
+        } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
+            TableKind::Ternary
+        } else if lpms == 1 {
+            TableKind::Lpm
+        } else {
+            TableKind::Exact
+        };
+
+        let mut actions: Vec<(FnId, ActionId)> = Vec::new();
+        for action in &info.actions {
+            if actions.iter().all(|(known, _)| *known != action.action) {
+                let id = self.table_action(action.action, action.listed, span)?;
+                actions.push((action.action, id));
+            }
+        }
+        let name = self.control_name(&info.name, &decl.annotations);
+        let size = info.size.as_ref().and_then(value::Value::as_u32).unwrap_or(DEFAULT_SIZE);
+        let source = match self.property_value(decl, "implementation")? {
+            None => TableActions::Direct,
+            Some(Val::Object(Object::Profile(profile))) => {
+                if let Some(selector) = &mut self.program.profiles[profile.at()].selector
+                    && selector.input.is_empty()
+                {
+                    *selector = Selector { algorithm: selector.algorithm, input: selected };
+                }
+                TableActions::Profile(profile)
+            }
+            Some(_) => return refuse(span, "this implementation is not lowered"),
+        };
+        let id = TableId::from(self.program.tables.len());
+        let mut table = Table {
+            name,
+            id: id.0,
+            kind,
+            key,
+            actions: actions.iter().map(|(_, id)| *id).collect(),
+            source,
+            max_size: size,
+            counter: None,
+            meter: None,
+            support_timeout: false,
+            default: None,
+            default_action_const: info.default_is_const,
+            default_entry_const: false,
+            entries: Vec::new(),
+            immutable: false,
+        };
+        if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
+            table.support_timeout = true;
+        }
+        if let Some((action, call)) = &info.default_action {
+            let (action, call) = (*action, *call);
+            let args = match call.map(|call| (&call.kind, self.t.calls.get(&call.id), call.span)) {
+                Some((ExprKind::Call(call), Some(info), span)) => self.entry_args(action, info, &call.args, span)?,
+                _ => self.no_args(action, span)?,
+            };
+            let Some((_, id)) = actions.iter().find(|(known, _)| *known == action) else {
+                return refuse(span, "the default action is not in the table");
+            };
+            table.default_entry_const = info.default_is_const;
+            table.default = Some(ActionCall { action: *id, args });
+        }
+        let smallest = matches!(self.property_value(decl, "largest_priority_wins")?, Some(Val::Truth(Expr::Bool(false))));
+        self.entries(&info.entries, !smallest, &actions, &mut table)?;
+        table.max_size = table.max_size.max(table.entries.len() as u32);
+        for property in ["counters", "meters"] {
+            match self.property_value(decl, property)? {
+                None => {}
+                Some(Val::Object(Object::Counter(counter))) => {
+                    let array = &mut self.program.counters[counter.at()];
+                    (array.size, array.direct) = (table.max_size, Some(id));
+                    table.counter = Some(counter);
+                }
+                Some(Val::Object(Object::Meter(meter))) => {
+                    let array = &mut self.program.meters[meter.at()];
+                    (array.size, array.direct) = (table.max_size, Some(id));
+                    table.meter = Some(meter);
+                }
+                Some(_) => return refuse(span, format!("this value of `{property}` is not lowered")),
+            }
+        }
+        self.program.tables.push(table);
+        Ok(Lowered { id, actions, computed })
+    }
+
+    /// An action as a table runs it.
+    fn table_action(&mut self, id: FnId, listed: Option<&'a ast::ActionRef>, span: Span) -> Result<ActionId> {
+        let function = &self.t.functions[id.index()];
+        let code = std::mem::take(&mut self.code);
+        let mode = std::mem::replace(&mut self.mode, Mode::Action);
+        let frames = std::mem::take(&mut self.frames);
+        // What the table's list binds, and what the control plane gives.
+        let mut args: Vec<(Val, TypeId)> = match listed.and_then(|l| Some((l.args.as_ref()?, self.t.calls.get(&l.id)?))) {
+            Some((args, info)) => self.args(args, info, &function.params, span)?,
+            None => function.params.iter().map(|_| (Val::Nothing, TypeId::VOID)).collect(),
+        };
+        let mut params = Vec::new();
+        for (param, arg) in function.params.iter().zip(&mut args) {
+            if param.direction != Direction::None {
+                continue;
+            }
+            let ty = self.closed(param.ty);
+            let Some(shape) = self.scalar(ty) else { return refuse(param.decl.span, "action data that is no number") };
+            let at = Expr::Param(params.len() as u32);
+            params.push(Param { name: param.name.to_string(), width: shape.width });
+            let number = if shape.signed { Expr::Wrap { value: Box::new(at), width: shape.width.max(1) } } else { at };
+            let val = if shape.truth {
+                Val::Truth(Expr::Unary(UnaryOp::IntToBool, Box::new(number)))
+            } else {
+                Val::Num(number)
+            };
+            *arg = (val, ty);
+        }
+        self.frames.push(Frame { leave: Label::END, result: None, copies: Vec::new() });
+        self.inline(id, args, span)?;
+        self.frames = frames;
+        self.mode = mode;
+        let made = std::mem::replace(&mut self.code, code);
+        let body = code::body(&made, function.span)?;
+        let path = match function.global {
+            true => std::mem::replace(&mut self.path, "".into()),
+            false => Rc::clone(&self.path),
+        };
+        let name = self.control_name(&function.name, function.annotations);
+        if function.global {
+            self.path = path;
+        }
+        let number = self.program.actions.len();
+        self.program.actions.push(Action { name, id: number as u32, params, body });
+        Ok(ActionId::from(number))
+    }
+
+    fn no_args(&mut self, action: FnId, span: Span) -> Result<Vec<BigUint>> {
+        let missing = self.t.functions[action.index()].params.iter().any(|p| p.direction == Direction::None);
+        if missing {
+            return refuse(span, "the default action's arguments are missing");
+        }
+        Ok(Vec::new())
+    }
+
+    /// The numbers for an action's run-time parameters.
+    fn entry_args(&mut self, action: FnId, info: &'a CallInfo, args: &'a [ast::Arg], span: Span) -> Result<Vec<BigUint>> {
+        let mut out = Vec::new();
+        let function = &self.t.functions[action.index()];
+        for (param, source) in function.params.iter().zip(&info.args) {
+            if param.direction != Direction::None {
+                continue;
+            }
+            let expr = match source {
+                ArgSource::Arg(at) => args.get(*at as usize).map(|arg| &arg.value),
+                _ => param.decl.default.as_ref(),
+            };
+            let Some(expr) = expr else { return refuse(span, "an argument is missing") };
+            let ty = self.closed(param.ty);
+            let (val, from) = self.value(expr)?;
+            let val = self.cast(val, from, ty, expr.span)?;
+            out.push(self.bits(&val, ty, expr.span)?);
+        }
+        Ok(out)
+    }
+
+    /// A known value's bits.
+    pub(crate) fn bits(&mut self, val: &Val, ty: TypeId, span: Span) -> Result<BigUint> {
+        let Some(shape) = self.scalar(ty) else { return refuse(span, "this has no width") };
+        match self.num(val, span)? {
+            Expr::Int(number) => {
+                Ok(value::wrap(&number, shape.width, false).to_biguint().unwrap_or_default())
+            }
+            _ => refuse(span, "this has to be known when the program is compiled"),
+        }
+    }
+
+    fn entries(
+        &mut self,
+        list: &'a [EntryInfo<'a>],
+        largest_wins: bool,
+        actions: &[(FnId, ActionId)],
+        table: &mut Table,
+    ) -> Result<()> {
+        if list.is_empty() {
+            return Ok(());
+        }
+        if table.source != TableActions::Direct {
+            return refuse(list[0].entry.span, "entries of a table with an action profile");
+        }
+        let ranked = matches!(table.kind, TableKind::Ternary | TableKind::Range);
+        let stated = list.iter().any(|e| e.entry.priority.is_some());
+        // In the target lower numbers win.
+        let mut order: Vec<BigInt> = list.iter().filter_map(|e| e.priority.clone()).collect();
+        order.sort();
+        order.dedup();
+        if largest_wins {
+            order.reverse();
+        }
+        for (at, entry) in list.iter().enumerate() {
+            let span = entry.entry.span;
+            let priority = match (&entry.priority, ranked) {
+                (_, false) => 0,
+                (Some(priority), true) if stated => {
+                    order.iter().position(|p| p == priority).unwrap_or(at) as u32 + 1
+                }
+                _ => at as u32 + 1,
+            };
+            let sets: Vec<&Keyset> = match &entry.entry.keyset.kind {
+                KeysetKind::Tuple(sets) => sets.iter().collect(),
+                _ => vec![&entry.entry.keyset],
+            };
+            let all_free = matches!(entry.entry.keyset.kind, KeysetKind::Default | KeysetKind::DontCare);
+            if sets.len() != table.key.len() && !all_free {
+                return refuse(span, "an entry that does not fit the key");
+            }
+            let mut key = Vec::new();
+            for (at, field) in table.key.iter().enumerate() {
+                let set = if all_free { &entry.entry.keyset } else { sets[at] };
+                key.push(self.match_param(set, field)?);
+            }
+            let args = match (&entry.entry.action.args, self.t.calls.get(&entry.entry.action.id)) {
+                (Some(args), Some(info)) => self.entry_args(entry.action, info, args, span)?,
+                _ => self.no_args(entry.action, span)?,
+            };
+            let Some((_, action)) = actions.iter().find(|(known, _)| *known == entry.action) else {
+                return refuse(span, "the table has no such action");
+            };
+            table.entries.push(InitialEntry { key, call: ActionCall { action: *action, args }, priority });
+        }
+        // The behavioral model lets nobody change a table that comes with entries.
+        table.immutable = true;
+        Ok(())
+    }
+
+    fn known_bits(&mut self, expr: &'a ast::Expr, width: u32) -> Result<BigUint> {
+        let (val, _) = self.value(expr)?;
+        match self.num(&val, expr.span)? {
+            Expr::Int(number) => Ok(value::wrap(&number, width, false).to_biguint().unwrap_or_default()),
+            _ => refuse(expr.span, "this has to be known when the program is compiled"),
+        }
+    }
+
+    fn match_param(&mut self, set: &'a Keyset, field: &KeyField) -> Result<MatchParam> {
+        let width = field.width;
+        let all: BigUint = (BigUint::from(1_u8) << width) - 1_u8;
+        let (value, mask) = match &set.kind {
+            KeysetKind::Default | KeysetKind::DontCare => (BigUint::ZERO, BigUint::ZERO),
+            KeysetKind::Value(expr) => (self.known_bits(expr, width)?, all.clone()),
+            KeysetKind::Mask(value, mask) => {
+                let (value, mask) = (self.known_bits(value, width)?, self.known_bits(mask, width)?);
+                (value & &mask, mask)
+            }
+            KeysetKind::Range(low, high) => {
+                let (low, high) = (self.known_bits(low, width)?, self.known_bits(high, width)?);
+                if field.kind != MatchKind::Range {
+                    return refuse(set.span, "a range for a key that is not matched by range");
+                }
+                return Ok(MatchParam::Range { low, high });
+            }
+            KeysetKind::Tuple(_) => return refuse(set.span, "an entry that does not fit the key"),
+        };
+        Ok(match field.kind {
+            MatchKind::Exact | MatchKind::Valid if mask == all => MatchParam::Exact(value),
+            MatchKind::Exact | MatchKind::Valid => return refuse(set.span, "an exact key wants one value"),
+            MatchKind::Lpm => {
+                let prefix_len = mask.count_ones() as u32;
+                if mask != (&all ^ (&all >> prefix_len)) {
+                    return refuse(set.span, "the mask of an `lpm` key is no prefix");
+                }
+                MatchParam::Lpm { value, prefix_len }
+            }
+            MatchKind::Ternary | MatchKind::Optional => MatchParam::Ternary { value, mask },
+            MatchKind::Range if mask == all => MatchParam::Range { low: value.clone(), high: value },
+            MatchKind::Range if mask == BigUint::ZERO => MatchParam::Range { low: BigUint::ZERO, high: all },
+            MatchKind::Range => return refuse(set.span, "a mask for a key that is matched by range"),
+        })
+    }
+
+    /// A field that a target's operation writes, and the place it is copied to afterwards.
+    pub(crate) fn written(&mut self, place: &Val, ty: TypeId, span: Span) -> Result<(FieldRef, bool)> {
+        match place {
+            Val::Field(field) => Ok((field.clone(), false)),
+            _ => {
+                let Some(shape) = self.scalar(ty) else { return refuse(span, "a result that is no number") };
+                Ok((self.temp("result", shape.width, shape.signed), true))
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The architecture of simple_switch: which control is what.
+
+use std::rc::Rc;
+
+use barewire_p4::ir::{Arch, Deparser, FieldId, Header, HeaderId, HeaderType, HeaderTypeId, Parser};
+use barewire_p4_source::Span;
+use barewire_p4_source::ast::{self, DeclKind};
+use barewire_p4_source::types::ty::TypeId;
+use barewire_p4_source::types;
+
+use super::code;
+use super::{BlockInstance, Lower, Mode, Object, Result, Val, refuse};
+
+impl<'a> Lower<'a> {
+    pub(crate) fn v1model(&mut self) -> Result<()> {
+        let Some(main) = self.t.main.map(|id| self.t.symbol(id)) else {
+            return refuse(Span::NONE, "the program has no `main`");
+        };
+        let span = main.span;
+        match types::architecture(self.t) {
+            Some("v1model") => {}
+            Some(other) => return refuse(span, format!("a program for {other} is not lowered: v1model is")),
+            None => return refuse(span, "the program has no `main`"),
+        }
+        self.program.arch = Arch::V1Model;
+        let Some(DeclKind::Instance(instance)) = self.decls.get(&main.node).map(|decl| &decl.kind) else {
+            return refuse(span, "`main` is no instance");
+        };
+        let Some(info) = self.t.calls.get(&main_node(&self.decls, main.node)) else {
+            return refuse(span, "`main` is not known");
+        };
+        let types::Callee::PackageConstructor(package) = info.callee else { return refuse(span, "`main` is no package") };
+        let args = self.args(&instance.args, info, &self.t.packages[package.index()].params, span)?;
+        let mut blocks: Vec<Rc<BlockInstance>> = Vec::new();
+        for (arg, _) in args {
+            match arg {
+                Val::Object(Object::Block(block)) => blocks.push(block),
+                _ => return refuse(span, "an argument of `main` that is no parser or control"),
+            }
+        }
+        let [parser, verify, ingress, egress, update, deparser] = &blocks[..] else {
+            return refuse(span, "`main` has not the parts of a V1Switch");
+        };
+
+        self.program.header_types.push(HeaderType { name: "scalars_0".into(), fields: Vec::new() });
+        self.metadata_header("scalars", HeaderTypeId(0));
+        let mut params: Vec<TypeId> = Vec::new();
+        for param in &self.t.blocks[parser.block.index()].params {
+            params.push(self.closed(param.ty));
+        }
+        let &[_, headers_ty, metadata_ty, standard_ty] = &params[..] else {
+            return refuse(span, "the parser has not the parameters of v1model");
+        };
+        let standard = self.standard_metadata(standard_ty, span)?;
+        let headers = self.headers(headers_ty, span)?;
+        let name = self.t.show(metadata_ty);
+        let name = name.split_whitespace().last().unwrap_or("meta").to_owned();
+        let metadata = self.storage(&name, metadata_ty, span)?;
+        self.metadata = Some((metadata.clone(), metadata_ty));
+        self.program.errors = self.t.errors.iter().enumerate().map(|(at, name)| (name.to_string(), at as u32)).collect();
+
+        let packet = (Val::Object(Object::Packet), TypeId::VOID);
+        let all = [(headers.clone(), headers_ty), (metadata.clone(), metadata_ty), (standard, standard_ty)];
+        self.mode = Mode::Parser;
+        let mut args = vec![packet.clone()];
+        args.extend(all.iter().cloned());
+        // What the parser gives out is empty when a packet arrives.
+        self.apply_block_bare(parser, args, span)?;
+        let made = std::mem::take(&mut self.code);
+        let (start, states) = code::states(&made, span)?;
+        self.program.parsers.push(Parser { name: "parser".into(), start, states });
+        for set in &mut self.program.value_sets {
+            if set.widths.is_empty() {
+                set.widths.push(1);
+            }
+        }
+
+        self.mode = Mode::Pipeline;
+        self.sums(verify, vec![headers.clone(), metadata.clone()], true)?;
+        for (block, name) in [(ingress, "ingress"), (egress, "egress")] {
+            self.apply_block_bare(block, all.to_vec(), span)?;
+            let made = std::mem::take(&mut self.code);
+            let hidden = format!("{}_{name}", self.program.name.trim_end_matches(".p4"));
+            let pipeline = self.graph(&made, name, &hidden, span)?;
+            self.program.pipelines.push(pipeline);
+        }
+        self.sums(update, vec![headers.clone(), metadata], false)?;
+        let order = self.emits(deparser, vec![packet.0, headers])?;
+        self.program.deparsers.push(Deparser { name: "deparser".into(), order, stmts: Vec::new() });
+        self.unbound()
+    }
+
+    /// A part of the switch: its arguments are the packet's own headers and metadata.
+    fn apply_block_bare(&mut self, block: &Rc<BlockInstance>, args: Vec<(Val, TypeId)>, span: Span) -> Result<()> {
+        let applied = self.applied.remove(&block.block);
+        let params = &self.t.blocks[block.block.index()].params;
+        let mut typed = Vec::new();
+        for ((val, ty), param) in args.into_iter().zip(params) {
+            let _ = param;
+            typed.push((val, ty));
+        }
+        self.apply_block(block, typed, span)?;
+        if let Some(applied) = applied {
+            self.applied.insert(block.block, applied);
+        }
+        Ok(())
+    }
+
+    fn metadata_header(&mut self, name: &str, ty: HeaderTypeId) -> HeaderId {
+        let name = self.unique(name);
+        self.program.headers.push(Header { name, ty, metadata: true, union: None, length_exp: None });
+        HeaderId::from(self.program.headers.len() - 1)
+    }
+
+    fn standard_metadata(&mut self, ty: TypeId, span: Span) -> Result<Val> {
+        let fields = self.parts_of(ty).unwrap_or_default();
+        let mut flat = Vec::new();
+        for (name, ty) in &fields {
+            self.flat(name, *ty, span, &mut flat)?;
+        }
+        self.program.header_types.push(HeaderType { name: "standard_metadata".into(), fields: flat });
+        let id = self.metadata_header("standard_metadata", HeaderTypeId(1));
+        let mut next = 0;
+        let val = self.tree(&id.into(), ty, &mut next);
+        // Older names of fields.
+        let bare = self.bare(ty);
+        if let types::ty::Type::Struct(of, _) = self.types.get(bare) {
+            for (at, field) in self.t.structs[of.index()].fields.iter().enumerate() {
+                let alias = ast::annotation(&field.decl.annotations, "alias").and_then(ast::Annotation::string);
+                if let Some(alias) = alias {
+                    self.program.field_aliases.push((alias, FieldId { header: id, field: at as u32 }));
+                }
+            }
+        }
+        Ok(val)
+    }
+
+    /// The headers of the packet, each by its own name.
+    fn headers(&mut self, ty: TypeId, span: Span) -> Result<Val> {
+        let Some(parts) = self.parts_of(ty) else { return refuse(span, "the headers are no struct") };
+        let mut out = Vec::new();
+        for (name, ty) in parts {
+            let name = if self.scalar(ty).is_some() { format!("hdr.{name}") } else { name.to_string() };
+            out.push(self.storage(&name, ty, span)?);
+        }
+        Ok(Val::Parts(out.into()))
+    }
+
+    /// What the importer of JSON leaves out as well: meters and counters of no table, registers of no cells.
+    fn unbound(&mut self) -> Result<()> {
+        let tables = &self.program.tables;
+        for (at, table) in tables.iter().enumerate() {
+            debug_assert_eq!(table.id as usize, at);
+        }
+        Ok(())
+    }
+}
+
+fn main_node(
+    decls: &std::collections::HashMap<ast::NodeId, &ast::Decl>,
+    node: ast::NodeId,
+) -> ast::NodeId {
+    decls.get(&node).map_or(node, |decl| decl.id)
+}
