@@ -25,7 +25,9 @@ impl Lower<'_> {
             (Val::Slice { base, base_ty, high, low }, value) => {
                 let value = self.num(value, span)?;
                 let old = self.num(base, span)?;
-                let Some(shape) = self.scalar(*base_ty) else { return refuse(span, "bits of something without a width") };
+                let Some(shape) = self.scalar(*base_ty) else {
+                    return refuse(span, "bits of something without a width");
+                };
                 let ones = ((BigInt::from(1) << (high - low + 1)) - 1) << *low;
                 let all = (BigInt::from(1) << shape.width) - 1;
                 let kept = binary(Op::BitAnd, old, Expr::Int(all - &ones));
@@ -36,7 +38,9 @@ impl Lower<'_> {
             (Val::Parts(_), value) => {
                 let value = self.detached(target, value.clone(), ty, span)?;
                 let (to, from) = (self.parts(target, span)?, self.parts(&value, span)?);
-                let Some(types) = self.parts_of(ty) else { return refuse(span, "this is not lowered as a struct") };
+                let Some(types) = self.parts_of(ty) else {
+                    return refuse(span, "this is not lowered as a struct");
+                };
                 for (at, (_, ty)) in types.into_iter().enumerate() {
                     let (Some(to), Some(from)) = (to.get(at), from.get(at)) else {
                         return refuse(span, "a struct of another shape");
@@ -75,7 +79,9 @@ impl Lower<'_> {
             }
             (Val::Stack(dst), Val::Parts(parts)) => {
                 let bare = self.bare(ty);
-                let Type::Stack(of, _) = *self.types.get(bare) else { return refuse(span, "this is no stack") };
+                let Type::Stack(of, _) = *self.types.get(bare) else {
+                    return refuse(span, "this is no stack");
+                };
                 let elements = self.program.stacks[dst.at()].elements.clone();
                 for (element, part) in elements.into_iter().zip(parts.iter()) {
                     self.assign(&Val::Header(element.into()), part, of, span)?;
@@ -89,7 +95,9 @@ impl Lower<'_> {
     /// All members of a union.
     pub(crate) fn members(&mut self, union: &UnionRef, span: Span) -> Result<Vec<HeaderRef>> {
         match union {
-            UnionRef::Union(id) => Ok(self.program.unions[id.at()].members.iter().map(|&h| h.into()).collect()),
+            UnionRef::Union(id) => {
+                Ok(self.program.unions[id.at()].members.iter().map(|&h| h.into()).collect())
+            }
             UnionRef::Element(stack, at) => {
                 let first = self.program.union_stacks[stack.at()].elements.first().copied();
                 let Some(first) = first else { return refuse(span, "a stack without elements") };
@@ -136,6 +144,11 @@ impl Lower<'_> {
         if Self::is_fixed(val) {
             return Ok(val.clone());
         }
+        self.copied(val, ty, name, span)
+    }
+
+    /// A copy in storage of its own.
+    pub(crate) fn copied(&mut self, val: &Val, ty: TypeId, name: &str, span: Span) -> Result<Val> {
         let place = self.storage(name, ty, span)?;
         self.assign(&place, val, ty, span)?;
         Ok(place)

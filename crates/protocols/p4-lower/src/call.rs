@@ -25,7 +25,9 @@ impl<'a> Lower<'a> {
                 _ => return refuse(span, "`isValid` of this is not lowered"),
             })),
             Callee::SetValid | Callee::SetInvalid => {
-                let Val::Header(header) = self.object(call)?.0 else { return refuse(span, "this is not lowered as a header") };
+                let Val::Header(header) = self.object(call)?.0 else {
+                    return refuse(span, "this is not lowered as a header");
+                };
                 let valid = info.callee == Callee::SetValid;
                 self.stmt_out(if valid { Stmt::SetValid(header) } else { Stmt::SetInvalid(header) });
                 Ok(Val::Nothing)
@@ -72,7 +74,9 @@ impl<'a> Lower<'a> {
                 };
                 self.method(method, &object, args, result, span)
             }
-            Callee::Constructor(_) | Callee::BlockConstructor(_) => self.construct(info, &call.args, None, span),
+            Callee::Constructor(_) | Callee::BlockConstructor(_) => {
+                self.construct(info, &call.args, None, span)
+            }
             Callee::PackageConstructor(_) => refuse(span, "a package in a package is not lowered"),
             Callee::ApplyType(_) => refuse(span, "an application that is no statement"),
         }
@@ -101,7 +105,8 @@ impl<'a> Lower<'a> {
             if at > 0 && self.acts(expr) {
                 for (before, (source, earlier)) in given.iter_mut().zip(exprs.iter().enumerate()) {
                     let written = info.args.iter().zip(params).any(|(arg, param)| {
-                        *arg == ArgSource::Arg(source as u32) && matches!(param.direction, Direction::Out | Direction::InOut)
+                        *arg == ArgSource::Arg(source as u32)
+                            && matches!(param.direction, Direction::Out | Direction::InOut)
                     });
                     if !written {
                         before.0 = self.saved(&before.0, before.1, "tmp", earlier.span)?;
@@ -127,7 +132,13 @@ impl<'a> Lower<'a> {
         Ok(out)
     }
 
-    fn call_function(&mut self, id: FnId, info: &'a CallInfo, args: &'a [ast::Arg], span: Span) -> Result<Val> {
+    fn call_function(
+        &mut self,
+        id: FnId,
+        info: &'a CallInfo,
+        args: &'a [ast::Arg],
+        span: Span,
+    ) -> Result<Val> {
         let function = &self.t.functions[id.index()];
         let args = self.args(args, info, &function.params, span)?;
         match function.kind {
@@ -248,7 +259,9 @@ impl<'a> Lower<'a> {
         if instance.body.is_some() {
             return refuse(span, "an instance that implements methods is not lowered");
         }
-        let Some(info) = self.t.calls.get(&decl.id) else { return refuse(span, "this instance is not known") };
+        let Some(info) = self.t.calls.get(&decl.id) else {
+            return refuse(span, "this instance is not known");
+        };
         self.construct(info, &instance.args, Some((instance.name.as_str(), &decl.annotations)), span)
     }
 
@@ -306,7 +319,13 @@ impl<'a> Lower<'a> {
     }
 
     /// The first value of a variable.
-    pub(crate) fn initial(&mut self, place: &Val, variable: &'a ast::Variable, ty: TypeId, span: Span) -> Result<()> {
+    pub(crate) fn initial(
+        &mut self,
+        place: &Val,
+        variable: &'a ast::Variable,
+        ty: TypeId,
+        span: Span,
+    ) -> Result<()> {
         match &variable.init {
             Some(init) => {
                 let (val, from) = self.value(init)?;
@@ -319,7 +338,12 @@ impl<'a> Lower<'a> {
 
     // ---- parsers and controls -------------------------------------------------------------------------------------
 
-    pub(crate) fn apply_block(&mut self, instance: &Rc<BlockInstance>, args: Vec<(Val, TypeId)>, span: Span) -> Result<()> {
+    pub(crate) fn apply_block(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        args: Vec<(Val, TypeId)>,
+        span: Span,
+    ) -> Result<()> {
         let block = &self.t.blocks[instance.block.index()];
         self.bounded(span)?;
         self.depth += 1;
@@ -363,7 +387,12 @@ impl<'a> Lower<'a> {
     }
 
     /// Parameters of `apply`: arguments themselves where nothing can tell the difference, else copies.
-    fn bind_params(&mut self, id: BlockId, args: Vec<(Val, TypeId)>, span: Span) -> Result<Vec<(Val, Val, TypeId)>> {
+    fn bind_params(
+        &mut self,
+        id: BlockId,
+        args: Vec<(Val, TypeId)>,
+        span: Span,
+    ) -> Result<Vec<(Val, Val, TypeId)>> {
         let block = &self.t.blocks[id.index()];
         let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
         let mut seen: HashSet<String> = HashSet::new();
@@ -381,10 +410,19 @@ impl<'a> Lower<'a> {
             let ty = self.closed(param.ty);
             let place = matches!(
                 arg,
-                Val::Field(_) | Val::Parts(_) | Val::Header(_) | Val::Union(UnionRef::Union(_)) | Val::Stack(_) | Val::UnionStack(_)
+                Val::Field(_)
+                    | Val::Parts(_)
+                    | Val::Header(_)
+                    | Val::Union(UnionRef::Union(_))
+                    | Val::Stack(_)
+                    | Val::UnionStack(_)
             ) && is_place(&arg);
             let value = if Self::is_fixed(&arg) {
-                if param.direction == Direction::None || arg == Val::Nothing { arg } else { self.cast(arg, from, ty, span)? }
+                if param.direction == Direction::None || arg == Val::Nothing {
+                    arg
+                } else {
+                    self.cast(arg, from, ty, span)?
+                }
             } else if once && !clash && place {
                 if param.direction == Direction::Out {
                     self.forget(&arg, ty, span)?;

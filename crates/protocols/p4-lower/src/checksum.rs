@@ -56,7 +56,10 @@ impl<'a> Lower<'a> {
             self.call_only(stmt, &Expr::Bool(true), calls)?;
         }
         if !self.code.is_empty() {
-            return refuse(control.apply.span, "a control that does more than call what its architecture offers");
+            return refuse(
+                control.apply.span,
+                "a control that does more than call what its architecture offers",
+            );
         }
         self.path = path;
         self.subst = kept;
@@ -81,7 +84,9 @@ impl<'a> Lower<'a> {
             }
             StmtKind::Call(expr) => {
                 let ExprKind::Call(call) = &expr.kind else { return refuse(span, text) };
-                let Some(info) = self.t.calls.get(&expr.id) else { return refuse(span, "this call is not known") };
+                let Some(info) = self.t.calls.get(&expr.id) else {
+                    return refuse(span, "this call is not known");
+                };
                 match (info.callee, &mut *calls) {
                     (Callee::Function(id), Calls::Sums { verify }) => {
                         let verify = *verify;
@@ -101,13 +106,22 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn sum(&mut self, name: &str, args: &[(Val, TypeId)], when: &Expr, verify: bool, span: Span) -> Result<()> {
+    fn sum(
+        &mut self,
+        name: &str,
+        args: &[(Val, TypeId)],
+        when: &Expr,
+        verify: bool,
+        span: Span,
+    ) -> Result<()> {
         let known = if verify {
             matches!(name, "verify_checksum" | "verify_checksum_with_payload")
         } else {
             matches!(name, "update_checksum" | "update_checksum_with_payload")
         };
-        let [condition, data, target, algorithm] = args else { return refuse(span, "this call is not lowered here") };
+        let [condition, data, target, algorithm] = args else {
+            return refuse(span, "this call is not lowered here");
+        };
         if !known {
             return refuse(span, format!("`{name}` is not lowered here"));
         }
@@ -123,7 +137,14 @@ impl<'a> Lower<'a> {
         let name = self.unique("cksum");
         let condition = (condition != Expr::Bool(true)).then_some(condition);
         let target = field.clone();
-        self.program.checksums.push(Checksum { name, target, calculation, verify, update: !verify, condition });
+        self.program.checksums.push(Checksum {
+            name,
+            target,
+            calculation,
+            verify,
+            update: !verify,
+            condition,
+        });
         Ok(())
     }
 

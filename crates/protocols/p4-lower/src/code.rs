@@ -1,8 +1,8 @@
 //! Code with labels, and what it becomes: the body of an action, the graph of a pipeline, the states of a parser.
 
 use barewire_p4::ir::{
-    Action, ActionId, Expr, NextNode, Node, NodeId, ParserOp, ParserState, Pipeline, StateId, Stmt, TableId, Transition,
-    TransitionMatch, UnaryOp,
+    Action, ActionId, Expr, NextNode, Node, NodeId, ParserOp, ParserState, Pipeline, StateId, Stmt, TableId,
+    Transition, TransitionMatch, UnaryOp,
 };
 use barewire_p4_source::Span;
 use num_bigint::BigUint;
@@ -30,9 +30,20 @@ pub(crate) enum Ins {
     State(Label, String),
     Jump(Label),
     Unless(Expr, Label),
-    Hit { table: TableId, hit: Label, miss: Label },
-    Run { table: TableId, cases: Vec<(ActionId, Label)>, other: Label },
-    Select { key: Vec<(Expr, u32)>, cases: Vec<(TransitionMatch, Label)> },
+    Hit {
+        table: TableId,
+        hit: Label,
+        miss: Label,
+    },
+    Run {
+        table: TableId,
+        cases: Vec<(ActionId, Label)>,
+        other: Label,
+    },
+    Select {
+        key: Vec<(Expr, u32)>,
+        cases: Vec<(TransitionMatch, Label)>,
+    },
 }
 
 fn places(code: &[Ins]) -> HashMap<Label, usize> {
@@ -166,7 +177,10 @@ impl Lower<'_> {
                 Ins::Run { table, cases, other } => {
                     let default = to(other);
                     let by_action = cases.iter().map(|(action, label)| (*action, to(label))).collect();
-                    add(&mut nodes, Node::Table { table: *table, next: NextNode::ByAction { by_action, default } })
+                    add(
+                        &mut nodes,
+                        Node::Table { table: *table, next: NextNode::ByAction { by_action, default } },
+                    )
                 }
                 Ins::Stmt(_) => {
                     // A run of statements is one action, made at its first.
@@ -186,7 +200,9 @@ impl Lower<'_> {
                     let next = entry[end];
                     add(&mut nodes, Node::Call { name: format!("tbl_{name}"), action, next })
                 }
-                Ins::Op(_) | Ins::Select { .. } => return refuse(span, "a pipeline cannot do what only a parser can"),
+                Ins::Op(_) | Ins::Select { .. } => {
+                    return refuse(span, "a pipeline cannot do what only a parser can");
+                }
             };
             if back {
                 return refuse(span, "a loop whose rounds are not known when the program is compiled");
@@ -258,7 +274,9 @@ pub(crate) fn states(code: &[Ins], span: Span) -> Result<(Option<StateId>, Vec<P
                     state.transitions.push(always(id_of(at, &mut order)));
                     break;
                 }
-                Some(Ins::Hit { .. } | Ins::Run { .. }) => return refuse(span, "a parser cannot apply a table"),
+                Some(Ins::Hit { .. } | Ins::Run { .. }) => {
+                    return refuse(span, "a parser cannot apply a table");
+                }
             }
             at += 1;
         }

@@ -1,11 +1,11 @@
 //! Expressions: from left to right, each operand as it was when its turn came.
 
 use barewire_p4::ir::{BinaryOp as Op, Expr, HeaderRef, UnaryOp as Unary, UnionRef};
+use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, BinaryOp, ExprKind, UnaryOp};
 use barewire_p4_source::types::ty::{Type, TypeId};
 use barewire_p4_source::types::value::Value;
 use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
-use barewire_p4_source::Span;
 
 use super::code::Ins;
 use super::ops::{and, binary, int, not, wrap};
@@ -57,7 +57,8 @@ impl<'a> Lower<'a> {
 
     fn raw(&mut self, expr: &'a ast::Expr) -> Result<(Val, TypeId)> {
         self.depth += 1;
-        let result = if self.depth > 600 { refuse(expr.span, "this nests too deeply") } else { self.raw_inner(expr) };
+        let result =
+            if self.depth > 600 { refuse(expr.span, "this nests too deeply") } else { self.raw_inner(expr) };
         self.depth -= 1;
         result
     }
@@ -142,7 +143,11 @@ impl<'a> Lower<'a> {
                 let items: Vec<&ast::Expr> = items.iter().collect();
                 let values = self.in_order(&items)?;
                 let parts: Vec<Val> = values.into_iter().map(|(val, _)| val).collect();
-                if self.header_fields(ty).is_some() { Val::HeaderParts(parts.into()) } else { Val::Parts(parts.into()) }
+                if self.header_fields(ty).is_some() {
+                    Val::HeaderParts(parts.into())
+                } else {
+                    Val::Parts(parts.into())
+                }
             }
             ExprKind::Struct { fields, rest: None } => {
                 let items: Vec<&ast::Expr> = fields.iter().map(|field| &field.value).collect();
@@ -244,7 +249,9 @@ impl<'a> Lower<'a> {
         match base {
             Val::Num(expr) => Val::Num(wrap(binary(Op::Shr, expr, int(low)), high - low + 1, false)),
             // Bits of bits.
-            Val::Slice { base, base_ty, low: first, .. } => Val::Slice { base, base_ty, high: high + first, low: low + first },
+            Val::Slice { base, base_ty, low: first, .. } => {
+                Val::Slice { base, base_ty, high: high + first, low: low + first }
+            }
             base => Val::Slice { base: Box::new(base), base_ty, high, low },
         }
     }
@@ -305,7 +312,12 @@ impl<'a> Lower<'a> {
                 self.apply_hit(base, hit, miss)?;
                 for (label, value) in [(hit, member == MemberRef::Hit), (miss, member == MemberRef::Miss)] {
                     self.emit(Ins::Label(label));
-                    self.assign(&Val::Field(place.clone()), &Val::Truth(Expr::Bool(value)), TypeId::BOOL, span)?;
+                    self.assign(
+                        &Val::Field(place.clone()),
+                        &Val::Truth(Expr::Bool(value)),
+                        TypeId::BOOL,
+                        span,
+                    )?;
                     self.emit(Ins::Jump(end));
                 }
                 self.emit(Ins::Label(end));
@@ -343,7 +355,8 @@ impl<'a> Lower<'a> {
             },
             Val::Header(header) => {
                 let fields = self.header_fields(base_ty).unwrap_or_default();
-                let mut next = fields[..at.min(fields.len())].iter().map(|(_, ty)| self.flat_count(*ty)).sum();
+                let mut next =
+                    fields[..at.min(fields.len())].iter().map(|(_, ty)| self.flat_count(*ty)).sum();
                 match fields.get(at) {
                     Some((_, ty)) => Ok(self.tree(&header, *ty, &mut next)),
                     None => refuse(span, "this field is not known"),
@@ -367,7 +380,13 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn short_circuit(&mut self, op: BinaryOp, left: &'a ast::Expr, right: &'a ast::Expr, span: Span) -> Result<Val> {
+    fn short_circuit(
+        &mut self,
+        op: BinaryOp,
+        left: &'a ast::Expr,
+        right: &'a ast::Expr,
+        span: Span,
+    ) -> Result<Val> {
         let (val, _) = self.value(left)?;
         let first = self.truth(&val, left.span)?;
         if !self.acts(right) {
@@ -417,7 +436,10 @@ impl<'a> Lower<'a> {
             let (b, _) = self.value(otherwise)?;
             let (a, b) = (self.num(&a, span)?, self.num(&b, span)?);
             let number = Expr::Select(Box::new(truth), Box::new(a), Box::new(b));
-            return Ok((if shape.truth { Val::Truth(super::ops::to_truth(number)) } else { Val::Num(number) }, ty));
+            return Ok((
+                if shape.truth { Val::Truth(super::ops::to_truth(number)) } else { Val::Num(number) },
+                ty,
+            ));
         }
         let place = self.storage("tmp", ty, span)?;
         let (no, end) = (self.label(), self.label());

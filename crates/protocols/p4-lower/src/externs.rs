@@ -1,9 +1,9 @@
 //! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
 
 use barewire_p4::ir::{
-    ActionProfile, CalcInput, Calculation, CalculationId, CounterArray, CounterId, Expr, FieldList, FieldListId, FieldRef,
-    HashAlgorithm, HashSource, LearnList, LearnListId, ListItem, MeterArray, MeterId, MeterUnit, ParserOp, ProfileId,
-    RegisterArray, RegisterId, Selector, Stmt,
+    ActionProfile, CalcInput, Calculation, CalculationId, CounterArray, CounterId, Expr, FieldList,
+    FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem, MeterArray, MeterId,
+    MeterUnit, ParserOp, ProfileId, RegisterArray, RegisterId, Selector, Stmt,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{Annotation, AnnotationBody, ExprKind};
@@ -56,7 +56,15 @@ impl Lower<'_> {
                     _ => MeterUnit::Bytes,
                 };
                 let id = MeterId::from(self.program.meters.len());
-                self.program.meters.push(MeterArray { name, id: id.0, size, unit, rate_count: 2, direct: None, result: None });
+                self.program.meters.push(MeterArray {
+                    name,
+                    id: id.0,
+                    size,
+                    unit,
+                    rate_count: 2,
+                    direct: None,
+                    result: None,
+                });
                 Object::Meter(id)
             }
             "register" => {
@@ -65,7 +73,12 @@ impl Lower<'_> {
                     _ => return refuse(span, "a register of something that is no number"),
                 };
                 let id = RegisterId::from(self.program.registers.len());
-                self.program.registers.push(RegisterArray { name, id: id.0, size: size(&args, 0, span)?, width });
+                self.program.registers.push(RegisterArray {
+                    name,
+                    id: id.0,
+                    size: size(&args, 0, span)?,
+                    width,
+                });
                 Object::Register(id)
             }
             "action_profile" => {
@@ -90,7 +103,8 @@ impl Lower<'_> {
     /// A member of v1model's `HashAlgorithm`.
     pub(crate) fn algorithm(&mut self, val: &Val, span: Span) -> Result<HashAlgorithm> {
         let names = self.t.enums.iter().find(|e| &*e.name == "HashAlgorithm");
-        let name = Self::known(val).and_then(|at| names.and_then(|e| e.members.get(at as usize)).map(|(name, _)| &**name));
+        let name = Self::known(val)
+            .and_then(|at| names.and_then(|e| e.members.get(at as usize)).map(|(name, _)| &**name));
         Ok(match name {
             Some("crc32") => HashAlgorithm::Crc32,
             Some("crc32_custom") => HashAlgorithm::Crc32Custom,
@@ -105,7 +119,13 @@ impl Lower<'_> {
     }
 
     /// What a calculation feeds on, field by field.
-    pub(crate) fn inputs(&mut self, val: &Val, ty: TypeId, span: Span, out: &mut Vec<CalcInput>) -> Result<()> {
+    pub(crate) fn inputs(
+        &mut self,
+        val: &Val,
+        ty: TypeId,
+        span: Span,
+        out: &mut Vec<CalcInput>,
+    ) -> Result<()> {
         match val {
             Val::Parts(parts) | Val::HeaderParts(parts) => {
                 let types = match self.header_fields(ty) {
@@ -154,7 +174,12 @@ impl Lower<'_> {
     }
 
     /// Runs something that writes a field, and brings the field to its place.
-    fn result(&mut self, place: &(Val, TypeId), span: Span, make: impl FnOnce(FieldRef) -> Stmt) -> Result<()> {
+    fn result(
+        &mut self,
+        place: &(Val, TypeId),
+        span: Span,
+        make: impl FnOnce(FieldRef) -> Stmt,
+    ) -> Result<()> {
         let (field, copied) = self.written(&place.0, place.1, span)?;
         self.stmt_out(make(field.clone()));
         if copied {
@@ -163,7 +188,14 @@ impl Lower<'_> {
         Ok(())
     }
 
-    pub(crate) fn method(&mut self, id: FnId, object: &Val, args: Args, type_arg: TypeId, span: Span) -> Result<Val> {
+    pub(crate) fn method(
+        &mut self,
+        id: FnId,
+        object: &Val,
+        args: Args,
+        type_arg: TypeId,
+        span: Span,
+    ) -> Result<Val> {
         let name = self.t.functions[id.index()].name.clone();
         let Val::Object(object) = object else { return refuse(span, "this object is not lowered") };
         match (object, &*name) {
@@ -178,7 +210,12 @@ impl Lower<'_> {
             (Object::Meter(meter), "execute_meter") => {
                 let index = self.num(&arg(&args, 0, span)?.0, span)?;
                 let meter = *meter;
-                self.result(&arg(&args, 1, span)?, span, |dst| Stmt::Meter { meter, index, precolor: None, dst: Some(dst) })?;
+                self.result(&arg(&args, 1, span)?, span, |dst| Stmt::Meter {
+                    meter,
+                    index,
+                    precolor: None,
+                    dst: Some(dst),
+                })?;
             }
             (Object::Meter(meter), "read") => {
                 let Val::Field(field) = arg(&args, 0, span)?.0 else {
@@ -186,7 +223,9 @@ impl Lower<'_> {
                 };
                 let array = &mut self.program.meters[meter.at()];
                 match &array.result {
-                    Some(known) if *known != field => return refuse(span, "a direct meter that is read into several fields"),
+                    Some(known) if *known != field => {
+                        return refuse(span, "a direct meter that is read into several fields");
+                    }
                     _ => array.result = Some(field),
                 }
             }
@@ -285,9 +324,10 @@ impl Lower<'_> {
             "mark_to_drop" => {
                 let (standard, ty) = match args.first() {
                     Some(arg) => arg.clone(),
-                    None => return refuse(span, "`mark_to_drop()` without an argument").map_err(|d| {
-                        Box::new(d.help("write `mark_to_drop(standard_metadata)`"))
-                    }),
+                    None => {
+                        return refuse(span, "`mark_to_drop()` without an argument")
+                            .map_err(|d| Box::new(d.help("write `mark_to_drop(standard_metadata)`")));
+                    }
                 };
                 let names = self.parts_of(ty).unwrap_or_default();
                 let parts = self.parts(&standard, span)?;
@@ -309,7 +349,7 @@ impl Lower<'_> {
                 let mut input = Vec::new();
                 self.inputs(&data, ty, span, &mut input)?;
                 if input.iter().any(|i| matches!(i, CalcInput::Expr { value, .. } if has_param(value))) {
-                    let saved = self.saved(&data, ty, "hashed", span)?;
+                    let saved = self.copied(&data, ty, "hashed", span)?;
                     input.clear();
                     self.inputs(&saved, ty, span, &mut input)?;
                 }
@@ -324,7 +364,7 @@ impl Lower<'_> {
             "digest" => {
                 let (data, ty) = arg(&args, 1, span)?;
                 // What is sent is the data of now, not of the end of the pipeline.
-                let data = self.saved(&data, ty, "digest", span)?;
+                let data = self.copied(&data, ty, "digest", span)?;
                 let mut input = Vec::new();
                 self.inputs(&data, ty, span, &mut input)?;
                 let mut items = Vec::new();
@@ -354,7 +394,12 @@ impl Lower<'_> {
                 match Self::known(&arg(&args, 0, span)?.0) {
                     Some(0) => self.stmt_out(Stmt::CloneIngress { session, fields }),
                     Some(1) => self.stmt_out(Stmt::CloneEgress { session, fields }),
-                    _ => return refuse(span, "the type of a clone has to be known when the program is compiled"),
+                    _ => {
+                        return refuse(
+                            span,
+                            "the type of a clone has to be known when the program is compiled",
+                        );
+                    }
                 }
             }
             "resubmit_preserving_field_list" => {
@@ -378,7 +423,9 @@ impl Lower<'_> {
                 self.stmt_out(Stmt::Assume(condition));
             }
             "log_msg" => {
-                let Val::Text(format) = arg(&args, 0, span)?.0 else { return refuse(span, "a message that is no text") };
+                let Val::Text(format) = arg(&args, 0, span)?.0 else {
+                    return refuse(span, "a message that is no text");
+                };
                 let mut values = Vec::new();
                 if let Some((data, _)) = args.get(1) {
                     for part in self.parts(data, span)?.iter() {
@@ -411,7 +458,15 @@ impl Lower<'_> {
         Ok(Some(id))
     }
 
-    fn marked(&mut self, val: &Val, ty: TypeId, index: u32, all: bool, out: &mut Vec<ListItem>, span: Span) -> Result<()> {
+    fn marked(
+        &mut self,
+        val: &Val,
+        ty: TypeId,
+        index: u32,
+        all: bool,
+        out: &mut Vec<ListItem>,
+        span: Span,
+    ) -> Result<()> {
         match val {
             Val::Field(field) if all => {
                 out.push(ListItem::Field(field.clone()));
@@ -423,7 +478,8 @@ impl Lower<'_> {
                 let types = self.fields(id, &args);
                 for (at, part) in parts.iter().enumerate() {
                     let annotations = &self.t.structs[id.index()].fields[at].decl.annotations;
-                    let mine = all || annotations.iter().any(|a| &a.name == "field_list" && self.names_list(a, index));
+                    let mine = all
+                        || annotations.iter().any(|a| &a.name == "field_list" && self.names_list(a, index));
                     self.marked(part, types[at].1, index, mine, out, span)?;
                 }
                 Ok(())
@@ -450,11 +506,13 @@ impl Lower<'_> {
                     None => text.parse() == Ok(index),
                 }
             }),
-            AnnotationBody::Expressions(list) => list.iter().any(|expr| match (&expr.kind, self.t.constants.get(&expr.id)) {
-                (_, Some(value)) => value.as_u32() == Some(index),
-                (ExprKind::Int(literal), _) => literal.value.to_u32() == Some(index),
-                _ => false,
-            }),
+            AnnotationBody::Expressions(list) => {
+                list.iter().any(|expr| match (&expr.kind, self.t.constants.get(&expr.id)) {
+                    (_, Some(value)) => value.as_u32() == Some(index),
+                    (ExprKind::Int(literal), _) => literal.value.to_u32() == Some(index),
+                    _ => false,
+                })
+            }
             _ => false,
         }
     }

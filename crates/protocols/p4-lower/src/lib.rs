@@ -32,8 +32,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    ActionId, CounterId, Expr, FieldRef, HeaderRef, HeaderTypeId, MeterId, ProfileId, Program,
-    RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,
+    ActionId, CounterId, Expr, FieldRef, HeaderRef, HeaderTypeId, MeterId, ProfileId, Program, RegisterId,
+    StackId, TableId, UnionRef, UnionStackId, ValueSetId,
 };
 use barewire_p4_source::ast::{self, NodeId};
 use barewire_p4_source::types::ty::{self, BlockId, FnId, TypeId, TypeVar, Types};
@@ -55,7 +55,11 @@ pub fn lower<'a>(
     let mut lower = Lower::new(source, typed, map, name);
     lower.v1model()?;
     lower.program.check().map_err(|error| {
-        Box::new(Diagnostic::error(kind::UNSUPPORTED, Span::NONE, format!("the lowered program breaks a rule: {error}")))
+        Box::new(Diagnostic::error(
+            kind::UNSUPPORTED,
+            Span::NONE,
+            format!("the lowered program breaks a rule: {error}"),
+        ))
     })?;
     Ok(lower.program)
 }
@@ -184,8 +188,12 @@ impl<'a> Lower<'a> {
     fn new(source: &'a ast::Program, t: &'a Typed<'a>, map: &'a SourceMap, name: &str) -> Lower<'a> {
         let mut program = Program::empty();
         program.name = name.to_owned();
-        let by_node =
-            t.symbols.iter().enumerate().map(|(at, s)| (s.node, SymbolId(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
+        let by_node = t
+            .symbols
+            .iter()
+            .enumerate()
+            .map(|(at, s)| (s.node, SymbolId(u32::try_from(at).unwrap_or(u32::MAX))))
+            .collect();
         let mut applied = HashMap::new();
         for info in t.calls.values() {
             if let Callee::ApplyBlock(block) | Callee::ApplyType(block) = info.callee {

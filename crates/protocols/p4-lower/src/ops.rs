@@ -232,7 +232,9 @@ impl Lower<'_> {
                 let value = binary(if op == B::AddSat { Op::Add } else { Op::Sub }, a, b);
                 match (shape, value) {
                     (Some(s), Expr::Int(value)) => Expr::Int(value::saturate(value, s.width, s.signed)),
-                    (Some(s), value) => Expr::Saturate { value: Box::new(value), width: s.width.max(1), signed: s.signed },
+                    (Some(s), value) => {
+                        Expr::Saturate { value: Box::new(value), width: s.width.max(1), signed: s.signed }
+                    }
                     (None, value) => value,
                 }
             }
@@ -279,9 +281,6 @@ impl Lower<'_> {
                 binary(Op::Eq, a, b)
             }
             _ => {
-                if self.is_varbit(left_ty) {
-                    return refuse(span, "a comparison of varbit values");
-                }
                 let (a, b) = (self.num(left, span)?, self.num(right, span)?);
                 binary(Op::Eq, a, b)
             }
@@ -311,7 +310,8 @@ impl Lower<'_> {
         span: Span,
     ) -> Result<Expr> {
         let (a, b) = (self.parts(left, span)?, self.parts(right, span)?);
-        let (a_ty, b_ty) = (self.types_of_parts(left_ty, a.len(), span)?, self.types_of_parts(right_ty, b.len(), span)?);
+        let (a_ty, b_ty) =
+            (self.types_of_parts(left_ty, a.len(), span)?, self.types_of_parts(right_ty, b.len(), span)?);
         let mut all = Expr::Bool(true);
         for at in 0..a.len() {
             let (Some(other), Some(other_ty)) = (b.get(at), b_ty.get(at)) else {
@@ -324,7 +324,12 @@ impl Lower<'_> {
     }
 
     /// The fields of a header as parts.
-    pub(crate) fn header_value(&mut self, header: &barewire_p4::ir::HeaderRef, ty: TypeId, span: Span) -> Result<Val> {
+    pub(crate) fn header_value(
+        &mut self,
+        header: &barewire_p4::ir::HeaderRef,
+        ty: TypeId,
+        span: Span,
+    ) -> Result<Val> {
         let Some(fields) = self.header_fields(ty) else { return refuse(span, "this is no header") };
         let mut next = 0;
         Ok(Val::Parts(fields.into_iter().map(|(_, ty)| self.tree(header, ty, &mut next)).collect()))
@@ -354,7 +359,9 @@ impl Lower<'_> {
         match val {
             Val::Num(expr) | Val::Truth(expr) => expr.fields_read(of),
             Val::Field(field) => of(field),
-            Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().for_each(|part| Self::reads(part, of)),
+            Val::Parts(parts) | Val::HeaderParts(parts) => {
+                parts.iter().for_each(|part| Self::reads(part, of))
+            }
             Val::Slice { base, .. } => Self::reads(base, of),
             _ => {}
         }

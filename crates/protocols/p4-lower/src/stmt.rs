@@ -1,10 +1,10 @@
 //! Statements.
 
 use barewire_p4::ir::{ActionId, Expr, Stmt};
-use barewire_p4_source::ast::{self, DeclKind, ExprKind, ForCollection, StmtKind, SwitchLabel};
-use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
-use barewire_p4_source::types::ty::TableId;
 use barewire_p4_source::Span;
+use barewire_p4_source::ast::{self, DeclKind, ExprKind, ForCollection, StmtKind, SwitchLabel};
+use barewire_p4_source::types::ty::TableId;
+use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
 use num_bigint::BigInt;
 
 use super::code::{Ins, Label};
@@ -47,8 +47,10 @@ impl<'a> Lower<'a> {
             StmtKind::Assign { op, target, value } => {
                 let (place, ty) = self.value(target)?;
                 if let Some(op) = op {
+                    let left =
+                        if self.acts(value) { self.saved(&place, ty, "tmp", span)? } else { place.clone() };
                     let (right, right_ty) = self.value(value)?;
-                    let new = self.operate(*op, (&place, ty), (&right, right_ty), ty, span)?;
+                    let new = self.operate(*op, (&left, ty), (&right, right_ty), ty, span)?;
                     return self.assign(&place, &new, ty, span);
                 }
                 let (val, from) = self.value(value)?;
@@ -57,12 +59,18 @@ impl<'a> Lower<'a> {
             }
             StmtKind::Call(expr) => self.value(expr).map(|_| ()),
             StmtKind::DirectApply { args, .. } => {
-                let Some(info) = self.t.calls.get(&stmt.id) else { return refuse(span, "this application is not known") };
-                let Callee::ApplyType(block) = info.callee else { return refuse(span, "this application is not lowered") };
+                let Some(info) = self.t.calls.get(&stmt.id) else {
+                    return refuse(span, "this application is not known");
+                };
+                let Callee::ApplyType(block) = info.callee else {
+                    return refuse(span, "this application is not lowered");
+                };
                 let decl = &self.t.blocks[block.index()];
                 let args = self.args(args, info, &decl.params, span)?;
                 let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
-                let path = self.control_name(&decl.name, &[]).into();
+                // Each application is of an instance of its own.
+                let path = self.control_name(&decl.name, &[]);
+                let path = self.unique(&path).into();
                 let instance = super::BlockInstance { block, type_args, args: Vec::new(), path };
                 self.apply_block(&std::rc::Rc::new(instance), args, span)
             }
@@ -88,10 +96,14 @@ impl<'a> Lower<'a> {
                 Ok(())
             }
             StmtKind::Switch(switch) => self.switch(switch, span),
-            StmtKind::For(_) => refuse(span, "a `for` with a condition is not lowered yet: `for (T x in a .. b)` is"),
+            StmtKind::For(_) => {
+                refuse(span, "a `for` with a condition is not lowered yet: `for (T x in a .. b)` is")
+            }
             StmtKind::ForIn(repeat) => self.for_in(repeat, span),
             StmtKind::Return(value) => {
-                let Some(frame) = self.frames.last().cloned() else { return refuse(span, "nothing to return from") };
+                let Some(frame) = self.frames.last().cloned() else {
+                    return refuse(span, "nothing to return from");
+                };
                 if let (Some(value), Some((place, ty))) = (value, &frame.result) {
                     let (val, from) = self.value(value)?;
                     let val = self.cast(val, from, *ty, span)?;
@@ -116,7 +128,9 @@ impl<'a> Lower<'a> {
                 Ok(())
             }
             StmtKind::Break | StmtKind::Continue => {
-                let Some(&(leave, next)) = self.loops.last() else { return refuse(span, "this is in no loop") };
+                let Some(&(leave, next)) = self.loops.last() else {
+                    return refuse(span, "this is in no loop");
+                };
                 self.emit(Ins::Jump(if matches!(stmt.kind, StmtKind::Break) { leave } else { next }));
                 Ok(())
             }
@@ -182,7 +196,9 @@ impl<'a> Lower<'a> {
             }
         }
         let table = match &switch.subject.kind {
-            ExprKind::Member(base, _) if self.t.members.get(&switch.subject.id) == Some(&MemberRef::ActionRun) => {
+            ExprKind::Member(base, _)
+                if self.t.members.get(&switch.subject.id) == Some(&MemberRef::ActionRun) =>
+            {
                 self.applied_table(base)
             }
             _ => None,
@@ -196,7 +212,9 @@ impl<'a> Lower<'a> {
                     SymbolKind::Function(id) => lowered.actions.iter().find(|(f, _)| *f == id),
                     _ => None,
                 });
-                let Some((_, action)) = found else { return refuse(value.span, "the table has no such action") };
+                let Some((_, action)) = found else {
+                    return refuse(value.span, "the table has no such action");
+                };
                 cases.push((*action, *label));
             }
             self.emit(Ins::Run { table: lowered.id, cases, other: default });
@@ -235,7 +253,10 @@ impl<'a> Lower<'a> {
             ForCollection::Range(first, last) => {
                 let ((first, _), (last, _)) = (self.value(first)?, self.value(last)?);
                 let (Val::Num(Expr::Int(mut at)), Val::Num(Expr::Int(last))) = (first, last) else {
-                    return refuse(span, "a loop over a range that is not known when the program is compiled");
+                    return refuse(
+                        span,
+                        "a loop over a range that is not known when the program is compiled",
+                    );
                 };
                 while at <= last {
                     if rounds.len() as u32 >= ROUNDS_MAX {

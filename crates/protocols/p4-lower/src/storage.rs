@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    FieldDef, FieldRef, Header, HeaderId, HeaderRef, HeaderStack, HeaderType, HeaderTypeId, HeaderUnion, StackId, UnionId,
-    UnionRef, UnionStack, UnionStackId, Width,
+    FieldDef, FieldRef, Header, HeaderId, HeaderRef, HeaderStack, HeaderType, HeaderTypeId, HeaderUnion,
+    StackId, UnionId, UnionRef, UnionStack, UnionStackId, Width,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::Name;
@@ -67,7 +67,9 @@ impl Lower<'_> {
     pub(crate) fn parts_of(&mut self, ty: TypeId) -> Option<Vec<(Name, TypeId)>> {
         let ty = self.bare(ty);
         match self.types.get(ty).clone() {
-            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Struct => Some(self.fields(id, &args)),
+            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Struct => {
+                Some(self.fields(id, &args))
+            }
             Type::Tuple(list) | Type::Sequence(list, false) => {
                 Some(list.iter().enumerate().map(|(at, ty)| (Name::from(format!("f{at}")), *ty)).collect())
             }
@@ -80,7 +82,9 @@ impl Lower<'_> {
     pub(crate) fn header_fields(&mut self, ty: TypeId) -> Option<Vec<(Name, TypeId)>> {
         let ty = self.bare(ty);
         match self.types.get(ty).clone() {
-            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Header => Some(self.fields(id, &args)),
+            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Header => {
+                Some(self.fields(id, &args))
+            }
             _ => None,
         }
     }
@@ -88,7 +92,9 @@ impl Lower<'_> {
     pub(crate) fn union_members(&mut self, ty: TypeId) -> Option<Vec<(Name, TypeId)>> {
         let ty = self.bare(ty);
         match self.types.get(ty).clone() {
-            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Union => Some(self.fields(id, &args)),
+            Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Union => {
+                Some(self.fields(id, &args))
+            }
             _ => None,
         }
     }
@@ -148,10 +154,17 @@ impl Lower<'_> {
         }
         let Type::Struct(id, _) = self.types.get(ty) else { return refuse(span, "this is no header") };
         let name = self.t.structs[id.index()].name.to_string();
-        let mut header = HeaderType { name: self.unique(&format!("type {name}")).trim_start_matches("type ").to_owned(), fields: flat };
+        let mut header = HeaderType {
+            name: self.unique(&format!("type {name}")).trim_start_matches("type ").to_owned(),
+            fields: flat,
+        };
         let bits = header.fixed_bits();
         if !bits.is_multiple_of(8) {
-            header.fields.push(FieldDef { name: "_padding".into(), width: Width::Fixed(8 - bits % 8), signed: false });
+            header.fields.push(FieldDef {
+                name: "_padding".into(),
+                width: Width::Fixed(8 - bits % 8),
+                signed: false,
+            });
         }
         self.program.header_types.push(header);
         let id = HeaderTypeId::from(self.program.header_types.len() - 1);
@@ -170,7 +183,11 @@ impl Lower<'_> {
         let members = self.union_members(ty).unwrap_or_default();
         let (mut ids, mut names) = (Vec::new(), Vec::new());
         let union_name = self.unique(name);
-        self.program.unions.push(HeaderUnion { name: union_name, member_names: Vec::new(), members: Vec::new() });
+        self.program.unions.push(HeaderUnion {
+            name: union_name,
+            member_names: Vec::new(),
+            members: Vec::new(),
+        });
         for (member, ty) in members {
             let ty = self.header_type(ty, span)?;
             ids.push(self.new_header(&format!("{name}.{member}"), ty, Some(id)));

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind, Param, Selector, Table,
-    TableActions, TableId, TableKind, UnaryOp,
+    Action, ActionCall, ActionId, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind, Param,
+    Selector, Table, TableActions, TableId, TableKind, UnaryOp,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4_source::Span;
@@ -22,7 +22,13 @@ const DEFAULT_SIZE: u32 = 1024;
 
 impl<'a> Lower<'a> {
     /// Applies a table.
-    pub(crate) fn table_hit(&mut self, table: ty::TableId, hit: Label, miss: Label, span: Span) -> Result<()> {
+    pub(crate) fn table_hit(
+        &mut self,
+        table: ty::TableId,
+        hit: Label,
+        miss: Label,
+        span: Span,
+    ) -> Result<()> {
         let lowered = self.ready(table, span)?;
         self.emit(Ins::Hit { table: lowered.id, hit, miss });
         Ok(())
@@ -97,7 +103,9 @@ impl<'a> Lower<'a> {
             self.code.truncate(before);
             let source = match (val, acted) {
                 (Val::Field(field), false) if field.fixed().is_some() => KeySource::Field(field),
-                (Val::Truth(Expr::Valid(header)), false) if kind != MatchKind::Lpm && kind != MatchKind::Range => {
+                (Val::Truth(Expr::Valid(header)), false)
+                    if kind != MatchKind::Lpm && kind != MatchKind::Range =>
+                {
                     KeySource::Valid(header)
                 }
                 _ => {
@@ -107,7 +115,8 @@ impl<'a> Lower<'a> {
                 }
             };
             let given = ast::annotation(&element.annotations, "name").and_then(ast::Annotation::string);
-            let name = given.unwrap_or_else(|| self.map.text(element.expr.span).split_whitespace().collect::<String>());
+            let name = given
+                .unwrap_or_else(|| self.map.text(element.expr.span).split_whitespace().collect::<String>());
             key.push(KeyField { name, kind, source, width: shape.width, mask: None });
         }
         let lpms = key.iter().filter(|k| k.kind == MatchKind::Lpm).count();
@@ -170,7 +179,9 @@ impl<'a> Lower<'a> {
         if let Some((action, call)) = &info.default_action {
             let (action, call) = (*action, *call);
             let args = match call.map(|call| (&call.kind, self.t.calls.get(&call.id), call.span)) {
-                Some((ExprKind::Call(call), Some(info), span)) => self.entry_args(action, info, &call.args, span)?,
+                Some((ExprKind::Call(call), Some(info), span)) => {
+                    self.entry_args(action, info, &call.args, span)?
+                }
                 _ => self.no_args(action, span)?,
             };
             let Some((_, id)) = actions.iter().find(|(known, _)| *known == action) else {
@@ -179,7 +190,10 @@ impl<'a> Lower<'a> {
             table.default_entry_const = info.default_is_const;
             table.default = Some(ActionCall { action: *id, args });
         }
-        let smallest = matches!(self.property_value(decl, "largest_priority_wins")?, Some(Val::Truth(Expr::Bool(false))));
+        let smallest = matches!(
+            self.property_value(decl, "largest_priority_wins")?,
+            Some(Val::Truth(Expr::Bool(false)))
+        );
         self.entries(&info.entries, !smallest, &actions, &mut table)?;
         table.max_size = table.max_size.max(table.entries.len() as u32);
         for property in ["counters", "meters"] {
@@ -209,20 +223,24 @@ impl<'a> Lower<'a> {
         let mode = std::mem::replace(&mut self.mode, Mode::Action);
         let frames = std::mem::take(&mut self.frames);
         // What the table's list binds, and what the control plane gives.
-        let mut args: Vec<(Val, TypeId)> = match listed.and_then(|l| Some((l.args.as_ref()?, self.t.calls.get(&l.id)?))) {
-            Some((args, info)) => self.args(args, info, &function.params, span)?,
-            None => function.params.iter().map(|_| (Val::Nothing, TypeId::VOID)).collect(),
-        };
+        let mut args: Vec<(Val, TypeId)> =
+            match listed.and_then(|l| Some((l.args.as_ref()?, self.t.calls.get(&l.id)?))) {
+                Some((args, info)) => self.args(args, info, &function.params, span)?,
+                None => function.params.iter().map(|_| (Val::Nothing, TypeId::VOID)).collect(),
+            };
         let mut params = Vec::new();
         for (param, arg) in function.params.iter().zip(&mut args) {
             if param.direction != Direction::None {
                 continue;
             }
             let ty = self.closed(param.ty);
-            let Some(shape) = self.scalar(ty) else { return refuse(param.decl.span, "action data that is no number") };
+            let Some(shape) = self.scalar(ty) else {
+                return refuse(param.decl.span, "action data that is no number");
+            };
             let at = Expr::Param(params.len() as u32);
             params.push(Param { name: param.name.to_string(), width: shape.width });
-            let number = if shape.signed { Expr::Wrap { value: Box::new(at), width: shape.width.max(1) } } else { at };
+            let number =
+                if shape.signed { Expr::Wrap { value: Box::new(at), width: shape.width.max(1) } } else { at };
             let val = if shape.truth {
                 Val::Truth(Expr::Unary(UnaryOp::IntToBool, Box::new(number)))
             } else {
@@ -258,7 +276,13 @@ impl<'a> Lower<'a> {
     }
 
     /// The numbers for an action's run-time parameters.
-    fn entry_args(&mut self, action: FnId, info: &'a CallInfo, args: &'a [ast::Arg], span: Span) -> Result<Vec<BigUint>> {
+    fn entry_args(
+        &mut self,
+        action: FnId,
+        info: &'a CallInfo,
+        args: &'a [ast::Arg],
+        span: Span,
+    ) -> Result<Vec<BigUint>> {
         let mut out = Vec::new();
         let function = &self.t.functions[action.index()];
         for (param, source) in function.params.iter().zip(&info.args) {

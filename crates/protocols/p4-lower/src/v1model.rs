@@ -5,8 +5,8 @@ use std::rc::Rc;
 use barewire_p4::ir::{Arch, Deparser, FieldId, Header, HeaderId, HeaderType, HeaderTypeId, Parser};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind};
-use barewire_p4_source::types::ty::TypeId;
 use barewire_p4_source::types;
+use barewire_p4_source::types::ty::TypeId;
 
 use super::code;
 use super::{BlockInstance, Lower, Mode, Object, Result, Val, refuse};
@@ -26,10 +26,12 @@ impl<'a> Lower<'a> {
         let Some(DeclKind::Instance(instance)) = self.decls.get(&main.node).map(|decl| &decl.kind) else {
             return refuse(span, "`main` is no instance");
         };
-        let Some(info) = self.t.calls.get(&main_node(&self.decls, main.node)) else {
+        let Some(info) = self.t.calls.get(&main.node) else {
             return refuse(span, "`main` is not known");
         };
-        let types::Callee::PackageConstructor(package) = info.callee else { return refuse(span, "`main` is no package") };
+        let types::Callee::PackageConstructor(package) = info.callee else {
+            return refuse(span, "`main` is no package");
+        };
         let args = self.args(&instance.args, info, &self.t.packages[package.index()].params, span)?;
         let mut blocks: Vec<Rc<BlockInstance>> = Vec::new();
         for (arg, _) in args {
@@ -57,7 +59,8 @@ impl<'a> Lower<'a> {
         let name = name.split_whitespace().last().unwrap_or("meta").to_owned();
         let metadata = self.storage(&name, metadata_ty, span)?;
         self.metadata = Some((metadata.clone(), metadata_ty));
-        self.program.errors = self.t.errors.iter().enumerate().map(|(at, name)| (name.to_string(), at as u32)).collect();
+        self.program.errors =
+            self.t.errors.iter().enumerate().map(|(at, name)| (name.to_string(), at as u32)).collect();
 
         let packet = (Val::Object(Object::Packet), TypeId::VOID);
         let all = [(headers.clone(), headers_ty), (metadata.clone(), metadata_ty), (standard, standard_ty)];
@@ -87,19 +90,18 @@ impl<'a> Lower<'a> {
         self.sums(update, vec![headers.clone(), metadata], false)?;
         let order = self.emits(deparser, vec![packet.0, headers])?;
         self.program.deparsers.push(Deparser { name: "deparser".into(), order, stmts: Vec::new() });
-        self.unbound()
+        Ok(())
     }
 
     /// A part of the switch: its arguments are the packet's own headers and metadata.
-    fn apply_block_bare(&mut self, block: &Rc<BlockInstance>, args: Vec<(Val, TypeId)>, span: Span) -> Result<()> {
+    fn apply_block_bare(
+        &mut self,
+        block: &Rc<BlockInstance>,
+        args: Vec<(Val, TypeId)>,
+        span: Span,
+    ) -> Result<()> {
         let applied = self.applied.remove(&block.block);
-        let params = &self.t.blocks[block.block.index()].params;
-        let mut typed = Vec::new();
-        for ((val, ty), param) in args.into_iter().zip(params) {
-            let _ = param;
-            typed.push((val, ty));
-        }
-        self.apply_block(block, typed, span)?;
+        self.apply_block(block, args, span)?;
         if let Some(applied) = applied {
             self.applied.insert(block.block, applied);
         }
@@ -126,7 +128,8 @@ impl<'a> Lower<'a> {
         let bare = self.bare(ty);
         if let types::ty::Type::Struct(of, _) = self.types.get(bare) {
             for (at, field) in self.t.structs[of.index()].fields.iter().enumerate() {
-                let alias = ast::annotation(&field.decl.annotations, "alias").and_then(ast::Annotation::string);
+                let alias =
+                    ast::annotation(&field.decl.annotations, "alias").and_then(ast::Annotation::string);
                 if let Some(alias) = alias {
                     self.program.field_aliases.push((alias, FieldId { header: id, field: at as u32 }));
                 }
@@ -145,20 +148,4 @@ impl<'a> Lower<'a> {
         }
         Ok(Val::Parts(out.into()))
     }
-
-    /// What the importer of JSON leaves out as well: meters and counters of no table, registers of no cells.
-    fn unbound(&mut self) -> Result<()> {
-        let tables = &self.program.tables;
-        for (at, table) in tables.iter().enumerate() {
-            debug_assert_eq!(table.id as usize, at);
-        }
-        Ok(())
-    }
-}
-
-fn main_node(
-    decls: &std::collections::HashMap<ast::NodeId, &ast::Decl>,
-    node: ast::NodeId,
-) -> ast::NodeId {
-    decls.get(&node).map_or(node, |decl| decl.id)
 }

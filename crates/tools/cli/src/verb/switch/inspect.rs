@@ -38,7 +38,7 @@ pub struct CheckArgs {
 /// Arguments of `info`.
 #[derive(clap::Args)]
 pub struct InfoArgs {
-    /// The program, as p4c's bmv2 back end writes it
+    /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
     program: PathBuf,
     /// One JSON object instead of text
     #[arg(long)]
@@ -46,6 +46,8 @@ pub struct InfoArgs {
     /// With kernel: the maps there, what goes to user space and why, and the verifier's statistics (root)
     #[arg(long, value_enum)]
     engine: Option<Engine>,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// Reads, checks and compiles each program.
@@ -62,7 +64,7 @@ pub fn check(args: &CheckArgs, console: &Console) -> anyhow::Result<Code> {
             }
             continue;
         }
-        let program = load(path, console)?;
+        let program = load(path, &args.source.options(), console)?;
         prepare(&program, EngineKind::Native)?;
         print(&format!(
             "{}: good ({} tables, {} actions, {} parser states)",
@@ -130,7 +132,7 @@ fn check_source(
 pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
     let console = Console::new(crate::args::Color::Never, true);
     let start = barewire_engine::now();
-    let program = load(&args.program, &console)?;
+    let program = load(&args.program, &args.source.options(), &console)?;
     if args.engine == Some(Engine::Kernel) {
         return super::kernel::info(&args.program, &program, args.json);
     }

@@ -17,6 +17,7 @@ use crate::console::Console;
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_p4::ir::Program;
+use barewire_p4_source::Options;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use clap::{Subcommand, ValueEnum};
 use std::path::Path;
@@ -89,18 +90,16 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// A program from its file; notes about what was passed over are told.
-fn load(path: &Path, console: &Console) -> anyhow::Result<Arc<Program>> {
+/// A program from its file, P4 source (`.p4`) or JSON; notes about what was passed over are told.
+fn load(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Arc<Program>> {
     let text = read(path)?;
-    let (program, notes) = barewire_p4::import::import_with_notes(&text).map_err(|error| {
-        let failure = Failure::new(Code::Failed, format!("{}: {error}", path.display()));
-        let source = path.extension().is_some_and(|e| e == "p4");
-        if source {
-            failure.hint("this looks like P4 source: compile it with `p4c-bm2-ss PROGRAM.p4 -o PROGRAM.json`")
-        } else {
-            failure
-        }
-    })?;
+    if path.extension().is_some_and(|extension| extension == "p4") {
+        let mut program = source::lower(path, options, console)?;
+        program.source = text;
+        return Ok(Arc::new(program));
+    }
+    let (program, notes) = barewire_p4::import::import_with_notes(&text)
+        .map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))?;
     for note in notes {
         console.note(&format!("{}: {note}", path.display()));
     }

@@ -1,6 +1,7 @@
 //! `barewire switch run`: a program on ports.
 
 use super::serve::{Plan, base, serve};
+use super::source::SourceArgs;
 use super::{Engine, load, prepare};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -18,7 +19,7 @@ A port is NUMBER@URI, such as 1@xdp:eth1, or NUMBER@INTERFACE, which takes the b
   barewire switch run programs/simple_router.json -i 1@eth1 -i 2@eth2
   barewire switch cli --thrift-port 9090")]
 pub struct Args {
-    /// The program, as p4c's bmv2 back end writes it
+    /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
     #[arg(required_unless_present = "no_p4")]
     program: Option<PathBuf>,
     /// A port
@@ -98,6 +99,8 @@ pub struct Args {
     /// Level 2 replication nodes at most
     #[arg(long, default_value_t = 8192)]
     max_l2_entries: usize,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// `1@xdp:eth1`.
@@ -128,7 +131,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         .hint("`barewire switch test P.json T.stf --engine kernel`, or --engine native here")
         .into());
     }
-    let program = args.program.as_ref().map(|path| load(path, console)).transpose()?;
+    let program =
+        args.program.as_ref().map(|path| load(path, &args.source.options(), console)).transpose()?;
     let prepared = program.map(|program| prepare(&program, args.engine.into())).transpose()?;
     let target = TargetConfig {
         drop_port: args.drop_port,
@@ -155,6 +159,12 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     server.control.enable_swap = args.enable_swap;
     server.control.engine = args.engine.into();
     let mut grpc_options = GrpcOptions { device_id: args.device_id, ..GrpcOptions::default() };
+    let from_source = args.program.as_ref().is_some_and(|path| path.extension().is_some_and(|e| e == "p4"));
+    if args.p4info.is_some() && from_source {
+        return Err(
+            Failure::new(Code::Usage, "--p4info goes with a program in JSON, not with P4 source").into()
+        );
+    }
     if let (Some(path), Some(prepared)) = (&args.p4info, &prepared) {
         grpc_options.config = Some(super::simple::pipeline_config(path, &prepared.program.source)?);
     } else if args.p4info.is_some() {

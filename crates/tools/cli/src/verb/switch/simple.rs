@@ -310,7 +310,9 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
         Action::Run(parsed) => *parsed,
     };
     let prepared = match &parsed.program {
-        Some(path) => Some(prepare(&load(path, console)?, EngineKind::Native)?),
+        Some(path) => {
+            Some(prepare(&load(path, &barewire_p4_source::Options::default(), console)?, EngineKind::Native)?)
+        }
         None => None,
     };
     let config = TargetConfig {

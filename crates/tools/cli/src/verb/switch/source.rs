@@ -2,11 +2,13 @@
 
 use crate::console::Console;
 use crate::failure::{Code, Failure};
+use barewire_p4::ir::Program;
 use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{
     Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, types,
 };
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// Files of the file system.
 pub struct Files;
@@ -96,4 +98,29 @@ pub fn draw(map: &SourceMap, shown: &Diagnostics, console: &Console) {
     if shown.iter().next().is_some() && !(only_warnings && console.is_quiet()) {
         eprint!("{}", render_all(map, shown, style));
     }
+}
+
+/// The program that P4 source stands for; what is wrong with it is shown at its place.
+///
+/// # Errors
+/// The source is not accepted, or asks for what is not lowered.
+pub fn lower(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Program> {
+    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+    let source = barewire_p4_source::parse(&mut map, &Files, options, &path.to_string_lossy(), &mut found);
+    let mut lowered = None;
+    if found.error_count() == 0 {
+        let typed = types::check(&source, &map, &mut found);
+        if found.error_count() == 0 {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            match barewire_p4_lower::lower(&source, &typed, &map, &name) {
+                Ok(program) => lowered = Some(program),
+                Err(refusal) => found.push(*refusal),
+            }
+        }
+    }
+    let Some(program) = lowered else {
+        draw(&map, &found, console);
+        return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
+    };
+    Ok(program)
 }

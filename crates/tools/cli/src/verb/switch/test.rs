@@ -1,5 +1,6 @@
 //! `barewire switch test`: an STF packet test through the engines in user space, or through the kernel.
 
+use super::source::SourceArgs;
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Exit code 0 when the test passes on every engine asked for, 1 when not.")]
 pub struct Args {
-    /// The program, as p4c's bmv2 back end writes it
+    /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
     program: PathBuf,
     /// The test
     test: PathBuf,
@@ -27,6 +28,8 @@ pub struct Args {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// Runs it.
@@ -34,7 +37,7 @@ pub struct Args {
 /// # Errors
 /// When a file cannot be read, or the test cannot be run.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let program = load(&args.program, console)?;
+    let program = load(&args.program, &args.source.options(), console)?;
     let text =
         std::fs::read_to_string(&args.test).with_context(|| format!("reading {}", args.test.display()))?;
     let engines = match args.engine {

@@ -1,5 +1,6 @@
 //! `barewire switch trace`: what happens to a packet, step by step.
 
+use super::source::SourceArgs;
 use super::{load, prepare};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The program, as p4c's bmv2 back end writes it
+    /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
     program: PathBuf,
     /// A packet as hexadecimal digits, blanks allowed; may be repeated
     #[arg(long, value_name = "HEX", required_unless_present = "pcap")]
@@ -37,6 +38,8 @@ pub struct Args {
     /// One JSON object for each packet instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 fn packets(args: &Args) -> anyhow::Result<Vec<Vec<u8>>> {
@@ -68,7 +71,7 @@ fn packets(args: &Args) -> anyhow::Result<Vec<Vec<u8>>> {
 /// # Errors
 /// When a file cannot be read, or an entry is refused.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let program = load(&args.program, console)?;
+    let program = load(&args.program, &args.source.options(), console)?;
     let packets = packets(args)?;
     let target = TargetConfig { drop_port: args.drop_port, ..TargetConfig::default() };
     let refused = |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
