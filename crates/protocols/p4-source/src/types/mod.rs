@@ -10,7 +10,7 @@
 //! expr, operators, member, call      expressions, from the inside out; args, core, construct belong to call
 //! constant     values known when the program is compiled
 //! stmt, parser, table, entries, instance      bodies
-//! flow         paths: returns, states nobody reaches, variables nobody wrote
+//! flow         paths: returns, states nobody reaches, names nobody uses; initial: variables nobody wrote; silence: `@noWarn`
 //! ```
 //! Nothing is changed in the tree: the result is tables by node. Type parameters stay what they are in the body of a
 //! generic declaration; a use has its arguments in its type or its [`CallInfo`].
@@ -31,6 +31,7 @@ mod entries;
 mod expr;
 mod flow;
 mod infer;
+mod initial;
 mod instance;
 mod member;
 mod operators;
@@ -38,6 +39,7 @@ mod parser;
 mod program;
 mod resolve;
 mod shape;
+mod silence;
 mod stmt;
 mod table;
 pub mod ty;
@@ -152,7 +154,8 @@ pub fn check<'a>(program: &'a ast::Program, map: &'a SourceMap, diagnostics: &mu
     let mut checker = Checker::new(program, map);
     checker.check_shape(program);
     checker.program(program);
-    checker.finish(diagnostics)
+    checker.warn_uninitialized(program);
+    checker.finish(&silence::Silence::of(program), diagnostics)
 }
 
 /// The name of the architecture that a program is for, by the package of its `main`.
@@ -282,11 +285,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn finish(mut self, diagnostics: &mut Diagnostics) -> Typed<'a> {
+    fn finish(mut self, silence: &silence::Silence, diagnostics: &mut Diagnostics) -> Typed<'a> {
         self.warn_unused();
         self.problems.sort_by_key(|(stage, problem)| (problem.severity != Severity::Error, *stage));
         for (_, problem) in self.problems {
-            diagnostics.push(problem);
+            if !silence.covers(&problem) {
+                diagnostics.push(problem);
+            }
         }
         let bindings = self.bindings;
         let mut out = self.out;
