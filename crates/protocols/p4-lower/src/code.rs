@@ -104,13 +104,13 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
                 _ => false,
             }
     };
-    let mut position = vec![0; code.len() + 1];
+    let mut position = Vec::with_capacity(code.len() + 1);
     let mut count = 0;
     for at in 0..code.len() {
-        position[at] = count;
+        position.push(count);
         count += usize::from(keep(at));
     }
-    position[code.len()] = count;
+    position.push(count);
     let target = |label: &Label| position[follow(code, &places, places[label])];
     let mut out = Vec::with_capacity(count);
     for (at, ins) in code.iter().enumerate() {

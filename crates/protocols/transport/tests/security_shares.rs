@@ -87,11 +87,12 @@ fn made_up_refusals_do_not_hide_a_true_one() {
     assert_eq!(p.b().drops(DropReason::Downgrade), 3_000);
     p.connect(true, false);
     p.run(ms(20));
-    assert_eq!(p.b().drops(DropReason::NotTrusted), 1);
+    // It asks again until it gives up: each time the same.
+    assert!(p.b().drops(DropReason::NotTrusted) >= 1);
     let told: Vec<_> = std::iter::from_fn(|| p.b().endpoint.poll_refusal()).collect();
     assert!(told.len() <= 32, "{}", told.len());
     let keys: Vec<_> = told.iter().filter_map(|r| r.key).collect();
-    assert_eq!(keys, [public]);
+    assert!(!keys.is_empty() && keys.iter().all(|key| *key == public), "{keys:?}");
 }
 
 /// Events carry who the peer is: when they are read its flow, and the keys with it, may be gone.
@@ -100,7 +101,8 @@ fn a_peer_is_known_after_its_flow_has_ended() {
     for trust in [Trust::Known, Trust::Anywhere] {
         let mut p = secured(trust, || pair(8, wire(), &Config { flows_max: 64, ..Config::default() }));
         let (flow, back) = p.open();
-        p.a().endpoint.reset(p.world.now(), flow);
+        let now = p.world.now();
+        p.a().endpoint.reset(now, flow);
         p.run(ms(100));
         assert!(p.a().endpoint.peer_of(flow).is_none() && p.b().endpoint.peer_of(back).is_none());
         let who = |s: &Station| {
