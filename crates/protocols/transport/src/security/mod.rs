@@ -1,8 +1,8 @@
 //! Who is there, and who can read it: keys, trusted peers, the handshake, and what seals each packet.
 //!
 //! What flows through: [`Security`] says which peers are trusted (`Security::way_to` for a client, `Security::admits` for a server);
-//! [`noise`] runs Noise IK or XX inside INIT, ACCEPT and CONFIRM, and ends in two secrets; [`packet`] seals and opens every packet
-//! of the flow with keys from these; [`guard`] keeps both for one flow and wipes them when it ends. [`steps`] is what the endpoint
+//! `noise` runs Noise IK or XX inside INIT, ACCEPT and CONFIRM, and ends in two secrets; `packet` seals and opens every packet
+//! of the flow with keys from these; `guard` keeps both for one flow and wipes them when it ends. `steps` is what the endpoint
 //! does at each packet of a handshake.
 //!
 //! Randomness is handed in: the endpoint's secret seeds a generator that forgets what it has given out (`draw`).

@@ -32,7 +32,7 @@ enum What {
     },
     /// Let a configuration trust a peer
     Trust {
-        /// The configuration, with a table [security]
+        /// The configuration, with a `[security]` table
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
         /// What to call the peer
