@@ -247,6 +247,21 @@ pub struct Keyset {
     pub kind: KeysetKind,
 }
 
+impl Keyset {
+    /// Gives its expressions to `each`, in the order of the source.
+    pub fn values<'a>(&'a self, each: &mut impl FnMut(&'a Expr)) {
+        match &self.kind {
+            KeysetKind::Default | KeysetKind::DontCare => {}
+            KeysetKind::Value(value) => each(value),
+            KeysetKind::Mask(a, b) | KeysetKind::Range(a, b) => {
+                each(a);
+                each(b);
+            }
+            KeysetKind::Tuple(parts) => parts.iter().for_each(|part| part.values(each)),
+        }
+    }
+}
+
 /// Kinds of key sets.
 #[derive(Clone, Debug)]
 pub enum KeysetKind {

@@ -1,8 +1,7 @@
 //! The calls in a body, in the order of the text. What a condition that is known beforehand rules out is left out.
 
 use crate::ast::{
-    Block, DeclKind, Expr, ExprKind, ForCollection, Keyset, KeysetKind, State, Stmt, StmtKind, SwitchLabel,
-    TransitionKind,
+    Block, DeclKind, Expr, ExprKind, ForCollection, State, Stmt, StmtKind, SwitchLabel, TransitionKind,
 };
 
 /// A call of a body.
@@ -42,23 +41,7 @@ impl<'a> Walk<'_, 'a> {
                 self.expr(subject);
             }
             for case in &select.cases {
-                self.keyset(&case.keyset);
-            }
-        }
-    }
-
-    fn keyset(&mut self, keyset: &'a Keyset) {
-        match &keyset.kind {
-            KeysetKind::Default | KeysetKind::DontCare => {}
-            KeysetKind::Value(value) => self.expr(value),
-            KeysetKind::Mask(a, b) | KeysetKind::Range(a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            KeysetKind::Tuple(list) => {
-                for part in list {
-                    self.keyset(part);
-                }
+                case.keyset.values(&mut |value| self.expr(value));
             }
         }
     }

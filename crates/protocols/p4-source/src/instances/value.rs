@@ -6,7 +6,7 @@ use num_traits::Zero as _;
 use super::{Bound, InstanceId, Instances};
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::ty::{Type, TypeId};
-use crate::types::value::{Value, distance, slice, wrap};
+use crate::types::value::{Value, compute, distance, equal, slice, wrap};
 use crate::types::{MemberRef, SymbolKind};
 
 /// An expression may nest so deep here: as deep as a tree does.
@@ -95,29 +95,20 @@ impl<'a> Instances<'a, '_> {
 
     fn binary(&self, expr: &'a Expr, op: BinaryOp, a: Value, b: Value) -> Option<Value> {
         match op {
-            BinaryOp::Eq => return Some(Value::Bool(same(&a, &b))),
-            BinaryOp::Ne => return Some(Value::Bool(!same(&a, &b))),
+            BinaryOp::Eq => return Some(Value::Bool(equal(&a, &b))),
+            BinaryOp::Ne => return Some(Value::Bool(!equal(&a, &b))),
             BinaryOp::And => return Some(Value::Bool(a.as_bool()? && b.as_bool()?)),
             BinaryOp::Or => return Some(Value::Bool(a.as_bool()? || b.as_bool()?)),
             _ => {}
         }
         let (a, b) = (a.as_int()?, b.as_int()?);
         let number = match op {
-            BinaryOp::Lt => return Some(Value::Bool(a < b)),
-            BinaryOp::Le => return Some(Value::Bool(a <= b)),
-            BinaryOp::Gt => return Some(Value::Bool(a > b)),
-            BinaryOp::Ge => return Some(Value::Bool(a >= b)),
-            BinaryOp::Add => a + b,
-            BinaryOp::Sub => a - b,
-            BinaryOp::Mul => a * b,
-            BinaryOp::Div if !b.is_zero() => a / b,
-            BinaryOp::Mod if !b.is_zero() => a % b,
             BinaryOp::Shl => a << distance(b)?,
             BinaryOp::Shr => a >> distance(b)?,
-            BinaryOp::BitAnd => a & b,
-            BinaryOp::BitOr => a | b,
-            BinaryOp::BitXor => a ^ b,
-            _ => return None,
+            _ => match compute(op, a, b)? {
+                Value::Int(number) => number,
+                other => return Some(other),
+            },
         };
         Some(self.sized(expr, number))
     }
@@ -150,12 +141,5 @@ impl<'a> Instances<'a, '_> {
             (Type::Newtype(id), _) => self.cast(value, self.typed.newtypes[id.index()].of),
             _ => value,
         }
-    }
-}
-
-fn same(a: &Value, b: &Value) -> bool {
-    match (a.as_int(), b.as_int()) {
-        (Some(a), Some(b)) => a == b,
-        _ => a == b,
     }
 }

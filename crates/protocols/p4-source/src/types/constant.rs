@@ -238,11 +238,7 @@ impl<'a> Checker<'a> {
             BinaryOp::And => return Some(Value::Bool(x.as_bool()? && y.as_bool()?)),
             BinaryOp::Or => return Some(Value::Bool(x.as_bool()? || y.as_bool()?)),
             BinaryOp::Eq | BinaryOp::Ne => {
-                let same = match (x.as_int(), y.as_int()) {
-                    (Some(x), Some(y)) => x == y,
-                    _ => x == y,
-                };
-                return Some(Value::Bool(same == (op == BinaryOp::Eq)));
+                return Some(Value::Bool(value::equal(x, y) == (op == BinaryOp::Eq)));
             }
             _ => {}
         }
@@ -259,30 +255,8 @@ impl<'a> Checker<'a> {
             _ => (None, true),
         };
         let number = match op {
-            BinaryOp::Lt => return Some(Value::Bool(a < b)),
-            BinaryOp::Le => return Some(Value::Bool(a <= b)),
-            BinaryOp::Gt => return Some(Value::Bool(a > b)),
-            BinaryOp::Ge => return Some(Value::Bool(a >= b)),
-            BinaryOp::Add => a + b,
-            BinaryOp::Sub => a - b,
-            BinaryOp::Mul => a * b,
-            BinaryOp::Div => {
-                if b.is_zero() {
-                    return None;
-                }
-                a / b
-            }
-            BinaryOp::Mod => {
-                if b.is_zero() {
-                    return None;
-                }
-                a % b
-            }
             BinaryOp::AddSat => return Some(Value::Int(value::saturate(a + b, width?, signed))),
             BinaryOp::SubSat => return Some(Value::Int(value::saturate(a - b, width?, signed))),
-            BinaryOp::BitAnd => a & b,
-            BinaryOp::BitOr => a | b,
-            BinaryOp::BitXor => a ^ b,
             BinaryOp::Shl => match value::distance(b) {
                 Some(by) => a << by,
                 None => BigInt::zero(),
@@ -296,7 +270,10 @@ impl<'a> Checker<'a> {
                 let (m, n) = (self.bits_of(left)?, self.bits_of(right)?);
                 return Some(Value::Int(value::concat(a, b, m, n, signed)));
             }
-            _ => return None,
+            _ => match value::compute(op, a, b)? {
+                Value::Int(number) => number,
+                other => return Some(other),
+            },
         };
         self.wrapped(number, ty)
     }

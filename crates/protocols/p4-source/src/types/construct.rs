@@ -201,31 +201,29 @@ impl<'a> Checker<'a> {
 
     /// Of several packages of one name the one that the arguments fit.
     pub(super) fn package_overload(&self, id: PackageId, args: &[Arg]) -> PackageId {
-        let name = self.out.packages[id.index()].name.clone();
-        let others: Vec<PackageId> = self
-            .lookup(&name, true)
-            .iter()
-            .filter_map(|&symbol| match self.symbol(symbol).kind {
-                SymbolKind::Package(id) => Some(id),
-                _ => None,
-            })
-            .collect();
+        let of = |kind| if let SymbolKind::Package(id) = kind { Some(id) } else { None };
         let fits = |id: &PackageId| Self::params_fit(&self.out.packages[id.index()].params, args);
-        if others.len() < 2 || fits(&id) { id } else { others.into_iter().find(fits).unwrap_or(id) }
+        self.fitting(&self.out.packages[id.index()].name, true, id, of, fits)
     }
 
     /// Of several blocks of one name the one that the arguments of the constructor fit.
     pub(super) fn block_overload(&self, id: BlockId, args: &[Arg]) -> BlockId {
-        let name = self.out.blocks[id.index()].name.clone();
-        let others: Vec<BlockId> = self
-            .lookup(&name, false)
-            .iter()
-            .filter_map(|&symbol| match self.symbol(symbol).kind {
-                SymbolKind::Block(id) => Some(id),
-                _ => None,
-            })
-            .collect();
+        let of = |kind| if let SymbolKind::Block(id) = kind { Some(id) } else { None };
         let fits = |id: &BlockId| Self::params_fit(&self.out.blocks[id.index()].constructor, args);
+        self.fitting(&self.out.blocks[id.index()].name, false, id, of, fits)
+    }
+
+    /// `id`, unless its name has others, it does not fit, and one of them does.
+    fn fitting<I: Copy>(
+        &self,
+        name: &Name,
+        absolute: bool,
+        id: I,
+        of: impl Fn(SymbolKind) -> Option<I>,
+        fits: impl Fn(&I) -> bool,
+    ) -> I {
+        let all = self.lookup(name, absolute).iter();
+        let others: Vec<I> = all.filter_map(|&symbol| of(self.symbol(symbol).kind)).collect();
         if others.len() < 2 || fits(&id) { id } else { others.into_iter().find(fits).unwrap_or(id) }
     }
 

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use super::ty::Type;
 use super::{ArgSource, Callee, Checker, Stage, SymbolId, SymbolKind, warn};
 use crate::ast::{
-    Arg, BinaryOp, Block, Decl, DeclKind, Direction, Expr, ExprKind, ForCollection, Keyset, KeysetKind,
-    NodeId, Program, Stmt, StmtKind, SwitchLabel, TransitionKind,
+    Arg, BinaryOp, Block, Decl, DeclKind, Direction, Expr, ExprKind, ForCollection, NodeId, Program, Stmt,
+    StmtKind, SwitchLabel, TransitionKind,
 };
 use crate::diag::Diagnostic;
 
@@ -73,7 +73,10 @@ impl<'a> Checker<'a> {
                             && let TransitionKind::Select(select) = &transition.kind
                         {
                             select.subjects.iter().for_each(|subject| walk.expr(subject));
-                            select.cases.iter().for_each(|case| walk.keyset(&case.keyset));
+                            select
+                                .cases
+                                .iter()
+                                .for_each(|case| case.keyset.values(&mut |value| walk.expr(value)));
                         }
                     });
                 }
@@ -236,18 +239,6 @@ impl<'a> Walk<'_, 'a> {
                 self.expr(low);
             }
             _ => self.expr(target),
-        }
-    }
-
-    fn keyset(&mut self, keyset: &'a Keyset) {
-        match &keyset.kind {
-            KeysetKind::Default | KeysetKind::DontCare => {}
-            KeysetKind::Value(value) => self.expr(value),
-            KeysetKind::Mask(a, b) | KeysetKind::Range(a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            KeysetKind::Tuple(list) => list.iter().for_each(|part| self.keyset(part)),
         }
     }
 

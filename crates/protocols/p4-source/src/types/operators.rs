@@ -347,23 +347,13 @@ impl<'a> Checker<'a> {
                     return TypeId::BOOL;
                 }
             }
-            (Type::Sequence(..) | Type::Record(..) | Type::Invalid | Type::Default, other)
-                if !matches!(
-                    other,
-                    Type::Sequence(..) | Type::Record(..) | Type::Invalid | Type::Default
-                ) =>
-            {
+            (a, b) if is_untyped(&a) && !is_untyped(&b) => {
                 if self.comparable(y) && self.expect(left, y) {
                     return TypeId::BOOL;
                 }
                 return TypeId::ERROR;
             }
-            (other, Type::Sequence(..) | Type::Record(..) | Type::Invalid | Type::Default)
-                if !matches!(
-                    other,
-                    Type::Sequence(..) | Type::Record(..) | Type::Invalid | Type::Default
-                ) =>
-            {
+            (a, b) if is_untyped(&b) && !is_untyped(&a) => {
                 if self.comparable(x) && self.expect(right, x) {
                     return TypeId::BOOL;
                 }
@@ -422,4 +412,9 @@ impl<'a> Checker<'a> {
             _ => false,
         }
     }
+}
+
+/// A list, record, `{#}` or `...`: what it is, the other side of a comparison says.
+fn is_untyped(ty: &Type) -> bool {
+    matches!(ty, Type::Sequence(..) | Type::Record(..) | Type::Invalid | Type::Default)
 }

@@ -236,9 +236,9 @@ impl<'a> Checker<'a> {
                 }
                 if parts.len() != types.len() {
                     // One value that is a tuple itself.
-                    for part in parts {
-                        self.keyset_alone(part);
-                    }
+                    keyset.values(&mut |value| {
+                        self.expr(value);
+                    });
                     self.type_error(
                         keyset.span,
                         format!(
@@ -312,20 +312,6 @@ impl<'a> Checker<'a> {
             return self.expect_as(bound, plain, &text);
         }
         self.expect_as(bound, ty, &text)
-    }
-
-    fn keyset_alone(&mut self, keyset: &'a Keyset) {
-        match &keyset.kind {
-            KeysetKind::Value(value) => {
-                self.expr(value);
-            }
-            KeysetKind::Mask(low, high) | KeysetKind::Range(low, high) => {
-                self.expr(low);
-                self.expr(high);
-            }
-            KeysetKind::Tuple(parts) => parts.iter().for_each(|part| self.keyset_alone(part)),
-            KeysetKind::Default | KeysetKind::DontCare => {}
-        }
     }
 
     fn key_value(&mut self, value: &'a Expr, types: &[TypeId], what: &str) -> bool {

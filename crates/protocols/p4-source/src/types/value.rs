@@ -6,6 +6,7 @@ use num_bigint::BigInt;
 use num_traits::{One, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::ty::{EnumId, TypeId};
+use crate::ast::BinaryOp;
 
 /// The widest number the front end computes with, in bits.
 pub const MAX_WIDTH: u32 = 2048;
@@ -125,6 +126,36 @@ pub fn slice(value: &BigInt, high: u32, low: u32) -> BigInt {
 pub fn concat(left: &BigInt, right: &BigInt, left_width: u32, right_width: u32, signed: bool) -> BigInt {
     let bits = (wrap(left, left_width, false) << right_width) + wrap(right, right_width, false);
     wrap(&bits, left_width + right_width, signed)
+}
+
+/// `a == b`, numbers by what they are worth.
+#[must_use]
+pub fn equal(a: &Value, b: &Value) -> bool {
+    match (a.as_int(), b.as_int()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Comparisons, and arithmetic before it wraps. `None`: a division by zero, or an operator whose result depends on widths.
+#[must_use]
+pub fn compute(op: BinaryOp, a: &BigInt, b: &BigInt) -> Option<Value> {
+    let number = match op {
+        BinaryOp::Lt => return Some(Value::Bool(a < b)),
+        BinaryOp::Le => return Some(Value::Bool(a <= b)),
+        BinaryOp::Gt => return Some(Value::Bool(a > b)),
+        BinaryOp::Ge => return Some(Value::Bool(a >= b)),
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div if !b.is_zero() => a / b,
+        BinaryOp::Mod if !b.is_zero() => a % b,
+        BinaryOp::BitAnd => a & b,
+        BinaryOp::BitOr => a | b,
+        BinaryOp::BitXor => a ^ b,
+        _ => return None,
+    };
+    Some(Value::Int(number))
 }
 
 /// How far to shift; `None` past every width there is.
