@@ -41,13 +41,8 @@ pub struct Network {
 impl Network {
     /// Whether `ip` is one of them.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        let (a, b, bits) = match (self.address.to_canonical(), ip.to_canonical()) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits()), u128::from(b.to_bits()), 32),
-            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits(), b.to_bits(), 128),
-            _ => return false,
-        };
-        let host_bits = bits - u32::from(self.prefix).min(bits);
-        (a ^ b).checked_shr(host_bits).unwrap_or(0) == 0
+        let ((a_v4, a, len), (b_v4, b, _)) = (bits(self.address), bits(ip));
+        a_v4 == b_v4 && masked(a, len, self.prefix) == masked(b, len, self.prefix)
     }
 }
 
@@ -129,7 +124,6 @@ pub const PEERS_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Security {
     key: PrivateKey,
-    public: PublicKey,
     peers: Vec<Peer>,
     places: Places,
     /// This host, as its own peer.
@@ -158,10 +152,8 @@ pub(crate) enum Way {
 impl Security {
     /// Encryption by this key, with nobody trusted yet.
     pub fn new(key: PrivateKey) -> Security {
-        let public = key.public();
         Security {
-            own: Peer { name: "self".to_owned(), key: public, addresses: Vec::new() },
-            public,
+            own: Peer { name: "self".to_owned(), key: key.public(), addresses: Vec::new() },
             key,
             peers: Vec::new(),
             places: Places::default(),
@@ -175,7 +167,7 @@ impl Security {
     /// Trusts one more peer. False: there are [`PEERS_MAX`], or one with this key, or it is our own.
     pub fn trust(&mut self, peer: Peer) -> bool {
         let new = self.peers.len() < PEERS_MAX
-            && peer.key != self.public
+            && peer.key != self.own.key
             && self.peers.iter().all(|p| p.key != peer.key);
         if new {
             let number = self.peers.len() as PeerNumber;
@@ -192,7 +184,7 @@ impl Security {
 
     /// Our public key.
     pub fn public(&self) -> &PublicKey {
-        &self.public
+        &self.own.key
     }
 
     /// Who is trusted.
@@ -221,7 +213,7 @@ impl Security {
     pub(crate) fn admits(&self, key: &PublicKey, local: IpAddr, remote: IpAddr) -> Option<PeerNumber> {
         let (expected, alone) = self.places.find(remote);
         // Whoever has our private key is us, at whichever of our addresses.
-        let mut found = (*key == self.public && (local == remote || !alone)).then_some(SELF);
+        let mut found = (*key == self.own.key && (local == remote || !alone)).then_some(SELF);
         for (n, peer) in self.peers.iter().enumerate() {
             let n = n as PeerNumber;
             let here = if peer.addresses.is_empty() { !alone } else { expected.contains(&n) };
@@ -262,7 +254,7 @@ impl Security {
 
     /// Whether a plain flow from `remote` is refused.
     pub(crate) fn refuses_plain(&self, local: IpAddr, remote: IpAddr) -> bool {
-        self.require || self.way_to(local, remote) != Way::Plain
+        self.way_to(local, remote) != Way::Plain
     }
 
     /// The bits of our ciphers.
