@@ -101,23 +101,11 @@ impl ConnectTable {
     }
 }
 
-/// Whether a path has so many hexadecimal digits in a row that it may be a key.
-fn is_like_a_key(path: &Path) -> bool {
-    let text = path.as_os_str().as_encoded_bytes();
-    text.split(|b| !b.is_ascii_hexdigit()).any(|digits| digits.len() >= 32)
-}
-
 impl SecurityTable {
     /// Reads the key and puts all of it into the configuration. Relative paths are below `folder`.
     pub(crate) fn apply(self, config: &mut Config, folder: Option<&Path>) -> Result<(), ConfigError> {
         let path = folder.map_or_else(|| self.key.clone(), |folder| folder.join(&self.key));
-        // A key itself, where its file belongs, is not repeated.
-        let shown = if is_like_a_key(&self.key) { "...".into() } else { self.key.display().to_string() };
-        if shown == "..." {
-            let why = "this is the path of a key's file, not a key: `barewire key new --out FILE` makes one";
-            return Err(bad("security.key", shown, why));
-        }
-        let key = keyfile::read(&path).map_err(|e| bad("security.key", shown, e))?;
+        let key = keyfile::read(&path).map_err(|e| bad("security.key", self.key.display(), e))?;
         let mut security = Security::new(key);
         security.require = self.require.unwrap_or(true);
         if let Some(n) = self.handshakes_per_second {
