@@ -28,6 +28,37 @@ pub(super) struct BatchLink {
     tls: Option<Box<Tls>>,
 }
 
+/// Makes one receive call behind the first `filled` bytes. `Some(true)`: something came; `None`: the other end closed.
+#[inline]
+pub(super) fn fill(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    filled: &mut usize,
+    flags: RecvFlags,
+) -> io::Result<Option<bool>> {
+    match rustix::net::recv(socket, &mut buffer[*filled..], flags) {
+        Ok((_, 0)) => Ok(None),
+        Ok((_, n)) => {
+            *filled += n;
+            Ok(Some(true))
+        }
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Some(false)),
+        Err(Errno::CONNRESET) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes one send call for what follows the first `sent` bytes. True when nothing is left.
+#[inline]
+pub(super) fn drain(socket: &OwnedFd, bytes: &[u8], sent: &mut usize) -> io::Result<bool> {
+    match rustix::net::send(socket, &bytes[*sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        Ok(n) => *sent += n,
+        Err(Errno::AGAIN | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(*sent == bytes.len())
+}
+
 /// Which end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
@@ -96,13 +127,7 @@ impl BatchLink {
             }
             return Ok(tls.flush(&self.socket)? && self.outgoing.is_empty());
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::send(&self.socket, &self.outgoing[self.sent..], flags) {
-            Ok(n) => self.sent += n,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if self.is_sending() {
+        if !drain(&self.socket, &self.outgoing, &mut self.sent)? {
             return Ok(false);
         }
         self.outgoing.clear();
@@ -116,16 +141,7 @@ impl BatchLink {
         if let Some(tls) = &mut self.tls {
             return tls.receive(&self.socket, flags, &mut self.incoming, &mut self.filled);
         }
-        match rustix::net::recv(&self.socket, &mut self.incoming[self.filled..], flags) {
-            Ok((_, 0)) => Ok(None),
-            Ok((_, n)) => {
-                self.filled += n;
-                Ok(Some(true))
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Some(false)),
-            Err(Errno::CONNRESET) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        fill(&self.socket, &mut self.incoming, &mut self.filled, flags)
     }
 
     /// Bytes of the whole messages that are here.

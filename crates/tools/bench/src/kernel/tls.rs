@@ -4,10 +4,10 @@
 //! one write, in records of up to 16 KiB. The session stands before the clock starts; the server's key is a raw public key (RFC 7250) that is
 //! made for it, and that the client takes as it comes: who is there costs nothing that is measured.
 
+use super::batch::{drain, fill};
 use barewire_client::security::Cipher;
 use ring::signature::{Ed25519KeyPair, KeyPair};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring as provider};
@@ -126,12 +126,14 @@ impl Tls {
                 Step::Idle if !tls.is_handshaking() && (is_told || !waits) => break,
                 Step::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Step::Send => while !tls.flush(socket)? {},
-                Step::Wait | Step::Idle => match tls.fill(socket, RecvFlags::empty())? {
-                    Some(true) => {}
-                    Some(false) if patience > 0 => patience -= 1,
-                    Some(false) => return Err(io::ErrorKind::TimedOut.into()),
-                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
-                },
+                Step::Wait | Step::Idle => {
+                    match fill(socket, &mut tls.incoming, &mut tls.filled, RecvFlags::empty())? {
+                        Some(true) => {}
+                        Some(false) if patience > 0 => patience -= 1,
+                        Some(false) => return Err(io::ErrorKind::TimedOut.into()),
+                        None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    }
+                }
             }
         }
         if !waits {
@@ -160,20 +162,6 @@ impl Tls {
         Ok(step)
     }
 
-    /// One receive call. `Some(true)`: something came; `None`: the other end closed.
-    fn fill(&mut self, socket: &OwnedFd, flags: RecvFlags) -> io::Result<Option<bool>> {
-        match rustix::net::recv(socket, &mut self.incoming[self.filled..], flags) {
-            Ok((_, 0)) => Ok(None),
-            Ok((_, n)) => {
-                self.filled += n;
-                Ok(Some(true))
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Some(false)),
-            Err(Errno::CONNRESET) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// One receive call, and the text of what came, as it is, behind `at` in `text`.
     pub(super) fn receive(
         &mut self,
@@ -182,7 +170,7 @@ impl Tls {
         text: &mut [u8],
         at: &mut usize,
     ) -> io::Result<Option<bool>> {
-        match self.fill(socket, flags)? {
+        match fill(socket, &mut self.incoming, &mut self.filled, flags)? {
             Some(true) => {}
             nothing => return Ok(nothing),
         }
@@ -219,15 +207,7 @@ impl Tls {
 
     /// One send call for all that waits. True when nothing is left.
     pub(super) fn flush(&mut self, socket: &OwnedFd) -> io::Result<bool> {
-        if self.is_sending() {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::send(socket, &self.outgoing[self.sent..self.made], flags) {
-                Ok(n) => self.sent += n,
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if self.is_sending() {
+        if self.is_sending() && !drain(socket, &self.outgoing[..self.made], &mut self.sent)? {
             return Ok(false);
         }
         (self.made, self.sent) = (0, 0);

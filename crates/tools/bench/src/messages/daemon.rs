@@ -6,7 +6,7 @@ use crate::error::BenchError;
 use crate::kernel::watched;
 use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
-use crate::messages::embedded::{SERVER_PORT, keys};
+use crate::messages::embedded::{SERVER_PORT, keys, private_key};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
@@ -103,7 +103,7 @@ impl DaemonCell {
     ) -> Result<PathBuf, AnyError> {
         let security = keys(side as u8, ips[1 - side]);
         let (key, path) = (folder.join(format!("{side}.key")), folder.join(format!("{side}.toml")));
-        keyfile::create(&key, [0x41 + side as u8; 32])?;
+        keyfile::create(&key, private_key(side as u8))?;
         let peer = &security.peers()[0];
         let text = format!(
             "[interface]\nport = {:?}\nipv4 = [\"{}/24\"]\n[security]\nkey = {key:?}\n\

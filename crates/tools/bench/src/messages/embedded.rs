@@ -78,9 +78,14 @@ pub struct EmbeddedCell {
     info: CellInfo,
 }
 
-/// The keys of a side, 0 or 1, and the trust in the other. They protect nothing: everybody can read them here.
+/// The private key of a side, 0 or 1. It protects nothing: everybody can read it here.
+pub(crate) fn private_key(side: u8) -> [u8; 32] {
+    [0x41 + side; 32]
+}
+
+/// The keys of a side, 0 or 1, and the trust in the other.
 pub(crate) fn keys(side: u8, other: Ipv4Addr) -> Security {
-    let key = |side: u8| PrivateKey::from_bytes([0x41 + side; 32]);
+    let key = |side| PrivateKey::from_bytes(private_key(side));
     let mut security = Security::new(key(side));
     let name = format!("side {}", 1 - side);
     security.trust(Peer { name, key: key(1 - side).public(), addresses: vec![IpAddr::V4(other).into()] });
