@@ -1,10 +1,9 @@
 //! `barewire switch compile`: from P4 source to what controllers load.
 
-use super::source::{Files, SourceArgs, WarningArgs, draw};
+use super::source::{Read, SourceArgs, WarningArgs, draw, read};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
-use barewire_p4_source::{Diagnostics, SourceMap, types};
 use prost::Message as _;
 use std::path::{Path, PathBuf};
 
@@ -40,16 +39,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     for path in &args.p4info {
         kind(path)?;
     }
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let name = args.program.to_string_lossy();
-    let program = barewire_p4_source::parse(&mut map, &Files, &args.source.options(), &name, &mut found);
-    let mut info = None;
-    if found.error_count() == 0 {
-        let typed = types::check(&program, &map, &mut found);
-        if found.error_count() == 0 {
-            info = Some(barewire_p4_info::from_source(&program, &typed, &mut found));
-        }
-    }
+    let Read { map, found, made } =
+        read(&args.program, &args.source.options(), |program, typed, _, found| {
+            (found.error_count() == 0).then(|| barewire_p4_info::from_source(program, typed, found))
+        });
+    let info = made.flatten();
     let shown = args.warnings.wanted(&found)?;
     draw(&map, &shown, console);
     let Some(info) = info.filter(|_| shown.error_count() == 0) else { return Ok(Code::Failed) };

@@ -1,13 +1,13 @@
 //! `barewire switch check` and `info`: what a program is.
 
-use super::source::{Files, SourceArgs, WarningArgs, draw};
+use super::source::{Read, SourceArgs, WarningArgs, draw, read};
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
 use barewire_p4::phv::Layout;
 use barewire_p4_source::diag::to_json;
-use barewire_p4_source::{Diagnostics, SourceMap, types};
+use barewire_p4_source::types;
 use barewire_switch::prepared::EngineKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -87,29 +87,20 @@ fn check_source(
     console: &Console,
     messages: &mut Vec<Value>,
 ) -> anyhow::Result<bool> {
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let program = barewire_p4_source::parse(
-        &mut map,
-        &Files,
-        &args.source.options(),
-        &path.to_string_lossy(),
-        &mut found,
-    );
-    let mut counts = String::new();
-    if found.error_count() == 0 {
-        let typed = types::check(&program, &map, &mut found);
+    let Read { map, found, made } = read(path, &args.source.options(), |_, typed, _, found| {
         if let Some(wanted) = &args.arch
             && found.error_count() == 0
         {
-            types::require_architecture(&typed, wanted, &mut found);
+            types::require_architecture(typed, wanted, found);
         }
-        counts = format!(
+        format!(
             "{} ({} tables, {} actions)",
-            types::architecture(&typed).unwrap_or("no `main`"),
+            types::architecture(typed).unwrap_or("no `main`"),
             typed.tables.len(),
             typed.functions.iter().filter(|function| function.kind == types::FnKind::Action).count()
-        );
-    }
+        )
+    });
+    let counts = made.unwrap_or_default();
     let shown = args.warnings.wanted(&found)?;
     let accepted = shown.error_count() == 0;
     if args.json {

@@ -5,7 +5,7 @@ use crate::failure::{Code, Failure};
 use barewire_p4::ir::Program;
 use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{
-    Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, types,
+    Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, ast, types,
 };
 use std::io::ErrorKind;
 use std::path::Path;
@@ -100,24 +100,46 @@ pub fn draw(map: &SourceMap, shown: &Diagnostics, console: &Console) {
     }
 }
 
+/// What was read of P4 source, and what was made of it.
+pub struct Read<T> {
+    /// Its files, for messages.
+    pub map: SourceMap,
+    /// What was found wrong.
+    pub found: Diagnostics,
+    /// What `then` made of it; `None` when it could not even be parsed.
+    pub made: Option<T>,
+}
+
+/// Reads P4 source and checks its types; what could be parsed goes to `then`, which asks `found` whether it was accepted.
+pub fn read<T>(
+    path: &Path,
+    options: &Options,
+    then: impl FnOnce(&ast::Program, &types::Typed<'_>, &SourceMap, &mut Diagnostics) -> T,
+) -> Read<T> {
+    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+    let source = barewire_p4_source::parse(&mut map, &Files, options, &path.to_string_lossy(), &mut found);
+    let mut made = None;
+    if found.error_count() == 0 {
+        let typed = types::check(&source, &map, &mut found);
+        made = Some(then(&source, &typed, &map, &mut found));
+    }
+    Read { map, found, made }
+}
+
 /// The program that P4 source stands for; what is wrong with it is shown at its place.
 ///
 /// # Errors
 /// The source is not accepted, or asks for what is not lowered.
 pub fn lower(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Program> {
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let source = barewire_p4_source::parse(&mut map, &Files, options, &path.to_string_lossy(), &mut found);
-    let mut lowered = None;
-    if found.error_count() == 0 {
-        let typed = types::check(&source, &map, &mut found);
-        if found.error_count() == 0 {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            match barewire_p4_lower::lower(&source, &typed, &map, &name) {
-                Ok(program) => lowered = Some(program),
-                Err(refusal) => found.push(*refusal),
-            }
+    let read = read(path, options, |source, typed, map, found| {
+        if found.error_count() > 0 {
+            return None;
         }
-    }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        barewire_p4_lower::lower(source, typed, map, &name).map_err(|refusal| found.push(*refusal)).ok()
+    });
+    let Read { map, found, made } = read;
+    let lowered = made.flatten();
     let Some(program) = lowered else {
         draw(&map, &found, console);
         return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
