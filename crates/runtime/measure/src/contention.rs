@@ -27,11 +27,15 @@ pub const OVERSUBSCRIBED: &str = "oversubscribed";
 pub const STOLEN: &str = "stolen";
 /// First word of the reason where other processes ran on the cores.
 pub const OTHERS: &str = "others";
+/// First word of the reason where a thread waited for a core and nothing tells for whom: ours have one each, or are not counted, and what
+/// others took is less than ticks can tell. The kernel's own threads for soft interrupts are such company.
+pub const WAITED: &str = "waited";
 
 /// Watches from [`start`](Contention::start) to [`finish`](Contention::finish) whether anybody wanted our cores.
 #[derive(Debug)]
 pub struct Contention {
     start: Sample,
+    threads: Option<usize>,
 }
 
 /// What [`Contention`] saw.
@@ -39,8 +43,8 @@ pub struct Contention {
 pub struct ContentionReport {
     /// True when a limit was exceeded; the row is then marked `contended`.
     pub contended: bool,
-    /// Which, with the measured value: one phrase each, for people. Each begins with [`OVERSUBSCRIBED`], [`STOLEN`] or [`OTHERS`] and
-    /// a colon.
+    /// Which, with the measured value: one phrase each, for people. Each begins with [`OVERSUBSCRIBED`], [`STOLEN`], [`OTHERS`] or
+    /// [`WAITED`] and a colon.
     pub reasons: Vec<String>,
     /// Length of the watch in ns.
     pub window_ns: u64,
@@ -108,12 +112,21 @@ fn children_of(process: u32) -> Vec<(u32, u64)> {
 impl Contention {
     /// Begins to watch. Reads small files of `/proc`; nothing runs in between.
     pub fn start() -> Contention {
-        Contention { start: Sample::take() }
+        Contention { start: Sample::take(), threads: None }
+    }
+
+    /// Says how many threads of ours, those of our children included, may want a core at once. Only with it can the judgement say that
+    /// they were more than the cores.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Contention {
+        self.threads = Some(threads);
+        self
     }
 
     /// Ends the watch and judges.
     pub fn finish(self) -> ContentionReport {
-        judge(&self.start, &Sample::take())
+        let cores = sys::allowed_cores().map_or(1, |cores| cores.len());
+        judge(&self.start, &Sample::take(), self.threads.map(|threads| threads > cores))
     }
 }
 
@@ -150,7 +163,8 @@ fn others_limit(window_ns: u64) -> f64 {
     OTHERS_PERCENT_MAX + 3.0 * 50.0 / samples.sqrt()
 }
 
-fn judge(start: &Sample, end: &Sample) -> ContentionReport {
+/// `too_many`: whether our own threads are more than the cores, as far as they are counted.
+fn judge(start: &Sample, end: &Sample, too_many: Option<bool>) -> ContentionReport {
     let window_ns = end.at_ns.saturating_sub(start.at_ns).max(1);
     let involuntary_switches = end.switches.saturating_sub(start.switches);
     let steal_percent = start.ticks.zip(end.ticks).map(|(start, end)| {
@@ -191,14 +205,17 @@ fn judge(start: &Sample, end: &Sample) -> ContentionReport {
     };
     let mut reasons = Vec::new();
     if let Some(waits) = waits {
-        let who = match (by_others, others_percent) {
+        let who = match (by_others, too_many) {
             (Some(share), _) => {
                 format!("{OTHERS}: other processes took {share:.0} % of a core (limit {limit:.0} %)")
             }
-            (_, Some(_)) => format!("{OVERSUBSCRIBED}: our own threads wanted more than the cores there are"),
-            (_, None) => {
-                format!("{OTHERS}: or our own threads, more than the cores there are; nothing tells which")
+            (None, Some(true)) => {
+                format!("{OVERSUBSCRIBED}: our own threads were more than the cores there are")
             }
+            (None, Some(false)) => {
+                format!("{WAITED}: our own threads had a core each; for whom is not known")
+            }
+            (None, None) => format!("{WAITED}: for our own threads or for others; nothing tells which"),
         };
         reasons.push(format!("{who}: {waits}"));
     }
@@ -262,7 +279,7 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_reason() {
-        let report = judge(&quiet(), &later(2_000, 20, 500_000));
+        let report = judge(&quiet(), &later(2_000, 20, 500_000), Some(true));
         assert!(!report.contended && report.reasons.is_empty(), "{report:?}");
         assert_eq!((report.window_ns, report.involuntary_switches), (10_000_000_000, 2_000));
         assert_eq!((report.steal_percent, report.pressure_percent), (Some(1.0), Some(5.0)));
@@ -272,11 +289,14 @@ mod tests {
             (later(0, 21, 0), STOLEN, "1.1 %"),
             (later(0, 0, 500_001), OVERSUBSCRIBED, "waited"),
         ] {
-            let report = judge(&quiet(), &end);
+            let report = judge(&quiet(), &end, Some(true));
             assert!(report.contended);
             assert!(words(&report) == [word] && report.reasons[0].contains(detail), "{report:?}");
         }
-        assert_eq!(words(&judge(&quiet(), &later(9_000, 1_000, 9_000_000))), [OVERSUBSCRIBED, STOLEN]);
+        assert_eq!(
+            words(&judge(&quiet(), &later(9_000, 1_000, 9_000_000), Some(true))),
+            [OVERSUBSCRIBED, STOLEN]
+        );
     }
 
     #[test]
@@ -286,12 +306,20 @@ mod tests {
         let all = quiet().all.unwrap();
         end.all = Some(CoreTime { worked_ns: all.worked_ns + 5_000_000_000, ..all });
         end.ours_ns = quiet().ours_ns + 5_000_000_000;
-        assert!(!judge(&quiet(), &end).contended);
+        assert!(!judge(&quiet(), &end, Some(true)).contended);
         // The same by threads that change on one core, and beside others.
         let turns = Sample { switches: 100 + 2_500, ..end.clone() };
-        assert_eq!(words(&judge(&quiet(), &turns)), [OVERSUBSCRIBED]);
+        assert_eq!(words(&judge(&quiet(), &turns, Some(true))), [OVERSUBSCRIBED]);
         let others = Sample { ours_ns: quiet().ours_ns, ..end };
-        assert_eq!(words(&judge(&quiet(), &others)), [OTHERS]);
+        assert_eq!(words(&judge(&quiet(), &others, Some(true))), [OTHERS]);
+    }
+
+    #[test]
+    fn only_threads_that_are_counted_can_be_too_many() {
+        let waiting = later(2_001, 0, 500_001);
+        for (too_many, word) in [(Some(true), OVERSUBSCRIBED), (Some(false), WAITED), (None, WAITED)] {
+            assert_eq!(words(&judge(&quiet(), &waiting, too_many)), [word], "{too_many:?}");
+        }
     }
 
     #[test]
@@ -301,14 +329,15 @@ mod tests {
             Sample { all: Some(CoreTime { worked_ns: all.worked_ns + ns, ..all }), ..end }
         };
         // 40 % of a core: more than 5 % and what ticks may be wrong by.
-        let report = judge(&quiet(), &busy(later(9_000, 0, 9_000_000), 4_000_000_000));
+        let report = judge(&quiet(), &busy(later(9_000, 0, 9_000_000), 4_000_000_000), Some(true));
         assert_eq!((words(&report), report.others_percent), (vec![OTHERS], Some(40.0)));
         // Who took nothing away from us is no company, whatever he does on cores of his own.
-        assert!(!judge(&quiet(), &busy(later(0, 0, 0), 4_000_000_000)).contended);
+        assert!(!judge(&quiet(), &busy(later(0, 0, 0), 4_000_000_000), Some(true)).contended);
         // The same by a child that lives, by one that ended, by one that began and lives, and by interrupts of others.
         let children = |ours_ns: u64, children: &[(u32, u64)]| {
             let end = busy(later(9_000, 0, 9_000_000), 4_000_000_000);
-            judge(&quiet(), &Sample { ours_ns: end.ours_ns + ours_ns, children: children.to_vec(), ..end })
+            let ours_ns = end.ours_ns + ours_ns;
+            judge(&quiet(), &Sample { ours_ns, children: children.to_vec(), ..end }, Some(true))
         };
         let grown = children(0, &[(7, 5_000_000_000), (8, 500_000_000)]);
         assert_eq!((words(&grown), grown.others_percent), (vec![OVERSUBSCRIBED], Some(0.0)));
@@ -325,7 +354,8 @@ mod tests {
                 ..all
             };
             let start = Sample { all: quiet().all.map(|all| change(all, 0)), ..quiet() };
-            judge(&start, &Sample { all: Some(change(all, 4_000_000_000)), ..end.clone() }).others_percent
+            judge(&start, &Sample { all: Some(change(all, 4_000_000_000)), ..end.clone() }, Some(true))
+                .others_percent
         };
         assert_eq!((interrupts(false), interrupts(true)), (Some(40.0), Some(0.0)));
     }
@@ -340,10 +370,10 @@ mod tests {
             all: None,
             ..quiet()
         };
-        let report = judge(&quiet(), &end);
+        let report = judge(&quiet(), &end, None);
         assert_eq!((report.contended, report.steal_percent, report.pressure_percent), (false, None, None));
         assert_eq!(report.others_percent, None);
-        let report = judge(&quiet(), &Sample { switches: 106, ..end });
+        let report = judge(&quiet(), &Sample { switches: 106, ..end }, None);
         assert!(report.contended && report.reasons[0].contains("nothing tells which"), "{report:?}");
     }
 

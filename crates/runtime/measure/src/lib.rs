@@ -38,7 +38,7 @@ mod sys;
 mod windows;
 
 pub use clock::{ClockCost, clock_cost, realtime_ns, stamp};
-pub use contention::{Contention, ContentionReport, OTHERS, OVERSUBSCRIBED, STOLEN};
+pub use contention::{Contention, ContentionReport, OTHERS, OVERSUBSCRIBED, STOLEN, WAITED};
 pub use control::{
     ControlRows, CoreToCore, Hiccups, SyscallCost, Wakeup, allowed_cores, core_to_core_rtt, eventfd_wakeup,
     hiccup_meter, pin_to_core, syscall_cost,

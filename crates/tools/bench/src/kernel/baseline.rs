@@ -1,5 +1,7 @@
 //! Which baselines there are: transport, way to use the sockets, way to wait.
 
+use barewire_base::Duration;
+
 /// Which of the kernel's transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
@@ -21,6 +23,8 @@ pub enum Calls {
     Epoll,
     /// [`Calls::Batch`] over TCP with TLS 1.3 on it, by rustls.
     Tls,
+    /// Over UDP as many datagrams a trip through the kernel as fit one: `UDP_SEGMENT`, `UDP_GRO`.
+    Segments,
     /// TCP over an io_uring: multishot receive, sends from registered buffers, one call for both.
     Ring,
 }
@@ -32,6 +36,8 @@ pub enum Waiting {
     Blocking,
     /// In a receive call that polls the device for [`BUSY_POLL_US`] before it sleeps, where the driver can (`SO_BUSY_POLL`).
     BusyPoll,
+    /// Non-blocking reads for [`SPIN_FIRST`], then asleep: what barewire's own engine does that parks.
+    SpinSleep,
     /// Non-blocking reads in a loop.
     Spin,
 }
@@ -39,12 +45,16 @@ pub enum Waiting {
 /// How long `SO_BUSY_POLL` polls, in us: what the kernel's own documentation advises for latency.
 pub const BUSY_POLL_US: u32 = 50;
 
+/// How long [`Waiting::SpinSleep`] polls before it sleeps.
+pub const SPIN_FIRST: Duration = Duration::from_micros(20);
+
 impl Waiting {
     /// As rows name it.
     pub fn name(self) -> &'static str {
         match self {
             Waiting::Blocking => "blocking",
             Waiting::BusyPoll => "busy-poll",
+            Waiting::SpinSleep => "spin-sleep",
             Waiting::Spin => "spin",
         }
     }
@@ -70,28 +80,31 @@ const fn of(protocol: Protocol, calls: Calls, waiting: Waiting) -> Baseline {
     Baseline { protocol, calls, waiting }
 }
 
-/// All of them with their names, in the order in which tables show them.
-const ALL: [(Baseline, &str); 15] = {
-    use Calls::{Batch, Each, Epoll, Ring, Tls};
+/// All of them with their names and their numbers on the wire, in the order in which tables show them. A number is given once and stays.
+const ALL: [(Baseline, &str, u32); 19] = {
+    use Calls::{Batch, Each, Epoll, Ring, Segments, Tls};
     use Protocol::{Tcp, Udp};
-    use Waiting::{Blocking, BusyPoll, Spin};
+    use Waiting::{Blocking, BusyPoll, Spin, SpinSleep};
     [
-        (of(Tcp, Each, Blocking), "kernel-tcp"),
-        (of(Tcp, Each, BusyPoll), "kernel-tcp-busy-poll"),
-        (of(Tcp, Each, Spin), "kernel-tcp-spin"),
-        (of(Tcp, Batch, Blocking), "kernel-tcp-batch"),
-        (of(Tcp, Batch, Spin), "kernel-tcp-batch-spin"),
-        (of(Tcp, Epoll, Blocking), "kernel-tcp-epoll"),
-        (of(Tcp, Ring, Blocking), "kernel-io-uring"),
-        (of(Tcp, Ring, Spin), "kernel-io-uring-spin"),
-        (of(Udp, Each, Blocking), "kernel-udp"),
-        (of(Udp, Each, BusyPoll), "kernel-udp-busy-poll"),
-        (of(Udp, Each, Spin), "kernel-udp-spin"),
-        (of(Udp, Batch, Blocking), "kernel-udp-mmsg"),
-        (of(Udp, Batch, Spin), "kernel-udp-mmsg-spin"),
-        // Last: their numbers are on the wire.
-        (of(Tcp, Tls, Blocking), "kernel-tls"),
-        (of(Tcp, Tls, Spin), "kernel-tls-spin"),
+        (of(Tcp, Each, Blocking), "kernel-tcp", 0),
+        (of(Tcp, Each, BusyPoll), "kernel-tcp-busy-poll", 1),
+        (of(Tcp, Each, SpinSleep), "kernel-tcp-spin-sleep", 15),
+        (of(Tcp, Each, Spin), "kernel-tcp-spin", 2),
+        (of(Tcp, Batch, Blocking), "kernel-tcp-batch", 3),
+        (of(Tcp, Batch, SpinSleep), "kernel-tcp-batch-spin-sleep", 16),
+        (of(Tcp, Batch, Spin), "kernel-tcp-batch-spin", 4),
+        (of(Tcp, Epoll, Blocking), "kernel-tcp-epoll", 5),
+        (of(Tcp, Ring, Blocking), "kernel-io-uring", 6),
+        (of(Tcp, Ring, Spin), "kernel-io-uring-spin", 7),
+        (of(Udp, Each, Blocking), "kernel-udp", 8),
+        (of(Udp, Each, BusyPoll), "kernel-udp-busy-poll", 9),
+        (of(Udp, Each, Spin), "kernel-udp-spin", 10),
+        (of(Udp, Batch, Blocking), "kernel-udp-mmsg", 11),
+        (of(Udp, Batch, Spin), "kernel-udp-mmsg-spin", 12),
+        (of(Udp, Segments, Blocking), "kernel-udp-gso", 17),
+        (of(Udp, Segments, Spin), "kernel-udp-gso-spin", 18),
+        (of(Tcp, Tls, Blocking), "kernel-tls", 13),
+        (of(Tcp, Tls, Spin), "kernel-tls-spin", 14),
     ]
 };
 
@@ -101,7 +114,7 @@ impl Baseline {
 
     /// All that there are, in the order of tables.
     pub fn all() -> impl Iterator<Item = Baseline> {
-        ALL.iter().map(|(baseline, _)| *baseline)
+        ALL.iter().map(|(baseline, ..)| *baseline)
     }
 
     /// Those that do not encrypt.
@@ -116,22 +129,22 @@ impl Baseline {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Baseline> {
-        ALL.iter().find(|(_, n)| *n == name).map(|(baseline, _)| *baseline)
+        ALL.iter().find(|(_, n, _)| *n == name).map(|(baseline, ..)| *baseline)
     }
 
     /// As rows and options name it.
     pub fn name(self) -> &'static str {
         // The fields are public: nobody has to have taken them from the table.
-        ALL.iter().find(|(baseline, _)| *baseline == self).map_or("kernel", |(_, name)| name)
+        ALL.iter().find(|(baseline, ..)| *baseline == self).map_or("kernel", |(_, name, _)| name)
     }
 
-    /// Number in the table, for the wire.
+    /// Its number on the wire.
     pub(super) fn number(self) -> u32 {
-        ALL.iter().position(|(baseline, _)| *baseline == self).map_or(u32::MAX, |at| at as u32)
+        ALL.iter().find(|(baseline, ..)| *baseline == self).map_or(u32::MAX, |(.., number)| *number)
     }
 
     pub(super) fn numbered(number: u32) -> Option<Baseline> {
-        ALL.get(usize::try_from(number).ok()?).map(|(baseline, _)| *baseline)
+        ALL.iter().find(|(.., n)| *n == number).map(|(baseline, ..)| *baseline)
     }
 }
 

@@ -2,10 +2,13 @@
 
 use super::link::{self, ALL, Link, Received};
 use super::many::{BatchClient, DatagramClient, RingClient};
-use super::{BUSY_POLL_US, Baseline, CONNECTIONS_MAX, Calls, Protocol, UDP_RESEND_AFTER, Waiting};
+use super::segments::SegmentClient;
+use super::{
+    BUSY_POLL_US, Baseline, CONNECTIONS_MAX, Calls, Protocol, SPIN_FIRST, UDP_RESEND_AFTER, Waiting,
+};
 use crate::messages::{RequestResponse, SystemError, Wait};
 use barewire_base::Duration;
-use barewire_measure::set_busy_poll;
+use barewire_measure::{set_busy_poll, stamp};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -41,12 +44,23 @@ pub fn kernel_client(
             set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
         }
     }
-    let (system, spins, size) = (baseline.name(), baseline.waiting.spins(), size as usize);
+    let client = sleeping_or_not(baseline, sockets, size as usize, receive_timeout)?;
+    Ok(if baseline.waiting == Waiting::SpinSleep { Box::new(SpinsFirst(client)) } else { client })
+}
+
+fn sleeping_or_not(
+    baseline: Baseline,
+    sockets: Vec<OwnedFd>,
+    size: usize,
+    receive_timeout: Duration,
+) -> io::Result<Box<dyn RequestResponse>> {
+    let (system, spins) = (baseline.name(), baseline.waiting.spins());
     let links = match (baseline.calls, baseline.protocol) {
         (Calls::Ring, _) => return Ok(Box::new(RingClient::new(sockets, system, spins, size)?)),
         (Calls::Batch, Protocol::Udp) => {
             return Ok(Box::new(DatagramClient::new(sockets, system, spins, size)));
         }
+        (Calls::Segments, _) => return Ok(Box::new(SegmentClient::new(sockets, system, spins, size)?)),
         (Calls::Batch | Calls::Epoll | Calls::Tls, _) => {
             return Ok(Box::new(BatchClient::new(sockets, baseline, size)?));
         }
@@ -57,6 +71,34 @@ pub fn kernel_client(
         }
     };
     Ok(Box::new(EachClient { links, system, spin: spins, receive_timeout }))
+}
+
+/// A client that polls for [`SPIN_FIRST`] before it sleeps.
+struct SpinsFirst(Box<dyn RequestResponse>);
+
+impl RequestResponse for SpinsFirst {
+    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
+        self.0.try_send(connection, message)
+    }
+
+    fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
+        if wait != Wait::No {
+            let until = stamp() + SPIN_FIRST;
+            while stamp() < until {
+                let received = self.0.poll(Wait::No, on_response)?;
+                if received > 0 {
+                    return Ok(received);
+                }
+            }
+        }
+        // The whole time, not what is left of it: a plain `recv` has a time-out of its own, and the driver stays awake before a send
+        // for longer than this polls.
+        self.0.poll(wait, on_response)
+    }
+
+    fn resend_after(&self) -> Option<Duration> {
+        self.0.resend_after()
+    }
 }
 
 /// A call for each message.

@@ -14,10 +14,11 @@ mod datagrams;
 mod link;
 mod many;
 mod remote;
+mod segments;
 mod server;
 mod tls;
 
-pub use baseline::{BUSY_POLL_US, Baseline, Calls, Protocol, Waiting};
+pub use baseline::{BUSY_POLL_US, Baseline, Calls, Protocol, SPIN_FIRST, Waiting};
 pub use client::kernel_client;
 pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
@@ -30,7 +31,7 @@ use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SystemName};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use barewire_measure::{Contention, ContentionReport, OVERSUBSCRIBED, pin_to_core};
+use barewire_measure::{Contention, ContentionReport, OVERSUBSCRIBED, WAITED, pin_to_core};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU64;
@@ -160,7 +161,7 @@ impl Cell for KernelCell {
         let stop = AtomicBool::new(false);
         let meter = CpuMeter::new(&cores);
         let (joined, has_joined) = std::sync::mpsc::sync_channel::<()>(1);
-        let watch = Contention::start();
+        let watch = Contention::start().threads(2);
         let (client_end, server_end) = std::thread::scope(|scope| {
             let (size, stop, meter) = (workload.size as usize, &stop, &meter);
             let (server_core, client_core, server_socket) =
@@ -219,14 +220,13 @@ fn company(
         return report.reasons;
     }
     let seconds = report.window_ns as f64 / 1e9;
-    let by_others = |reason: &String| !reason.starts_with(OVERSUBSCRIBED);
+    let by_others = |reason: &String| ![OVERSUBSCRIBED, WAITED].iter().any(|word| reason.starts_with(word));
     let mut reasons: Vec<String> = report.reasons.into_iter().filter(by_others).collect();
     for (who, switches) in [("client", client_switches), ("server", server_switches)] {
         let per_s = switches.map_or(0.0, |n| n as f64 / seconds);
         if per_s > SWITCHES_PER_S_MAX && reasons.is_empty() {
-            reasons.push(format!(
-                "{OVERSUBSCRIBED}: {who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"
-            ));
+            reasons
+                .push(format!("{WAITED}: {who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"));
         }
     }
     reasons

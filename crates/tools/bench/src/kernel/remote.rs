@@ -288,7 +288,7 @@ impl Cell for RemoteKernelCell {
         let cores: Vec<usize> = core.into_iter().collect();
         let awake = settle(self.info.idle_state, &cores)?;
         let meter = CpuMeter::new(&cores);
-        let watch = Contention::start();
+        let watch = Contention::start().threads(1);
         // A thread of its own: pinning it must not pin the caller.
         let asked = std::thread::scope(|scope| {
             let meter = &meter;

@@ -4,9 +4,9 @@ use super::batch::{BatchLink, End};
 use super::datagrams::{self, Batch};
 use super::link::{self, ALL, Link, Received};
 use super::many::Epoll;
-use super::{BUSY_POLL_US, Baseline, Calls, Waiting};
-use barewire_base::Duration;
-use barewire_measure::{SocketRing, set_busy_poll};
+use super::{BUSY_POLL_US, Baseline, Calls, SPIN_FIRST, Waiting, segments};
+use barewire_base::{Duration, Instant};
+use barewire_measure::{SocketRing, set_busy_poll, stamp};
 use nix::sys::socket::MsgFlags;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -29,40 +29,72 @@ pub(super) fn serve_tcp(
     if baseline.waiting == Waiting::BusyPoll {
         sockets.iter().try_for_each(|socket| set_busy_poll(socket.as_fd(), BUSY_POLL_US))?;
     }
-    let spins = baseline.waiting.spins();
+    let waiting = baseline.waiting;
     let plain = |sockets: Vec<OwnedFd>| sockets.into_iter().map(|s| BatchLink::new(s, size)).collect();
     match baseline.calls {
-        Calls::Each => serve_each(sockets, spins, size, stop),
-        Calls::Batch => serve_batches(plain(sockets), spins, None, stop),
+        Calls::Each => serve_each(sockets, waiting, size, stop),
+        // Segments are UDP's.
+        Calls::Batch | Calls::Segments => serve_batches(plain(sockets), waiting, None, stop),
         Calls::Epoll => {
             let epoll = Epoll::new(sockets.iter().map(AsFd::as_fd))?;
-            serve_batches(plain(sockets), spins, Some(epoll), stop)
+            serve_batches(plain(sockets), waiting, Some(epoll), stop)
         }
         Calls::Tls => {
             let link = |socket| BatchLink::encrypted(socket, size, End::Server);
             let links = sockets.into_iter().map(link).collect::<io::Result<_>>()?;
-            serve_batches(links, spins, None, stop)
+            serve_batches(links, waiting, None, stop)
         }
-        Calls::Ring => serve_ring(sockets, spins, stop),
+        Calls::Ring => serve_ring(sockets, waiting.spins(), stop),
+    }
+}
+
+/// Whether a server asks its sockets without waiting now.
+struct Patience {
+    waiting: Waiting,
+    until: Instant,
+}
+
+impl Patience {
+    fn new(waiting: Waiting) -> Patience {
+        Patience { waiting, until: Instant::ZERO }
+    }
+
+    #[inline]
+    fn polls(&self) -> bool {
+        self.waiting.spins() || self.waiting == Waiting::SpinSleep && stamp() < self.until
+    }
+
+    /// Something came: what comes next may come soon.
+    #[inline]
+    fn renew(&mut self) {
+        if self.waiting == Waiting::SpinSleep {
+            self.until = stamp() + SPIN_FIRST;
+        }
     }
 }
 
 /// One receive and one send call for each message.
-fn serve_each(sockets: Vec<OwnedFd>, spins: bool, size: usize, stop: &AtomicBool) -> io::Result<()> {
+fn serve_each(sockets: Vec<OwnedFd>, waiting: Waiting, size: usize, stop: &AtomicBool) -> io::Result<()> {
     let mut links: Vec<Link> = sockets.into_iter().map(|s| Link::new(s, size)).collect();
     let stopped = || stop.load(Ordering::Relaxed);
     let several = links.len() > 1;
-    let (receive, send) = flags(spins, several);
+    let mut patience = Patience::new(waiting);
     while !links.is_empty() && !stopped() {
+        let polls = patience.polls();
+        let (receive, send) = flags(polls, several);
         let mut ready = ALL;
-        if several && !spins {
+        if several && !polls {
             ready = link::ready(links.len(), |i| (links[i].fd(), PollFlags::IN), STOP_CHECK)?;
         }
         // From the last to the first: one that is taken out is replaced by one that has had its turn.
         for index in (0..links.len()).rev().filter(|i| ready >> i & 1 == 1) {
             let link = &mut links[index];
             let open = match link.receive(receive)? {
-                Received::Message => link.echo(send, stopped)?,
+                Received::Message => {
+                    let open = link.echo(send, stopped)?;
+                    patience.renew();
+                    open
+                }
                 Received::Part | Received::Nothing => true,
                 Received::Closed => false,
             };
@@ -86,7 +118,7 @@ fn flags(spins: bool, several: bool) -> (RecvFlags, SendFlags) {
 /// One receive call for all that is there, one send call for all answers to it.
 fn serve_batches(
     links: Vec<BatchLink>,
-    spins: bool,
+    waiting: Waiting,
     mut epoll: Option<Epoll>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -94,12 +126,14 @@ fn serve_batches(
     let mut links: Vec<Option<BatchLink>> = links.into_iter().map(Some).collect();
     let stopped = || stop.load(Ordering::Relaxed);
     let waits = epoll.is_some() || links.len() > 1;
-    let (receive, send) = flags(spins, waits);
+    let mut patience = Patience::new(waiting);
     while links.iter().any(Option::is_some) && !stopped() {
+        let polls = patience.polls();
+        let (receive, send) = flags(polls, waits);
         let mut ready = ALL;
         if let Some(epoll) = &mut epoll {
             ready = epoll.ready(STOP_CHECK)?;
-        } else if waits && !spins {
+        } else if waits && !polls {
             let open: Vec<usize> = (0..links.len()).filter(|&i| links[i].is_some()).collect();
             let socket = |i: usize| links[open[i]].as_ref().map(|link| (link.fd(), PollFlags::IN));
             let Some(first) = socket(0) else { break };
@@ -109,7 +143,11 @@ fn serve_batches(
         for place in (0..links.len()).filter(|i| ready >> i & 1 == 1) {
             let Some(link) = &mut links[place] else { continue };
             let open = match link.receive(receive)? {
-                Some(true) => link.echo(send, stopped)?,
+                Some(true) => {
+                    let open = link.echo(send, stopped)?;
+                    patience.renew();
+                    open
+                }
                 Some(false) => true,
                 None => false,
             };
@@ -150,8 +188,10 @@ pub(super) fn serve_udp(
     if baseline.waiting == Waiting::BusyPoll {
         set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
     }
-    if baseline.calls == Calls::Each {
-        return serve_datagrams(socket, size, stop);
+    match baseline.calls {
+        Calls::Each => return serve_datagrams(socket, size, stop),
+        Calls::Segments => return segments::serve(socket, size, stop),
+        _ => {}
     }
     let wait = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
     let mut batch = Batch::new(size);

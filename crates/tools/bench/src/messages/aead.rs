@@ -56,7 +56,7 @@ impl Cell for AeadCell {
         let cores: Vec<usize> = self.core.into_iter().collect();
         let _awake = settle(self.info.idle_state, &cores)?;
         let meter = CpuMeter::new(&cores);
-        let (core, cipher, watch) = (self.core, self.cipher, Contention::start());
+        let (core, cipher, watch) = (self.core, self.cipher, Contention::start().threads(1));
         let run = || {
             meter.joins_both();
             meter.run(&mut Sealing::new(cipher), workload)

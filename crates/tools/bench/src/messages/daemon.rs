@@ -166,7 +166,8 @@ impl DaemonCell {
         }
 
         let stop = AtomicBool::new(false);
-        let watch = Contention::start();
+        // An application and an engine on each side.
+        let watch = Contention::start().threads(4);
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
         let (client_end, server_end) = std::thread::scope(|scope| {
             let (stop, idle, meter) = (&stop, self.idle, &meter);

@@ -318,7 +318,7 @@ impl EmbeddedCell {
     fn run_one_thread(&self) -> Result<RunResult, AnyError> {
         let workload = &self.info.workload;
         let (a, b) = MemoryLink::new(MemoryConfig::default())?;
-        let watch = Contention::start();
+        let watch = Contention::start().threads(1);
         let client_core = self.cores.map(|c| c.0);
         let meter = CpuMeter::new(&client_core.into_iter().collect::<Vec<_>>());
         let (result, _) = std::thread::scope(|scope| {
@@ -372,7 +372,7 @@ impl EmbeddedCell {
         let stop = AtomicBool::new(false);
         let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
         let meter = CpuMeter::new(&client_core.into_iter().chain(server_core).collect::<Vec<_>>());
-        let watch = Contention::start();
+        let watch = Contention::start().threads(2);
         let (client_end, server_end) = std::thread::scope(|scope| {
             let (stop, idle, meter) = (&stop, self.idle, &meter);
             let serve = move || {

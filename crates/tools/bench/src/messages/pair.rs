@@ -186,7 +186,7 @@ impl Cell for RemoteCell {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.role.core.into_iter().collect();
         let _awake = settle(self.info.idle_state, &cores)?;
-        let watch = Contention::start();
+        let watch = Contention::start().threads(1);
         let (role, server, meter) = (&self.role, self.server, &CpuMeter::new(&cores));
         // A thread of its own: pinning it must not pin the caller.
         let asked = std::thread::scope(|scope| scope.spawn(move || ask(role, server, meter)).join());
@@ -307,7 +307,7 @@ impl Cell for PairCell {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
         let _awake = settle(self.info.idle_state, &cores)?;
-        let watch = Contention::start();
+        let watch = Contention::start().threads(2);
         let mut result = self.run_pair().map_err(BenchError::Other)?;
         result.contention = watch.finish().reasons;
         Ok(result)

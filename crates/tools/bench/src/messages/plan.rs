@@ -182,7 +182,10 @@ impl System {
     /// when requests are rare, and cores that something else keeps awake. Who polls keeps its cores awake anyway.
     pub fn idle_states(&self) -> &'static [IdleState] {
         match self {
-            System::Kernel(Baseline { waiting: Waiting::Blocking, .. })
+            System::Kernel(Baseline {
+                waiting: Waiting::Blocking | Waiting::BusyPoll | Waiting::SpinSleep,
+                ..
+            })
             | System::Barewire { mode: Mode::DaemonPark, .. } => &[IdleState::Cold, IdleState::Warm],
             _ => &[IdleState::Warm],
         }
@@ -462,9 +465,11 @@ pub fn demo_systems(with_hosts: bool) -> Vec<System> {
         // The daemon once: it takes both ways of reaching an interface as it takes one.
         System::Barewire { mode: Mode::Daemon | Mode::DaemonPark, over } => over.scheme() != "packet",
         System::Barewire { over, .. } => over.needs_hosts() == with_hosts,
-        // What most programs do, the same that polls as ours do, and that which also takes as many messages at once.
+        // What most programs do, the same that polls as ours do, and that which also takes as many messages at once; and the shortest
+        // way through the kernel, which repeats nothing that is lost.
         System::Kernel(baseline) => {
-            ["kernel-tcp", "kernel-tcp-spin", "kernel-tcp-batch-spin"].contains(&baseline.name())
+            ["kernel-tcp", "kernel-tcp-spin", "kernel-tcp-batch-spin", "kernel-udp-spin"]
+                .contains(&baseline.name())
         }
     };
     all.into_iter().filter(shown).collect()
@@ -579,7 +584,7 @@ mod tests {
         let rings = usize::from(is_here(Baseline::named("kernel-io-uring").unwrap()));
         let kernel = Baseline::plain().count() - 2 * (1 - rings);
         assert_eq!((seed_systems(true).len(), seed_systems(false).len()), (7 + kernel, 3 + kernel));
-        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (7, 6));
+        assert_eq!((demo_systems(true).len(), demo_systems(false).len()), (8, 7));
         assert_eq!(demo_systems(true).iter().filter(|s| s.needs_hosts()).count(), 4);
         assert!(!demo_systems(false).iter().any(System::needs_hosts));
     }

@@ -4,7 +4,7 @@ use crate::kernel::{Baseline, Calls};
 use crate::messages::SystemName;
 use crate::messages::aead::AEAD;
 use crate::messages::{IdleState, MsgRow};
-use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN};
+use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN, WAITED};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
 use std::fmt::Write as _;
@@ -166,6 +166,7 @@ fn company(rows: &[MsgRow]) -> String {
         (OVERSUBSCRIBED, "our own threads were more than the cores"),
         (STOLEN, "the hypervisor gave our cores to other machines"),
         (OTHERS, "other processes ran on our cores"),
+        (WAITED, "a thread waited for a core, for whom is not known"),
     ] {
         let n = count(word);
         if n > 0 {

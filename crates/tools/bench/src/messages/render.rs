@@ -1,6 +1,6 @@
 //! Rows of messages as text for a terminal and as Markdown for a report.
 
-use super::{LoopKind, MsgRow, OfRuns};
+use super::{IdleState, LoopKind, MsgRow, OfRuns};
 use crate::published::messages::{experiment_of, label};
 use crate::render::{LITTLE_TOLERANCE, cell, latency, percentile, rate};
 use barewire_measure::RttNs;
@@ -61,7 +61,7 @@ fn cores(row: &MsgRow) -> String {
     row.cpu.as_ref().map_or_else(|| "-".to_owned(), |cpu| format!("{:.1}", cpu.cores))
 }
 
-/// By whom, in a word each: `oversubscribed`, `stolen`, `others`.
+/// By whom, in a word each: `oversubscribed`, `stolen`, `others`, `waited`.
 pub(crate) fn contended_by(row: &MsgRow) -> String {
     let mut words: Vec<&str> = Vec::new();
     for reason in &row.contention {
@@ -71,6 +71,21 @@ pub(crate) fn contended_by(row: &MsgRow) -> String {
         }
     }
     words.join(", ")
+}
+
+/// More busy cores than this, of those that were left to sleep: they did not.
+const SLEEPS_BELOW: f64 = 1.0;
+
+/// The state of the cores, and whether those that were left to sleep were busy all the same: an engine that polls for a while before it
+/// sleeps never does so in a closed loop that is faster.
+pub(crate) fn state_shown(row: &MsgRow) -> String {
+    let word = row.idle_state.word().to_owned();
+    match &row.cpu {
+        Some(cpu) if row.idle_state == IdleState::Cold && cpu.cores > SLEEPS_BELOW => {
+            format!("{word}, but {:.1} cores did not sleep", cpu.cores)
+        }
+        _ => word,
+    }
 }
 
 /// What a reader has to know about a row before using it; void first.
@@ -84,7 +99,7 @@ pub(crate) fn notes(row: &MsgRow) -> Vec<String> {
     if row.contended {
         notes.push(format!("contended ({})", contended_by(row)));
     }
-    notes.push(row.idle_state.word().to_owned());
+    notes.push(state_shown(row));
     notes.extend(run_spread(row));
     if let Some(little) = row.little.filter(|l| (l - 1.0).abs() > LITTLE_TOLERANCE) {
         notes.push(format!("Little's law off: {little:.2}"));

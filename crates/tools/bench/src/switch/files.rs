@@ -165,7 +165,7 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, B
     let (mut agent, view) = mem::agent(&switch, ports, pool, started);
     apply(&switch, &loaded.workload.steps, &mut || {})?;
     // What the control side wrote is applied by the first cycle, which also receives: one burst more or less.
-    let watch = Contention::start();
+    let watch = Contention::start().threads(1);
     let (begin, cpu) = (stamp(), thread_cpu_ns());
     let mut cycles = 0_u64;
     loop {

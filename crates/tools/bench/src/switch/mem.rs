@@ -277,7 +277,7 @@ impl Rig {
 
     /// Runs for `duration`.
     pub fn run(&mut self, duration: Duration, clock: ClockCost) -> SwitchRun {
-        let watch = Contention::start();
+        let watch = Contention::start().threads(1);
         let start = stamp();
         let (mut switch_ns, mut spans, mut sent, mut got) = (0, 0_u64, 0, 0);
         let mut now = start;
