@@ -269,6 +269,11 @@ impl Document<'_> {
         }
         let (others, own) = figures.split_at(figures.len() - n);
         self.unmarked(others, "names no record");
+        // A row that the instrument itself refuses is no source of anything.
+        let void = rows.iter().chain(over.iter().flatten()).find_map(|row| record::word(row, "void"));
+        if let Some(why) = void {
+            self.find(format!("a row of the record is void: {why}"));
+        }
         for (figure, path) in own.iter().zip(&reference.values) {
             match value(path, &rows, over.as_deref(), reference.recorded_in) {
                 Ok((value, unit)) => self.hold(figure, path, value, unit),

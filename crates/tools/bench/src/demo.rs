@@ -1,8 +1,7 @@
 //! The demonstration: each of the four programs for some seconds beside what is known.
 
-use crate::messages::MsgRow;
-use crate::messages::MsgWorkload;
 use crate::messages::plan::{Mode, Settings, System, planned_systems, seed_systems};
+use crate::messages::{IdleState, MsgRow, MsgWorkload};
 use crate::switch::plan::Baseline as Known;
 use crate::switch::workload::Masks;
 use crate::{feed, rdma, switch};
@@ -164,6 +163,8 @@ impl Demo {
             instruments: 100,
             both_lines: false,
             keep_warm: true,
+            // A receiver that sleeps at its best; `bench feed` shows it on cores that sleep, too.
+            idle_state: Some(IdleState::Warm),
             packets: 20_000,
             seconds: self.seconds.div(2),
             runs: ROUNDS,
@@ -233,7 +234,7 @@ mod tests {
         for with_hosts in [true, false] {
             let parts = demo(with_hosts).planned_times().unwrap();
             let whole = parts.iter().fold(Duration::ZERO, |a, b| a + *b).as_secs_f64();
-            assert!((20.0..220.0).contains(&whole), "{whole}: {parts:?}");
+            assert!((20.0..230.0).contains(&whole), "{whole}: {parts:?}");
             assert!(parts.iter().all(|p| *p > Duration::ZERO), "{parts:?}");
         }
     }

@@ -3,6 +3,7 @@
 use super::probe::{Probe, Spans, What, realtime_offset};
 use super::traffic::Traffic;
 use crate::error::{BenchError, go_on};
+use crate::messages::IdleState;
 use crate::messages::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Agent, Engine, IdleStrategy, StopFlag};
@@ -83,6 +84,14 @@ impl EngineKind {
     /// Whether two hosts are needed.
     pub fn needs_hosts(self) -> bool {
         !matches!(self, EngineKind::Mem | EngineKind::Onload)
+    }
+
+    /// In what states of the cores it is measured when nothing else was said: as with messages, who sleeps meets both.
+    pub fn idle_states(self) -> &'static [IdleState] {
+        match self {
+            EngineKind::Socket | EngineKind::XdpPark => &[IdleState::Cold, IdleState::Warm],
+            _ => &[IdleState::Warm],
+        }
     }
 
     fn idle(self) -> IdleStrategy {

@@ -5,7 +5,9 @@ use super::mem;
 use super::probe::What;
 use super::row::{Base, MEASURES, is_stamped, subject};
 use super::traffic::{Traffic, Workload};
+use crate::awake::{COLD_PAUSE, settle};
 use crate::error::BenchError;
+use crate::messages::IdleState;
 use crate::row::{Measure, Measured, Row, Subject};
 use crate::run;
 use barewire_base::Duration;
@@ -74,6 +76,8 @@ pub struct Request {
     pub seconds: Duration,
     /// Runs of each row.
     pub runs: u32,
+    /// State of the cores; `None`: all of [`EngineKind::idle_states`], each rows of its own.
+    pub idle_state: Option<IdleState>,
     /// Cores of sender and engine.
     pub cores: Option<(usize, usize)>,
     /// Seed of the packets.
@@ -89,6 +93,7 @@ struct Cell {
     what: What,
     gap: Duration,
     workload: Workload,
+    state: IdleState,
 }
 
 impl Request {
@@ -130,7 +135,11 @@ impl Request {
             for &gap in &self.gaps {
                 for &what in &self.whats {
                     for &engine in self.engines.iter().filter(|engine| **engine != EngineKind::Onload) {
-                        cells.push(Cell { engine, what, gap, workload });
+                        let states = match &self.idle_state {
+                            Some(state) => std::slice::from_ref(state),
+                            None => engine.idle_states(),
+                        };
+                        cells.extend(states.iter().map(|&state| Cell { engine, what, gap, workload, state }));
                     }
                 }
             }
@@ -221,14 +230,18 @@ impl run::Workload for Arrivals<'_> {
                 json!(if asked.both_lines { "ab" } else { "a" }),
                 json!(asked.keep_warm),
             ];
-            subject(&cell.engine.to_string(), values, &asked.command)
+            Subject {
+                idle_state: Some(cell.state),
+                ..subject(&cell.engine.to_string(), values, &asked.command)
+            }
         };
         self.bases().map(of).collect()
     }
 
     fn title(&self) -> String {
-        let Cell { engine, what, gap, workload } = self.cell;
-        format!("{engine}, {}, {} us gaps, {workload}", what.as_str(), gap.as_nanos() / 1000)
+        let Cell { engine, what, gap, workload, state } = self.cell;
+        let (what, us) = (what.as_str(), gap.as_nanos() / 1000);
+        format!("{engine}, {what}, {us} us gaps, {workload}, {}", state.word())
     }
 
     fn measures(&self) -> &'static [Measure] {
@@ -237,7 +250,8 @@ impl run::Workload for Arrivals<'_> {
 
     fn planned(&self) -> Duration {
         let gap = self.cell.gap;
-        Duration::from_nanos(gap.as_nanos() * self.asked.packets(gap) as u64) + Duration::from_secs(1)
+        let pause = if self.cell.state == IdleState::Cold { COLD_PAUSE } else { Duration::ZERO };
+        Duration::from_nanos(gap.as_nanos() * self.asked.packets(gap) as u64) + Duration::from_secs(1) + pause
     }
 
     fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError> {
@@ -245,6 +259,8 @@ impl run::Workload for Arrivals<'_> {
         // All engines of a round get the same packets.
         let (packets, seed) = (asked.packets(cell.gap), asked.seed + u64::from(round));
         let traffic = Traffic::make(cell.workload, asked.instruments, packets, seed)?;
+        let cores: Vec<usize> = asked.cores.map_or(vec![], |(sender, engine)| vec![sender, engine]);
+        let _awake = settle(cell.state, &cores)?;
         let result = match self.hosts {
             None => self.in_memory(&traffic)?,
             Some(hosts) => live::run(
@@ -316,6 +332,7 @@ mod tests {
             packets: 300,
             seconds: Duration::from_secs(1),
             runs: 2,
+            idle_state: None,
             cores: None,
             seed: 1,
             command: "barewire bench feed".to_owned(),

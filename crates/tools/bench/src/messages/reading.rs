@@ -29,10 +29,11 @@ fn is_twin(plain: &MsgRow, row: &MsgRow) -> bool {
 }
 
 /// Same workload on cores in the same state: the two rows may be compared. A core that sleeps takes tens of microseconds to wake, more
-/// than all else that is measured here.
+/// than all else that is measured here: of two rows whose cores were left to sleep, both slept, or neither did.
 fn comparable(a: &MsgRow, b: &MsgRow) -> bool {
     let of = |r: &MsgRow| {
-        (r.size, r.window, r.connections, r.loop_kind, r.offered_per_s.map(f64::to_bits), r.idle_state)
+        let load = (r.size, r.window, r.connections, r.loop_kind, r.offered_per_s.map(f64::to_bits));
+        (load, r.idle_state, r.sleepless().is_some())
     };
     of(a) == of(b)
 }
@@ -114,9 +115,13 @@ fn states(rows: &[MsgRow]) -> String {
         names.join(", ")
     };
     let (warm, cold) = (of(IdleState::Warm), of(IdleState::Cold));
+    let of_cold = rows.iter().filter(|row| row.idle_state == IdleState::Cold).count();
+    let sleepless = rows.iter().filter(|row| row.sleepless().is_some()).count();
+    let cold =
+        if sleepless == 0 { cold } else { format!("{cold}, and did not in {sleepless} of {of_cold} rows") };
     match (warm.is_empty(), cold.is_empty()) {
         (_, true) => "no core slept (warm)".to_owned(),
-        (true, false) => "cores were left to sleep (cold)".to_owned(),
+        (true, false) => format!("cores were left to sleep for {cold} (cold)"),
         (false, false) => {
             format!("no core slept for {warm} (warm), cores were left to sleep for {cold} (cold)")
         }
@@ -184,6 +189,7 @@ mod tests {
     use super::*;
     use crate::messages::CellInfo;
     use crate::messages::MsgWorkload;
+    use crate::messages::cpu::CpuPerOp;
     use crate::messages::driver::{RunCounts, RunResult};
     use barewire_base::Duration;
     use barewire_measure::Histogram;
@@ -255,6 +261,33 @@ mod tests {
             ),
             "{lines}"
         );
+    }
+
+    /// An engine that polls between two requests keeps its cores awake, wherever they were left to sleep.
+    #[test]
+    fn who_did_not_sleep_is_not_compared_with_who_did() {
+        let cold = |system: &str, ns, cores| {
+            let mut row = row(system, "m", IdleState::Cold, ns, &[]);
+            row.cpu = Some(CpuPerOp {
+                client_ns: 1.0,
+                server_ns: Some(1.0),
+                user_ns: 1.0,
+                system_ns: 1.0,
+                softirq_ns: 0.0,
+                cores,
+            });
+            row
+        };
+        let mut rows = [cold("barewire", 11_000, 1.9), cold("kernel-tcp", 66_000, 0.7)];
+        assert_eq!(ratios(&rows), "");
+        let text = reading(&rows);
+        assert!(!text.contains("faster"), "{text}");
+        assert!(
+            text.contains("left to sleep for barewire m, kernel-tcp m, and did not in 1 of 2 rows (cold)"),
+            "{text}"
+        );
+        rows[0] = cold("barewire", 11_000, 0.9);
+        assert!(ratios(&rows).contains("6.00 (6.00 to 6.00) times faster"), "{}", ratios(&rows));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rows of messages as text for a terminal and as Markdown for a report.
 
-use super::{IdleState, LoopKind, MsgRow, OfRuns};
+use super::{LoopKind, MsgRow, OfRuns};
 use crate::published::messages::{experiment_of, label};
 use crate::render::{LITTLE_TOLERANCE, cell, latency, percentile, rate};
 use barewire_measure::RttNs;
@@ -73,19 +73,11 @@ pub(crate) fn contended_by(row: &MsgRow) -> String {
     words.join(", ")
 }
 
-/// More busy cores than this, of those that were left to sleep: they did not.
-const SLEEPS_BELOW: f64 = 1.0;
-
-/// The state of the cores, and whether those that were left to sleep were busy all the same: an engine that polls for a while before it
-/// sleeps never does so in a closed loop that is faster.
+/// The state of the cores, and whether those that were left to sleep did not.
 pub(crate) fn state_shown(row: &MsgRow) -> String {
-    let word = row.idle_state.word().to_owned();
-    match &row.cpu {
-        Some(cpu) if row.idle_state == IdleState::Cold && cpu.cores > SLEEPS_BELOW => {
-            format!("{word}, but {:.1} cores did not sleep", cpu.cores)
-        }
-        _ => word,
-    }
+    let word = row.idle_state.word();
+    row.sleepless()
+        .map_or_else(|| word.to_owned(), |busy| format!("{word}, but {busy:.1} cores did not sleep"))
 }
 
 /// What a reader has to know about a row before using it; void first.

@@ -243,7 +243,17 @@ impl std::fmt::Display for CellInfo {
     }
 }
 
+/// More busy cores than this, of those that were left to sleep: they did not.
+const SLEEPS_BELOW: f64 = 1.0;
+
 impl MsgRow {
+    /// Busy cores of a row on cores that were left to sleep, where they were so busy that they did not: an engine that polls for a while
+    /// before it sleeps never does so in a closed loop that is faster.
+    pub fn sleepless(&self) -> Option<f64> {
+        let busy = self.cpu.as_ref().filter(|_| self.idle_state == IdleState::Cold)?.cores;
+        (busy > SLEEPS_BELOW).then_some(busy)
+    }
+
     /// The mode as tables show it.
     pub fn mode_shown(&self) -> String {
         crate::messages::mode_shown(&self.mode, self.idle.as_deref())

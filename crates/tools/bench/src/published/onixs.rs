@@ -6,6 +6,7 @@ use crate::feed::probe::What;
 use crate::feed::render::{micros, micros_spread, notes, ratios, sent};
 use crate::feed::traffic::Workload;
 use crate::feed::{Base, is_stamped};
+use crate::messages::IdleState;
 use crate::published::messages::published_command;
 use crate::published::plan::SEED_RUNS;
 use crate::render::cell;
@@ -63,6 +64,8 @@ pub fn seed_request(
         instruments: 100,
         both_lines: false,
         keep_warm: true,
+        // A receiver that sleeps at its best; `bench feed` shows it on cores that sleep, too.
+        idle_state: Some(IdleState::Warm),
         packets: if quick { 20_000 } else { 200_000 },
         // Of the rows with gaps: five times 2,400 packets carry a 99th percentile. Without gaps the packets end a run much earlier.
         seconds: Duration::from_secs(if quick { 1 } else { 12 }),

@@ -1,6 +1,6 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Leave, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -79,6 +79,9 @@ pub struct Args {
     /// The SBE tool [default: Maven fetches it]
     #[arg(long, value_name = "JAR", requires = "decode", help_heading = "Baselines")]
     sbe_tool: Option<PathBuf>,
+    /// State of the cores: warm or cold [default: both for engines that sleep (socket, xdp-park), else warm]
+    #[arg(long, value_enum, help_heading = "Cores")]
+    idle_state: Option<State>,
     #[command(flatten)]
     timing: Timing,
     /// Seed of the packets
@@ -111,6 +114,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         instruments: args.instruments,
         both_lines: args.both_lines,
         keep_warm: !args.no_keep_warm,
+        idle_state: args.idle_state.map(Into::into),
         packets: args.packets,
         seconds: args.timing.seconds,
         runs: args.timing.runs,

@@ -1,6 +1,6 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Leave, Measured, Timing, warn_of_debug_build};
+use super::measured::{self, Leave, Measured, State, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -76,11 +76,12 @@ pub struct Args {
     /// Idle strategy of barewire: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
     #[arg(long, help_heading = "Cores")]
     idle: Option<IdleStrategy>,
-    /// State of the cores: warm or cold [default: both for systems that sleep (blocking kernel sockets, daemon-park), else warm]
+    /// State of the cores: warm or cold [default: both for systems that sleep (kernel sockets that do not spin, daemon-park), else warm]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
-    /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), with -spin or -busy-poll behind where there is one; all; for
+    /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), kernel-udp-gso (many as one), with -spin, -spin-sleep (20 us awake,
+    /// then asleep) or -busy-poll behind where there is one; all; for
     /// --secure also kernel-tls (TLS 1.3 by rustls, many a call), kernel-tls-spin; several with commas
     #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
@@ -130,14 +131,6 @@ enum Gaps {
     Poisson,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum State {
-    /// No core sleeps
-    Warm,
-    /// Cores were left alone for a second
-    Cold,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum End {
     /// Answers
@@ -184,10 +177,7 @@ impl Args {
     }
 
     fn idle_state(&self) -> Option<IdleState> {
-        self.idle_state.map(|state| match state {
-            State::Warm => IdleState::Warm,
-            State::Cold => IdleState::Cold,
-        })
+        self.idle_state.map(IdleState::from)
     }
 
     fn systems(&self) -> Vec<System> {

@@ -10,9 +10,10 @@ use barewire_bench::messages::run::interleave;
 use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::run::{self, Workload};
-use barewire_bench::{BenchError, Cell, Control, Head, MsgRow, Results, Ticker, interrupted};
+use barewire_bench::{BenchError, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted};
 use barewire_measure::{Fingerprint, allowed_cores};
 use barewire_report::run::HardwareClass;
+use clap::ValueEnum;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -420,6 +421,24 @@ pub fn machine(f: &Fingerprint) -> String {
 pub fn warn_of_debug_build(console: &Console) {
     if cfg!(debug_assertions) {
         console.note("this is a debug build: its figures say nothing; build with --release");
+    }
+}
+
+/// State of the cores, as typed.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum State {
+    /// No core sleeps
+    Warm,
+    /// Cores were left alone for a second
+    Cold,
+}
+
+impl From<State> for IdleState {
+    fn from(state: State) -> IdleState {
+        match state {
+            State::Warm => IdleState::Warm,
+            State::Cold => IdleState::Cold,
+        }
     }
 }
 

@@ -23,6 +23,8 @@
 mod links;
 mod output;
 mod pages;
+#[path = "../patience/mod.rs"]
+mod patience;
 mod session;
 
 use pages::{Kind, Page, read};
