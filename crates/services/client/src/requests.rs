@@ -158,6 +158,16 @@ impl RequestId {
     fn index(self) -> usize {
         self.0 as u32 as usize
     }
+
+    /// As a number, for foreign interfaces.
+    pub fn to_raw(self) -> u64 {
+        self.0
+    }
+
+    /// From its number. One that names no request finds none.
+    pub fn from_raw(raw: u64) -> RequestId {
+        RequestId(raw)
+    }
 }
 
 /// Why a request was not sent.
@@ -208,6 +218,11 @@ impl Body {
     /// The message, head and all: for [`Embedded::message`], which copies nothing.
     pub fn message(&self) -> &Inbound {
         &self.0
+    }
+
+    /// The message, head and all, to give back oneself: for foreign interfaces.
+    pub fn into_message(self) -> Inbound {
+        self.0
     }
 
     /// Gives the memory back.
@@ -462,6 +477,16 @@ pub struct ReplyTo {
 }
 
 impl ReplyTo {
+    /// From the parts that [`flow`](Self::flow) and [`id`](Self::id) give, for foreign interfaces. Others are an answer to nothing.
+    pub fn new(flow: FlowId, id: u64) -> ReplyTo {
+        ReplyTo { flow, id }
+    }
+
+    /// The number that the caller gave the request; its own on each flow.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The flow that the request came on.
     pub fn flow(&self) -> FlowId {
         self.flow
@@ -497,6 +522,11 @@ impl Request {
     /// The body.
     pub fn body(&self) -> &Body {
         &self.body
+    }
+
+    /// The body, to give back oneself.
+    pub fn into_body(self) -> Body {
+        self.body
     }
 
     /// Where the response goes.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
-pub const BW_ABI_VERSION: u32 = 1;
+pub const BW_ABI_VERSION: u32 = 2;
 /// Bytes that hold any text of `bw_addr_format`, its final zero included.
 pub const BW_ADDR_TEXT_MAX: usize = 64;
 

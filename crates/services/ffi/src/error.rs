@@ -45,7 +45,7 @@ pub const BW_ERR_NO_ANSWER: c_int = -17;
 pub const BW_ERR_UNREACHABLE: c_int = -18;
 /// The connection attempt was given up here.
 pub const BW_ERR_CANCELLED: c_int = -19;
-/// The process has 1024 clients already.
+/// The process has 1024 clients already, or the client as many unanswered requests as bw_requests was told.
 pub const BW_ERR_TOO_MANY: c_int = -20;
 /// A system call failed.
 pub const BW_ERR_SYSTEM: c_int = -21;
@@ -80,7 +80,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_NO_ANSWER => c"the peer does not answer",
         BW_ERR_UNREACHABLE => c"the next hop does not answer, or there is no route",
         BW_ERR_CANCELLED => c"given up here",
-        BW_ERR_TOO_MANY => c"the process has too many clients",
+        BW_ERR_TOO_MANY => c"too many clients, or too many unanswered requests",
         BW_ERR_SYSTEM => c"a system call failed",
         BW_ERR_PANIC => c"a bug in the library",
         BW_ERR_LOST => c"flows ended before all messages had arrived",

@@ -1,7 +1,8 @@
 //! The C ABI of the message service: `libbarewire`, whose header `bindings/c/barewire.h` is generated from this source.
 //!
 //! ```text
-//! entry, memory   extern "C": null checks, the panic boundary, pointers into values   unsafe
+//! entry, memory, request
+//!                 extern "C": null checks, the panic boundary, pointers into values   unsafe
 //! session         a client and what C needs beside it
 //! table           clients by ticket: what C holds is no address
 //! types, error    what crosses the border, with numbers that are never given another meaning
@@ -16,6 +17,7 @@ mod boundary;
 pub mod entry;
 pub mod error;
 pub mod memory;
+pub mod request;
 mod session;
 mod table;
 pub mod types;

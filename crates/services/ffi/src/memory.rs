@@ -20,7 +20,7 @@ const FEW_PIECES: usize = 16;
 /// # Safety
 /// `base` is null, or valid for reads of `len` bytes that do not change while the result lives.
 #[inline]
-unsafe fn bytes<'a>(base: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+pub(crate) unsafe fn bytes<'a>(base: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
     if len == 0 {
         return Ok(&[]);
     }

@@ -139,6 +139,23 @@ pub const BW_EVENT_CLOSED: u32 = 9;
 pub const BW_EVENT_WRITABLE: u32 = 10;
 /// bw_wake was called.
 pub const BW_EVENT_WOKEN: u32 = 11;
+/// A request, after bw_requests: `flow`, `token` (its number, for bw_respond and bw_fail), `reason` (microseconds until its
+/// deadline when it was sent, 0: none), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+pub const BW_EVENT_REQUEST: u32 = 12;
+/// The response to a request: `flow`, `token` (what bw_request gave), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+pub const BW_EVENT_RESPONSE: u32 = 13;
+/// The server failed or refused: `flow`, `token`, `reason` (the server's code), `message`, whose text begins at BW_REQUEST_HEAD
+/// and has no zero byte at its end. Release it.
+pub const BW_EVENT_FAILURE: u32 = 14;
+/// A request ended without an answer: `token`, `reason` (BW_UNANSWERED_...).
+pub const BW_EVENT_UNANSWERED: u32 = 15;
+/// The caller no longer waits for this request: `flow`, `token` (its number).
+pub const BW_EVENT_REQUEST_CANCELLED: u32 = 16;
+
+/// The deadline passed. The server was told to stop.
+pub const BW_UNANSWERED_DEADLINE: u32 = 1;
+/// The flow ended. Whether the server acted on the request is not known.
+pub const BW_UNANSWERED_FLOW_ENDED: u32 = 2;
 
 /// This side closed it, and everything sent was acknowledged.
 pub const BW_CLOSED_LOCAL: u32 = 0;
@@ -194,7 +211,7 @@ pub const BW_CONNECT_NOT_PERMITTED: u32 = 11;
 pub struct BwEvent {
     /// BW_EVENT_...; later releases may add kinds, so pass over those you do not know.
     pub kind: u32,
-    /// BW_CLOSED_... or BW_CONNECT_..., by kind.
+    /// BW_CLOSED_..., BW_CONNECT_... or BW_UNANSWERED_..., by kind.
     pub reason: u32,
     /// The flow.
     pub flow: BwFlow,

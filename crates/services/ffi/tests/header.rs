@@ -31,6 +31,8 @@ const HEAD: &str = "\
  *
  * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
  *
+ * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
+ *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
@@ -52,7 +54,7 @@ fn the_committed_header_is_what_the_source_says() {
             ("BwMessage", "bw_message"),
             ("BwEvent", "bw_event"),
         ],
-        source: &["error.rs", "types.rs", "entry.rs", "memory.rs"],
+        source: &["error.rs", "types.rs", "entry.rs", "memory.rs", "request.rs"],
     };
     header.check();
 }
