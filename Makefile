@@ -203,6 +203,13 @@ SWITCH_SOAK := update_under_traffic swap ports
 # daemons and applications that stand still or are interrupted.
 DAEMON_SOAK := daemon:environment cli:stopped
 
+# The Python wheel; pyo3 and maturin are needed here only.
+.PHONY: dist
+dist: tools ## Build the packages that there are into target/dist: the Python wheel (needs maturin)
+	@command -v maturin > /dev/null || { echo "error: maturin is not installed" >&2; echo "hint: pip install 'maturin>=1.7,<2'" >&2; exit 1; }
+	@mkdir -p $(TARGET)/dist
+	cd bindings/python && CARGO_TARGET_DIR="$(abspath $(TARGET))/python" maturin build --locked --release --out "$(abspath $(TARGET))/dist"
+
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
 	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(DAEMON_SOAK)) }'); \

@@ -23,6 +23,8 @@
  *
  * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
  *
+ * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
+ *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
@@ -136,7 +138,7 @@
 #define BW_ERR_CANCELLED -19
 
 /**
- * The process has 1024 clients already.
+ * The process has 1024 clients already, or the client as many unanswered requests as bw_requests was told.
  */
 #define BW_ERR_TOO_MANY -20
 
@@ -211,6 +213,43 @@
  * bw_wake was called.
  */
 #define BW_EVENT_WOKEN 11
+
+/**
+ * A request, after bw_requests: `flow`, `token` (its number, for bw_respond and bw_fail), `reason` (microseconds until its
+ * deadline when it was sent, 0: none), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+ */
+#define BW_EVENT_REQUEST 12
+
+/**
+ * The response to a request: `flow`, `token` (what bw_request gave), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+ */
+#define BW_EVENT_RESPONSE 13
+
+/**
+ * The server failed or refused: `flow`, `token`, `reason` (the server's code), `message`, whose text begins at BW_REQUEST_HEAD
+ * and has no zero byte at its end. Release it.
+ */
+#define BW_EVENT_FAILURE 14
+
+/**
+ * A request ended without an answer: `token`, `reason` (BW_UNANSWERED_...).
+ */
+#define BW_EVENT_UNANSWERED 15
+
+/**
+ * The caller no longer waits for this request: `flow`, `token` (its number).
+ */
+#define BW_EVENT_REQUEST_CANCELLED 16
+
+/**
+ * The deadline passed. The server was told to stop.
+ */
+#define BW_UNANSWERED_DEADLINE 1
+
+/**
+ * The flow ended. Whether the server acted on the request is not known.
+ */
+#define BW_UNANSWERED_FLOW_ENDED 2
 
 /**
  * This side closed it, and everything sent was acknowledged.
@@ -330,7 +369,7 @@
 /**
  * Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
  */
-#define BW_ABI_VERSION 1
+#define BW_ABI_VERSION 2
 
 /**
  * Bytes that hold any text of `bw_addr_format`, its final zero included.
@@ -346,6 +385,16 @@
  * Most pieces of one message.
  */
 #define BW_IOV_MAX 1024
+
+/**
+ * Where the body begins in the message of a request, a response or a failure, in bytes.
+ */
+#define BW_REQUEST_HEAD 16
+
+/**
+ * Most unanswered requests of a client.
+ */
+#define BW_REQUESTS_MAX 65536
 
 /**
  * A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
@@ -428,7 +477,7 @@ typedef struct bw_event {
    */
   uint32_t kind;
   /**
-   * BW_CLOSED_... or BW_CONNECT_..., by kind.
+   * BW_CLOSED_..., BW_CONNECT_... or BW_UNANSWERED_..., by kind.
    */
   uint32_t reason;
   /**
@@ -777,6 +826,64 @@ int bw_message_read_at(struct bw_client *client,
  */
 int bw_message_release(struct bw_client *client,
                        struct bw_message *message);
+
+/**
+ * Turns requests on, for both who asks and who answers: messages that are part of one come as BW_EVENT_REQUEST, _RESPONSE,
+ * _FAILURE and _REQUEST_CANCELLED from now on. Other messages come as before.
+ *
+ * @param unanswered_max  How many requests of this client may wait for an answer at a time: 1 to BW_REQUESTS_MAX.
+ * @return BW_OK; BW_ERR_INVALID, also when they are on already.
+ */
+int bw_requests(struct bw_client *client,
+                uint32_t unanswered_max);
+
+/**
+ * Sends a request. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the token;
+ * when the daemon is gone, BW_ERR_DAEMON_GONE says so of all.
+ *
+ * @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+ * @param request     Receives its number, which this client gives to no other.
+ * @return As bw_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_requests.
+ */
+int bw_request(struct bw_client *client,
+               bw_flow flow,
+               const void *data,
+               size_t len,
+               uint64_t timeout_us,
+               uint64_t *request);
+
+/**
+ * Gives a request up, and tells the server. No event follows.
+ *
+ * @return 1; 0 when it was over already (its event has come, or is the next).
+ */
+int bw_request_cancel(struct bw_client *client, uint64_t request);
+
+/**
+ * Answers a request.
+ *
+ * @param flow     Of BW_EVENT_REQUEST.
+ * @param request  Its token.
+ * @return As bw_send.
+ */
+int bw_respond(struct bw_client *client, bw_flow flow, uint64_t request, const void *data, size_t len);
+
+/**
+ * Says that a request has no response.
+ *
+ * @param code  For the caller, with a meaning of your own.
+ * @param why   For the caller; null: no text. Bytes beyond 1024 are cut off.
+ * @return As bw_send.
+ */
+int bw_fail(struct bw_client *client, bw_flow flow, uint64_t request, uint16_t code, const char *why);
+
+/**
+ * How long a sleep on bw_event_fd may be at most: until the next deadline of a request, in milliseconds, rounded up. A wait in
+ * bw_wait_event knows by itself.
+ *
+ * @return Milliseconds; INT_MAX when no request has a deadline.
+ */
+int bw_sleep_max_ms(struct bw_client *client);
 
 #ifdef __cplusplus
 }  // extern "C"

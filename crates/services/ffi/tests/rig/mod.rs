@@ -37,6 +37,13 @@ impl Rig {
         rig
     }
 
+    pub fn start_with(label: &str, channel: Geometry) -> Rig {
+        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        rig.a = Some(rig.daemon_with(1, "first", channel));
+        rig.b = Some(rig.daemon_with(2, "first", channel));
+        rig
+    }
+
     fn daemon(&self, host: u8, link: &str) -> Daemon {
         self.daemon_with(host, link, Geometry::DEFAULT)
     }

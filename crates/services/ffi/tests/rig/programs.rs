@@ -113,11 +113,18 @@ impl Program {
             .env("BAREWIRE_SOCKET", socket)
             // Beside the program, and not where cargo keeps another build of the library.
             .env("LD_LIBRARY_PATH", program.parent().unwrap())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = child.stdout.take().map(BufReader::new);
         Program { child, lines, shown: format!("{} {args:?}", program.display()) }
+    }
+
+    /// Writes to the program.
+    pub fn say(&mut self, text: &str) {
+        use std::io::Write;
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     /// Waits for the program's next line.

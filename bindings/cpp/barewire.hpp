@@ -1,0 +1,315 @@
+// barewire.hpp: the message service for C++17, over barewire.h. One header; link with -lbarewire.
+//
+//     barewire::Client client("hello");
+//     auto flow = client.connect("10.0.0.2:888");
+//     if (!flow) return fail(flow.error());
+//     client.send(*flow, "hello");
+//     auto event = client.next(std::chrono::seconds(1));
+//     if (event && *event && (*event)->kind == BW_EVENT_MESSAGE) use((*event)->message.bytes());
+//
+// Nothing throws unless asked to: results are a value or an Error, and `value()` throws the Error where there is no value.
+// A Client may be used by several threads, one of which may wait in `next` (see barewire.h). What must not be dropped is
+// [[nodiscard]]. A message gives its memory back when it goes, while its client lives.
+#ifndef BAREWIRE_HPP
+#define BAREWIRE_HPP
+
+#include <barewire.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace barewire {
+
+using Flow = bw_flow;
+using Milliseconds = std::chrono::milliseconds;
+
+/// Wait for ever.
+inline constexpr Milliseconds forever{-1};
+
+/// Why a call failed: a BW_ERR_... code, and more about it.
+class Error : public std::exception {
+ public:
+  explicit Error(int code) : code_(code), text_(bw_strerror(code)) {}
+  Error(int code, std::string text) : code_(code), text_(std::move(text)) {}
+  /// Of this thread's last failed call.
+  static Error last(int code) { return Error(code, bw_last_error()); }
+  int code() const noexcept { return code_; }
+  const char *what() const noexcept override { return text_.c_str(); }
+
+ private:
+  int code_;
+  std::string text_;
+};
+
+/// A value, or why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : held_(std::in_place_index<1>, std::move(error)) {}
+  explicit operator bool() const noexcept { return held_.index() == 0; }
+  T &operator*() { return *std::get_if<0>(&held_); }
+  T *operator->() { return std::get_if<0>(&held_); }
+  /// Of a result without a value.
+  const Error &error() const { return *std::get_if<1>(&held_); }
+  /// Throws the error where there is no value.
+  T &value() & {
+    if (!*this) throw error();
+    return **this;
+  }
+  T value() && {
+    if (!*this) throw error();
+    return std::move(**this);
+  }
+
+ private:
+  std::variant<T, Error> held_;
+};
+
+struct Done {};
+using Status = Result<Done>;
+
+/// Bytes of somebody else.
+class View {
+ public:
+  View() = default;
+  View(const void *data, std::size_t size) : data_(data), size_(size) {}
+  View(std::string_view text) : View(text.data(), text.size()) {}
+  View(const char *text) : View(std::string_view(text)) {}
+  View(const std::string &text) : View(text.data(), text.size()) {}
+  View(const std::vector<std::uint8_t> &bytes) : View(bytes.data(), bytes.size()) {}
+  const void *data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  const void *data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A received message, or the body of a request or an answer. It lies in memory that is shared with the daemon, so its bytes are
+/// copied out.
+class Message {
+ public:
+  Message() = default;
+  Message(bw_client *client, bw_message raw, std::size_t head) : client_(client), raw_(raw), head_(head) {}
+  Message(Message &&other) noexcept { *this = std::move(other); }
+  Message &operator=(Message &&other) noexcept {
+    std::swap(client_, other.client_);
+    std::swap(raw_, other.raw_);
+    std::swap(head_, other.head_);
+    return *this;
+  }
+  ~Message() { release(); }
+
+  std::size_t size() const noexcept { return client_ ? raw_.len - head_ : 0; }
+  /// Copies bytes from `at` on; says how many.
+  Result<std::size_t> read(void *out, std::size_t len, std::size_t at = 0) const {
+    if (!client_) return std::size_t{0};
+    const int n = bw_message_read_at(client_, &raw_, head_ + at, out, len);
+    if (n < 0) return Error::last(n);
+    return static_cast<std::size_t>(n);
+  }
+  Result<std::vector<std::uint8_t>> bytes() const {
+    std::vector<std::uint8_t> out(size());
+    auto n = read(out.data(), out.size());
+    if (!n) return n.error();
+    return out;
+  }
+  Result<std::string> text() const {
+    std::string out(size(), '\0');
+    auto n = read(out.data(), out.size());
+    if (!n) return n.error();
+    return out;
+  }
+  /// Gives the memory back now: the sender may send more. After the client has gone it does nothing.
+  void release() noexcept {
+    if (client_) bw_message_release(std::exchange(client_, nullptr), &raw_);
+  }
+
+ private:
+  bw_client *client_ = nullptr;
+  bw_message raw_{};
+  std::size_t head_ = 0;
+};
+
+/// Something that happened: fields as in barewire.h.
+struct Event {
+  std::uint32_t kind = 0;
+  std::uint32_t reason = 0;
+  Flow flow = 0;
+  std::uint64_t token = 0;
+  Message message;
+  bw_addr local{}, remote{};
+};
+
+inline std::string to_string(const bw_addr &addr) {
+  char text[BW_ADDR_TEXT_MAX];
+  return bw_addr_format(&addr, text, sizeof text) < 0 ? std::string() : std::string(text);
+}
+
+struct Options {
+  bool ordered = true;
+  Milliseconds timeout{5000};
+};
+
+class Client {
+ public:
+  /// Without a client: `attach` makes one.
+  Client() = default;
+  static Result<Client> attach(const std::string &name, const std::optional<std::string> &socket = {}) {
+    Client client;
+    const int code = bw_client_attach(name.c_str(), socket ? socket->c_str() : nullptr, &client.raw_);
+    if (code < 0) return Error::last(code);
+    return client;
+  }
+  /// Throws an Error where `attach` gives one.
+  explicit Client(const std::string &name, const std::optional<std::string> &socket = {})
+      : Client(attach(name, socket).value()) {}
+  Client(Client &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)), kept_(std::move(other.kept_)) {}
+  Client &operator=(Client &&other) noexcept {
+    std::swap(raw_, other.raw_);
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~Client() { (void)free(); }
+
+  /// Ends it at once: flows are reset. Calls on it are an error (BW_ERR_HANDLE) from then on. Where a thread is in `next`, that
+  /// gets BW_EVENT_WOKEN, and the result is BW_ERR_BUSY: free again when it has left.
+  Status free() {
+    if (raw_ == nullptr) return Done{};
+    const int code = bw_client_free(raw_);
+    if (code == BW_ERR_BUSY) bw_wake(raw_);
+    if (code < 0) return Error::last(code);
+    return Done{};
+  }
+  /// Waits until everything sent has arrived and all flows are closed.
+  Status close_wait(Milliseconds timeout) { return status(bw_close_wait(raw_, ms(timeout))); }
+
+  Status listen(std::uint16_t udp_port, std::uint64_t token = 0, Milliseconds timeout = Milliseconds(5000)) {
+    return status(bw_listen_wait(raw_, udp_port, token, ms(timeout)));
+  }
+  Result<Flow> connect(const std::string &remote, const Options &how = {}) {
+    bw_addr addr{};
+    bw_connect_options options{};
+    options.unordered = !how.ordered;
+    Flow flow = 0;
+    int code = bw_addr_parse(remote.c_str(), 0, &addr);
+    if (code == BW_OK) code = bw_connect_wait(raw_, &addr, &options, ms(how.timeout), &flow);
+    if (code < 0) return Error::last(code);
+    return flow;
+  }
+  Status close(Flow flow) { return status(bw_close(raw_, flow)); }
+  Status reset(Flow flow) { return status(bw_reset(raw_, flow)); }
+
+  /// Queues a message. BW_ERR_AGAIN: full for now, BW_EVENT_WRITABLE follows.
+  Status try_send(Flow flow, View data) { return status(bw_send(raw_, flow, data.data(), data.size())); }
+  /// Queues a message; while it is full, waits. Events that come meanwhile are kept for `next`. Of one thread at a time.
+  Status send(Flow flow, View data, Milliseconds timeout = forever) {
+    return patiently(flow, timeout, [&] { return bw_send(raw_, flow, data.data(), data.size()); });
+  }
+
+  /// Turns requests on, before the first of any of the calls that follow.
+  Status requests(std::uint32_t unanswered_max = 1024) { return status(bw_requests(raw_, unanswered_max)); }
+  /// Asks; its answer is an event with this number as its token. A time-out of 0: for ever.
+  Result<std::uint64_t> request(Flow flow, View data, std::chrono::microseconds timeout) {
+    std::uint64_t id = 0;
+    const auto us = static_cast<std::uint64_t>(timeout.count() < 0 ? 0 : timeout.count());
+    const int code = bw_request(raw_, flow, data.data(), data.size(), us, &id);
+    if (code < 0) return Error::last(code);
+    return id;
+  }
+  /// False: it was over.
+  Result<bool> cancel(std::uint64_t request) {
+    const int code = bw_request_cancel(raw_, request);
+    if (code < 0) return Error::last(code);
+    return code == 1;
+  }
+  Status respond(Flow flow, std::uint64_t request, View data, Milliseconds timeout = forever) {
+    return patiently(flow, timeout, [&] { return bw_respond(raw_, flow, request, data.data(), data.size()); });
+  }
+  Status fail(Flow flow, std::uint64_t request, std::uint16_t code, const std::string &why,
+              Milliseconds timeout = forever) {
+    return patiently(flow, timeout, [&] { return bw_fail(raw_, flow, request, code, why.c_str()); });
+  }
+
+  /// The next event, after waiting for it; none when the time was over.
+  Result<std::optional<Event>> next(Milliseconds timeout = forever) {
+    {
+      std::lock_guard<std::mutex> lock(kept_mutex_);
+      if (!kept_.empty()) {
+        const bw_event raw = kept_.front();
+        kept_.pop_front();
+        return std::optional<Event>(event(raw));
+      }
+    }
+    bw_event raw;
+    const int got = bw_wait_event(raw_, ms(timeout), &raw);
+    if (got < 0) return Error::last(got);
+    if (got == 0) return std::optional<Event>();
+    return std::optional<Event>(event(raw));
+  }
+  /// Ends a wait of another thread in `next`: it gets BW_EVENT_WOKEN.
+  Status wake() { return status(bw_wake(raw_)); }
+  /// For what this header lacks.
+  bw_client *raw() const noexcept { return raw_; }
+
+ private:
+  static std::int32_t ms(Milliseconds timeout) {
+    const auto n = timeout.count();
+    return static_cast<std::int32_t>(n < 0 ? -1 : n > INT32_MAX ? INT32_MAX : n);
+  }
+  static Status status(int code) {
+    if (code < 0) return Error::last(code);
+    return Done{};
+  }
+  Event event(const bw_event &raw) {
+    Event out;
+    out.kind = raw.kind;
+    out.reason = raw.reason;
+    out.flow = raw.flow;
+    out.token = raw.token;
+    out.local = raw.local;
+    out.remote = raw.remote;
+    if (raw.kind == BW_EVENT_MESSAGE) out.message = Message(raw_, raw.message, 0);
+    if (raw.kind >= BW_EVENT_REQUEST && raw.kind <= BW_EVENT_FAILURE) out.message = Message(raw_, raw.message, BW_REQUEST_HEAD);
+    return out;
+  }
+  template <class Try>
+  Status patiently(Flow flow, Milliseconds timeout, Try attempt) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    for (;;) {
+      const int code = attempt();
+      if (code != BW_ERR_AGAIN) return status(code);
+      auto left = forever;
+      if (timeout.count() >= 0) {
+        left = std::chrono::duration_cast<Milliseconds>(end - std::chrono::steady_clock::now());
+        if (left.count() <= 0) return Error(BW_ERR_TIMED_OUT);
+      }
+      bw_event raw;
+      const int got = bw_wait_event(raw_, ms(left), &raw);
+      if (got < 0 && got != BW_ERR_INTERRUPTED) return Error::last(got);
+      if (got == 1 && !(raw.kind == BW_EVENT_WRITABLE && raw.flow == flow)) {
+        std::lock_guard<std::mutex> lock(kept_mutex_);
+        kept_.push_back(raw);
+      }
+    }
+  }
+
+  bw_client *raw_ = nullptr;
+  std::deque<bw_event> kept_;
+  std::mutex kept_mutex_;
+};
+
+}  // namespace barewire
+
+#endif  // BAREWIRE_HPP

@@ -1,0 +1,231 @@
+// The C++ side of bindings/conformance: `serve PORT`, or `run ADDRESS KIND KEY=VALUE...` (README.md there says what each is).
+#include <barewire.hpp>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+using namespace barewire;
+using Bytes = std::vector<std::uint8_t>;
+using std::chrono::seconds;
+
+static void check(bool holds, const std::string &what) {
+  if (!holds) {
+    std::cerr << "not so: " << what << std::endl;
+    std::exit(1);
+  }
+}
+
+static int serve(std::uint16_t port) {
+  Client client("server");
+  client.requests().value();
+  client.listen(port).value();
+  std::cout << "ready" << std::endl;
+  unsigned cancelled = 0;
+  for (;;) {
+    auto event = client.next().value();
+    if (!event) continue;
+    if (event->kind == BW_EVENT_REQUEST_CANCELLED) cancelled++;
+    if (event->kind == BW_EVENT_MESSAGE) (void)client.send(event->flow, event->message.bytes().value());
+    if (event->kind != BW_EVENT_REQUEST) continue;
+    const auto text = event->message.text().value();
+    if (text == "hold") continue;
+    if (text == "fail")
+      (void)client.fail(event->flow, event->token, 7, "as asked");
+    else if (text == "cancelled?")
+      (void)client.respond(event->flow, event->token, std::to_string(cancelled));
+    else
+      (void)client.respond(event->flow, event->token, text);
+  }
+}
+
+static Event must(Client &client, std::uint32_t kind) {
+  for (;;) {
+    auto event = client.next(seconds(30)).value();
+    check(event.has_value(), "an event of kind " + std::to_string(kind) + " comes");
+    if (event->kind == kind) return std::move(*event);
+    check(event->kind != BW_EVENT_CLOSED && event->kind != BW_EVENT_UNANSWERED, "no flow or request ends meanwhile");
+  }
+}
+
+static Bytes pattern(std::size_t size, std::size_t seed) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; i++) bytes[i] = static_cast<std::uint8_t>(i * 31 + seed * 7 + (i >> 8));
+  return bytes;
+}
+
+struct Run {
+  std::string address, kind;
+  std::map<std::string, std::string> given;
+  std::size_t number(const std::string &key, std::size_t otherwise) const {
+    const auto at = given.find(key);
+    return at == given.end() ? otherwise : std::stoul(at->second);
+  }
+
+  void echo(Client &client) {
+    Options how;
+    how.ordered = number("ordered", 1) != 0;
+    std::vector<Flow> flows;
+    for (std::size_t i = 0; i < number("flows", 1); i++) flows.push_back(client.connect(address, how).value());
+    std::istringstream sizes(given.at("sizes"));
+    for (std::string size; std::getline(sizes, size, ',');) {
+      std::map<Flow, std::vector<Bytes>> expected;
+      for (std::size_t n = 0; n < number("count", 1); n++)
+        for (const auto flow : flows) {
+          const auto bytes = pattern(std::stoul(size), n + flow);
+          client.send(flow, bytes).value();
+          expected[flow].push_back(bytes);
+        }
+      for (std::size_t n = flows.size() * number("count", 1); n > 0; n--) {
+        auto event = must(client, BW_EVENT_MESSAGE);
+        const auto got = event.message.bytes().value();
+        auto &waiting = expected[event.flow];
+        bool found = false;
+        for (std::size_t i = 0; i < waiting.size() && !found && (i == 0 || !how.ordered); i++)
+          if ((found = waiting[i] == got)) waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+        check(found, "what comes back is what was sent, of " + size + " bytes");
+      }
+    }
+  }
+
+  void pressure(Client &client) {
+    const auto flow = client.connect(address).value();
+    std::size_t sent = 0;
+    for (;; sent++) {
+      auto done = client.try_send(flow, pattern(number("size", 1000000), sent));
+      if (done) continue;
+      check(done.error().code() == BW_ERR_AGAIN, "a full channel says so");
+      break;
+    }
+    check(sent > 0, "some were taken");
+    std::size_t got = 0;
+    bool writable = false;
+    while (got < sent || !writable) {
+      auto event = client.next(seconds(30)).value();
+      check(event.has_value(), "echoes and room come");
+      if (event->kind == BW_EVENT_WRITABLE) writable = true;
+      if (event->kind != BW_EVENT_MESSAGE) continue;
+      check(event->message.bytes().value() == pattern(number("size", 1000000), got++), "echoes come in order");
+    }
+  }
+
+  int run() {
+    Client client("client");
+    client.requests().value();
+    if (kind == "echo") {
+      echo(client);
+    } else if (kind == "too_large") {
+      const auto flow = client.connect(address).value();
+      const auto done = client.try_send(flow, Bytes(number("size", 0)));
+      check(!done && done.error().code() == BW_ERR_TOO_LARGE, "too large");
+    } else if (kind == "refused") {
+      const auto flow = client.connect(address.substr(0, address.find(':')) + ":1");
+      check(!flow && flow.error().code() == BW_ERR_REFUSED, "refused");
+    } else if (kind == "requests") {
+      const auto flow = client.connect(address).value();
+      std::map<std::uint64_t, Bytes> asked;
+      for (std::size_t n = 0; n < number("count", 1); n++) {
+        const auto bytes = pattern(number("size", 1), n);
+        asked[client.request(flow, bytes, seconds(60)).value()] = bytes;
+      }
+      while (!asked.empty()) {
+        auto event = must(client, BW_EVENT_RESPONSE);
+        check(asked.at(event.token) == event.message.bytes().value(), "each answer is to its request");
+        asked.erase(event.token);
+      }
+    } else if (kind == "deadline") {
+      const auto flow = client.connect(address).value();
+      const auto id = client.request(flow, "hold", Milliseconds(number("timeout_ms", 1))).value();
+      auto event = client.next(seconds(30)).value();
+      check(event && event->kind == BW_EVENT_UNANSWERED && event->token == id, "unanswered");
+      check(event->reason == BW_UNANSWERED_DEADLINE, "by its deadline");
+    } else if (kind == "failure") {
+      const auto flow = client.connect(address).value();
+      const auto id = client.request(flow, "fail", seconds(60)).value();
+      auto event = must(client, BW_EVENT_FAILURE);
+      check(event.token == id && event.reason == 7, "its code");
+      check(event.message.text().value() == "as asked", "its text");
+    } else if (kind == "cancellation") {
+      const auto flow = client.connect(address).value();
+      const auto text = [&] {
+        (void)client.request(flow, "cancelled?", seconds(60)).value();
+        return std::stoul(must(client, BW_EVENT_RESPONSE).message.text().value());
+      };
+      const auto before = text();
+      const auto id = client.request(flow, "hold", seconds(60)).value();
+      check(client.cancel(id).value() && !client.cancel(id).value(), "a request is cancelled once");
+      check(text() == before + 1, "the server hears of it");
+    } else if (kind == "pressure") {
+      pressure(client);
+    } else if (kind == "close_wait") {
+      const auto flow = client.connect(address).value();
+      for (std::size_t n = 0; n < number("count", 1); n++) client.send(flow, pattern(number("size", 1), n)).value();
+      // The server does not close its half, but answers: closing ends the flow when all was acknowledged.
+      client.close(flow).value();
+      check(must_close(client) == BW_CLOSED_LOCAL, "closed by this side, with everything acknowledged");
+    } else if (kind == "use_after_close") {
+      const auto flow = client.connect(address).value();
+      client.free().value();
+      const auto sent = client.try_send(flow, "x");
+      check(!sent && sent.error().code() == BW_ERR_HANDLE, "a send");
+      const auto next = client.next();
+      check(!next && next.error().code() == BW_ERR_HANDLE, "a wait");
+    } else if (kind == "close_waiting") {
+      int code = 0;
+      std::thread waiter([&] {
+        const auto event = client.next();
+        // It may come so late that the client is gone already.
+        code = !event ? event.error().code() : 1;
+      });
+      while (!client.free()) std::this_thread::yield();
+      waiter.join();
+      check(code == 1 || code == BW_ERR_HANDLE, "the wait was ended");
+    } else if (kind == "peer_killed") {
+      const auto flow = client.connect(address).value();
+      client.send(flow, "x").value();
+      must(client, BW_EVENT_MESSAGE);
+      std::cout << "connected" << std::endl;
+      check(must_close(client) == BW_CLOSED_RESET, "reset by the peer's end");
+      check(flow != 0, "");
+    } else if (kind == "daemon_restarted") {
+      std::cout << "connected" << std::endl;
+      const auto event = client.next(seconds(30));
+      check(!event && event.error().code() == BW_ERR_DAEMON_GONE, "the daemon is gone");
+      client.free().value();
+      std::cout << "gone" << std::endl;
+      std::string line;
+      std::getline(std::cin, line);
+      Client again("again");
+      again.listen(999).value();
+    } else {
+      std::cout << "SKIPPED" << std::endl;
+      return 0;
+    }
+    std::cout << "ok" << std::endl;
+    return 0;
+  }
+
+  static std::uint32_t must_close(Client &client) {
+    for (;;) {
+      auto event = client.next(seconds(30)).value();
+      check(event.has_value(), "the flow ends");
+      if (event->kind == BW_EVENT_CLOSED) return event->reason;
+    }
+  }
+};
+
+int main(int argc, char **argv) try {
+  if (argc == 3 && std::string(argv[1]) == "serve") return serve(static_cast<std::uint16_t>(std::atoi(argv[2])));
+  check(argc >= 4 && std::string(argv[1]) == "run", "usage: serve PORT | run ADDRESS KIND KEY=VALUE...");
+  Run run{argv[2], argv[3], {}};
+  for (int i = 4; i < argc; i++) {
+    const std::string pair = argv[i];
+    run.given[pair.substr(0, pair.find('='))] = pair.substr(pair.find('=') + 1);
+  }
+  return run.run();
+} catch (const Error &e) {
+  std::cerr << "error " << e.code() << ": " << e.what() << std::endl;
+  return 1;
+}

@@ -1,0 +1,531 @@
+// Package barewire sends and receives messages through the barewire daemon.
+//
+//	client, err := barewire.Attach("hello", "")
+//	flow, err := client.Connect(ctx, "10.0.0.2:888", nil)
+//	answer, err := client.Call(ctx, flow, []byte("price of ES?"))
+//
+// A Client may be used by any number of goroutines. One goroutine of its own takes events and hands them out; it sleeps in C
+// until something happens, and no other goroutine does. Contexts end waits, and a deadline travels to the server.
+//
+// Needs libbarewire and barewire.h: CGO_CFLAGS=-I..., CGO_LDFLAGS=-L....
+package barewire
+
+/*
+#cgo LDFLAGS: -lbarewire
+#include <barewire.h>
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Code is a BW_ERR_ number of the C library. It is an error, so that errors.Is finds it.
+type Code int
+
+// The codes that programs decide by.
+const (
+	ErrInvalid    Code = C.BW_ERR_INVALID
+	ErrClosed     Code = C.BW_ERR_HANDLE
+	ErrBusy       Code = C.BW_ERR_BUSY
+	ErrAgain      Code = C.BW_ERR_AGAIN
+	ErrTooLarge   Code = C.BW_ERR_TOO_LARGE
+	ErrNoFlow     Code = C.BW_ERR_NO_FLOW
+	ErrClosing    Code = C.BW_ERR_CLOSING
+	ErrDaemonGone Code = C.BW_ERR_DAEMON_GONE
+	ErrTimedOut   Code = C.BW_ERR_TIMED_OUT
+	ErrNoDaemon   Code = C.BW_ERR_NO_DAEMON
+	ErrPortTaken  Code = C.BW_ERR_PORT_TAKEN
+	ErrRefused    Code = C.BW_ERR_REFUSED
+	ErrTableFull  Code = C.BW_ERR_TABLE_FULL
+	ErrNoAnswer   Code = C.BW_ERR_NO_ANSWER
+	ErrUnreach    Code = C.BW_ERR_UNREACHABLE
+	ErrTooMany    Code = C.BW_ERR_TOO_MANY
+)
+
+func (c Code) Error() string { return C.GoString(C.bw_strerror(C.int(c))) }
+
+// ErrFlowEnded says that the flow ended before the answer came. Whether the server acted is not known.
+var ErrFlowEnded = errors.New("barewire: the flow ended before the answer came")
+
+// ConnectError says why a flow did not open: a BW_CONNECT_ number.
+type ConnectError struct{ Reason int }
+
+func (e *ConnectError) Error() string {
+	names := []string{"", "refused: nobody listens there", "no room for another flow", "the peer does not answer",
+		"the next hop does not answer, or there is no route", "given up", "the peer takes encrypted flows only",
+		"the peer does not trust this host's key", "the peer has another key than the trusted one", "the peer does not encrypt",
+		"this host does not trust the peer's key", "this user may not connect there"}
+	if e.Reason > 0 && e.Reason < len(names) {
+		return "barewire: " + names[e.Reason]
+	}
+	return fmt.Sprintf("barewire: not connected, reason %d", e.Reason)
+}
+
+// Is lets errors.Is find the code of the same meaning.
+func (e *ConnectError) Is(target error) bool {
+	codes := map[int]Code{C.BW_CONNECT_REFUSED: ErrRefused, C.BW_CONNECT_TABLE_FULL: ErrTableFull,
+		C.BW_CONNECT_TIMED_OUT: ErrNoAnswer, C.BW_CONNECT_UNREACHABLE: ErrUnreach}
+	code, known := codes[e.Reason]
+	return known && target == code
+}
+
+// Failure is a server's answer that it has no response.
+type Failure struct {
+	Code uint16
+	Text string
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("barewire: the server failed, code %d: %s", f.Code, f.Text)
+}
+
+// Flow names a flow of a client.
+type Flow uint64
+
+// Kind says what an Event is.
+type Kind uint32
+
+// Kinds of events. Answers to calls and connections are no events here: who asked gets them.
+const (
+	Accepted  Kind = C.BW_EVENT_ACCEPTED
+	Message   Kind = C.BW_EVENT_MESSAGE
+	Closed    Kind = C.BW_EVENT_CLOSED
+	Request   Kind = C.BW_EVENT_REQUEST
+	Cancelled Kind = C.BW_EVENT_REQUEST_CANCELLED
+)
+
+// Reasons of a flow's end.
+const (
+	ClosedLocal = int(C.BW_CLOSED_LOCAL)
+	ClosedPeer  = int(C.BW_CLOSED_PEER)
+	ClosedReset = int(C.BW_CLOSED_RESET)
+)
+
+// Event is something that happened.
+type Event struct {
+	Kind   Kind
+	Flow   Flow
+	Reason int           // of Closed
+	Number uint64        // of Request and Cancelled
+	Data   []byte        // of Message and Request
+	Left   time.Duration // of Request: until the caller's deadline; 0: none
+}
+
+type answer struct {
+	flow Flow
+	data []byte
+	err  error
+}
+
+// Client is a channel to the daemon.
+type Client struct {
+	raw      *C.bw_client
+	mu       sync.Mutex
+	next     uint64
+	asked    map[uint64]chan answer // calls, by number
+	early    map[uint64]answer      // answers that came before their call was entered
+	opening  map[uint64]chan answer // connections, by token
+	writable chan struct{}          // closed, and made anew, when there is room
+	err      error                  // why it ended
+	done     chan struct{}
+	queue    []C.bw_event
+	ready    chan struct{}
+	stop     chan struct{}
+	once     sync.Once
+}
+
+// RequestsMax is how many calls of a client may wait for an answer at a time.
+const RequestsMax = 4096
+
+// what C said, on the thread that it said it on
+func try(call func() C.int) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	n := call()
+	if n >= 0 {
+		return int(n), nil
+	}
+	return 0, fmt.Errorf("barewire: %s: %w", C.GoString(C.bw_last_error()), Code(n))
+}
+
+// Attach makes a client. An empty socket is the usual place (BAREWIRE_SOCKET, or where a daemon answers).
+func Attach(name, socket string) (*Client, error) {
+	cname := C.CString(name)
+	defer C.free(unsafe.Pointer(cname))
+	var csocket *C.char
+	if socket != "" {
+		csocket = C.CString(socket)
+		defer C.free(unsafe.Pointer(csocket))
+	}
+	c := &Client{asked: map[uint64]chan answer{}, early: map[uint64]answer{}, opening: map[uint64]chan answer{},
+		writable: make(chan struct{}), done: make(chan struct{}), stop: make(chan struct{}), ready: make(chan struct{}, 1)}
+	if _, err := try(func() C.int { return C.bw_client_attach(cname, csocket, &c.raw) }); err != nil {
+		return nil, err
+	}
+	if _, err := try(func() C.int { return C.bw_requests(c.raw, RequestsMax) }); err != nil {
+		return nil, err
+	}
+	go c.run()
+	return c, nil
+}
+
+// run takes events until the client ends. It never waits for the program: what nobody has read yet is kept here, as claims to
+// memory that the sender does not get back, so the sender is held up and not this host's memory.
+func (c *Client) run() {
+	for {
+		var event C.bw_event
+		got := C.bw_wait_event(c.raw, -1, &event)
+		select {
+		case <-c.stop:
+			c.end(ErrClosed)
+			return
+		default:
+		}
+		if got == C.BW_ERR_BUSY {
+			// Another goroutine is inside bw_listen_wait.
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if got < 0 && got != C.BW_ERR_INTERRUPTED {
+			c.end(Code(got))
+			return
+		}
+		if got == 1 && !c.answer(&event) {
+			c.mu.Lock()
+			c.queue = append(c.queue, event)
+			c.mu.Unlock()
+			c.signal()
+		}
+	}
+}
+
+func (c *Client) signal() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// pop takes the next event that nobody has read.
+func (c *Client) pop() (e C.bw_event, there bool) {
+	c.mu.Lock()
+	if there = len(c.queue) > 0; there {
+		e = c.queue[0]
+		c.queue = c.queue[1:]
+	}
+	more := len(c.queue) > 0
+	c.mu.Unlock()
+	if more {
+		c.signal()
+	}
+	return e, there
+}
+
+func (c *Client) end(why error) {
+	c.mu.Lock()
+	c.err = why
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// answer hands an event to who waits for it. False: it is for Next.
+func (c *Client) answer(e *C.bw_event) bool {
+	token := uint64(e.token)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := func(a answer) bool {
+		if to, there := c.asked[token]; there {
+			delete(c.asked, token)
+			to <- a
+		} else {
+			c.early[token] = a
+		}
+		return true
+	}
+	switch e.kind {
+	case C.BW_EVENT_RESPONSE:
+		return call(answer{data: c.take(e)})
+	case C.BW_EVENT_FAILURE:
+		return call(answer{err: &Failure{uint16(e.reason), string(c.take(e))}})
+	case C.BW_EVENT_UNANSWERED:
+		if e.reason == C.BW_UNANSWERED_DEADLINE {
+			return call(answer{err: context.DeadlineExceeded})
+		}
+		return call(answer{err: ErrFlowEnded})
+	case C.BW_EVENT_CONNECTED, C.BW_EVENT_CONNECT_FAILED:
+		if to, there := c.opening[token]; there {
+			delete(c.opening, token)
+			a := answer{flow: Flow(e.flow)}
+			if e.kind == C.BW_EVENT_CONNECT_FAILED {
+				a.err = &ConnectError{int(e.reason)}
+			}
+			to <- a
+		} else if e.kind == C.BW_EVENT_CONNECTED {
+			C.bw_reset(c.raw, e.flow)
+		}
+		return true
+	case C.BW_EVENT_WRITABLE:
+		close(c.writable)
+		c.writable = make(chan struct{})
+		return true
+	case C.BW_EVENT_ACCEPTED, C.BW_EVENT_MESSAGE, C.BW_EVENT_CLOSED, C.BW_EVENT_REQUEST, C.BW_EVENT_REQUEST_CANCELLED:
+		return false
+	}
+	return true
+}
+
+// take copies the bytes of an event's message and gives its memory back.
+func (c *Client) take(e *C.bw_event) []byte {
+	var head C.size_t
+	if e.kind != C.BW_EVENT_MESSAGE {
+		head = C.BW_REQUEST_HEAD
+	}
+	data := make([]byte, C.size_t(e.message.len)-head)
+	// Another goroutine may be inside; a client that is closed meanwhile has no bytes any more.
+	for C.bw_message_read_at(c.raw, &e.message, head, pointer(data), C.size_t(len(data))) == C.BW_ERR_BUSY {
+		runtime.Gosched()
+	}
+	for C.bw_message_release(c.raw, &e.message) == C.BW_ERR_BUSY {
+		runtime.Gosched()
+	}
+	C.bw_flush(c.raw)
+	return data
+}
+
+// Next waits for an event.
+func (c *Client) Next(ctx context.Context) (Event, error) {
+	var e C.bw_event
+	for {
+		var there bool
+		if e, there = c.pop(); there {
+			break
+		}
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		case <-c.done:
+			// What was said before the end comes first.
+			if e, there = c.pop(); !there {
+				return Event{}, c.ended()
+			}
+		}
+		if there {
+			break
+		}
+	}
+	out := Event{Kind: Kind(e.kind), Flow: Flow(e.flow), Reason: int(e.reason), Number: uint64(e.token)}
+	switch out.Kind {
+	case Message:
+		out.Data = c.take(&e)
+	case Request:
+		out.Data = c.take(&e)
+		out.Left, out.Reason = time.Duration(e.reason)*time.Microsecond, 0
+	}
+	return out, nil
+}
+
+func (c *Client) ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Listen asks for connections on a UDP port.
+func (c *Client) Listen(udpPort uint16) error {
+	// Not beside the wait: the answer is not ours to look for then.
+	_, err := c.patiently(context.Background(), func() C.int { return C.bw_listen_wait(c.raw, C.uint16_t(udpPort), 0, 5000) })
+	return err
+}
+
+// Options say how to connect. nil: the default.
+type Options struct {
+	// Messages may arrive in another order than sent.
+	Unordered bool
+}
+
+// Connect opens a flow to an address such as 10.0.0.2:888.
+func (c *Client) Connect(ctx context.Context, remote string, options *Options) (Flow, error) {
+	text := C.CString(remote)
+	defer C.free(unsafe.Pointer(text))
+	var addr C.bw_addr
+	if _, err := try(func() C.int { return C.bw_addr_parse(text, 0, &addr) }); err != nil {
+		return 0, err
+	}
+	var how C.bw_connect_options
+	if options != nil && options.Unordered {
+		how.unordered = 1
+	}
+	to := make(chan answer, 1)
+	c.mu.Lock()
+	c.next++
+	token := c.next
+	c.opening[token] = to
+	c.mu.Unlock()
+	forget := func() {
+		c.mu.Lock()
+		delete(c.opening, token)
+		c.mu.Unlock()
+	}
+	if _, err := c.patiently(ctx, func() C.int { return C.bw_connect(c.raw, &addr, &how, C.uint64_t(token)) }); err != nil {
+		forget()
+		return 0, err
+	}
+	select {
+	case a := <-to:
+		return a.flow, a.err
+	case <-ctx.Done():
+		forget()
+		C.bw_cancel(c.raw, C.uint64_t(token))
+		return 0, ctx.Err()
+	case <-c.done:
+		return 0, c.ended()
+	}
+}
+
+// patiently repeats a call while memory or ring is full.
+func (c *Client) patiently(ctx context.Context, call func() C.int) (int, error) {
+	for {
+		c.mu.Lock()
+		writable := c.writable
+		c.mu.Unlock()
+		n, err := try(call)
+		if errors.Is(err, ErrBusy) {
+			runtime.Gosched()
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			continue
+		}
+		if !errors.Is(err, ErrAgain) {
+			return n, err
+		}
+		select {
+		case <-writable:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-c.done:
+			return 0, c.ended()
+		}
+	}
+}
+
+func pointer(data []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }
+
+// Send queues a message, and waits for room while there is none.
+func (c *Client) Send(ctx context.Context, flow Flow, data []byte) error {
+	_, err := c.patiently(ctx, func() C.int { return C.bw_send(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data))) })
+	return err
+}
+
+// TrySend queues a message, or fails with ErrAgain while there is no room.
+func (c *Client) TrySend(flow Flow, data []byte) error {
+	_, err := try(func() C.int { return C.bw_send(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data))) })
+	return err
+}
+
+// Call sends a request and waits for its answer. The context's deadline goes to the server; a context that is cancelled tells it.
+func (c *Client) Call(ctx context.Context, flow Flow, data []byte) ([]byte, error) {
+	var timeout C.uint64_t
+	if deadline, set := ctx.Deadline(); set {
+		left := time.Until(deadline).Microseconds()
+		if left <= 0 {
+			return nil, context.DeadlineExceeded
+		}
+		timeout = C.uint64_t(left)
+	}
+	var id C.uint64_t
+	_, err := c.patiently(ctx, func() C.int {
+		return C.bw_request(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data)), timeout, &id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	to := make(chan answer, 1)
+	c.mu.Lock()
+	if a, there := c.early[uint64(id)]; there {
+		delete(c.early, uint64(id))
+		c.mu.Unlock()
+		return a.data, a.err
+	}
+	c.asked[uint64(id)] = to
+	c.mu.Unlock()
+	select {
+	case a := <-to:
+		return a.data, a.err
+	case <-c.done:
+		return nil, c.ended()
+	case <-ctx.Done():
+	}
+	for {
+		n := C.bw_request_cancel(c.raw, id)
+		if n == C.BW_ERR_BUSY {
+			runtime.Gosched()
+			continue
+		}
+		if n == 0 {
+			// Its answer is an event already, and comes.
+			select {
+			case a := <-to:
+				return a.data, a.err
+			case <-c.done:
+				return nil, c.ended()
+			}
+		}
+		c.mu.Lock()
+		delete(c.asked, uint64(id))
+		c.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// Respond answers a Request.
+func (c *Client) Respond(ctx context.Context, to Event, data []byte) error {
+	_, err := c.patiently(ctx, func() C.int {
+		return C.bw_respond(c.raw, C.bw_flow(to.Flow), C.uint64_t(to.Number), pointer(data), C.size_t(len(data)))
+	})
+	return err
+}
+
+// Fail says that a Request has no response.
+func (c *Client) Fail(ctx context.Context, to Event, code uint16, why string) error {
+	text := C.CString(why)
+	defer C.free(unsafe.Pointer(text))
+	_, err := c.patiently(ctx, func() C.int {
+		return C.bw_fail(c.raw, C.bw_flow(to.Flow), C.uint64_t(to.Number), C.uint16_t(code), text)
+	})
+	return err
+}
+
+// CloseFlow ends a flow after everything sent on it was acknowledged; a Closed event follows.
+func (c *Client) CloseFlow(flow Flow) error {
+	_, err := c.patiently(context.Background(), func() C.int { return C.bw_close(c.raw, C.bw_flow(flow)) })
+	return err
+}
+
+// Close ends the client: its flows are reset, waits end, and everything on it fails with ErrClosed.
+func (c *Client) Close() error {
+	c.once.Do(func() {
+		close(c.stop)
+		for {
+			C.bw_wake(c.raw)
+			select {
+			case <-c.done:
+				for C.bw_client_free(c.raw) == C.BW_ERR_BUSY {
+					runtime.Gosched()
+				}
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	return nil
+}

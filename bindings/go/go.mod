@@ -1,0 +1,3 @@
+module barewire
+
+go 1.21

@@ -1,0 +1,319 @@
+"""Low-latency messages through the barewire daemon.
+
+>>> client = barewire.Client("hello")
+>>> flow = client.connect("10.0.0.2:888")
+>>> client.call(flow, b"price of ES?", timeout=0.005)
+
+`barewire.aio` has the same for asyncio.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from . import _native
+
+__version__: str = _native.version
+__all__ = [
+    "BarewireError",
+    "Client",
+    "Closed",
+    "DaemonGone",
+    "Event",
+    "Failure",
+    "FlowEnded",
+    "Full",
+    "HandleError",
+    "Kind",
+    "Refused",
+    "TooLarge",
+]
+
+
+class BarewireError(Exception):
+    """A call failed. `code` is a BW_ERR_ number of barewire.h."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class HandleError(BarewireError):
+    """The client was closed."""
+
+
+class Full(BarewireError):
+    """Memory or ring is full for now."""
+
+
+class TooLarge(BarewireError):
+    """The message is above 64 MiB, or larger than the channel's memory."""
+
+
+class DaemonGone(BarewireError, ConnectionError):
+    """The daemon is gone: make another client when it is back."""
+
+
+class Refused(BarewireError, ConnectionRefusedError):
+    """Nobody listens there."""
+
+
+class Timeout(BarewireError, TimeoutError):
+    """The time-out came first."""
+
+
+class FlowEnded(ConnectionError):
+    """The flow ended before the answer came. Whether the server acted is not known."""
+
+
+class Failure(Exception):
+    """The server's answer that it has no response: `code` and `text`."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"the server failed, code {code}: {text}")
+        self.code = code
+        self.text = text
+
+
+_KINDS: dict[int, type[BarewireError]] = {
+    -2: HandleError,
+    -4: Full,
+    -5: TooLarge,
+    -8: DaemonGone,
+    -9: Timeout,
+    -15: Refused,
+}
+_AGAIN, _BUSY, _INTERRUPTED = -4, -3, -10
+
+
+def _error(e: _native.Error) -> BarewireError:
+    code, text = e.args
+    return _KINDS.get(code, BarewireError)(code, text)
+
+
+class Kind(enum.IntEnum):
+    """What an event is: the BW_EVENT_ numbers of barewire.h."""
+
+    CONNECTED = 1
+    CONNECT_FAILED = 2
+    ACCEPTED = 3
+    MESSAGE = 4
+    DELIVERED = 5
+    UNDELIVERED = 6
+    LISTENING = 7
+    LISTEN_FAILED = 8
+    CLOSED = 9
+    WRITABLE = 10
+    WOKEN = 11
+    REQUEST = 12
+    RESPONSE = 13
+    FAILURE = 14
+    UNANSWERED = 15
+    CANCELLED = 16
+
+
+class Closed(enum.IntEnum):
+    """Why a flow ended; later releases may have more numbers."""
+
+    LOCAL = 0
+    PEER = 1
+    RESET = 2
+    PEER_RESTARTED = 3
+    TIMED_OUT = 4
+    IDLE = 5
+    LOCAL_RESET = 6
+
+
+_DEADLINE = 1
+_WITH_HEAD = (Kind.REQUEST, Kind.RESPONSE, Kind.FAILURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened."""
+
+    kind: int
+    flow: int
+    reason: int
+    token: int
+    data: bytes
+    local: str | None
+    remote: str | None
+
+
+def _ms(timeout: float | None) -> int:
+    # A wait may end late, and never early.
+    return -1 if timeout is None else min(max(0, -int(-timeout * 1000 // 1)), 2**31 - 1)
+
+
+class Client:
+    """A channel to the daemon. Threads may share it, one of them waiting for events at a time."""
+
+    def __init__(self, name: str = "python", socket: str | None = None, *, calls_max: int = 1024) -> None:
+        self._kept: deque[tuple] = deque()
+        self._closed = False
+        try:
+            self._ticket = _native.attach(name, socket)
+            _native.requests(self._ticket, calls_max)
+        except _native.Error as e:
+            raise _error(e) from None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_ticket") and not self._closed:
+            try:
+                _native.free(self._ticket)
+            except _native.Error:
+                pass
+
+    def _do(self, work, *args):
+        try:
+            return work(self._ticket, *args)
+        except _native.Error as e:
+            raise _error(e) from None
+
+    def listen(self, udp_port: int, *, token: int = 0, timeout: float | None = 5.0) -> None:
+        """Asks for connections on a UDP port."""
+        self._do(_native.listen, udp_port, token, _ms(timeout))
+
+    def connect(self, remote: str, *, ordered: bool = True, timeout: float | None = 5.0) -> int:
+        """Opens a flow to an address such as 10.0.0.2:888."""
+        return self._do(_native.connect, remote, not ordered, _ms(timeout))
+
+    def close_flow(self, flow: int) -> None:
+        """Ends a flow after everything sent on it was acknowledged; an event of kind CLOSED follows."""
+        self._patiently(None, flow, _native.close, flow)
+
+    def reset(self, flow: int) -> None:
+        """Ends a flow at once."""
+        self._patiently(None, flow, _native.reset, flow)
+
+    def try_send(self, flow: int, data) -> None:
+        """Queues a message; `Full` while there is no room."""
+        self._do(_native.send, flow, data)
+
+    def send(self, flow: int, data, *, timeout: float | None = None) -> None:
+        """Queues a message (any object with a contiguous buffer), and waits for room while there is none."""
+        self._patiently(timeout, flow, _native.send, flow, data)
+
+    def request(self, flow: int, data, *, timeout: float | None) -> int:
+        """Asks. An event of kind RESPONSE, FAILURE or UNANSWERED follows, with this number as its token."""
+        us = 0 if timeout is None else max(1, int(timeout * 1e6))
+        return self._patiently(timeout, flow, _native.request, flow, data, us)
+
+    def cancel(self, request: int) -> bool:
+        """Gives a request up, and tells the server. False: it was over."""
+        return self._do(_native.request_cancel, request) == 1
+
+    def call(self, flow: int, data, *, timeout: float | None) -> bytes:
+        """Asks, and waits for the answer; other events stay for `next`. `TimeoutError`, `Failure`, `FlowEnded`."""
+        asked = self.request(flow, data, timeout=timeout)
+        aside: list[tuple] = []
+        try:
+            while True:
+                told = self._wait(None)
+                if told is None:
+                    continue
+                if told[3] != asked or told[0] not in (Kind.RESPONSE, Kind.FAILURE, Kind.UNANSWERED):
+                    aside.append(told)
+                    continue
+                return self._answer(self._event(told))
+        finally:
+            self._kept.extendleft(reversed(aside))
+
+    @staticmethod
+    def _answer(event: Event) -> bytes:
+        if event.kind == Kind.RESPONSE:
+            return event.data
+        if event.kind == Kind.FAILURE:
+            raise Failure(event.reason, event.data.decode(errors="replace"))
+        if event.reason == _DEADLINE:
+            raise Timeout(-9, "no answer before the deadline")
+        raise FlowEnded("the flow ended before the answer came")
+
+    def respond(self, request: Event, data, *, timeout: float | None = None) -> None:
+        """Answers an event of kind REQUEST."""
+        self._patiently(timeout, request.flow, _native.respond, request.flow, request.token, data)
+
+    def fail(self, request: Event, code: int, why: str = "", *, timeout: float | None = None) -> None:
+        """Says that a request has no response."""
+        self._patiently(timeout, request.flow, _native.fail, request.flow, request.token, code, why)
+
+    def _wait(self, timeout: float | None) -> tuple | None:
+        if self._kept:
+            return self._kept.popleft()
+        return self._do_wait(timeout)
+
+    def _do_wait(self, timeout: float | None) -> tuple | None:
+        try:
+            return _native.wait_event(self._ticket, _ms(timeout))
+        except _native.Error as e:
+            if e.args[0] == _INTERRUPTED:
+                # Python's own handlers run between the two; they may raise.
+                return None
+            raise _error(e) from None
+
+    def _event(self, told: tuple) -> Event:
+        kind, reason, flow, token, message, local, remote = told
+        data = b""
+        if kind == Kind.MESSAGE or kind in _WITH_HEAD:
+            data = self._do(_native.take, message, _native.REQUEST_HEAD if kind in _WITH_HEAD else 0)
+        return Event(kind, flow, reason, token, data, local, remote)
+
+    def next(self, timeout: float | None = None) -> Event | None:
+        """The next event, waiting for it (None: for ever). None when the time was over."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            told = self._wait(left)
+            if told is not None:
+                return self._event(told)
+            if left == 0.0:
+                return None
+
+    def _patiently(self, timeout: float | None, flow: int, work, *args):
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self._do(work, *args)
+            except Full:
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    raise
+            # What comes meanwhile is kept unread: it holds up those who sent it, and takes no memory of ours.
+            told = self._do_wait(left)
+            if told is not None and not (told[0] == Kind.WRITABLE and told[2] in (0, flow)):
+                self._kept.append(told)
+
+    def wake(self) -> None:
+        """Ends a wait of another thread in `next`: it gets an event of kind WOKEN."""
+        self._do(_native.wake)
+
+    def close(self, *, wait: float | None = None) -> None:
+        """Ends the client; calls on it raise `HandleError` from then on. With `wait`, everything sent arrives first."""
+        if self._closed:
+            return
+        if wait is not None:
+            self._do(_native.close_wait, _ms(wait))
+        while True:
+            try:
+                _native.free(self._ticket)
+                break
+            except _native.Error as e:
+                if e.args[0] != _BUSY:
+                    break
+            # A thread waits: it gets WOKEN and leaves.
+            try:
+                _native.wake(self._ticket)
+            except _native.Error:
+                pass
+            time.sleep(0.001)
+        self._closed = True

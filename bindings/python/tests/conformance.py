@@ -1,0 +1,189 @@
+"""The Python side of bindings/conformance: `serve PORT`, or `run ADDRESS KIND KEY=VALUE...`."""
+
+import sys
+import threading
+
+import barewire
+from barewire import Closed, Kind
+
+
+def serve(port: int) -> None:
+    client = barewire.Client("server")
+    client.listen(port)
+    print("ready", flush=True)
+    cancelled = 0
+    while True:
+        event = client.next()
+        if event.kind == Kind.CANCELLED:
+            cancelled += 1
+        try:
+            if event.kind == Kind.MESSAGE:
+                client.send(event.flow, event.data)
+            if event.kind != Kind.REQUEST or event.data == b"hold":
+                continue
+            if event.data == b"fail":
+                client.fail(event, 7, "as asked")
+            elif event.data == b"cancelled?":
+                client.respond(event, b"%d" % cancelled)
+            else:
+                client.respond(event, memoryview(event.data))
+        except barewire.DaemonGone:
+            raise
+        except barewire.BarewireError:
+            # The flow has ended meanwhile.
+            pass
+
+
+def pattern(size: int, seed: int) -> bytes:
+    return (bytes((seed * 7 + i) % 251 for i in range(251)) * (size // 251 + 1))[:size]
+
+
+def must(client: barewire.Client, kind: Kind) -> barewire.Event:
+    while True:
+        event = client.next(timeout=30)
+        assert event is not None, f"an event of kind {kind!r} comes"
+        if event.kind == kind:
+            return event
+        assert event.kind not in (Kind.CLOSED, Kind.UNANSWERED), "no flow or request ends meanwhile"
+
+
+def raises(kind: type[Exception], work, *args, **named) -> Exception:
+    try:
+        work(*args, **named)
+    except kind as e:
+        return e
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+class Run:
+    def __init__(self, address: str, given: dict[str, str]) -> None:
+        self.address = address
+        self.given = given
+        self.client = barewire.Client("client")
+
+    def number(self, key: str, otherwise: int = 1) -> int:
+        return int(self.given.get(key, otherwise))
+
+    def connect(self) -> int:
+        return self.client.connect(self.address, ordered=bool(self.number("ordered")))
+
+    def echo(self) -> None:
+        flows = [self.connect() for _ in range(self.number("flows"))]
+        for size in map(int, self.given["sizes"].split(",")):
+            expected: dict[int, list[bytes]] = {flow: [] for flow in flows}
+            for n in range(self.number("count")):
+                for flow in flows:
+                    data = pattern(size, n + flow)
+                    self.client.send(flow, memoryview(data))
+                    expected[flow].append(data)
+            for _ in range(len(flows) * self.number("count")):
+                event = must(self.client, Kind.MESSAGE)
+                if self.number("ordered"):
+                    assert expected[event.flow].pop(0) == event.data, size
+                else:
+                    expected[event.flow].remove(event.data)
+
+    def too_large(self) -> None:
+        raises(barewire.TooLarge, self.client.try_send, self.connect(), bytes(self.number("size")))
+
+    def refused(self) -> None:
+        raises(barewire.Refused, self.client.connect, self.address.split(":")[0] + ":1")
+
+    def requests(self) -> None:
+        flow = self.connect()
+        asked = {}
+        for n in range(self.number("count")):
+            data = pattern(self.number("size"), n)
+            asked[self.client.request(flow, data, timeout=60)] = data
+        while asked:
+            event = must(self.client, Kind.RESPONSE)
+            assert asked.pop(event.token) == event.data
+        assert self.client.call(flow, b"once more", timeout=60) == b"once more"
+
+    def deadline(self) -> None:
+        raises(TimeoutError, self.client.call, self.connect(), b"hold", timeout=self.number("timeout_ms") / 1000)
+
+    def failure(self) -> None:
+        e = raises(barewire.Failure, self.client.call, self.connect(), b"fail", timeout=60)
+        assert (e.code, e.text) == (7, "as asked")
+
+    def cancellation(self) -> None:
+        flow = self.connect()
+        before = int(self.client.call(flow, b"cancelled?", timeout=60))
+        asked = self.client.request(flow, b"hold", timeout=60)
+        assert self.client.cancel(asked) and not self.client.cancel(asked)
+        assert int(self.client.call(flow, b"cancelled?", timeout=60)) == before + 1
+
+    def pressure(self) -> None:
+        flow, sent, size = self.connect(), 0, self.number("size")
+        try:
+            while True:
+                self.client.try_send(flow, pattern(size, sent))
+                sent += 1
+        except barewire.Full:
+            assert sent > 0
+        got, writable = 0, False
+        while got < sent or not writable:
+            event = self.client.next(timeout=30)
+            assert event is not None, "echoes and room come"
+            writable |= event.kind == Kind.WRITABLE
+            if event.kind == Kind.MESSAGE:
+                assert event.data == pattern(size, got), "echoes come in order"
+                got += 1
+
+    def close_wait(self) -> None:
+        flow = self.connect()
+        for n in range(self.number("count")):
+            self.client.send(flow, pattern(self.number("size"), n))
+        self.client.close_flow(flow)
+        assert must(self.client, Kind.CLOSED).reason == Closed.LOCAL
+
+    def use_after_close(self) -> None:
+        flow = self.connect()
+        self.client.close()
+        raises(barewire.HandleError, self.client.try_send, flow, b"x")
+        raises(barewire.HandleError, self.client.next)
+        self.client.close()
+
+    def close_waiting(self) -> None:
+        ended = []
+
+        def wait() -> None:
+            try:
+                ended.append(self.client.next().kind == Kind.WOKEN)
+            except barewire.HandleError:
+                # So late that the client was gone.
+                ended.append(True)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        self.client.close()
+        waiter.join()
+        assert ended == [True]
+
+    def peer_killed(self) -> None:
+        self.client.send(self.connect(), b"x")
+        must(self.client, Kind.MESSAGE)
+        print("connected", flush=True)
+        assert must(self.client, Kind.CLOSED).reason == Closed.RESET
+
+    def daemon_restarted(self) -> None:
+        print("connected", flush=True)
+        raises(barewire.DaemonGone, self.client.next, timeout=30)
+        self.client.close()
+        print("gone", flush=True)
+        sys.stdin.readline()
+        barewire.Client("again").listen(999)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(int(sys.argv[2]))
+    else:
+        run = Run(sys.argv[2], dict(pair.split("=", 1) for pair in sys.argv[4:]))
+        scenario = getattr(run, sys.argv[3], None)
+        if scenario is None:
+            print("SKIPPED")
+        else:
+            scenario()
+            print("ok")
