@@ -208,7 +208,9 @@ DAEMON_SOAK := daemon:environment cli:stopped
 dist: tools ## Build the packages that there are into target/dist: the Python wheel (needs maturin)
 	@command -v maturin > /dev/null || { echo "error: maturin is not installed" >&2; echo "hint: pip install 'maturin>=1.7,<2'" >&2; exit 1; }
 	@mkdir -p $(TARGET)/dist
-	cd bindings/python && CARGO_TARGET_DIR="$(abspath $(TARGET))/python" maturin build --locked --release --out "$(abspath $(TARGET))/dist"
+	@# The versions that everything else is built with.
+	cp Cargo.lock bindings/python/Cargo.lock
+	cd bindings/python && CARGO_TARGET_DIR="$(abspath $(TARGET))/python" maturin build --release --out "$(abspath $(TARGET))/dist"
 
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2

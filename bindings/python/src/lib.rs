@@ -4,7 +4,7 @@
 //! wherever a call may take its time.
 
 use barewire::entry::*;
-use barewire::error::{BW_ERR_INVALID, BW_OK};
+use barewire::error::{BW_ERR_BUSY, BW_ERR_INVALID, BW_OK};
 use barewire::memory::*;
 use barewire::request::*;
 use barewire::types::*;
@@ -250,14 +250,28 @@ fn take<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut message = BwMessage { flow: message.0, offset: message.1, len: message.2 };
     let len = (message.len as usize).checked_sub(start).ok_or_else(|| failed(BW_ERR_INVALID))?;
-    let bytes = PyBytes::new_with(py, len, |out| {
-        // SAFETY: a message by value, and room for as many bytes as are said.
-        let got = unsafe { bw_message_read_at(at(client), &message, start, out.as_mut_ptr().cast(), len) };
-        if got < 0 { Err(Error::new_err((got, text(bw_last_error())))) } else { Ok(()) }
-    });
-    // SAFETY: a place with a message.
-    let code = unsafe { bw_message_release(at(client), &mut message) };
-    if code < 0 { Err(failed(code)) } else { bytes }
+    // Another thread may be inside for a while, as in `connect`: it is waited for, with the interpreter's lock let go.
+    let busy = |py: Python<'_>| py.detach(|| std::thread::sleep(std::time::Duration::from_micros(50)));
+    let bytes = loop {
+        let mut got = 0;
+        let bytes = PyBytes::new_with(py, len, |out| {
+            // SAFETY: a message by value, and room for as many bytes as are said.
+            got = unsafe { bw_message_read_at(at(client), &message, start, out.as_mut_ptr().cast(), len) };
+            if got < 0 { Err(Error::new_err((got, text(bw_last_error())))) } else { Ok(()) }
+        });
+        if got != BW_ERR_BUSY {
+            break bytes;
+        }
+        busy(py);
+    };
+    loop {
+        // SAFETY: a place with a message.
+        match unsafe { bw_message_release(at(client), &mut message) } {
+            BW_ERR_BUSY => busy(py),
+            code if code < 0 => return Err(failed(code)),
+            _ => return bytes,
+        }
+    }
 }
 
 #[pymodule]

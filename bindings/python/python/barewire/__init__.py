@@ -29,6 +29,7 @@ __all__ = [
     "HandleError",
     "Kind",
     "Refused",
+    "Timeout",
     "TooLarge",
 ]
 
@@ -284,10 +285,16 @@ class Client:
         while True:
             try:
                 return self._do(work, *args)
-            except Full:
+            except BarewireError as e:
+                if e.code not in (_AGAIN, _BUSY):
+                    raise
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     raise
+                if e.code == _BUSY:
+                    # Another thread is inside, as in `connect`.
+                    time.sleep(0.0001)
+                    continue
             # What comes meanwhile is kept unread: it holds up those who sent it, and takes no memory of ours.
             told = self._do_wait(left)
             if told is not None and not (told[0] == Kind.WRITABLE and told[2] in (0, flow)):

@@ -84,8 +84,13 @@ fn python(dir: &Path) -> Option<PathBuf> {
     let library = library("libbarewire.so");
     let profile = library.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
     let target = profile.unwrap().parent().unwrap().join("python");
+    // The versions that everything else is built with; what it needs besides is added.
+    let lock = root().join("python/Cargo.lock");
+    if !lock.exists() {
+        std::fs::copy(root().join("../Cargo.lock"), &lock).unwrap();
+    }
     let out = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked"])
+        .args(["build", "--quiet"])
         .current_dir(root().join("python"))
         .env("CARGO_TARGET_DIR", &target)
         .output()
