@@ -88,17 +88,16 @@ impl EngineKind {
 
     /// In what states of the cores it is measured when nothing else was said: as with messages, who sleeps meets both.
     pub fn idle_states(self) -> &'static [IdleState] {
-        match self {
-            EngineKind::Socket | EngineKind::XdpPark => &[IdleState::Cold, IdleState::Warm],
-            _ => &[IdleState::Warm],
-        }
+        if self.sleeps() { &[IdleState::Cold, IdleState::Warm] } else { &[IdleState::Warm] }
+    }
+
+    /// Whether it sleeps when nothing comes.
+    pub fn sleeps(self) -> bool {
+        matches!(self, EngineKind::Socket | EngineKind::XdpPark)
     }
 
     fn idle(self) -> IdleStrategy {
-        match self {
-            EngineKind::Socket | EngineKind::XdpPark => IdleStrategy::Park { spin: Duration::ZERO },
-            _ => IdleStrategy::Spin,
-        }
+        if self.sleeps() { IdleStrategy::Park { spin: Duration::ZERO } } else { IdleStrategy::Spin }
     }
 
     fn input(self) -> Input {

@@ -259,8 +259,10 @@ impl run::Workload for Arrivals<'_> {
         // All engines of a round get the same packets.
         let (packets, seed) = (asked.packets(cell.gap), asked.seed + u64::from(round));
         let traffic = Traffic::make(cell.workload, asked.instruments, packets, seed)?;
-        let cores: Vec<usize> = asked.cores.map_or(vec![], |(sender, engine)| vec![sender, engine]);
-        let _awake = settle(cell.state, &cores)?;
+        // The sender polls, and so does an engine that never sleeps: their cores need nobody who keeps them awake.
+        let engine: Vec<usize> = asked.cores.map_or(vec![], |(_, engine)| vec![engine]);
+        let asleep = cell.state == IdleState::Cold || cell.engine.sleeps();
+        let _awake = asleep.then(|| settle(cell.state, &engine)).transpose()?;
         let result = match self.hosts {
             None => self.in_memory(&traffic)?,
             Some(hosts) => live::run(
