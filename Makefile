@@ -203,14 +203,14 @@ SWITCH_SOAK := update_under_traffic swap ports
 # daemons and applications that stand still or are interrupted.
 DAEMON_SOAK := daemon:environment cli:stopped
 
-# The Python wheel; pyo3 and maturin are needed here only.
+# Each language's package where its toolchain is; the others are told as SKIPPED.
 .PHONY: dist
-dist: tools ## Build the packages that there are into target/dist: the Python wheel (needs maturin)
-	@command -v maturin > /dev/null || { echo "error: maturin is not installed" >&2; echo "hint: pip install 'maturin>=1.7,<2'" >&2; exit 1; }
-	@mkdir -p $(TARGET)/dist
-	@# The versions that everything else is built with.
-	cp Cargo.lock bindings/python/Cargo.lock
-	cd bindings/python && CARGO_TARGET_DIR="$(abspath $(TARGET))/python" maturin build --release --out "$(abspath $(TARGET))/dist"
+dist: tools room ## Build the packages into target/dist: tarball, .deb, wheel, Go module, jar, npm, NuGet folder
+	@CARGO="$(CARGO)" packaging/dist.sh "$(TARGET)" "$(TARGET)/dist"
+
+.PHONY: dist-test
+dist-test: ## Install each package of target/dist into a clean place, run its hello-world, remove it again
+	@packaging/dist-test.sh "$(TARGET)/dist"
 
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2

@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -76,6 +77,14 @@ class [[nodiscard]] Result {
   std::variant<T, Error> held_;
 };
 
+/// Another thread may be inside the client for a moment: a call that found it there is made again.
+template <class Call>
+int unbusy(Call call) {
+  int code;
+  while ((code = call()) == BW_ERR_BUSY) std::this_thread::yield();
+  return code;
+}
+
 struct Done {};
 using Status = Result<Done>;
 
@@ -115,7 +124,7 @@ class Message {
   /// Copies bytes from `at` on; says how many.
   Result<std::size_t> read(void *out, std::size_t len, std::size_t at = 0) const {
     if (!client_) return std::size_t{0};
-    const int n = bw_message_read_at(client_, &raw_, head_ + at, out, len);
+    const int n = unbusy([&] { return bw_message_read_at(client_, &raw_, head_ + at, out, len); });
     if (n < 0) return Error::last(n);
     return static_cast<std::size_t>(n);
   }
@@ -133,7 +142,7 @@ class Message {
   }
   /// Gives the memory back now: the sender may send more. After the client has gone it does nothing.
   void release() noexcept {
-    if (client_) bw_message_release(std::exchange(client_, nullptr), &raw_);
+    if (bw_client *client = std::exchange(client_, nullptr)) unbusy([&] { return bw_message_release(client, &raw_); });
   }
 
  private:
@@ -196,7 +205,7 @@ class Client {
   Status close_wait(Milliseconds timeout) { return status(bw_close_wait(raw_, ms(timeout))); }
 
   Status listen(std::uint16_t udp_port, std::uint64_t token = 0, Milliseconds timeout = Milliseconds(5000)) {
-    return status(bw_listen_wait(raw_, udp_port, token, ms(timeout)));
+    return status(unbusy([&] { return bw_listen_wait(raw_, udp_port, token, ms(timeout)); }));
   }
   Result<Flow> connect(const std::string &remote, const Options &how = {}) {
     bw_addr addr{};
@@ -204,33 +213,33 @@ class Client {
     options.unordered = !how.ordered;
     Flow flow = 0;
     int code = bw_addr_parse(remote.c_str(), 0, &addr);
-    if (code == BW_OK) code = bw_connect_wait(raw_, &addr, &options, ms(how.timeout), &flow);
+    if (code == BW_OK) code = unbusy([&] { return bw_connect_wait(raw_, &addr, &options, ms(how.timeout), &flow); });
     if (code < 0) return Error::last(code);
     return flow;
   }
-  Status close(Flow flow) { return status(bw_close(raw_, flow)); }
-  Status reset(Flow flow) { return status(bw_reset(raw_, flow)); }
+  Status close(Flow flow) { return status(unbusy([&] { return bw_close(raw_, flow); })); }
+  Status reset(Flow flow) { return status(unbusy([&] { return bw_reset(raw_, flow); })); }
 
   /// Queues a message. BW_ERR_AGAIN: full for now, BW_EVENT_WRITABLE follows.
-  Status try_send(Flow flow, View data) { return status(bw_send(raw_, flow, data.data(), data.size())); }
+  Status try_send(Flow flow, View data) { return status(unbusy([&] { return bw_send(raw_, flow, data.data(), data.size()); })); }
   /// Queues a message; while it is full, waits. Events that come meanwhile are kept for `next`. Of one thread at a time.
   Status send(Flow flow, View data, Milliseconds timeout = forever) {
     return patiently(flow, timeout, [&] { return bw_send(raw_, flow, data.data(), data.size()); });
   }
 
   /// Turns requests on, before the first of any of the calls that follow.
-  Status requests(std::uint32_t unanswered_max = 1024) { return status(bw_requests(raw_, unanswered_max)); }
+  Status requests(std::uint32_t unanswered_max = 1024) { return status(unbusy([&] { return bw_requests(raw_, unanswered_max); })); }
   /// Asks; its answer is an event with this number as its token. A time-out of 0: for ever.
   Result<std::uint64_t> request(Flow flow, View data, std::chrono::microseconds timeout) {
     std::uint64_t id = 0;
     const auto us = static_cast<std::uint64_t>(timeout.count() < 0 ? 0 : timeout.count());
-    const int code = bw_request(raw_, flow, data.data(), data.size(), us, &id);
+    const int code = unbusy([&] { return bw_request(raw_, flow, data.data(), data.size(), us, &id); });
     if (code < 0) return Error::last(code);
     return id;
   }
   /// False: it was over.
   Result<bool> cancel(std::uint64_t request) {
-    const int code = bw_request_cancel(raw_, request);
+    const int code = unbusy([&] { return bw_request_cancel(raw_, request); });
     if (code < 0) return Error::last(code);
     return code == 1;
   }
@@ -259,7 +268,7 @@ class Client {
     return std::optional<Event>(event(raw));
   }
   /// Ends a wait of another thread in `next`: it gets BW_EVENT_WOKEN.
-  Status wake() { return status(bw_wake(raw_)); }
+  Status wake() { return status(unbusy([&] { return bw_wake(raw_); })); }
   /// For what this header lacks.
   bw_client *raw() const noexcept { return raw_; }
 
@@ -288,7 +297,7 @@ class Client {
   Status patiently(Flow flow, Milliseconds timeout, Try attempt) {
     const auto end = std::chrono::steady_clock::now() + timeout;
     for (;;) {
-      const int code = attempt();
+      const int code = unbusy(attempt);
       if (code != BW_ERR_AGAIN) return status(code);
       auto left = forever;
       if (timeout.count() >= 0) {
@@ -297,7 +306,9 @@ class Client {
       }
       bw_event raw;
       const int got = bw_wait_event(raw_, ms(left), &raw);
-      if (got < 0 && got != BW_ERR_INTERRUPTED) return Error::last(got);
+      if (got < 0 && got != BW_ERR_INTERRUPTED && got != BW_ERR_BUSY) return Error::last(got);
+      // Another thread waits in `next`, and takes the word that there is room.
+      if (got == BW_ERR_BUSY) std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (got == 1 && !(raw.kind == BW_EVENT_WRITABLE && raw.flow == flow)) {
         std::lock_guard<std::mutex> lock(kept_mutex_);
         kept_.push_back(raw);

@@ -260,6 +260,16 @@ func (c *Client) answer(e *C.bw_event) bool {
 			return call(answer{err: context.DeadlineExceeded})
 		}
 		return call(answer{err: ErrFlowEnded})
+	case C.BW_EVENT_LISTENING, C.BW_EVENT_LISTEN_FAILED:
+		if to, there := c.opening[token]; there {
+			delete(c.opening, token)
+			a := answer{}
+			if e.kind == C.BW_EVENT_LISTEN_FAILED {
+				a.err = ErrPortTaken
+			}
+			to <- a
+		}
+		return true
 	case C.BW_EVENT_CONNECTED, C.BW_EVENT_CONNECT_FAILED:
 		if to, there := c.opening[token]; there {
 			delete(c.opening, token)
@@ -269,7 +279,9 @@ func (c *Client) answer(e *C.bw_event) bool {
 			}
 			to <- a
 		} else if e.kind == C.BW_EVENT_CONNECTED {
-			C.bw_reset(c.raw, e.flow)
+			for C.bw_reset(c.raw, e.flow) == C.BW_ERR_BUSY {
+				runtime.Gosched()
+			}
 		}
 		return true
 	case C.BW_EVENT_WRITABLE:
@@ -340,10 +352,40 @@ func (c *Client) ended() error {
 }
 
 // Listen asks for connections on a UDP port.
-func (c *Client) Listen(udpPort uint16) error {
-	// Not beside the wait: the answer is not ours to look for then.
-	_, err := c.patiently(context.Background(), func() C.int { return C.bw_listen_wait(c.raw, C.uint16_t(udpPort), 0, 5000) })
+func (c *Client) Listen(ctx context.Context, udpPort uint16) error {
+	_, err := c.open(ctx, func(token C.uint64_t) C.int { return C.bw_listen(c.raw, C.uint16_t(udpPort), token) })
 	return err
+}
+
+// open starts what the daemon answers by an event, and waits for that.
+func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int) (Flow, error) {
+	to := make(chan answer, 1)
+	c.mu.Lock()
+	c.next++
+	token := c.next
+	c.opening[token] = to
+	c.mu.Unlock()
+	forget := func() {
+		c.mu.Lock()
+		delete(c.opening, token)
+		c.mu.Unlock()
+	}
+	if _, err := c.patiently(ctx, func() C.int { return start(C.uint64_t(token)) }); err != nil {
+		forget()
+		return 0, err
+	}
+	select {
+	case a := <-to:
+		return a.flow, a.err
+	case <-ctx.Done():
+		forget()
+		for C.bw_cancel(c.raw, C.uint64_t(token)) == C.BW_ERR_BUSY {
+			runtime.Gosched()
+		}
+		return 0, ctx.Err()
+	case <-c.done:
+		return 0, c.ended()
+	}
 }
 
 // Options say how to connect. nil: the default.
@@ -364,31 +406,7 @@ func (c *Client) Connect(ctx context.Context, remote string, options *Options) (
 	if options != nil && options.Unordered {
 		how.unordered = 1
 	}
-	to := make(chan answer, 1)
-	c.mu.Lock()
-	c.next++
-	token := c.next
-	c.opening[token] = to
-	c.mu.Unlock()
-	forget := func() {
-		c.mu.Lock()
-		delete(c.opening, token)
-		c.mu.Unlock()
-	}
-	if _, err := c.patiently(ctx, func() C.int { return C.bw_connect(c.raw, &addr, &how, C.uint64_t(token)) }); err != nil {
-		forget()
-		return 0, err
-	}
-	select {
-	case a := <-to:
-		return a.flow, a.err
-	case <-ctx.Done():
-		forget()
-		C.bw_cancel(c.raw, C.uint64_t(token))
-		return 0, ctx.Err()
-	case <-c.done:
-		return 0, c.ended()
-	}
+	return c.open(ctx, func(token C.uint64_t) C.int { return C.bw_connect(c.raw, &addr, &how, token) })
 }
 
 // patiently repeats a call while memory or ring is full.
@@ -432,8 +450,25 @@ func (c *Client) TrySend(flow Flow, data []byte) error {
 	return err
 }
 
+// Pending is a request that was sent.
+type Pending struct {
+	c   *Client
+	ctx context.Context
+	id  C.uint64_t
+	to  chan answer
+}
+
 // Call sends a request and waits for its answer. The context's deadline goes to the server; a context that is cancelled tells it.
 func (c *Client) Call(ctx context.Context, flow Flow, data []byte) ([]byte, error) {
+	p, err := c.Start(ctx, flow, data)
+	if err != nil {
+		return nil, err
+	}
+	return p.Wait()
+}
+
+// Start sends a request. Wait for it: it holds one of RequestsMax.
+func (c *Client) Start(ctx context.Context, flow Flow, data []byte) (*Pending, error) {
 	var timeout C.uint64_t
 	if deadline, set := ctx.Deadline(); set {
 		left := time.Until(deadline).Microseconds()
@@ -442,31 +477,36 @@ func (c *Client) Call(ctx context.Context, flow Flow, data []byte) ([]byte, erro
 		}
 		timeout = C.uint64_t(left)
 	}
-	var id C.uint64_t
+	p := &Pending{c: c, ctx: ctx, to: make(chan answer, 1)}
 	_, err := c.patiently(ctx, func() C.int {
-		return C.bw_request(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data)), timeout, &id)
+		return C.bw_request(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data)), timeout, &p.id)
 	})
 	if err != nil {
 		return nil, err
 	}
-	to := make(chan answer, 1)
 	c.mu.Lock()
-	if a, there := c.early[uint64(id)]; there {
-		delete(c.early, uint64(id))
-		c.mu.Unlock()
-		return a.data, a.err
+	defer c.mu.Unlock()
+	if a, there := c.early[uint64(p.id)]; there {
+		delete(c.early, uint64(p.id))
+		p.to <- a
+	} else {
+		c.asked[uint64(p.id)] = p.to
 	}
-	c.asked[uint64(id)] = to
-	c.mu.Unlock()
+	return p, nil
+}
+
+// Wait waits for the answer, once. The context is that of Start.
+func (p *Pending) Wait() ([]byte, error) {
+	c := p.c
 	select {
-	case a := <-to:
+	case a := <-p.to:
 		return a.data, a.err
 	case <-c.done:
 		return nil, c.ended()
-	case <-ctx.Done():
+	case <-p.ctx.Done():
 	}
 	for {
-		n := C.bw_request_cancel(c.raw, id)
+		n := C.bw_request_cancel(c.raw, p.id)
 		if n == C.BW_ERR_BUSY {
 			runtime.Gosched()
 			continue
@@ -474,16 +514,16 @@ func (c *Client) Call(ctx context.Context, flow Flow, data []byte) ([]byte, erro
 		if n == 0 {
 			// Its answer is an event already, and comes.
 			select {
-			case a := <-to:
+			case a := <-p.to:
 				return a.data, a.err
 			case <-c.done:
 				return nil, c.ended()
 			}
 		}
 		c.mu.Lock()
-		delete(c.asked, uint64(id))
+		delete(c.asked, uint64(p.id))
 		c.mu.Unlock()
-		return nil, ctx.Err()
+		return nil, p.ctx.Err()
 	}
 }
 

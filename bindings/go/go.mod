@@ -1,3 +1,3 @@
-module barewire
+module barewire.dev/go
 
 go 1.21

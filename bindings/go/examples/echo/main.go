@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"time"
 
-	"barewire"
+	"barewire.dev/go"
 )
 
 func serve(client *barewire.Client, port uint16) error {
-	if err := client.Listen(port); err != nil {
+	if err := client.Listen(context.Background(), port); err != nil {
 		return err
 	}
 	fmt.Println("listening on UDP port", port)

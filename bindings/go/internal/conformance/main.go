@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"barewire"
+	"barewire.dev/go"
 )
 
 func check(holds bool, what string) {
@@ -36,7 +36,7 @@ func mustDo(err error) { must(0, err) }
 func serve(port uint16) {
 	ctx := context.Background()
 	client := must(barewire.Attach("server", ""))
-	mustDo(client.Listen(port))
+	mustDo(client.Listen(ctx, port))
 	fmt.Println("ready")
 	cancelled := 0
 	for {
@@ -168,16 +168,10 @@ func run(address, kind string, given map[string]string) {
 		}
 		before := cancelled()
 		within, cancel := context.WithCancel(ctx)
-		ended := make(chan error)
-		go func() {
-			_, err := client.Call(within, flow, []byte("hold"))
-			ended <- err
-		}()
-		// An answer to a later request says that this one was sent, or that it will not be.
-		must(client.Call(ctx, flow, []byte("x")))
-		time.Sleep(20 * time.Millisecond)
+		held := must(client.Start(within, flow, []byte("hold")))
 		cancel()
-		check(errors.Is(<-ended, context.Canceled), "cancelled")
+		_, err := held.Wait()
+		check(errors.Is(err, context.Canceled), "cancelled")
 		check(cancelled() == before+1, "the server hears of it")
 	case "pressure":
 		flow, sent := s.connect(client), 0
@@ -228,7 +222,7 @@ func run(address, kind string, given map[string]string) {
 		mustDo(client.Close())
 		fmt.Println("gone")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		mustDo(must(barewire.Attach("again", "")).Listen(999))
+		mustDo(must(barewire.Attach("again", "")).Listen(ctx, 999))
 	default:
 		fmt.Println("SKIPPED")
 		return

@@ -51,8 +51,7 @@ fn cpp(dir: &Path, source: &str) -> Option<PathBuf> {
 
 /// A command of the Go module, and its own tests' `vet`. The toolchain that is there, and nothing from the network.
 fn go(dir: &Path, package: &str) -> Option<PathBuf> {
-    if !Command::new("go").arg("version").output().is_ok_and(|o| o.status.success()) {
-        skip_part(Needs::Tools, "go is not installed; its binding is not tested");
+    if !toolchain("Go", &[&["go", "version"]]) {
         return None;
     }
     let program = dir.join(format!("{}-go", package.rsplit('/').next().unwrap()));
@@ -73,44 +72,139 @@ fn go(dir: &Path, package: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-fn python(dir: &Path) -> Option<PathBuf> {
-    let runs =
-        Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).status();
-    if !runs.is_ok_and(|s| s.success()) {
-        skip_part(Needs::Tools, "python3 (3.11 or newer) is not installed; its binding is not tested");
-        return None;
-    }
-    // A workspace of its own, so that nobody needs its crates for anything else. Their first build comes over the network.
+/// A crate of the bindings' own workspace, which nobody needs for anything else. Its first build comes over the network. `None`: not
+/// to be had here.
+fn native(package: &str, file: &str) -> Option<PathBuf> {
     let library = library("libbarewire.so");
     let profile = library.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
-    let target = profile.unwrap().parent().unwrap().join("python");
+    let target = profile.unwrap().parent().unwrap().join("bindings");
     // The versions that everything else is built with; what it needs besides is added.
-    let lock = root().join("python/Cargo.lock");
+    let lock = root().join("Cargo.lock");
     if !lock.exists() {
         std::fs::copy(root().join("../Cargo.lock"), &lock).unwrap();
     }
     let out = Command::new(env!("CARGO"))
-        .args(["build", "--quiet"])
-        .current_dir(root().join("python"))
+        .args(["build", "--quiet", "--package", package])
+        .current_dir(root())
         .env("CARGO_TARGET_DIR", &target)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     if said.contains("failed to download") || said.contains("failed to get") {
-        skip_part(Needs::Tools, "pyo3 cannot be had here; Python's binding is not tested");
+        skip_part(
+            Needs::Tools,
+            format!("the crates of {package} cannot be had here; its binding is not tested"),
+        );
         return None;
     }
     assert!(out.status.success(), "{said}");
+    Some(target.join("debug").join(file))
+}
+
+/// Whether a language's own programs are here, and new enough.
+fn toolchain(language: &str, programs: &[&[&str]]) -> bool {
+    let runs = |words: &&[&str]| {
+        Command::new(words[0]).args(&words[1..]).output().is_ok_and(|said| said.status.success())
+    };
+    let there = programs.iter().all(runs);
+    if !there {
+        let names: Vec<_> = programs.iter().map(|words| words[0]).collect();
+        let names = names.join(", ");
+        skip_part(
+            Needs::Tools,
+            format!("{names}: not installed, or too old; {language}'s binding is not tested"),
+        );
+    }
+    there
+}
+
+fn script(dir: &Path, name: &str, command: &str) -> PathBuf {
+    let program = dir.join(name);
+    std::fs::write(&program, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
+    built(Command::new("chmod").arg("755").arg(&program));
+    program
+}
+
+fn python(dir: &Path) -> Option<PathBuf> {
+    let new_enough = "import sys; sys.exit(sys.version_info < (3, 11))";
+    if !toolchain("Python", &[&["python3", "-c", new_enough]]) {
+        return None;
+    }
+    let library = native("barewire-python", "lib_native.so")?;
     let package = dir.join("barewire");
     built(Command::new("cp").arg("-r").arg(root().join("python/python/barewire")).arg(&package));
-    std::fs::copy(target.join("debug/lib_native.so"), package.join("_native.abi3.so")).unwrap();
-    let program = dir.join("python-runner");
+    std::fs::copy(library, package.join("_native.abi3.so")).unwrap();
     let source = root().join("python/tests/conformance.py");
-    let script =
-        format!("#!/bin/sh\nPYTHONPATH='{}' exec python3 -B '{}' \"$@\"\n", dir.display(), source.display());
-    std::fs::write(&program, script).unwrap();
-    built(Command::new("chmod").arg("755").arg(&program));
-    Some(program)
+    let command = format!("env PYTHONPATH='{}' python3 -B '{}'", dir.display(), source.display());
+    Some(script(dir, "python-runner", &command))
+}
+
+/// The classes, compiled with every warning an error, and what to run them by. `None`: no Java 17 here.
+fn java_classes(dir: &Path) -> Option<String> {
+    if !toolchain("Java", &[&["javac", "--release", "17", "--version"], &["java", "--version"]]) {
+        return None;
+    }
+    let library = native("barewire-java", "libbarewire_java.so")?;
+    let classes = dir.join("classes");
+    let sources = root().join("java/src/main/java/dev/barewire");
+    let in_folder = |folder: PathBuf| {
+        std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).filter(|f| f.extension().is_some())
+    };
+    built(
+        Command::new("javac")
+            .args(["--release", "17", "-Xlint:all", "-Werror", "-d"])
+            .arg(&classes)
+            .args(in_folder(sources.clone()))
+            .args(in_folder(sources.join("examples")))
+            .arg(root().join("java/tests/Conformance.java")),
+    );
+    let (library, classes) = (library.display(), classes.display());
+    Some(format!(
+        "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dbarewire.library='{library}' -cp '{classes}'"
+    ))
+}
+
+fn java(dir: &Path) -> Option<PathBuf> {
+    Some(script(dir, "java-runner", &format!("{} Conformance", java_classes(dir)?)))
+}
+
+fn java_example(dir: &Path) -> Option<PathBuf> {
+    Some(script(dir, "java-echo", &format!("{} dev.barewire.examples.Echo", java_classes(dir)?)))
+}
+
+fn node(dir: &Path, source: &str) -> Option<PathBuf> {
+    let new_enough = "process.exit(Number(process.versions.node.split('.')[0]) < 18 ? 1 : 0)";
+    if !toolchain("Node", &[&["node", "-e", new_enough]]) {
+        return None;
+    }
+    let library = native("barewire-node", "libbarewire_node.so")?;
+    let module = dir.join("barewire.node");
+    std::fs::copy(library, &module).unwrap();
+    let source = root().join("node").join(source);
+    let command = format!("env BAREWIRE_NODE_LIBRARY='{}' node '{}'", module.display(), source.display());
+    Some(script(dir, &format!("{}-node", source.file_stem().unwrap().to_str().unwrap()), &command))
+}
+
+fn csharp(dir: &Path, source: &str) -> Option<PathBuf> {
+    if !toolchain("C#", &[&["mcs", "--version"], &["mono", "--version"]]) {
+        return None;
+    }
+    let (library, program) = (dir.join("Barewire.dll"), dir.join(source).with_extension("exe"));
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    let program = dir.join(program.file_name().unwrap());
+    let mcs = || {
+        let mut mcs = Command::new("mcs");
+        mcs.args(["-warn:4", "-warnaserror", "-r:System.Core.dll"]);
+        mcs
+    };
+    let doc = format!("-doc:{}", library.with_extension("xml").display());
+    let out = |file: &Path| format!("-out:{}", file.display());
+    let folder = root().join("csharp");
+    built(mcs().args(["-unsafe", "-target:library", &doc, &out(&library)]).arg(folder.join("Barewire.cs")));
+    let reference = format!("-r:{}", library.display());
+    built(mcs().args([&reference, &out(&program)]).arg(folder.join(source)));
+    let name = format!("{}-csharp", program.file_stem().unwrap().to_str().unwrap());
+    Some(script(dir, &name, &format!("mono --debug '{}'", program.display())))
 }
 
 fn runners(dir: &Path) -> Vec<Runner> {
@@ -119,6 +213,9 @@ fn runners(dir: &Path) -> Vec<Runner> {
         ("cpp", cpp(dir, "tests/conformance.cpp")),
         ("go", go(dir, "./internal/conformance")),
         ("python", python(dir)),
+        ("java", java(dir)),
+        ("node", node(dir, "tests/conformance.js")),
+        ("csharp", csharp(dir, "tests/Conformance.cs")),
     ];
     found.into_iter().filter_map(|(language, p)| Some(Runner { language, program: p? })).collect()
 }
@@ -192,7 +289,14 @@ fn each_client_with_each_server() {
 fn the_examples_echo() {
     let dir = Dir::new("examples");
     link_library(dir.path());
-    let found = [cpp(dir.path(), "examples/echo.cpp"), go(dir.path(), "./examples/echo")];
+    let dir_path = dir.path();
+    let found = [
+        cpp(dir_path, "examples/echo.cpp"),
+        go(dir_path, "./examples/echo"),
+        java_example(dir_path),
+        node(dir_path, "examples/echo.js"),
+        csharp(dir_path, "examples/Echo.cs"),
+    ];
     for program in found.into_iter().flatten() {
         let rig = Rig::start("echoes");
         let mut server = Program::start(&program, &rig.socket(2), &["888"]);

@@ -1,0 +1,256 @@
+// The C# side of bindings/conformance: `serve PORT`, or `run ADDRESS KIND KEY=VALUE...`.
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Text;
+using System.Threading;
+using System.Threading.Tasks;
+using Barewire;
+
+sealed class Conformance
+{
+    readonly string address;
+    readonly Dictionary<string, string> given;
+    readonly Client client = new Client("client");
+
+    Conformance(string[] args)
+    {
+        address = args[1];
+        given = args.Skip(3).Select(pair => pair.Split(new[] { '=' }, 2)).ToDictionary(pair => pair[0], pair => pair[1]);
+    }
+
+    static void Check(bool holds, string what)
+    {
+        if (holds) return;
+        Console.Error.WriteLine("not so: " + what);
+        Environment.Exit(1);
+    }
+
+    static byte[] Bytes(string text) { return Encoding.UTF8.GetBytes(text); }
+
+    static byte[] Pattern(int size, long seed)
+    {
+        var bytes = new byte[size];
+        for (int i = 0; i < size; i++) bytes[i] = unchecked((byte)(i * 31 + seed * 7 + (i >> 8)));
+        return bytes;
+    }
+
+    static void Serve(ushort port)
+    {
+        var client = new Client("server");
+        client.ListenAsync(port).Wait();
+        Console.WriteLine("ready");
+        int cancelled = 0;
+        for (;;)
+        {
+            var e = client.Next();
+            try
+            {
+                if (e.Kind == EventKind.Cancelled) cancelled++;
+                if (e.Kind == EventKind.Message) client.Send(e.Flow, e.Data);
+                if (e.Kind != EventKind.Request) continue;
+                string text = e.Data.Length < 16 ? Encoding.UTF8.GetString(e.Data) : "";
+                if (text == "hold") continue;
+                if (text == "fail") client.Fail(e, 7, "as asked");
+                else if (text == "cancelled?") client.Respond(e, Bytes(cancelled.ToString()));
+                else client.Respond(e, e.Data);
+            }
+            catch (BarewireException why) when (!(why is DaemonGoneException))
+            {
+                // The flow has ended meanwhile.
+            }
+        }
+    }
+
+    int Number(string key, int otherwise = 1)
+    {
+        string text;
+        return given.TryGetValue(key, out text) ? int.Parse(text) : otherwise;
+    }
+
+    Task<ulong> Connect() { return client.ConnectAsync(address, Number("ordered") != 0); }
+
+    Event Must(EventKind kind)
+    {
+        for (;;)
+        {
+            var e = client.Next(TimeSpan.FromSeconds(30));
+            Check(e != null, "an event of kind " + kind + " comes");
+            if (e.Kind == kind) return e;
+            Check(e.Kind != EventKind.Closed, "no flow ends meanwhile");
+        }
+    }
+
+    static async Task<E> Raises<E>(Func<Task> work) where E : Exception
+    {
+        try
+        {
+            await work();
+        }
+        catch (Exception e)
+        {
+            Check(e is E, typeof(E).Name + ", not " + e);
+            return (E)e;
+        }
+        Check(false, typeof(E).Name + " was not raised");
+        return null;
+    }
+
+    async Task Echo()
+    {
+        bool ordered = Number("ordered") != 0;
+        var flows = new List<ulong>();
+        for (int i = 0; i < Number("flows"); i++) flows.Add(await Connect());
+        foreach (int size in given["sizes"].Split(',').Select(int.Parse))
+        {
+            var expected = flows.ToDictionary(flow => flow, flow => new List<byte[]>());
+            for (int n = 0; n < Number("count"); n++)
+                foreach (ulong flow in flows)
+                {
+                    var data = Pattern(size, n + (long)(flow % 256));
+                    client.Send(flow, data);
+                    expected[flow].Add(data);
+                }
+            for (int n = Number("count") * flows.Count; n > 0; n--)
+            {
+                var e = Must(EventKind.Message);
+                var waiting = expected[e.Flow];
+                int at = waiting.FindIndex(data => data.SequenceEqual(e.Data));
+                Check(ordered ? at == 0 || (at > 0 && waiting[0].SequenceEqual(e.Data)) : at >= 0,
+                      "what comes back is what was sent, of " + size + " bytes");
+                waiting.RemoveAt(at);
+            }
+        }
+    }
+
+    static readonly TimeSpan Minute = TimeSpan.FromMinutes(1);
+
+    async Task<int> Cancelled(ulong flow)
+    {
+        return int.Parse(Encoding.UTF8.GetString(await client.CallAsync(flow, Bytes("cancelled?"), Minute)));
+    }
+
+    async Task Request(ulong flow, int n)
+    {
+        var data = Pattern(Number("size"), n);
+        Check((await client.CallAsync(flow, data, Minute)).SequenceEqual(data), "each answer is to its request");
+    }
+
+    async Task Cancellation()
+    {
+        ulong flow = await Connect();
+        int before = await Cancelled(flow);
+        var cancel = new CancellationTokenSource();
+        var held = client.CallAsync(flow, Bytes("hold"), Minute, cancel.Token);
+        cancel.Cancel();
+        await Raises<TaskCanceledException>(() => held);
+        Check(await Cancelled(flow) == before + 1, "the server hears of it");
+    }
+
+    async Task Pressure()
+    {
+        ulong flow = await Connect();
+        int sent = 0;
+        try
+        {
+            for (;; sent++) client.TrySend(flow, Pattern(Number("size"), sent));
+        }
+        catch (FullException)
+        {
+            Check(sent > 0, "some were taken");
+        }
+        for (int got = 0; got < sent; got++)
+            Check(Must(EventKind.Message).Data.SequenceEqual(Pattern(Number("size"), got)), "echoes come in order");
+        // And there is room again.
+        client.Send(flow, Bytes("x"));
+        Check(Encoding.UTF8.GetString(Must(EventKind.Message).Data) == "x", "room comes back");
+    }
+
+    async Task CloseWaiting()
+    {
+        var held = client.CallAsync(await Connect(), Bytes("hold"), null);
+        var waiter = Task.Factory.StartNew(() => client.Next(), TaskCreationOptions.LongRunning);
+        client.Dispose();
+        await Raises<ClosedException>(() => waiter);
+        await Raises<ClosedException>(() => held);
+    }
+
+    async Task<bool> Run(string kind)
+    {
+        ulong flow;
+        switch (kind)
+        {
+            case "echo":
+                await Echo();
+                break;
+            case "too_large":
+                flow = await Connect();
+                await Raises<TooLargeException>(async () => { client.TrySend(flow, new byte[Number("size")]); await Task.Yield(); });
+                break;
+            case "refused":
+                await Raises<RefusedException>(() => client.ConnectAsync(address.Split(':')[0] + ":1"));
+                break;
+            case "requests":
+                flow = await Connect();
+                await Task.WhenAll(Enumerable.Range(0, Number("count")).Select(n => Request(flow, n)));
+                break;
+            case "deadline":
+                flow = await Connect();
+                var within = TimeSpan.FromMilliseconds(Number("timeout_ms"));
+                await Raises<TimeoutException>(() => client.CallAsync(flow, Bytes("hold"), within));
+                break;
+            case "failure":
+                flow = await Connect();
+                var failure = await Raises<ServerFailureException>(() => client.CallAsync(flow, Bytes("fail"), Minute));
+                Check(failure.ServerCode == 7 && failure.Message == "as asked", "its code and text");
+                break;
+            case "cancellation":
+                await Cancellation();
+                break;
+            case "pressure":
+                await Pressure();
+                break;
+            case "close_wait":
+                flow = await Connect();
+                for (int n = 0; n < Number("count"); n++) client.Send(flow, Pattern(Number("size"), n));
+                client.CloseFlow(flow);
+                Check(Must(EventKind.Closed).Reason == CloseReason.Local, "closed by this side, all acknowledged");
+                break;
+            case "use_after_close":
+                flow = await Connect();
+                client.Dispose();
+                await Raises<ClosedException>(async () => { client.TrySend(flow, Bytes("x")); await Task.Yield(); });
+                await Raises<ClosedException>(async () => { client.Next(); await Task.Yield(); });
+                await Raises<ClosedException>(() => client.ConnectAsync(address));
+                client.Dispose();
+                break;
+            case "close_waiting":
+                await CloseWaiting();
+                break;
+            case "peer_killed":
+                client.Send(await Connect(), Bytes("x"));
+                Must(EventKind.Message);
+                Console.WriteLine("connected");
+                Check(Must(EventKind.Closed).Reason == CloseReason.Reset, "reset by the peer's end");
+                break;
+            case "daemon_restarted":
+                Console.WriteLine("connected");
+                await Raises<DaemonGoneException>(async () => { client.Next(TimeSpan.FromSeconds(30)); await Task.Yield(); });
+                client.Dispose();
+                Console.WriteLine("gone");
+                Console.ReadLine();
+                using (var again = new Client("again")) await again.ListenAsync(999);
+                break;
+            default:
+                return false;
+        }
+        return true;
+    }
+
+    static int Main(string[] args)
+    {
+        if (args[0] == "serve") Serve(ushort.Parse(args[1]));
+        else Console.WriteLine(new Conformance(args).Run(args[2]).GetAwaiter().GetResult() ? "ok" : "SKIPPED");
+        return 0;
+    }
+}

@@ -1,0 +1,2 @@
+/** Low-latency messages and requests through the barewire daemon. */
+package dev.barewire;

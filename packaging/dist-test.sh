@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# Installs each package of DIST into a clean place, runs the hello-world of its own README over two daemons of the packaged program, and
+# removes it again: dist-test.sh DIST
+# The two daemons are on one link in the temporary folder; nothing of the machine is touched.
+set -euo pipefail
+dist=$(realpath "$1")
+work=$(mktemp -d)
+pids=()
+failed=0
+# By their numbers, and in any case.
+finish() {
+    for pid in "${pids[@]}"; do kill "$pid" 2> /dev/null || true; done
+    for pid in "${pids[@]}"; do wait "$pid" 2> /dev/null || true; done
+    rm -rf "$work"
+}
+trap finish EXIT
+
+# line FILE TEXT PID: waits until a line with the text is there.
+line() {
+    local n
+    for ((n = 0; n < 600; n++)); do
+        grep -q -- "$2" "$1" 2> /dev/null && return
+        kill -0 "$3" 2> /dev/null || break
+        sleep 0.1
+    done
+    echo "error: no line with '$2':" >&2
+    cat "$1" >&2
+    return 1
+}
+
+tarball=$(echo "$dist"/barewire-*-linux-*.tar.gz)
+prefix=$work/prefix
+mkdir "$prefix"
+tar -xzf "$tarball" -C "$prefix" --strip-components 1
+(cd "$dist" && sha256sum --quiet --check SHA256SUMS)
+
+for host in 1 2; do
+    other=$((3 - host))
+    "$prefix/bin/barewire" --quiet up --port "unix:$work/link$host,$work/link$other" --ipv4 "10.0.0.$host/24" --socket "$work/$host.sock" \
+        --name "dist-test-$$-$host" > "$work/daemon$host.log" 2>&1 &
+    pids+=($!)
+done
+for host in 1 2; do
+    for ((n = 0; n < 600; n++)); do
+        [ -S "$work/$host.sock" ] && break
+        kill -0 "${pids[$((host - 1))]}" 2> /dev/null || { cat "$work/daemon$host.log" >&2; exit 1; }
+        sleep 0.1
+    done
+done
+
+# hello README: its two commands, the first one as a service on the second host, the second one on the first.
+hello() {
+    local commands server
+    mapfile -t commands < <(awk '/^<!-- run by make dist-test -->$/ { marked = 1 } marked && /^```$/ { exit } block { print } marked && /^```sh$/ { block = 1 }' "$1")
+    [ "${#commands[@]}" = 2 ] || { echo "error: $1 has no hello-world of two lines" >&2; return 1; }
+    # In a session of its own: what a command starts (as go run does) ends with it.
+    BAREWIRE_SOCKET=$work/2.sock setsid bash -c "exec ${commands[0]}" > "$work/server.log" 2>&1 < /dev/null &
+    server=$!
+    local ok=0 said=
+    if line "$work/server.log" "listening on UDP port 888" "$server"; then
+        said=$(BAREWIRE_SOCKET=$work/1.sock bash -c "${commands[1]}" 2>&1) || ok=1
+    else
+        ok=1
+    fi
+    kill -- "-$server" 2> /dev/null || true
+    wait "$server" 2> /dev/null || true
+    if [ "$ok" != 0 ] || [ "$said" != hello ]; then
+        echo "error: the answer to hello was: $said" >&2
+        return 1
+    fi
+}
+
+# gone PLACE: nothing is left there.
+gone() {
+    [ -z "$(find "$1" -mindepth 1 ! -type d 2> /dev/null)" ] || { echo "error: left in $1:" >&2; find "$1" ! -type d >&2; return 1; }
+}
+
+# check NAME FUNCTION TOOL...: in a clean folder of its own.
+check() {
+    local name=$1 function=$2 tool
+    shift 2
+    for tool; do
+        command -v "$tool" > /dev/null || { echo "SKIPPED: $name: $tool is not installed"; return; }
+    done
+    mkdir "$work/place"
+    # Not as a condition: `set -e` would not hold inside.
+    set +e
+    (set -e; cd "$work/place"; "$function")
+    local code=$?
+    set -e
+    if [ "$code" = 0 ]; then echo "ok: $name"; else echo "FAILED: $name"; failed=1; fi
+    chmod -R u+w "$work/place"
+    rm -rf "$work/place"
+}
+
+test_tarball() {
+    mkdir prefix
+    tar -xzf "$tarball" -C prefix --strip-components 1
+    prefix/bin/barewire --version
+    cc -std=c11 -Iprefix/include prefix/share/doc/barewire/examples/echo.c -o echo -Lprefix/lib -lbarewire "-Wl,-rpath,$PWD/prefix/lib"
+    hello prefix/share/doc/barewire/README-c.md
+    tar -tzf "$tarball" | sed 's#^[^/]*/##' | grep -v '/$' | sed '/^$/d; s#^#prefix/#' | xargs -d '\n' rm
+    gone prefix
+}
+
+test_cpp() {
+    mkdir prefix
+    tar -xzf "$tarball" -C prefix --strip-components 1
+    c++ -std=c++17 -Iprefix/include prefix/share/doc/barewire/examples/echo.cpp -o echo-cpp -Lprefix/lib -lbarewire -pthread "-Wl,-rpath,$PWD/prefix/lib"
+    hello prefix/share/doc/barewire/README-cpp.md
+}
+
+# An empty root with a database of packages of its own.
+test_deb() {
+    local root=$PWD/root
+    mkdir -p "$root/var/lib/dpkg"/{info,updates,triggers}
+    touch "$root/var/lib/dpkg/status"
+    # The C library is the machine's.
+    local options=(--root="$root" --force-not-root --force-depends --log=/dev/null)
+    dpkg "${options[@]}" --install "$dist"/barewire_*.deb "$dist"/libbarewire_*.deb "$dist"/libbarewire-dev_*.deb > dpkg.log 2>&1 || { cat dpkg.log >&2; return 1; }
+    "$root/usr/bin/barewire" --version
+    grep -q /usr/bin/barewire "$root/usr/lib/systemd/system/barewire@.service"
+    local doc=$root/usr/share/doc/libbarewire-dev
+    cc -std=c11 "-I$root/usr/include" "$doc/examples/echo.c" -o echo "-L$root/usr/lib" -lbarewire "-Wl,-rpath,$root/usr/lib"
+    hello "$doc/README-c.md"
+    dpkg "${options[@]}" --purge libbarewire-dev libbarewire barewire > dpkg.log 2>&1 || { cat dpkg.log >&2; return 1; }
+    gone "$root/usr"
+}
+
+test_wheel() {
+    python3 -m venv --without-pip venv
+    # Of the machine's pip, and nothing from an index.
+    python3 -m pip --python venv/bin/python install --quiet --no-index --disable-pip-version-check "$dist"/barewire-*.whl
+    local readme
+    readme=$(sed -n '/^$/,$p' "$(find venv -path '*barewire-*.dist-info/METADATA')" > README.md && echo README.md)
+    PATH=$PWD/venv/bin:$PATH hello "$readme"
+    python3 -m pip --python venv/bin/python uninstall --quiet --yes --disable-pip-version-check barewire
+    [ -z "$(find venv -iname '*barewire*')" ]
+}
+
+test_go() {
+    export GOPROXY=file://$dist/go GOFLAGS=-mod=mod GONOSUMDB='*' GOSUMDB=off GOTOOLCHAIN=local CGO_ENABLED=1
+    export GOMODCACHE=$PWD/modules GOCACHE=$PWD/cache
+    export CGO_CFLAGS=-I$prefix/include CGO_LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib"
+    mkdir hello
+    cd hello
+    go mod init example.invalid/hello 2> /dev/null
+    go get "barewire.dev/go@v$(ls "$dist/go/barewire.dev/go/@v" | sed -n 's/^v\(.*\)\.zip$/\1/p')" 2> /dev/null
+    hello "$(go list -m -f '{{.Dir}}' barewire.dev/go)/README.md"
+    cd ..
+    go clean -modcache
+    gone modules
+}
+
+# A Maven repository in a folder, from which the jar is taken.
+test_jar() {
+    cp -r "$dist/maven" repository
+    cp repository/dev/barewire/barewire/*/barewire-*.jar .
+    jar --extract --file barewire-*.jar META-INF/README.md
+    mkdir temporary
+    JAVA_TOOL_OPTIONS="-Djava.io.tmpdir=$PWD/temporary -XX:-UsePerfData" hello_quietly META-INF/README.md
+    # The native part that it unpacked is gone, too.
+    gone temporary
+}
+
+# The JVM tells of options in the environment, which is no answer.
+hello_quietly() {
+    sed 's/^java /java_ /' "$1" > README.md
+    mkdir -p bin
+    printf '#!/bin/sh\nexec java "$@" 2>> java.log\n' > bin/java_
+    chmod 755 bin/java_
+    PATH=$PWD/bin:$PATH hello README.md
+}
+
+test_npm() {
+    npm install --silent --offline --no-audit --no-fund --no-save "$dist"/barewire-*.tgz > /dev/null
+    hello node_modules/barewire/README.md
+    npm uninstall --silent --no-save barewire > /dev/null
+    rm -f node_modules/.package-lock.json package-lock.json package.json
+    gone .
+}
+
+test_nuget() {
+    local package
+    package=$(echo "$dist"/nuget/barewire.*)
+    cp "$package/lib/netstandard2.0/Barewire.dll" .
+    mcs -r:Barewire.dll -out:echo.exe "$package/examples/Echo.cs"
+    LD_LIBRARY_PATH=$package/runtimes/linux-x64/native hello "$package/README.md"
+}
+
+check "tarball and C" test_tarball cc
+check "C++ header" test_cpp c++
+check "Debian packages" test_deb dpkg cc
+check "Python wheel" test_wheel python3
+check "Go module" test_go go cc
+check "Java jar" test_jar java jar
+check "npm package" test_npm node npm
+check "NuGet folder" test_nuget mono mcs
+exit $failed

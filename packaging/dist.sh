@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# Builds the packages into DIST from what is in this repository: dist.sh TARGET DIST
+# A package whose toolchain is missing is told as SKIPPED. Times in archives are those of the last commit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "$1") dist=$(realpath -m "$2")
+cargo=${CARGO:-cargo}
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+machine=$(uname -m)
+export VERSION=$version
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 315532800)}
+# Where it was built is not in it.
+export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+rm -rf "$dist"
+mkdir -p "$dist"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+have() {
+    local language=$1 tool
+    shift
+    for tool; do
+        command -v "$tool" > /dev/null || { echo "SKIPPED: $language: $tool is not installed" >&2; return 1; }
+    done
+}
+
+packed() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -cf - "$2" | gzip -9n; }
+
+licences() {
+    mkdir -p "$1"
+    cp LICENSE-MIT LICENSE-APACHE "$1"
+}
+
+# Its own folder: other flags than `make build` has would make everything anew there.
+build() { CARGO_TARGET_DIR="$target/dist-build" "$cargo" build --release --quiet "$@"; }
+
+echo "dist: program and C libraries" >&2
+# The program for itself: libraries must not bring it features.
+build --locked --package barewire-cli
+build --locked --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi --package barewire-machnet-shim
+built=$target/dist-build/release
+
+# Into a prefix: what the tarball and the Debian packages have in common.
+install_into() {
+    local prefix=$1 share=$1/share
+    mkdir -p "$prefix"/{bin,lib/pkgconfig,include} "$share"/{man/man1,doc/barewire/examples} \
+        "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+    install -m 755 "$built/barewire" "$prefix/bin/"
+    strip --strip-unneeded "$prefix/bin/barewire"
+    "$built/barewire" --quiet man --out "$share/man/man1"
+    gzip -9n "$share"/man/man1/*
+    "$built/barewire" completions bash > "$share/bash-completion/completions/barewire"
+    "$built/barewire" completions zsh > "$share/zsh/site-functions/_barewire"
+    "$built/barewire" completions fish > "$share/fish/vendor_completions.d/barewire.fish"
+    local so
+    for so in libbarewire libbwfeed libbwverbs; do
+        install -m 755 "$built/$so.so" "$prefix/lib/"
+        strip --strip-unneeded "$prefix/lib/$so.so"
+    done
+    cp bindings/c/{barewire,bwfeed,bwverbs,machnet}.h bindings/cpp/barewire.hpp "$prefix/include/"
+    printf 'prefix=${pcfiledir}/../..\n\nName: barewire\nDescription: Low-latency messages\nVersion: %s\nLibs: -L${prefix}/lib -lbarewire\nCflags: -I${prefix}/include\n' \
+        "$version" > "$prefix/lib/pkgconfig/barewire.pc"
+    cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/echo.cpp "$share/doc/barewire/examples/"
+    cp bindings/c/README.md "$share/doc/barewire/README-c.md"
+    cp bindings/cpp/README.md "$share/doc/barewire/README-cpp.md"
+    cp CHANGELOG.md "$share/doc/barewire/"
+    licences "$share/doc/barewire"
+    if command -v python3 > /dev/null; then
+        python3 packaging/sbom.py Cargo.toml barewire-cli barewire-ffi barewire-feed-ffi barewire-verbs-ffi > "$share/doc/barewire/sbom.cdx.json"
+    fi
+}
+
+name=barewire-$version-linux-$machine
+install_into "$work/tar/$name"
+packed "$work/tar" "$name" > "$dist/$name.tar.gz"
+
+if have "Debian packages" dpkg-deb; then
+    echo "dist: Debian packages" >&2
+    architecture=$(dpkg --print-architecture)
+    # deb PACKAGE DESCRIPTION DEPENDS: what lies in $work/PACKAGE.
+    deb() {
+        local root=$work/$1
+        mkdir -p "$root/DEBIAN"
+        cat > "$root/DEBIAN/control" <<CONTROL
+Package: $1
+Version: $version
+Architecture: $architecture
+Section: net
+Priority: optional
+Maintainer: The barewire authors <barewire@localhost>
+Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
+Depends: $3
+Description: $2
+CONTROL
+        find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+        dpkg-deb --root-owner-group --build "$root" "$dist/$1_${version}_$architecture.deb" > /dev/null
+    }
+    libc="libc6 (>= 2.34), libgcc-s1"
+    all=$work/all/usr
+    mkdir -p "$work/all"
+    install_into "$all"
+    mkdir -p "$work"/{barewire,libbarewire,libbarewire-dev}/usr/{lib,share/doc} "$work"/barewire/usr/lib/{systemd/system,sysusers.d}
+    mv "$all/bin" "$work/barewire/usr/"
+    mv "$all"/share/{man,bash-completion,zsh,fish} "$work/barewire/usr/share/"
+    sed 's#/usr/local/bin/#/usr/bin/#' 'packaging/barewire@.service' > "$work/barewire/usr/lib/systemd/system/barewire@.service"
+    cp packaging/barewire.sysusers "$work/barewire/usr/lib/sysusers.d/barewire.conf"
+    mkdir -p "$work/libbarewire-dev/usr/share/doc/libbarewire-dev"
+    mv "$all"/share/doc/barewire/{examples,README-c.md,README-cpp.md} "$work/libbarewire-dev/usr/share/doc/libbarewire-dev/"
+    mv "$all/share/doc/barewire" "$work/barewire/usr/share/doc/"
+    mkdir -p "$work/barewire/usr/share/doc/barewire/examples"
+    cp packaging/barewire.toml "$work/barewire/usr/share/doc/barewire/examples/"
+    mv "$all/include" "$work/libbarewire-dev/usr/"
+    mv "$all/lib/pkgconfig" "$work/libbarewire-dev/usr/lib/"
+    mv "$all"/lib/*.so "$work/libbarewire/usr/lib/"
+    licences "$work/libbarewire/usr/share/doc/libbarewire"
+    licences "$work/libbarewire-dev/usr/share/doc/libbarewire-dev"
+    deb barewire "low-latency network data plane: messages, P4 switch, market data, RDMA" "$libc"
+    deb libbarewire "libraries of barewire for C and what is built on them" "$libc"
+    deb libbarewire-dev "headers of barewire for C and C++" "libbarewire (= $version)"
+fi
+
+# Native parts of bindings, in the bindings' own workspace, with the versions that everything else has.
+native() {
+    [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
+    build --manifest-path bindings/Cargo.toml --package "$1"
+    strip --strip-unneeded -o "$3" "$built/$2"
+}
+
+if have Python python3; then
+    echo "dist: Python wheel" >&2
+    [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
+    maturin=maturin
+    if ! command -v maturin > /dev/null; then
+        maturin=$target/dist-tools/bin/maturin
+        [ -x "$maturin" ] || { python3 -m venv "$target/dist-tools" && "$target/dist-tools/bin/pip" install --quiet 'maturin>=1.7,<2'; }
+    fi
+    cp LICENSE-MIT LICENSE-APACHE bindings/python/
+    (cd bindings/python && CARGO_TARGET_DIR="$target/dist-build" "$maturin" build --quiet --release --strip --out "$dist") || \
+        { rm -f bindings/python/LICENSE-*; exit 1; }
+    rm -f bindings/python/LICENSE-*
+fi
+
+if have Go python3; then
+    echo "dist: Go module" >&2
+    python3 packaging/gozip.py bindings/go LICENSE-MIT LICENSE-APACHE "$dist/go"
+fi
+
+if have Java javac jar; then
+    echo "dist: Java jar" >&2
+    classes=$work/java
+    mkdir -p "$classes/dev/barewire/native/linux-$machine"
+    native barewire-java libbarewire_java.so "$classes/dev/barewire/native/linux-$machine/libbarewire_java.so"
+    find bindings/java/src/main/java -name '*.java' | sort > "$work/java.sources"
+    javac --release 17 -Xlint:all -Werror -d "$classes" "@$work/java.sources"
+    licences "$classes/META-INF"
+    cp bindings/java/README.md "$classes/META-INF/"
+    maven=$dist/maven/dev/barewire/barewire/$version
+    mkdir -p "$maven"
+    when=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+    printf 'Automatic-Module-Name: dev.barewire\nImplementation-Version: %s\n' "$version" > "$work/manifest"
+    (cd "$classes" && find . -type f | sed 's#^\./##' | LC_ALL=C sort > "$work/java.files")
+    (cd "$classes" && jar --create --file "$maven/barewire-$version.jar" --manifest "$work/manifest" --date "$when" "@$work/java.files")
+    sed "s/@VERSION@/$version/" bindings/java/pom.xml.in > "$maven/barewire-$version.pom"
+fi
+
+if have Node node npm; then
+    echo "dist: npm package" >&2
+    package=$work/node
+    mkdir -p "$package/native"
+    cp -r bindings/node/{index.js,index.d.ts,package.json,README.md,examples} "$package/"
+    licences "$package"
+    arch=$(node -p process.arch)
+    mkdir -p "$package/native/linux-$arch"
+    native barewire-node libbarewire_node.so "$package/native/linux-$arch/barewire.node"
+    (cd "$package" && npm pack --silent --pack-destination "$dist" > /dev/null)
+fi
+
+if have "C#" mcs; then
+    echo "dist: NuGet folder" >&2
+    nuget=$dist/nuget/barewire.$version
+    mkdir -p "$nuget/lib/netstandard2.0" "$nuget/runtimes/linux-x64/native"
+    # What -deterministic does not cover: the documentation, which has no times.
+    mcs -deterministic -warn:4 -warnaserror -unsafe -optimize -target:library -r:System.Core.dll -doc:"$nuget/lib/netstandard2.0/Barewire.xml" \
+        -out:"$nuget/lib/netstandard2.0/Barewire.dll" bindings/csharp/Barewire.cs
+    cp "$work/tar/$name/lib/libbarewire.so" "$nuget/runtimes/linux-x64/native/"
+    sed "s/@VERSION@/$version/" bindings/csharp/barewire.nuspec.in > "$nuget/barewire.nuspec"
+    cp bindings/csharp/README.md "$nuget/"
+    mkdir -p "$nuget/examples"
+    cp bindings/csharp/examples/Echo.cs "$nuget/examples/"
+    licences "$nuget"
+fi
+
+(cd "$dist" && find . -type f ! -name SHA256SUMS | sed 's#^\./##' | LC_ALL=C sort | xargs -d '\n' sha256sum > SHA256SUMS)
+cat "$dist/SHA256SUMS"
