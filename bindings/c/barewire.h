@@ -158,6 +158,11 @@
 #define BW_ERR_LOST -23
 
 /**
+ * The keys or the rules of the two hosts do not let the flow open: bw_last_error says which.
+ */
+#define BW_ERR_SECURITY -24
+
+/**
  * A flow asked for is open: `flow`, `token`, `local`, `remote`.
  */
 #define BW_EVENT_CONNECTED 1
@@ -645,8 +650,8 @@ int bw_connect(struct bw_client *client,
  *
  * @param options  How; null: the default.
  * @param flow     Receives the flow.
- * @return BW_OK, BW_ERR_REFUSED, BW_ERR_NO_ANSWER, BW_ERR_UNREACHABLE, BW_ERR_TABLE_FULL, BW_ERR_TIMED_OUT,
- *         BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+ * @return BW_OK, BW_ERR_REFUSED, BW_ERR_NO_ANSWER, BW_ERR_UNREACHABLE, BW_ERR_TABLE_FULL, BW_ERR_SECURITY,
+ *         BW_ERR_TIMED_OUT, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
  */
 int bw_connect_wait(struct bw_client *client,
                     const struct bw_addr *remote,

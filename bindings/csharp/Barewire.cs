@@ -20,7 +20,7 @@ namespace Barewire
     {
         internal BarewireException(int code, string text) : base(text) { Code = code; }
 
-        /// <summary>A BW_ERR_ number of barewire.h; for a flow that did not open 1000 and its BW_CONNECT_ number.</summary>
+        /// <summary>A BW_ERR_ number of barewire.h; 0: the server's word.</summary>
         public int Code { get; }
 
         internal static BarewireException Of(int code, string text)
@@ -31,6 +31,7 @@ namespace Barewire
                 case Native.Again: return new FullException(text);
                 case Native.TooLarge: return new TooLargeException(text);
                 case Native.DaemonGone: return new DaemonGoneException(text);
+                case Native.Security: return new KeysException(text);
                 case Native.Refused: return new RefusedException(text);
                 default: return new BarewireException(code, text);
             }
@@ -47,8 +48,9 @@ namespace Barewire
                 "the peer does not trust this host's key", "the peer has another key than the trusted one",
                 "the peer does not encrypt", "this host does not trust the peer's key", "this user may not connect there",
             };
-            if (reason == 1) return new RefusedException(texts[1]);
-            return new BarewireException(1000 + (int)reason, reason < texts.Length ? texts[reason] : "not connected: reason " + reason);
+            string text = reason < texts.Length ? texts[reason] : "not connected: reason " + reason;
+            // From -15 on, in the same order; keys and rules have one code.
+            return Of(reason < 6 ? -14 - (int)reason : Native.Security, text);
         }
     }
 
@@ -80,6 +82,12 @@ namespace Barewire
     public sealed class RefusedException : BarewireException
     {
         internal RefusedException(string text) : base(Native.Refused, text) { }
+    }
+
+    /// <summary>The keys or the rules of the two hosts do not let the flow open.</summary>
+    public sealed class KeysException : BarewireException
+    {
+        internal KeysException(string text) : base(Native.Security, text) { }
     }
 
     /// <summary>The flow ended before the answer came. Whether the server acted is not known.</summary>
@@ -527,7 +535,7 @@ namespace Barewire
     static unsafe class Native
     {
         const string Library = "barewire";
-        internal const int Handle = -2, Busy = -3, Again = -4, TooLarge = -5, DaemonGone = -8, Interrupted = -10, PortTaken = -14, Refused = -15;
+        internal const int Handle = -2, Busy = -3, Again = -4, TooLarge = -5, DaemonGone = -8, Interrupted = -10, PortTaken = -14, Refused = -15, Security = -24;
         /// <summary>Where the body begins in the message of a request or an answer.</summary>
         internal const int Head = 16;
 

@@ -48,6 +48,7 @@ const (
 	ErrNoAnswer   Code = C.BW_ERR_NO_ANSWER
 	ErrUnreach    Code = C.BW_ERR_UNREACHABLE
 	ErrTooMany    Code = C.BW_ERR_TOO_MANY
+	ErrSecurity   Code = C.BW_ERR_SECURITY
 )
 
 func (c Code) Error() string { return C.GoString(C.bw_strerror(C.int(c))) }
@@ -73,6 +74,9 @@ func (e *ConnectError) Error() string {
 func (e *ConnectError) Is(target error) bool {
 	codes := map[int]Code{C.BW_CONNECT_REFUSED: ErrRefused, C.BW_CONNECT_TABLE_FULL: ErrTableFull,
 		C.BW_CONNECT_TIMED_OUT: ErrNoAnswer, C.BW_CONNECT_UNREACHABLE: ErrUnreach}
+	if e.Reason >= C.BW_CONNECT_SECURITY_REQUIRED && e.Reason <= C.BW_CONNECT_NOT_PERMITTED {
+		return target == ErrSecurity
+	}
 	code, known := codes[e.Reason]
 	return known && target == code
 }

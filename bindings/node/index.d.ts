@@ -8,7 +8,7 @@ export type Flow = bigint;
 
 /** A call failed. */
 export class BarewireError extends Error {
-  /** A BW_ERR_ number of barewire.h; for a flow that did not open 1000 and its BW_CONNECT_ number. */
+  /** A BW_ERR_ number of barewire.h; 0: the server's word. */
   readonly code: number;
 }
 /** The client was closed. */
@@ -21,6 +21,8 @@ export class TooLargeError extends BarewireError {}
 export class DaemonGoneError extends BarewireError {}
 /** Nobody listens there. */
 export class RefusedError extends BarewireError {}
+/** The keys or the rules of the two hosts do not let the flow open. */
+export class SecurityError extends BarewireError {}
 /** No answer before the deadline. */
 export class TimeoutError extends BarewireError {}
 /** The flow ended before the answer came. Whether the server acted is not known. */

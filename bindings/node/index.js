@@ -17,6 +17,7 @@ class TooLargeError extends BarewireError {}
 class DaemonGoneError extends BarewireError {}
 class RefusedError extends BarewireError {}
 class TimeoutError extends BarewireError {}
+class SecurityError extends BarewireError {}
 class FlowEndedError extends BarewireError {}
 class Failure extends BarewireError {
   constructor(serverCode, text) {
@@ -34,6 +35,7 @@ const CLASSES = new Map([
   [-8, DaemonGoneError],
   [-9, TimeoutError],
   [-15, RefusedError],
+  [-24, SecurityError],
 ]);
 const NOT_CONNECTED = [
   '', 'nobody listens there', 'no room for another flow', 'the peer does not answer',
@@ -54,7 +56,8 @@ const error = (code, text) => new (CLASSES.get(code) ?? BarewireError)(code, tex
 
 function notConnected(reason) {
   const text = NOT_CONNECTED[reason] ?? `not connected: reason ${reason}`;
-  return reason === 1 ? new RefusedError(-15, text) : new BarewireError(1000 + reason, text);
+  // From -15 on, in the same order; keys and rules have one code.
+  return error(reason < 6 ? -14 - reason : -24, text);
 }
 
 /** Calls the native part, whose thread may be inside for a moment. */
@@ -375,6 +378,6 @@ class Client {
 }
 
 module.exports = {
-  BarewireError, CLOSED, Client, ClosedError, DaemonGoneError, Failure, FlowEndedError, FullError, RefusedError, TimeoutError,
-  TooLargeError, version: native.version(),
+  BarewireError, CLOSED, Client, ClosedError, DaemonGoneError, Failure, FlowEndedError, FullError, RefusedError, SecurityError,
+  TimeoutError, TooLargeError, version: native.version(),
 };

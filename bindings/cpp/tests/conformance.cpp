@@ -111,6 +111,34 @@ struct Run {
     }
   }
 
+  static void close_waiting(Client &client) {
+    int code = 0;
+    std::thread waiter([&] {
+      const auto event = client.next();
+      // It may come so late that the client is gone already.
+      code = !event ? event.error().code() : 1;
+    });
+    while (!client.free()) std::this_thread::yield();
+    waiter.join();
+    check(code == 1 || code == BW_ERR_HANDLE, "the wait was ended");
+  }
+
+  // Its memory is looked at from outside, at each of the two lines.
+  void flat(Client &client) {
+    const auto flow = client.connect(address).value();
+    const auto data = pattern(number("size", 1), 0);
+    const std::size_t count = number("count", 4), window = 32;
+    std::size_t sent = 0;
+    for (std::size_t got = 0; got < count; got++) {
+      for (; sent < count && sent < got + window; sent++) client.send(flow, data).value();
+      check(must(client, BW_EVENT_MESSAGE).message.size() == data.size(), "echoes come");
+      if (got + 1 != count / 4 && got + 1 != count) continue;
+      std::cout << "at " << got + 1 << std::endl;
+      std::string line;
+      std::getline(std::cin, line);
+    }
+  }
+
   int run() {
     Client client("client");
     client.requests().value();
@@ -123,6 +151,9 @@ struct Run {
     } else if (kind == "refused") {
       const auto flow = client.connect(address.substr(0, address.find(':')) + ":1");
       check(!flow && flow.error().code() == BW_ERR_REFUSED, "refused");
+    } else if (kind == "wrong_key") {
+      const auto flow = client.connect(address);
+      check(!flow && flow.error().code() == BW_ERR_SECURITY, "keys that do not fit");
     } else if (kind == "requests") {
       const auto flow = client.connect(address).value();
       std::map<std::uint64_t, Bytes> asked;
@@ -172,16 +203,16 @@ struct Run {
       check(!sent && sent.error().code() == BW_ERR_HANDLE, "a send");
       const auto next = client.next();
       check(!next && next.error().code() == BW_ERR_HANDLE, "a wait");
+    } else if (kind == "flat") {
+      flat(client);
+    } else if (kind == "close_calling") {
+      const auto flow = client.connect(address).value();
+      for (std::size_t n = 0; n < number("count", 1); n++) client.request(flow, "hold", seconds(60)).value();
+      close_waiting(client);
+      const auto late = client.request(flow, "hold", seconds(60));
+      check(!late && late.error().code() == BW_ERR_HANDLE, "a request");
     } else if (kind == "close_waiting") {
-      int code = 0;
-      std::thread waiter([&] {
-        const auto event = client.next();
-        // It may come so late that the client is gone already.
-        code = !event ? event.error().code() : 1;
-      });
-      while (!client.free()) std::this_thread::yield();
-      waiter.join();
-      check(code == 1 || code == BW_ERR_HANDLE, "the wait was ended");
+      close_waiting(client);
     } else if (kind == "peer_killed") {
       const auto flow = client.connect(address).value();
       client.send(flow, "x").value();

@@ -166,6 +166,31 @@ sealed class Conformance
         Check(Encoding.UTF8.GetString(Must(EventKind.Message).Data) == "x", "room comes back");
     }
 
+    /// Its memory is looked at from outside, at each of the two lines.
+    async Task Flat()
+    {
+        ulong flow = await Connect();
+        var data = Pattern(Number("size"), 0);
+        int count = Number("count", 4), sent = 0;
+        for (int got = 1; got <= count; got++)
+        {
+            for (; sent < count && sent < got + 31; sent++) client.Send(flow, data);
+            Check(Must(EventKind.Message).Data.Length == data.Length, "echoes come");
+            if (got != count / 4 && got != count) continue;
+            Console.WriteLine("at " + got);
+            Console.ReadLine();
+        }
+    }
+
+    async Task CloseCalling()
+    {
+        ulong flow = await Connect();
+        var held = Enumerable.Range(0, Number("count")).Select(n => client.CallAsync(flow, Bytes("hold"), Minute)).ToList();
+        client.Dispose();
+        foreach (var call in held) await Raises<ClosedException>(() => call);
+        await Raises<ClosedException>(() => client.CallAsync(flow, Bytes("hold"), null));
+    }
+
     async Task CloseWaiting()
     {
         var held = client.CallAsync(await Connect(), Bytes("hold"), null);
@@ -189,6 +214,9 @@ sealed class Conformance
                 break;
             case "refused":
                 await Raises<RefusedException>(() => client.ConnectAsync(address.Split(':')[0] + ":1"));
+                break;
+            case "wrong_key":
+                await Raises<KeysException>(() => client.ConnectAsync(address));
                 break;
             case "requests":
                 flow = await Connect();
@@ -223,6 +251,12 @@ sealed class Conformance
                 await Raises<ClosedException>(async () => { client.Next(); await Task.Yield(); });
                 await Raises<ClosedException>(() => client.ConnectAsync(address));
                 client.Dispose();
+                break;
+            case "flat":
+                await Flat();
+                break;
+            case "close_calling":
+                await CloseCalling();
                 break;
             case "close_waiting":
                 await CloseWaiting();

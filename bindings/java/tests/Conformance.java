@@ -185,6 +185,37 @@ public final class Conformance {
         check(next(Event.Kind.MESSAGE).body().equals(bytes("x")), "room comes back");
     }
 
+    /** Its memory is looked at from outside, at each of the two lines. */
+    void flat() throws IOException {
+        long flow = connect();
+        ByteBuffer data = pattern(number("size", 1), 0);
+        int count = number("count", 4);
+        int sent = 0;
+        for (int got = 1; got <= count; got++) {
+            for (; sent < count && sent < got + 31; sent++) {
+                client.send(flow, data);
+            }
+            check(next(Event.Kind.MESSAGE).body().remaining() == data.remaining(), "echoes come");
+            if (got == count / 4 || got == count) {
+                System.out.println("at " + got);
+                check(System.in.read() == '\n', "a line");
+            }
+        }
+    }
+
+    void closeCalling() {
+        long flow = connect();
+        List<CompletableFuture<byte[]>> held = new ArrayList<>();
+        for (int n = 0; n < number("count", 1); n++) {
+            held.add(client.call(flow, bytes("hold"), Duration.ofMinutes(1)));
+        }
+        client.close();
+        for (CompletableFuture<byte[]> call : held) {
+            check(fails(call) instanceof BarewireException.Closed, "the call was ended");
+        }
+        raises(BarewireException.Closed.class, () -> client.call(flow, bytes("hold"), null));
+    }
+
     void closeWaiting() throws InterruptedException {
         long flow = connect();
         CompletableFuture<byte[]> held = client.call(flow, bytes("hold"), null);
@@ -214,6 +245,10 @@ public final class Conformance {
             case "refused" -> {
                 Throwable why = fails(client.connect(address.split(":")[0] + ":1"));
                 check(why instanceof BarewireException.Refused, "refused, not " + why);
+            }
+            case "wrong_key" -> {
+                Throwable why = fails(client.connect(address));
+                check(why instanceof BarewireException.Security, "keys that do not fit, not " + why);
             }
             case "requests" -> requests();
             case "deadline" -> {
@@ -249,6 +284,8 @@ public final class Conformance {
                 raises(BarewireException.Closed.class, () -> client.next());
                 client.close();
             }
+            case "flat" -> flat();
+            case "close_calling" -> closeCalling();
             case "close_waiting" -> closeWaiting();
             case "peer_killed" -> {
                 client.send(connect(), bytes("x"));

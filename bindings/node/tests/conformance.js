@@ -86,6 +86,10 @@ class Run {
     await assert.rejects(this.client.connect(`${this.address.split(':')[0]}:1`), barewire.RefusedError);
   }
 
+  async wrong_key() {
+    await assert.rejects(this.client.connect(this.address), barewire.SecurityError);
+  }
+
   async requests() {
     const flow = await this.connect();
     const all = Array.from({ length: this.number('count') }, async (_, n) => {
@@ -159,6 +163,33 @@ class Run {
     const both = [assert.rejects(held, barewire.ClosedError), assert.rejects(next, barewire.ClosedError)];
     this.client.close();
     await Promise.all(both);
+  }
+
+  // Its memory is looked at from outside, at each of the two lines.
+  async flat() {
+    const flow = await this.connect();
+    const data = pattern(this.number('size'), 0);
+    const count = this.number('count', 4);
+    let sent = 0;
+    for (let got = 1; got <= count; got += 1) {
+      for (; sent < count && sent < got + 31; sent += 1) await this.client.send(flow, data);
+      assert.equal((await this.must('message')).data.length, data.length);
+      if (got === Math.floor(count / 4) || got === count) {
+        console.log(`at ${got}`);
+        await once(process.stdin, 'data');
+      }
+    }
+    process.stdin.destroy();
+  }
+
+  async close_calling() {
+    const flow = await this.connect();
+    const held = Array.from({ length: this.number('count') }, () =>
+      assert.rejects(this.client.call(flow, 'hold', { timeoutMs: 60000 }), barewire.ClosedError),
+    );
+    this.client.close();
+    await Promise.all(held);
+    await assert.rejects(this.client.call(flow, 'hold'), barewire.ClosedError);
   }
 
   async peer_killed() {

@@ -102,6 +102,12 @@ fn listen(py: Python<'_>, client: usize, udp_port: u16, token: u64, timeout_ms: 
     call(py, || bw_listen_wait(at(client), udp_port, token, timeout_ms))
 }
 
+/// An event with `token` says that the port is there, or is not.
+#[pyfunction]
+fn listen_start(py: Python<'_>, client: usize, udp_port: u16, token: u64) -> PyResult<c_int> {
+    call(py, || bw_listen(at(client), udp_port, token))
+}
+
 fn parse(remote: &str, unordered: bool) -> PyResult<(BwAddr, BwConnectOptions)> {
     let text = c_text(remote)?;
     let mut addr = BwAddr::default();
@@ -285,6 +291,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(wake, m)?,
         wrap_pyfunction!(close_wait, m)?,
         wrap_pyfunction!(listen, m)?,
+        wrap_pyfunction!(listen_start, m)?,
         wrap_pyfunction!(connect, m)?,
         wrap_pyfunction!(connect_start, m)?,
         wrap_pyfunction!(cancel, m)?,

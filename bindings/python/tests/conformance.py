@@ -89,6 +89,9 @@ class Run:
     def refused(self) -> None:
         raises(barewire.Refused, self.client.connect, self.address.split(":")[0] + ":1")
 
+    def wrong_key(self) -> None:
+        raises(barewire.SecurityError, self.client.connect, self.address)
+
     def requests(self) -> None:
         flow = self.connect()
         asked = {}
@@ -160,6 +163,33 @@ class Run:
         self.client.close()
         waiter.join()
         assert ended == [True]
+
+    def flat(self) -> None:
+        """Its memory is looked at from outside, at each of the two lines."""
+        flow, data, count = self.connect(), pattern(self.number("size"), 0), self.number("count", 4)
+        sent = 0
+        for got in range(1, count + 1):
+            while sent < count and sent < got + 31:
+                self.client.send(flow, data)
+                sent += 1
+            assert len(must(self.client, Kind.MESSAGE).data) == len(data)
+            if got in (count // 4, count):
+                print("at", got, flush=True)
+                sys.stdin.readline()
+
+    def close_calling(self) -> None:
+        flow = self.connect()
+        for _ in range(self.number("count")):
+            self.client.request(flow, b"hold", timeout=60)
+        ended = []
+        caller = threading.Thread(
+            target=lambda: ended.append(raises(barewire.HandleError, self.client.call, flow, b"hold", timeout=60))
+        )
+        caller.start()
+        self.client.close()
+        caller.join()
+        assert len(ended) == 1
+        raises(barewire.HandleError, self.client.call, flow, b"hold", timeout=60)
 
     def peer_killed(self) -> None:
         self.client.send(self.connect(), b"x")

@@ -125,6 +125,23 @@ func (s scenario) echo(client *barewire.Client) {
 	}
 }
 
+// flat has its memory looked at from outside, at each of the two lines.
+func (s scenario) flat(client *barewire.Client) {
+	const window = 32
+	flow, data, count := s.connect(client), pattern(s.number("size", 1), 0), s.number("count", 4)
+	input := bufio.NewReader(os.Stdin)
+	for sent, got := 0, 0; got < count; {
+		for ; sent < count && sent < got+window; sent++ {
+			mustDo(client.Send(context.Background(), flow, data))
+		}
+		check(len(next(client, barewire.Message).Data) == len(data), "echoes come")
+		if got++; got == count/4 || got == count {
+			fmt.Println("at", got)
+			_, _ = input.ReadString('\n')
+		}
+	}
+}
+
 func run(address, kind string, given map[string]string) {
 	s := scenario{address, given}
 	ctx := context.Background()
@@ -138,6 +155,9 @@ func run(address, kind string, given map[string]string) {
 	case "refused":
 		_, err := client.Connect(ctx, strings.Split(address, ":")[0]+":1", nil)
 		check(errors.Is(err, barewire.ErrRefused), fmt.Sprint("refused, not ", err))
+	case "wrong_key":
+		_, err := client.Connect(ctx, address, nil)
+		check(errors.Is(err, barewire.ErrSecurity), fmt.Sprint("keys that do not fit, not ", err))
 	case "requests":
 		flow := s.connect(client)
 		var all sync.WaitGroup
@@ -202,6 +222,23 @@ func run(address, kind string, given map[string]string) {
 		_, err := client.Next(ctx)
 		check(errors.Is(err, barewire.ErrClosed), "a wait")
 		mustDo(client.Close())
+	case "flat":
+		s.flat(client)
+	case "close_calling":
+		flow, ended := s.connect(client), make(chan error)
+		for n := 0; n < s.number("count", 1); n++ {
+			held := must(client.Start(ctx, flow, []byte("hold")))
+			go func() {
+				_, err := held.Wait()
+				ended <- err
+			}()
+		}
+		mustDo(client.Close())
+		for n := 0; n < s.number("count", 1); n++ {
+			check(errors.Is(<-ended, barewire.ErrClosed), "the call was ended")
+		}
+		_, err := client.Call(ctx, flow, []byte("hold"))
+		check(errors.Is(err, barewire.ErrClosed), "a call")
 	case "close_waiting":
 		ended := make(chan error)
 		go func() {

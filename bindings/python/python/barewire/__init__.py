@@ -29,6 +29,7 @@ __all__ = [
     "HandleError",
     "Kind",
     "Refused",
+    "SecurityError",
     "Timeout",
     "TooLarge",
 ]
@@ -62,6 +63,10 @@ class Refused(BarewireError, ConnectionRefusedError):
     """Nobody listens there."""
 
 
+class SecurityError(BarewireError, ConnectionError):
+    """The keys or the rules of the two hosts do not let the flow open."""
+
+
 class Timeout(BarewireError, TimeoutError):
     """The time-out came first."""
 
@@ -86,6 +91,7 @@ _KINDS: dict[int, type[BarewireError]] = {
     -8: DaemonGone,
     -9: Timeout,
     -15: Refused,
+    -24: SecurityError,
 }
 _AGAIN, _BUSY, _INTERRUPTED = -4, -3, -10
 

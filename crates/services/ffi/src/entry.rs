@@ -309,8 +309,8 @@ pub unsafe extern "C" fn bw_connect(
 ///
 /// @param options  How; null: the default.
 /// @param flow     Receives the flow.
-/// @return BW_OK, BW_ERR_REFUSED, BW_ERR_NO_ANSWER, BW_ERR_UNREACHABLE, BW_ERR_TABLE_FULL, BW_ERR_TIMED_OUT,
-///         BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
+/// @return BW_OK, BW_ERR_REFUSED, BW_ERR_NO_ANSWER, BW_ERR_UNREACHABLE, BW_ERR_TABLE_FULL, BW_ERR_SECURITY,
+///         BW_ERR_TIMED_OUT, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE, BW_ERR_INVALID.
 ///
 /// # Safety
 /// Pointers that are not null are valid.

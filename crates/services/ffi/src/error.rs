@@ -53,6 +53,8 @@ pub const BW_ERR_SYSTEM: c_int = -21;
 pub const BW_ERR_PANIC: c_int = -22;
 /// Flows ended before all messages had arrived.
 pub const BW_ERR_LOST: c_int = -23;
+/// The keys or the rules of the two hosts do not let the flow open: bw_last_error says which.
+pub const BW_ERR_SECURITY: c_int = -24;
 
 // What the boundary calls them.
 pub(crate) use self::{BW_ERR_INVALID as INVALID, BW_ERR_PANIC as PANIC};
@@ -84,6 +86,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_SYSTEM => c"a system call failed",
         BW_ERR_PANIC => c"a bug in the library",
         BW_ERR_LOST => c"flows ended before all messages had arrived",
+        BW_ERR_SECURITY => c"keys or rules do not let the flow open",
         _ => c"unknown code",
     }
 }
@@ -132,6 +135,12 @@ impl From<ConnectWaitError> for Failure {
                 ConnectFailure::TableFull => BW_ERR_TABLE_FULL,
                 ConnectFailure::TimedOut => BW_ERR_NO_ANSWER,
                 ConnectFailure::Unreachable => BW_ERR_UNREACHABLE,
+                ConnectFailure::SecurityRequired
+                | ConnectFailure::NotTrusted
+                | ConnectFailure::WrongKey
+                | ConnectFailure::Insecure
+                | ConnectFailure::PeerNotTrusted
+                | ConnectFailure::NotPermitted => return Failure::new(BW_ERR_SECURITY, why.to_string()),
                 _ => BW_ERR_CANCELLED,
             }
             .into(),
@@ -176,12 +185,12 @@ mod tests {
 
     #[test]
     fn every_code_has_its_own_text() {
-        let mut texts: Vec<_> = (BW_ERR_LOST..=BW_OK).map(text_of).collect();
+        let mut texts: Vec<_> = (BW_ERR_SECURITY..=BW_OK).map(text_of).collect();
         texts.sort();
         texts.dedup();
-        assert_eq!(texts.len(), 24);
+        assert_eq!(texts.len(), 25);
         assert!(!texts.contains(&c"unknown code"));
-        for code in [1, BW_ERR_LOST - 1, c_int::MIN, c_int::MAX] {
+        for code in [1, BW_ERR_SECURITY - 1, c_int::MIN, c_int::MAX] {
             assert_eq!(text_of(code), c"unknown code");
         }
     }

@@ -3,10 +3,14 @@
 mod rig;
 
 use barewire_client::Geometry;
+use barewire_client::security::{Peer, PrivateKey, Security};
+use barewire_engine::CountersReader;
 use barewire_testing::{Needs, skip_part};
 use rig::{Dir, Program, Rig, bindings, have, library};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
 /// A language's program.
 struct Runner {
@@ -134,9 +138,11 @@ fn python(dir: &Path) -> Option<PathBuf> {
     let package = dir.join("barewire");
     built(Command::new("cp").arg("-r").arg(root().join("python/python/barewire")).arg(&package));
     std::fs::copy(library, package.join("_native.abi3.so")).unwrap();
-    let source = root().join("python/tests/conformance.py");
-    let command = format!("env PYTHONPATH='{}' python3 -B '{}'", dir.display(), source.display());
-    Some(script(dir, "python-runner", &command))
+    let command =
+        |source: &Path| format!("env PYTHONPATH='{}' python3 -B '{}'", dir.display(), source.display());
+    let tests = root().join("python/tests");
+    script(dir, "asyncio-runner", &command(&tests.join("conformance_aio.py")));
+    Some(script(dir, "python-runner", &command(&tests.join("conformance.py"))))
 }
 
 /// The classes, compiled with every warning an error, and what to run them by. `None`: no Java 17 here.
@@ -207,12 +213,26 @@ fn csharp(dir: &Path, source: &str) -> Option<PathBuf> {
     Some(script(dir, &name, &format!("mono --debug '{}'", program.display())))
 }
 
-fn runners(dir: &Path) -> Vec<Runner> {
+/// Built once for all tests, and left in cargo's own folder for them.
+fn runners() -> &'static [Runner] {
+    static ALL: OnceLock<Vec<Runner>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("binding-runners");
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        build_runners(&dir)
+    })
+}
+
+fn build_runners(dir: &Path) -> Vec<Runner> {
     link_library(dir);
+    let python = python(dir);
+    let asyncio = python.as_ref().map(|p| p.with_file_name("asyncio-runner"));
     let found = [
         ("cpp", cpp(dir, "tests/conformance.cpp")),
         ("go", go(dir, "./internal/conformance")),
-        ("python", python(dir)),
+        ("python", python),
+        ("asyncio", asyncio),
         ("java", java(dir)),
         ("node", node(dir, "tests/conformance.js")),
         ("csharp", csharp(dir, "tests/Conformance.cs")),
@@ -240,36 +260,30 @@ fn daemon_restarted(client: &Runner) {
 
 #[test]
 fn each_client_with_each_server() {
-    let dir = Dir::new("bindings");
-    let runners = runners(dir.path());
+    let runners = runners();
     let scenarios = scenarios();
-    assert!(scenarios.len() >= 17);
-    for server in &runners {
+    assert!(scenarios.len() >= 18);
+    for server in runners {
         let channel = Geometry { send_bytes: 256 << 20, recv_bytes: 256 << 20, ..Geometry::DEFAULT };
         let rig = Rig::start_with("bind", channel);
-        let start = |rig: &Rig, port: &str| {
-            let mut program = Program::start(&server.program, &rig.socket(2), &["serve", port]);
-            assert_eq!(program.line(), "ready", "{} as a server", server.language);
-            program
-        };
-        let served = start(&rig, "888");
-        for client in &runners {
+        let served = serve(server, &rig, "888");
+        for client in runners {
             for scenario in &scenarios {
                 let value = |key: &str| scenario[key].as_str().unwrap();
                 let (name, kind) = (value("name"), value("kind"));
                 // These are about the client and its daemon, or cost much: with its own server only.
-                let alone = matches!(kind, "use_after_close" | "close_waiting") || name == "echo-longest";
+                let alone = matches!(
+                    kind,
+                    "too_large" | "refused" | "use_after_close" | "close_waiting" | "close_calling"
+                ) || name == "echo-longest";
                 if kind == "daemon_restarted" || (alone && client.language != server.language) {
                     continue;
                 }
                 let label = format!("{name}, {} to {}", client.language, server.language);
-                let victim = (kind == "peer_killed").then(|| start(&rig, "890"));
+                let victim = (kind == "peer_killed").then(|| serve(server, &rig, "890"));
                 let port = if victim.is_some() { 890 } else { 888 };
-                let mut args = vec!["run".to_owned(), format!("10.9.0.2:{port}"), kind.to_owned()];
-                for (key, value) in scenario.iter().filter(|(k, _)| *k != "name" && *k != "kind") {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    args.push(format!("{key}={text}"));
-                }
+                let mut args = args_of(scenario);
+                args[1] = format!("10.9.0.2:{port}");
                 let args: Vec<_> = args.iter().map(String::as_str).collect();
                 let mut program = Program::start(&client.program, &rig.socket(1), &args);
                 if let Some(mut victim) = victim {
@@ -282,6 +296,108 @@ fn each_client_with_each_server() {
         }
         drop(served);
         daemon_restarted(server);
+    }
+}
+
+fn serve(runner: &Runner, rig: &Rig, port: &str) -> Program {
+    let mut program = Program::start(&runner.program, &rig.socket(2), &["serve", port]);
+    assert_eq!(program.line(), "ready", "{} as a server", runner.language);
+    program
+}
+
+fn args_of(scenario: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
+    let mut args = vec!["run".to_owned(), "10.9.0.2:888".to_owned()];
+    args.push(scenario["kind"].as_str().unwrap().to_owned());
+    for (key, value) in scenario.iter().filter(|(k, _)| *k != "name" && *k != "kind") {
+        args.push(format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+    }
+    args
+}
+
+/// Each client with its own server and with the next one's, over a link that does all that links do.
+#[test]
+fn under_loss() {
+    const FAULTS: &str = "loss=0.02&duplicate=0.01&reorder=0.02&corrupt=0.002&seed=11";
+    let runners = runners();
+    let names = ["echo-small", "echo-unordered", "many-flows", "requests", "failure"];
+    let mut scenarios = scenarios();
+    scenarios.retain(|s| names.contains(&s["name"].as_str().unwrap()));
+    assert_eq!(scenarios.len(), names.len());
+    for (at, server) in runners.iter().enumerate() {
+        let rig = Rig::start_by("lossy", |config, _| config.port = format!("fault+{}?{FAULTS}", config.port));
+        let served = serve(server, &rig, "888");
+        let other = &runners[(at + runners.len() - 1) % runners.len()];
+        for client in [server, other] {
+            for scenario in &scenarios {
+                let args = args_of(scenario);
+                let args: Vec<_> = args.iter().map(String::as_str).collect();
+                let program = Program::start(&client.program, &rig.socket(1), &args);
+                let name = scenario["name"].as_str().unwrap();
+                assert_eq!(program.succeed(), "ok\n", "{name}, {} to {}", client.language, server.language);
+            }
+        }
+        let mut counters = CountersReader::open(rig.a.as_ref().unwrap().counters_path()).unwrap();
+        let all = counters.read().unwrap();
+        let resent: u64 = all.filter(|(name, ..)| name.ends_with("segments_resent")).map(|c| c.2).sum();
+        assert!(resent > 0, "the link lost something");
+        println!("under loss, {} and {} to {}: ok", server.language, other.language, server.language);
+        drop(served);
+    }
+}
+
+#[test]
+fn a_server_with_another_key() {
+    let rig = Rig::start_by("keys", |config, host| {
+        let key = |n: u8| PrivateKey::from_bytes([n; 32]);
+        let other = 3 - host;
+        // The first host expects a key at the second one's address that is not its own.
+        let expected = if host == 1 { key(9) } else { key(1) }.public();
+        let mut security = Security::new(key(host));
+        let addresses = vec![IpAddr::from([10, 9, 0, other]).into()];
+        assert!(security.trust(Peer { name: format!("host {other}"), key: expected, addresses }));
+        config.transport.security = Some(Arc::new(security));
+    });
+    for runner in runners() {
+        let served = serve(runner, &rig, "888");
+        let args = ["run", "10.9.0.2:888", "wrong_key"];
+        let program = Program::start(&runner.program, &rig.socket(1), &args);
+        assert_eq!(program.succeed(), "ok\n", "{}", runner.language);
+        println!("wrong key, {}: ok", runner.language);
+        drop(served);
+    }
+}
+
+/// Counted, not timed. What grows by a page for each hundred messages is seen.
+#[test]
+fn memory_stays() {
+    const GROWTH_MAX: u64 = 24 << 20;
+    let messages: u64 = std::env::var("BAREWIRE_MESSAGES").map_or(100_000, |n| n.parse().unwrap());
+    let rig = Rig::start("flat");
+    for runner in runners() {
+        let server = serve(runner, &rig, "888");
+        let count = format!("count={messages}");
+        let args = ["run", "10.9.0.2:888", "flat", &count, "size=256"];
+        let mut client = Program::start(&runner.program, &rig.socket(1), &args);
+        let mut at = |n: u64| {
+            assert_eq!(client.line(), format!("at {n}"), "{}", runner.language);
+            let memory = [client.memory(), server.memory()];
+            client.say("\n");
+            memory
+        };
+        let (early, late) = (at(messages / 4), at(messages));
+        assert_eq!(client.succeed(), "ok\n", "{}", runner.language);
+        for (who, n) in [("client", 0), ("server", 1)] {
+            let (from, to) = (early[n] >> 10, late[n] >> 10);
+            println!(
+                "{} messages, {}, {who}: {from} KiB after a quarter, {to} KiB at the end",
+                messages, runner.language
+            );
+            assert!(
+                late[n] <= early[n] + GROWTH_MAX,
+                "{}, {who}: {from} KiB, then {to} KiB",
+                runner.language
+            );
+        }
     }
 }
 

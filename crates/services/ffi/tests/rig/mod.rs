@@ -44,17 +44,33 @@ impl Rig {
         rig
     }
 
+    /// With what `change` makes of each host's configuration.
+    pub fn start_by(label: &str, change: impl Fn(&mut Config, u8)) -> Rig {
+        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        let daemon = |host| {
+            let mut config = rig.config(host, "first", Geometry::DEFAULT);
+            change(&mut config, host);
+            Some(Daemon::start(&config).unwrap())
+        };
+        (rig.a, rig.b) = (daemon(1), daemon(2));
+        rig
+    }
+
     fn daemon(&self, host: u8, link: &str) -> Daemon {
         self.daemon_with(host, link, Geometry::DEFAULT)
     }
 
     fn daemon_with(&self, host: u8, link: &str, channel: Geometry) -> Daemon {
+        Daemon::start(&self.config(host, link, channel)).unwrap()
+    }
+
+    fn config(&self, host: u8, link: &str, channel: Geometry) -> Config {
         let name = self.dir.path().file_name().unwrap().to_str().unwrap();
         let mut config = Config::new(&format!("mem:{name}-{link}"), Ipv4Addr::new(10, 9, 0, host), 24);
         config.name = format!("{name}-{host}-{link}");
         config.socket = self.socket(host);
         config.channel = channel;
-        Daemon::start(&config).unwrap()
+        config
     }
 
     /// Another daemon in the place of one that was stopped, on a link of its own.

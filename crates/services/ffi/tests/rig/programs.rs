@@ -161,6 +161,13 @@ impl Program {
         output
     }
 
+    /// Its resident memory in bytes.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("a process that lives");
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
     pub fn signal(&mut self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

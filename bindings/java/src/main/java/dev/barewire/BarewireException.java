@@ -13,6 +13,7 @@ public class BarewireException extends RuntimeException {
     static final int INTERRUPTED = -10;
     static final int PORT_TAKEN = -14;
     static final int REFUSED = -15;
+    static final int SECURITY = -24;
 
     private final int code;
 
@@ -24,7 +25,7 @@ public class BarewireException extends RuntimeException {
     /**
      * What kind of failure it is.
      *
-     * @return a BW_ERR_ number of barewire.h, or for a flow that did not open 1000 and its BW_CONNECT_ number
+     * @return a BW_ERR_ number of barewire.h; 0: the server's word
      */
     public int code() {
         return code;
@@ -60,10 +61,11 @@ public class BarewireException extends RuntimeException {
             "the peer does not trust this host's key", "the peer has another key than the trusted one",
             "the peer does not encrypt", "this host does not trust the peer's key", "this user may not connect there"
         };
-        if (reason == 1) {
-            return new Refused(texts[1]);
+        if (reason >= 6 && reason < texts.length) {
+            return new Security(texts[reason]);
         }
-        return new BarewireException(1000 + reason, reason < texts.length ? texts[reason] : "not connected: reason " + reason);
+        // From -15 on, in the same order.
+        return reason < 6 ? of(-14 - reason, texts[reason]) : of(-19, "not connected: reason " + reason);
     }
 
     /** The client was closed. */
@@ -108,6 +110,15 @@ public class BarewireException extends RuntimeException {
 
         Refused(String text) {
             super(REFUSED, text);
+        }
+    }
+
+    /** The keys or the rules of the two hosts do not let the flow open. */
+    public static final class Security extends BarewireException {
+        private static final long serialVersionUID = 1;
+
+        Security(String text) {
+            super(SECURITY, text);
         }
     }
 
