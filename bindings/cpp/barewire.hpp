@@ -15,6 +15,7 @@
 
 #include <barewire.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -196,6 +197,8 @@ class Client {
   /// gets BW_EVENT_WOKEN, and the result is BW_ERR_BUSY: free again when it has left.
   Status free() {
     if (raw_ == nullptr) return Done{};
+    // A thread that waits for room is woken, and does not wait again.
+    closing_ = true;
     const int code = bw_client_free(raw_);
     if (code == BW_ERR_BUSY) bw_wake(raw_);
     if (code < 0) return Error::last(code);
@@ -298,6 +301,7 @@ class Client {
     const auto end = std::chrono::steady_clock::now() + timeout;
     for (;;) {
       const int code = unbusy(attempt);
+      if (code == BW_ERR_AGAIN && closing_) return Error(BW_ERR_HANDLE);
       if (code != BW_ERR_AGAIN) return status(code);
       auto left = forever;
       if (timeout.count() >= 0) {
@@ -319,6 +323,7 @@ class Client {
   bw_client *raw_ = nullptr;
   std::deque<bw_event> kept_;
   std::mutex kept_mutex_;
+  std::atomic<bool> closing_{false};
 };
 
 }  // namespace barewire

@@ -1,7 +1,10 @@
-//! `barewire._native`: the C interface for Python. What Python programs use is `python/barewire/` beside this.
+//! `barewire._native`: the C interface for Python, and the P4 switch in process. What Python programs use is `python/barewire/` beside
+//! this.
 //!
 //! A client is a ticket (a number), so that one that was freed is an error and never a crash. The interpreter's lock is let go
 //! wherever a call may take its time.
+
+mod switch;
 
 use barewire::entry::*;
 use barewire::error::{BW_ERR_BUSY, BW_ERR_INVALID, BW_OK};
@@ -284,6 +287,8 @@ fn take<'py>(
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("Error", m.py().get_type::<Error>())?;
     m.add("version", text(bw_version()))?;
+    m.add("SwitchError", m.py().get_type::<switch::SwitchError>())?;
+    m.add_class::<switch::Switch>()?;
     m.add("REQUEST_HEAD", BW_REQUEST_HEAD)?;
     for f in [
         wrap_pyfunction!(attach, m)?,

@@ -4,7 +4,7 @@
 >>> flow = client.connect("10.0.0.2:888")
 >>> client.call(flow, b"price of ES?", timeout=0.005)
 
-`barewire.aio` has the same for asyncio.
+`barewire.aio` has the same for asyncio, `barewire.Switch` is a P4 switch in process, and `barewire.runs` reads what was measured.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from . import _native
+from ._switch import Switch, SwitchError
 
 __version__: str = _native.version
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "Kind",
     "Refused",
     "SecurityError",
+    "Switch",
+    "SwitchError",
     "Timeout",
     "TooLarge",
 ]
@@ -161,6 +164,7 @@ class Client:
 
     def __init__(self, name: str = "python", socket: str | None = None, *, calls_max: int = 1024) -> None:
         self._kept: deque[tuple] = deque()
+        self._closing = False
         self._closed = False
         try:
             self._ticket = _native.attach(name, socket)
@@ -260,6 +264,8 @@ class Client:
         return self._do_wait(timeout)
 
     def _do_wait(self, timeout: float | None) -> tuple | None:
+        if self._closing:
+            raise HandleError(-2, "the client was closed")
         try:
             return _native.wait_event(self._ticket, _ms(timeout))
         except _native.Error as e:
@@ -316,6 +322,8 @@ class Client:
             return
         if wait is not None:
             self._do(_native.close_wait, _ms(wait))
+        # A thread that waits is woken, and does not wait again.
+        self._closing = True
         while True:
             try:
                 _native.free(self._ticket)
@@ -323,7 +331,6 @@ class Client:
             except _native.Error as e:
                 if e.args[0] != _BUSY:
                     break
-            # A thread waits: it gets WOKEN and leaves.
             try:
                 _native.wake(self._ticket)
             except _native.Error:

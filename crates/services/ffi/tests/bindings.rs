@@ -76,9 +76,14 @@ fn go(dir: &Path, package: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// A crate of the bindings' own workspace, which nobody needs for anything else. Its first build comes over the network. `None`: not
-/// to be had here.
-fn native(package: &str, file: &str) -> Option<PathBuf> {
+/// What the bindings' own workspace builds, which nobody needs for anything else; all of it at once, so that its parts agree on the
+/// features of what they share. Its first build comes over the network. `None`: not to be had here.
+fn native(file: &str) -> Option<PathBuf> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    Some(BUILT.get_or_init(build_natives).as_ref()?.join(file))
+}
+
+fn build_natives() -> Option<PathBuf> {
     let library = library("libbarewire.so");
     let profile = library.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
     let target = profile.unwrap().parent().unwrap().join("bindings");
@@ -88,21 +93,20 @@ fn native(package: &str, file: &str) -> Option<PathBuf> {
         std::fs::copy(root().join("../Cargo.lock"), &lock).unwrap();
     }
     let out = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", package])
+        .args(["build", "--quiet", "--workspace"])
         .current_dir(root())
         .env("CARGO_TARGET_DIR", &target)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     if said.contains("failed to download") || said.contains("failed to get") {
-        skip_part(
-            Needs::Tools,
-            format!("the crates of {package} cannot be had here; its binding is not tested"),
-        );
+        let what =
+            "pyo3, jni and napi cannot be had here; the bindings of Python, Java and Node are not tested";
+        skip_part(Needs::Tools, what);
         return None;
     }
     assert!(out.status.success(), "{said}");
-    Some(target.join("debug").join(file))
+    Some(target.join("debug"))
 }
 
 /// Whether a language's own programs are here, and new enough.
@@ -134,7 +138,7 @@ fn python(dir: &Path) -> Option<PathBuf> {
     if !toolchain("Python", &[&["python3", "-c", new_enough]]) {
         return None;
     }
-    let library = native("barewire-python", "lib_native.so")?;
+    let library = native("lib_native.so")?;
     let package = dir.join("barewire");
     built(Command::new("cp").arg("-r").arg(root().join("python/python/barewire")).arg(&package));
     std::fs::copy(library, package.join("_native.abi3.so")).unwrap();
@@ -150,7 +154,7 @@ fn java_classes(dir: &Path) -> Option<String> {
     if !toolchain("Java", &[&["javac", "--release", "17", "--version"], &["java", "--version"]]) {
         return None;
     }
-    let library = native("barewire-java", "libbarewire_java.so")?;
+    let library = native("libbarewire_java.so")?;
     let classes = dir.join("classes");
     let sources = root().join("java/src/main/java/dev/barewire");
     let in_folder = |folder: PathBuf| {
@@ -166,7 +170,7 @@ fn java_classes(dir: &Path) -> Option<String> {
     );
     let (library, classes) = (library.display(), classes.display());
     Some(format!(
-        "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dbarewire.library='{library}' -cp '{classes}'"
+        "java -XX:+UseSerialGC -Xmn16m -XX:TieredStopAtLevel=1 -Dbarewire.library='{library}' -cp '{classes}'"
     ))
 }
 
@@ -183,7 +187,7 @@ fn node(dir: &Path, source: &str) -> Option<PathBuf> {
     if !toolchain("Node", &[&["node", "-e", new_enough]]) {
         return None;
     }
-    let library = native("barewire-node", "libbarewire_node.so")?;
+    let library = native("libbarewire_node.so")?;
     let module = dir.join("barewire.node");
     std::fs::copy(library, &module).unwrap();
     let source = root().join("node").join(source);
@@ -342,6 +346,25 @@ fn under_loss() {
         assert!(resent > 0, "the link lost something");
         println!("under loss, {} and {} to {}: ok", server.language, other.language, server.language);
         drop(served);
+    }
+}
+
+/// What Python has beside messages: the P4 switch in process, and run folders.
+#[test]
+fn python_alone() {
+    let python = |r: &&Runner| r.language == "python";
+    let Some(runner) = runners().iter().find(python) else { return };
+    let repository = root().join("..");
+    for (test, argument) in [("test_switch.py", "programs"), ("test_runs.py", "benches/runs")] {
+        let out = Command::new("python3")
+            .arg("-B")
+            .arg(root().join("python/tests").join(test))
+            .arg(repository.join(argument))
+            .env("PYTHONPATH", runner.program.parent().unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && out.stdout == b"ok\n", "{test}: {said}");
     }
 }
 
