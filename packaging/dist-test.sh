@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs each package of DIST into a clean place, runs the hello-world of its own README over two daemons of the packaged program, and
-# removes it again: dist-test.sh DIST
+# removes it again: dist-test.sh DIST [WORD], where only packages with the word in their names are of interest.
 # The two daemons are on one link in the temporary folder; nothing of the machine is touched.
 set -euo pipefail
 dist=$(realpath "$1")
+only=${2:-}
 work=$(mktemp -d)
 pids=()
 failed=0
@@ -18,7 +19,7 @@ trap finish EXIT
 # line FILE TEXT PID: waits until a line with the text is there.
 line() {
     local n
-    for ((n = 0; n < 600; n++)); do
+    for ((n = 0; n < 3000; n++)); do
         grep -q -- "$2" "$1" 2> /dev/null && return
         kill -0 "$3" 2> /dev/null || break
         sleep 0.1
@@ -41,7 +42,7 @@ for host in 1 2; do
     pids+=($!)
 done
 for host in 1 2; do
-    for ((n = 0; n < 600; n++)); do
+    for ((n = 0; n < 3000; n++)); do
         [ -S "$work/$host.sock" ] && break
         kill -0 "${pids[$((host - 1))]}" 2> /dev/null || { cat "$work/daemon$host.log" >&2; exit 1; }
         sleep 0.1
@@ -66,6 +67,7 @@ hello() {
     wait "$server" 2> /dev/null || true
     if [ "$ok" != 0 ] || [ "$said" != hello ]; then
         echo "error: the answer to hello was: $said" >&2
+        cat "$work/server.log" ./*.log >&2 2> /dev/null || true
         return 1
     fi
 }
@@ -79,6 +81,7 @@ gone() {
 check() {
     local name=$1 function=$2 tool
     shift 2
+    [[ "$name" == *"$only"* ]] || return 0
     for tool; do
         command -v "$tool" > /dev/null || { echo "SKIPPED: $name: $tool is not installed"; return; }
     done

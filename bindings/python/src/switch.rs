@@ -131,7 +131,9 @@ impl Switch {
         let kind = match engine {
             "native" => EngineKind::Native,
             "interpreter" => EngineKind::Interpreter,
-            _ => return Err(refused(format!("there is no engine '{engine}'; there are native, interpreter"))),
+            _ => {
+                return Err(refused(format!("there is no engine '{engine}'; there are native, interpreter")));
+            }
         };
         // Compiling takes its time, and other threads may go on.
         let (program, prepared) = py.detach(|| {
@@ -182,7 +184,8 @@ impl Switch {
         port: u32,
         packet: &[u8],
     ) -> PyResult<Vec<(u32, Bound<'py, PyBytes>)>> {
-        let sent = self.harness.send(port, packet).ok_or_else(|| refused("the packet is longer than a frame"))?;
+        let sent =
+            self.harness.send(port, packet).ok_or_else(|| refused("the packet is longer than a frame"))?;
         Ok(packets(py, sent))
     }
 
@@ -195,14 +198,15 @@ impl Switch {
     /// Packets and bytes.
     fn counter(&mut self, name: &str, index: u64) -> PyResult<(u64, u64)> {
         let id = resolve::counter(&self.program, name).map_err(refused)?;
-        let [packets, bytes] = self.harness.plane().datapath.state.read_counter(id, index).map_err(refused)?;
+        let [packets, bytes] =
+            self.harness.plane().datapath_state().read_counter(id, index).map_err(refused)?;
         Ok((packets, bytes))
     }
 
     /// The register's bytes, the highest first.
     fn register<'py>(&mut self, py: Python<'py>, name: &str, index: u64) -> PyResult<Bound<'py, PyBytes>> {
         let id = resolve::register(&self.program, name).map_err(refused)?;
-        let value = self.harness.plane().datapath.state.read_register(id, index).map_err(refused)?;
+        let value = self.harness.plane().datapath_state().read_register(id, index).map_err(refused)?;
         Ok(PyBytes::new(py, &value.to_bytes_be()))
     }
 

@@ -186,7 +186,7 @@ public final class Client implements AutoCloseable {
             case 16: // cancelled
                 synchronized (lock) {
                     queue.add(e.clone());
-                    lock.notify();
+                    lock.notifyAll();
                 }
                 return;
             default:
