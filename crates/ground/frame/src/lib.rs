@@ -37,10 +37,12 @@
 
 mod burst;
 mod frame;
+mod ledger;
 mod pool;
 mod stamp;
 
 pub use burst::{BURST_MAX, Burst};
 pub use frame::{ChecksumState, Frame, Gso, GsoKind};
+pub use ledger::Ledger;
 pub use pool::{CHUNK_LEN_DEFAULT, HEADROOM_DEFAULT, Pool, PoolConfig, PoolError, leaked_pools};
 pub use stamp::{ClockDomain, Stamp, StampSource};

@@ -21,7 +21,6 @@
 #![warn(missing_docs)]
 
 mod config;
-mod ledger;
 mod open;
 mod port;
 mod ring;

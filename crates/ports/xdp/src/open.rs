@@ -1,14 +1,13 @@
 //! Opening: what is there, what was asked for, and what came of it.
 
 use crate::config::{Attach, Mode, NeedWakeup, Queues, XdpConfig};
-use crate::ledger::Ledger;
 use crate::port::{Queue, XdpPort};
 use crate::program::{Program, STAMP_LEN};
 use crate::sys;
 use barewire_base::Instant;
 use barewire_bpf::{Hook, Kind, Link, Map, XdpMode};
 use barewire_ebpf::{MapKind, MapSpec};
-use barewire_frame::{Pool, StampSource};
+use barewire_frame::{Ledger, Pool, StampSource};
 use barewire_packet::interface::Interface;
 use barewire_packet::outgoing::{ETH_LEN, VLAN_LEN};
 use barewire_port::{OpenError, PortCaps, PortCounters};

@@ -1,12 +1,11 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::config::XdpConfig;
-use crate::ledger::Ledger;
 use crate::open::wait_until_free;
 use crate::program::STAMP_LEN;
 use crate::sys::{self, Completion, Fill, Rx, Tx};
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Stamp, StampSource};
+use barewire_frame::{Ledger, Burst, ChecksumState, ClockDomain, Frame, Stamp, StampSource};
 use barewire_packet::{checksum, outgoing};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
 use std::io;
@@ -188,7 +187,8 @@ impl XdpPort {
             let mut bytes = 0;
             for _ in 0..found {
                 let Some(desc) = queue.rx.pop() else { break };
-                let Some(mut frame) = self.ledger.take(desc.addr, desc.len) else { continue };
+                // SAFETY: the kernel put the chunk into the receive ring, and has done with it.
+                let Some(mut frame) = (unsafe { self.ledger.take(desc.addr, desc.len) }) else { continue };
                 bytes += u64::from(desc.len);
                 let stamp = match self.stamp_cookie {
                     Some(cookie) => read_stamp(&mut frame, cookie).unwrap_or(Stamp::engine(now)),
@@ -234,7 +234,8 @@ impl XdpPort {
         }
         for _ in 0..done {
             let Some(address) = queue.completion.pop() else { break };
-            drop(self.ledger.take(address, 0));
+            // SAFETY: the kernel put the chunk into the completion ring, and has done with it.
+            drop(unsafe { self.ledger.take(address, 0) });
         }
         queue.completion.release();
         self.in_flight = self.in_flight.saturating_sub(done);
@@ -488,7 +489,8 @@ impl XdpPort {
         // that it may still write are not given back, and the pool reports itself as leaked.
         let free = !self.caps.zero_copy || numbers.iter().all(|&q| wait_until_free(self.ifindex, q));
         if free {
-            self.ledger.take_all();
+            // SAFETY: the sockets are closed, and the driver has let go.
+            unsafe { self.ledger.take_all() };
         }
         (self.in_flight, self.tx_pending, self.down_until, self.turn) = (0, false, None, 0);
     }

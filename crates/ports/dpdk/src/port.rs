@@ -1,0 +1,367 @@
+//! The port at work: bursts in, bursts out.
+
+use crate::config::DpdkConfig;
+use crate::eal;
+use crate::sys::{CHECKSUM_BAD, CHECKSUM_GOOD, Device, Mbufs, RawFrame, RawStats, SCATTERED};
+use barewire_base::{DropReason, Duration, Instant};
+use barewire_frame::{BURST_MAX, Burst, ChecksumState, Ledger, Pool, Stamp, StampSource};
+use barewire_packet::outgoing::{self, ETH_LEN};
+use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use std::ffi::CString;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Chunks that the driver always finds: two bursts of the largest that drivers ask for at once.
+const SPARE: u32 = 128;
+/// With fewer than these the pool is empty: what is received then is dropped, so that the driver, which takes 32 at once, never stands still
+/// with old frames in its ring.
+const RESERVE: u32 = 2 * BURST_MAX as u32;
+/// From so many on they go back to the pool.
+const SPARE_MAX: u32 = 3 * SPARE;
+/// The device's counters and its link are looked at this often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Drops of one kind that one look counts; a remainder is left for the next look.
+const FOLD_MAX: u64 = 1 << 16;
+/// Largest chunk: the length of an mbuf's buffer has 16 bits.
+const CHUNK_LEN_MAX: u32 = 1 << 15;
+
+/// A port on a device of DPDK, with one queue each way.
+///
+/// Received frames carry the engine's stamp. The card's verdict on transport checksums is kept where it has one; checksums that are left
+/// unfinished are completed here. There is nothing to sleep on: an engine polls it.
+pub struct DpdkPort {
+    config: DpdkConfig,
+    uri: String,
+    caps: PortCaps,
+    counters: PortCounters,
+    /// `None` after a failed [`reopen`](Port::reopen).
+    device: Option<Device>,
+    ledger: Ledger,
+    shift: u32,
+    /// Accepted, and refused by the driver so far: sent before anything else.
+    waiting: [RawFrame; BURST_MAX],
+    waits: usize,
+    is_up: bool,
+    folded: RawStats,
+    next_look: Instant,
+}
+
+impl DpdkPort {
+    /// Opens what `uri` names: [`DpdkConfig::from_uri`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: a wrong option; a device that DPDK cannot plug in; no memory.
+    pub fn from_uri(uri: &PortUri, pool: Pool) -> Result<DpdkPort, OpenError> {
+        DpdkPort::open_as(DpdkConfig::from_uri(uri)?, uri.text().to_owned(), pool)
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// As [`from_uri`](DpdkPort::from_uri).
+    pub fn open(config: DpdkConfig, pool: Pool) -> Result<DpdkPort, OpenError> {
+        let uri = format!("dpdk:{}", config.device);
+        DpdkPort::open_as(config, uri, pool)
+    }
+
+    fn open_as(config: DpdkConfig, uri: String, pool: Pool) -> Result<DpdkPort, OpenError> {
+        let mut ledger = Ledger::new(pool);
+        let (device, caps, is_up) = plug_in(&config, &uri, &mut ledger)?;
+        let shift = ledger.pool().chunk_len().trailing_zeros();
+        Ok(DpdkPort {
+            config,
+            uri,
+            caps,
+            counters: PortCounters::default(),
+            device: Some(device),
+            ledger,
+            shift,
+            waiting: [RawFrame::default(); BURST_MAX],
+            waits: 0,
+            is_up,
+            folded: RawStats::default(),
+            next_look: Instant::ZERO,
+        })
+    }
+
+    /// Chunks that DPDK has now: in rings, being sent, or ready to be received into.
+    pub fn held(&self) -> u32 {
+        self.ledger.outstanding()
+    }
+
+    /// Whether the device says now that its link is up.
+    pub fn link_is_up(&self) -> bool {
+        self.device.as_ref().is_some_and(|device| device.look().1)
+    }
+
+    fn down(&self) -> PortError {
+        let source = io::Error::from_raw_os_error(libc::ENETDOWN);
+        PortError::Down { port: self.uri.clone(), source }
+    }
+
+    /// Tries again what the driver refused.
+    #[inline]
+    fn flush(&mut self) {
+        let Some(device) = self.device.as_mut().filter(|_| self.waits > 0) else { return };
+        // SAFETY: each was checked by `queue`, and its chunk is the port's until it is sent.
+        let sent = unsafe { device.send(&self.waiting[..self.waits]) };
+        self.waiting.copy_within(sent..self.waits, 0);
+        self.waits -= sent;
+    }
+
+    /// Keeps the driver's stack between its bounds.
+    #[inline]
+    fn balance(&mut self) {
+        let Some(device) = &mut self.device else { return };
+        let count = device.mbufs.count();
+        if count < SPARE {
+            for _ in count..SPARE {
+                let Some(frame) = self.ledger.pool().alloc() else { break };
+                device.mbufs.give((self.ledger.give(frame) >> self.shift) as u32);
+            }
+            // The pool has none: some may wait for the driver to say that they are sent.
+            if device.mbufs.count() < BURST_MAX as u32 {
+                device.reap();
+            }
+        } else if count > SPARE_MAX || self.ledger.pool().available() == 0 {
+            for _ in SPARE..count {
+                let Some(chunk) = device.mbufs.take() else { break };
+                // SAFETY: it lay on the stack: the driver does not use it, and was not allowed to any more.
+                drop(unsafe { self.ledger.take(u64::from(chunk) << self.shift, 0) });
+            }
+        }
+    }
+
+    /// Reads the device's counters and its link.
+    #[cold]
+    fn look(&mut self) {
+        let Some(device) = &self.device else { return };
+        let (stats, is_up) = device.look();
+        self.is_up = is_up;
+        for (total, folded, reason) in [
+            (stats.missed, &mut self.folded.missed, DropReason::RingFull),
+            (stats.no_buffer, &mut self.folded.no_buffer, DropReason::PoolEmpty),
+            (stats.rx_errors, &mut self.folded.rx_errors, DropReason::Malformed),
+            (stats.tx_errors, &mut self.folded.tx_errors, DropReason::PortDown),
+        ] {
+            let new = total.saturating_sub(*folded).min(FOLD_MAX);
+            *folded += new;
+            (0..new).for_each(|_| self.counters.drops.count(reason));
+        }
+    }
+}
+
+/// Starts DPDK and the device, with chunks of the ledger's pool.
+fn plug_in(
+    config: &DpdkConfig,
+    uri: &str,
+    ledger: &mut Ledger,
+) -> Result<(Device, PortCaps, bool), OpenError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let unsupported = |what: String| OpenError::Unsupported { uri: uri.to_owned(), what };
+    let pool = ledger.pool().clone();
+    if pool.chunk_len() > CHUNK_LEN_MAX {
+        return Err(unsupported(format!(
+            "chunks of {} bytes: DPDK takes {CHUNK_LEN_MAX} at most",
+            pool.chunk_len()
+        )));
+    }
+    eal::start(&config.eal).map_err(unsupported)?;
+    // Of this process alone; DPDK allows 25 letters.
+    let name = format!("bw{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let c_string = |text: &str| CString::new(text).map_err(|_| unsupported("a zero byte".to_owned()));
+    let mut mbufs = Mbufs::new(&c_string(&name)?, &pool)
+        .map_err(|source| OpenError::Io { uri: uri.to_owned(), call: "making mbufs", source })?;
+    let wanted = u32::from(config.rx_slots) + SPARE;
+    if (pool.available() as u32) < wanted {
+        return Err(unsupported(format!(
+            "{} free frames, and {wanted} are needed for `rx={}`",
+            pool.available(),
+            config.rx_slots
+        )));
+    }
+    let shift = pool.chunk_len().trailing_zeros();
+    for _ in 0..wanted {
+        let Some(frame) = pool.alloc() else { break };
+        mbufs.give((ledger.give(frame) >> shift) as u32);
+    }
+    let slots = [config.rx_slots, config.tx_slots];
+    let opened = Device::open(&c_string(&config.devargs(pool.chunk_len()))?, mbufs, slots, config.mtu, config.promiscuous);
+    let (device, info) = opened.map_err(|(what, error)| {
+        // SAFETY: the device is closed, if it ever was open.
+        unsafe { ledger.take_all() };
+        if error.raw_os_error() == Some(libc::EACCES) || error.raw_os_error() == Some(libc::EPERM) {
+            return OpenError::NotPermitted {
+                uri: uri.to_owned(),
+                call: "opening the device",
+                needs: "root, or access to the device",
+            };
+        }
+        unsupported(format!("{what}: {error}"))
+    })?;
+    let mtu = u32::from(info.mtu);
+    let frame_max = (mtu + ETH_LEN).min(pool.frame_max() as u32);
+    let caps = PortCaps {
+        mtu: frame_max.saturating_sub(ETH_LEN),
+        frame_max,
+        mac: (info.has_mac != 0).then(|| barewire_wire::MacAddr(info.mac)),
+        rx_stamp: StampSource::Engine,
+        queues: 1,
+        in_place: true,
+        zero_copy: false,
+        tx_checksum: true,
+        lossless_bits: false,
+        description: format!(
+            "{}, driver {}, device {}, {} + {} descriptors, frames in place",
+            crate::sys::version(),
+            info.driver(),
+            config.name(),
+            info.rx_slots,
+            info.tx_slots
+        ),
+    };
+    Ok((device, caps, info.is_up != 0))
+}
+
+impl Port for DpdkPort {
+    fn caps(&self) -> &PortCaps {
+        &self.caps
+    }
+
+    fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        self.flush();
+        self.balance();
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            self.look();
+        }
+        let Some(device) = &mut self.device else { return Err(self.down()) };
+        let mut frames = [RawFrame::default(); BURST_MAX];
+        let is_scarce = device.mbufs.count() < RESERVE;
+        let found = device.receive(&mut frames[..burst.room().min(BURST_MAX)]);
+        let (mut got, mut bytes) = (0, 0);
+        for raw in &frames[..found] {
+            if is_scarce {
+                device.mbufs.give(raw.chunk);
+                self.counters.drops.count(DropReason::PoolEmpty);
+                continue;
+            }
+            let address = (u64::from(raw.chunk) << self.shift) + u64::from(raw.offset);
+            // SAFETY: the driver handed the chunk over, and has done with it.
+            let Some(mut frame) = (unsafe { self.ledger.take(address, raw.len) }) else { continue };
+            if raw.flags & SCATTERED != 0 {
+                self.counters.drops.count(DropReason::TooLarge);
+                continue;
+            }
+            if raw.flags & CHECKSUM_BAD != 0 {
+                self.counters.drops.count(DropReason::BadChecksum);
+                continue;
+            }
+            if raw.flags & CHECKSUM_GOOD != 0 {
+                frame.set_checksum(ChecksumState::Verified);
+            }
+            frame.set_stamp(Stamp::engine(now));
+            bytes += u64::from(raw.len);
+            got += 1;
+            // Never an error: at most `room` are taken.
+            let _ = burst.push(frame);
+        }
+        self.counters.rx_frames.add(got as u64);
+        self.counters.rx_bytes.add(bytes);
+        Ok(got)
+    }
+
+    fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            self.look();
+        }
+        if self.device.is_none() || !self.is_up {
+            for _ in 0..burst.len() {
+                self.counters.drops.count(DropReason::PortDown);
+            }
+            burst.clear();
+            return Err(self.down());
+        }
+        self.flush();
+        if burst.is_empty() {
+            return Ok(0);
+        }
+        if self.waits > 0 {
+            self.counters.tx_full.add(1);
+            return Ok(0);
+        }
+        let (mut taken, mut queued, mut bytes) = (0, 0, 0);
+        while let Some(front) = burst.front() {
+            let own = self.ledger.pool().owns(front);
+            if queued == BURST_MAX || !own && self.ledger.pool().available() == 0 {
+                self.counters.tx_full.add(1);
+                break;
+            }
+            let Some(mut frame) = burst.pop() else { break };
+            taken += 1;
+            let sendable =
+                outgoing::check(&frame, self.caps.frame_max).and_then(|()| outgoing::complete(&mut frame));
+            if let Err(reason) = sendable {
+                self.counters.drops.count(reason);
+                continue;
+            }
+            if !own {
+                let Some(copy) = self.ledger.pool().alloc_from(frame.data()) else {
+                    self.counters.drops.count(DropReason::PoolEmpty);
+                    continue;
+                };
+                frame = copy;
+            }
+            let (offset, len) = (frame.headroom() as u32, frame.len() as u32);
+            let chunk = (self.ledger.give(frame) >> self.shift) as u32;
+            self.waiting[queued] = RawFrame { chunk, offset, len, flags: 0 };
+            queued += 1;
+            bytes += u64::from(len);
+        }
+        self.waits = queued;
+        self.counters.tx_frames.add(queued as u64);
+        self.counters.tx_bytes.add(bytes);
+        self.flush();
+        self.balance();
+        Ok(taken)
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    /// What the driver refused is tried again at every call.
+    fn next_deadline(&self) -> Option<Instant> {
+        (self.waits > 0).then_some(Instant::ZERO)
+    }
+
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        self.close();
+        let (device, caps, is_up) = plug_in(&self.config, &self.uri, &mut self.ledger)?;
+        (self.device, self.caps, self.is_up) = (Some(device), caps, is_up);
+        self.folded = RawStats::default();
+        Ok(())
+    }
+}
+
+impl DpdkPort {
+    fn close(&mut self) {
+        self.device = None;
+        self.waits = 0;
+        // SAFETY: the device is closed.
+        unsafe { self.ledger.take_all() };
+    }
+}
+
+impl Drop for DpdkPort {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for DpdkPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.caps.description)
+    }
+}
