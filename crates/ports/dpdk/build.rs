@@ -10,13 +10,19 @@ fn main() {
 fn build() {
     let found = pkg_config::Config::new().atleast_version("22.11").probe("libdpdk");
     let dpdk = found.unwrap_or_else(|error| {
-        panic!("the feature `dpdk` needs libdpdk 22.11 or newer: apt-get install libdpdk-dev pkg-config\n{error}")
+        panic!(
+            "the feature `dpdk` needs libdpdk 22.11 or newer: apt-get install libdpdk-dev pkg-config\n{error}"
+        )
     });
     // Its headers are full of `-march` and `-include`, which the crate `pkg-config` does not hand over.
     let flags = std::process::Command::new("pkg-config").args(["--cflags", "libdpdk"]).output();
     let flags = flags.expect("pkg-config runs").stdout;
     let mut shim = cc::Build::new();
-    shim.file("shim/shim.c").includes(&dpdk.include_paths).flag("-std=gnu11").warnings(true).extra_warnings(false);
+    shim.file("shim/shim.c")
+        .includes(&dpdk.include_paths)
+        .flag("-std=gnu11")
+        .warnings(true)
+        .extra_warnings(false);
     let flags = String::from_utf8(flags).expect("flags are text");
     let mut words = flags.split_whitespace();
     while let Some(word) = words.next() {

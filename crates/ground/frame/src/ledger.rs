@@ -97,7 +97,10 @@ mod tests {
         let frame = take(&mut ledger, given[69] + 256, 100).unwrap();
         assert_eq!((frame.len(), frame.headroom()), (100, 256));
         assert!(take(&mut ledger, given[69], 0).is_none(), "already back");
-        assert!(take(&mut ledger, 70 * 2048, 0).is_none() && take(&mut ledger, u64::MAX, 0).is_none(), "no such chunk");
+        assert!(
+            take(&mut ledger, 70 * 2048, 0).is_none() && take(&mut ledger, u64::MAX, 0).is_none(),
+            "no such chunk"
+        );
         drop(frame);
         assert_eq!(take(&mut ledger, given[0] + 2000, 49).unwrap().len(), 0, "outside the chunk");
         // SAFETY: as said.

@@ -59,8 +59,7 @@ impl DpdkConfig {
         config.tx_slots = uri.take_or("tx", TX_SLOTS)?;
         config.mtu = uri.take("mtu")?;
         config.promiscuous = uri.take_flag("promiscuous")?;
-        config.eal =
-            uri.take_text("eal").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        config.eal = uri.take_text("eal").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         uri.finish()?;
         for (name, slots) in [("rx", config.rx_slots), ("tx", config.tx_slots)] {
             if !(32..=SLOTS_MAX).contains(&slots) {
@@ -71,9 +70,13 @@ impl DpdkConfig {
             return Err(uri.bad(format!("`mtu` is {} to {} bytes", MTUS.start(), MTUS.end())));
         }
         // A NUL would cut a C string short.
-        if config.device.is_empty() || config.device.contains('\0') || config.eal.iter().any(|a| a.contains('\0'))
+        if config.device.is_empty()
+            || config.device.contains('\0')
+            || config.eal.iter().any(|a| a.contains('\0'))
         {
-            return Err(uri.bad("a device is named as DPDK does: `0000:00:06.0`, `net_af_packet0,iface=eth0`"));
+            return Err(
+                uri.bad("a device is named as DPDK does: `0000:00:06.0`, `net_af_packet0,iface=eth0`")
+            );
         }
         Ok(config)
     }

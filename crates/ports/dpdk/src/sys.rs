@@ -4,6 +4,7 @@ use barewire_frame::Pool;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// As in the shim.
 pub(crate) const CHECKSUM_GOOD: u32 = 1;
@@ -161,6 +162,12 @@ impl Drop for Mbufs {
     }
 }
 
+/// DPDK's list of devices is the process's, and plugging in and out is for one thread at a time.
+fn plugging() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A device that runs on the mbufs it was opened with.
 pub(crate) struct Device {
     port: u16,
@@ -187,6 +194,7 @@ impl Device {
             driver: [0; 64],
         };
         let mut what = c"opening the device".as_ptr();
+        let _turn = plugging();
         // SAFETY: C strings and out parameters that live through the call; the mbufs outlive the device.
         let code = unsafe {
             bwd_open(
@@ -243,6 +251,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let _turn = plugging();
         // SAFETY: the port is open, and is not used after this.
         unsafe { bwd_close(self.port, self.mbufs.raw.as_ptr()) }
     }

@@ -37,7 +37,13 @@ pub fn open(uri: &PortUri, pool: &Pool, others: &mut OtherSchemes<'_>) -> Result
         _ => others(&inside, pool).unwrap_or_else(|| {
             Err(OpenError::Unsupported {
                 uri: uri.text().to_owned(),
-                what: format!("this build has no `{}:` ports", inside.scheme),
+                what: match inside.scheme.as_str() {
+                    "dpdk" => {
+                        "this build has no `dpdk:` ports: `make dpdk` builds one that has (needs libdpdk-dev)"
+                            .to_owned()
+                    }
+                    scheme => format!("this build has no `{scheme}:` ports"),
+                },
             })
         }),
     }

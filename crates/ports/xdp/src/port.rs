@@ -5,7 +5,7 @@ use crate::open::wait_until_free;
 use crate::program::STAMP_LEN;
 use crate::sys::{self, Completion, Fill, Rx, Tx};
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_frame::{Ledger, Burst, ChecksumState, ClockDomain, Frame, Stamp, StampSource};
+use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Ledger, Stamp, StampSource};
 use barewire_packet::{checksum, outgoing};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
 use std::io;

@@ -6,6 +6,7 @@ use barewire_packet::interface::Interface;
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_xdp::{CLAIM_MAX, XdpPort};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Opens the port that `uri` names, wrappers included, with its frames in `pool`.
 ///
@@ -15,8 +16,23 @@ pub fn open_port(uri: &PortUri, pool: &Pool) -> Result<Box<dyn Port>, OpenError>
     barewire_port::open(uri, pool, &mut |uri, pool| match uri.scheme.as_str() {
         "xdp" => Some(XdpPort::from_uri(uri, pool).map(|p| Box::new(p) as Box<dyn Port>)),
         "packet" => Some(PacketPort::from_uri(uri, pool).map(|p| Box::new(p) as Box<dyn Port>)),
+        #[cfg(feature = "dpdk")]
+        "dpdk" => Some(barewire_dpdk::DpdkPort::from_uri(uri, pool).map(|p| Box::new(p) as Box<dyn Port>)),
         _ => None,
     })
+}
+
+/// Whether this build opens `dpdk:` ports.
+pub const HAS_DPDK: bool = cfg!(feature = "dpdk");
+
+/// What follows `scheme:` for a port on an interface of the kernel: its name. A device of DPDK has a name of its own in the process, and
+/// reaches the interface through packet sockets.
+pub fn target_on(scheme: &str, interface: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    if scheme != "dpdk" {
+        return interface.to_owned();
+    }
+    format!("net_af_packet{},iface={interface}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Frames that wait on each receive queue of a card with many: a flow's largest burst lands on one queue, before the engine comes

@@ -11,7 +11,7 @@ use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Geometry, SendError, WaitError};
-use barewire_engine::{IdleStrategy, keyfile};
+use barewire_engine::{IdleStrategy, keyfile, target_on};
 use barewire_lab::{Namespace, TwoHosts};
 use barewire_measure::Contention;
 use rustix::process::{Pid, Signal, kill_process};
@@ -120,7 +120,10 @@ impl DaemonCell {
 
     fn uri(&self, side: usize, run: u64) -> String {
         let (target, mut options) = match &self.hosts {
-            Some(hosts) => ([&hosts.eth_a, &hosts.eth_b][side].name.clone(), Vec::new()),
+            Some(hosts) => {
+                let scheme = self.scheme.rsplit('+').next().unwrap_or_default();
+                (target_on(scheme, &[&hosts.eth_a, &hosts.eth_b][side].name), Vec::new())
+            }
             None => (format!("bench-{}-{run}", std::process::id()), vec!["shared=1"]),
         };
         if !self.options.is_empty() {

@@ -11,6 +11,7 @@ use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wai
 use barewire_base::Duration;
 use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_client::{ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound};
+use barewire_engine::target_on;
 use barewire_frame::{Pool, PoolConfig};
 use barewire_lab::TwoHosts;
 use barewire_measure::Contention;
@@ -39,7 +40,7 @@ pub enum Wires {
     Mem,
     /// A memory link, both ends polled by one thread.
     MemOneThread,
-    /// A veth pair between two namespaces, opened with this scheme (`xdp` or `packet`) and options.
+    /// A veth pair between two namespaces, opened with this scheme (`xdp`, `packet` or `dpdk`) and options.
     Veth {
         /// The hosts.
         hosts: Arc<TwoHosts>,
@@ -350,7 +351,8 @@ impl EmbeddedCell {
             Wires::Veth { hosts, scheme, options } => {
                 let uri = |interface: &str| {
                     let question = if options.is_empty() { "" } else { "?" };
-                    Side::Uri(format!("{scheme}:{interface}{question}{options}"))
+                    let target = target_on(scheme.rsplit('+').next().unwrap_or(scheme), interface);
+                    Side::Uri(format!("{scheme}:{target}{question}{options}"))
                 };
                 (uri(&hosts.eth_a.name), uri(&hosts.eth_b.name))
             }

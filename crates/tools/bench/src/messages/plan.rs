@@ -21,9 +21,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// What messages may run over here, without wrappers.
-pub const OVER: &[&str] = &["mem", "packet", "unix", "xdp"];
+pub const OVER: &[&str] = &["dpdk", "mem", "packet", "unix", "xdp"];
 /// Of these, what needs two hosts with a link between them.
-const OVER_HOSTS: &[&str] = &["packet", "xdp"];
+const OVER_HOSTS: &[&str] = &["dpdk", "packet", "xdp"];
 /// How barewire may run.
 pub const MODES: &[&str] =
     &["embedded", "embedded-one-thread", "daemon", "daemon-park", "embedded-secure", "daemon-secure"];
@@ -356,7 +356,7 @@ fn cell_for(
         System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark | Mode::DaemonSecure), over } => {
             let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
             if !over.needs_hosts() && over.as_str() != "mem" {
-                let only = "`mem`, `packet` and `xdp`";
+                let only = "`mem`, `packet`, `xdp` and `dpdk`";
                 return Err(PlanError::ModeOver { mode: *mode, over: over.clone(), only });
             }
             let binary = std::env::current_exe().unwrap_or_else(|_| "barewire".into());
@@ -390,7 +390,7 @@ fn cell_for(
         },
         _ if plain_memory => Wires::Mem,
         _ if mode.is_encrypted() && !over.needs_hosts() => {
-            let only = "`mem` without options, `packet` and `xdp`";
+            let only = "`mem` without options, `packet`, `xdp` and `dpdk`";
             return Err(PlanError::ModeOver { mode, over: over.clone(), only });
         }
         _ => {
@@ -511,8 +511,8 @@ mod tests {
         for (typed, expected) in [
             ("xpd", "did you mean `xdp`?"),
             ("fualt+mem", "did you mean `fault`?"),
-            ("pcap", "known: mem, packet, unix, xdp"),
-            ("", "known: mem"),
+            ("pcap", "known: dpdk, mem, packet, unix, xdp"),
+            ("", "known: dpdk, mem"),
         ] {
             let why = typed.parse::<Over>().unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");

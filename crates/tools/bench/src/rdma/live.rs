@@ -8,7 +8,7 @@ use super::windows::{Window, length};
 use super::wires::{self, Hosts, Shape};
 use crate::error::{BenchError, go_on};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{IdleStrategy, open_port};
+use barewire_engine::{IdleStrategy, open_port, target_on};
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, common_windows, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
@@ -46,6 +46,8 @@ pub enum Over {
     Xdp,
     /// AF_PACKET on veth.
     Packet,
+    /// DPDK's packet sockets on veth.
+    Dpdk,
 }
 
 impl Over {
@@ -55,6 +57,7 @@ impl Over {
             Over::Mem => "mem",
             Over::Xdp => "xdp",
             Over::Packet => "packet",
+            Over::Dpdk => "dpdk",
         }
     }
 }
@@ -132,7 +135,8 @@ impl Side {
 
     /// The two ends of the wire between the first client and the server's first NIC.
     pub(super) fn veth(over: Over, hosts: &Hosts) -> (Side, Side) {
-        let uri = |interface: &str| Side::Uri(format!("{}:{interface}", over.as_str()));
+        let uri =
+            |interface: &str| Side::Uri(format!("{}:{}", over.as_str(), target_on(over.as_str(), interface)));
         (uri(&hosts.client_interface(0)), uri(&Hosts::server_interface(0)))
     }
 
@@ -386,9 +390,12 @@ fn sides(run: &LiveRun, hosts: Option<&Hosts>) -> Result<Sides, BenchError> {
             }
             Some(hosts) => {
                 let scheme = run.over.as_str();
-                sides.ours.push(Side::Uri(format!("{scheme}:{}", hosts.client_interface(client))));
+                sides.ours.push(Side::Uri(format!(
+                    "{scheme}:{}",
+                    target_on(scheme, &hosts.client_interface(client))
+                )));
                 if theirs.is_empty() {
-                    let uri = format!("{scheme}:{}", Hosts::server_interface(nic));
+                    let uri = format!("{scheme}:{}", target_on(scheme, &Hosts::server_interface(nic)));
                     theirs.push((Side::Uri(uri), address));
                 }
             }

@@ -25,7 +25,8 @@ pub const WINDOW_MAX: u32 = 4096;
 /// Queue pairs that stay open, at most.
 pub const LIVE_MAX: u64 = 4_000_000;
 
-const OVERS: [(&str, Over); 3] = [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet)];
+const OVERS: [(&str, Over); 4] =
+    [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet), ("dpdk", Over::Dpdk)];
 
 impl FromStr for Over {
     type Err = String;

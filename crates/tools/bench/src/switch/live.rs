@@ -15,7 +15,7 @@ use crate::error::{BenchError, go_on};
 use crate::rounds::turns;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
-    Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port,
+    Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port, target_on,
 };
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::Contention;
@@ -177,7 +177,7 @@ fn uri(over: &str, interface: &str, cell: &LiveCell) -> String {
         options.push(&cell.options);
     }
     let question = if options.is_empty() { "" } else { "?" };
-    format!("{over}:{interface}{question}{}", options.join("&"))
+    format!("{over}:{}{question}{}", target_on(over, interface), options.join("&"))
 }
 
 /// The program, made ready once for all runs.

@@ -30,6 +30,8 @@ pub enum Over {
     Xdp,
     /// Between hosts, over AF_PACKET.
     Packet,
+    /// Between hosts, over DPDK's packet sockets.
+    Dpdk,
 }
 
 /// What a plan expects: setting up a table, packets per second from file to file, ours and bmv2's.
@@ -37,8 +39,13 @@ const MEM_SETUP: Duration = Duration::from_millis(100);
 const PCAP_PPS: f64 = 1e6;
 const PCAP_BMV2_PPS: f64 = 40_000.0;
 
-const OVERS: [(&str, Over); 4] =
-    [("mem", Over::Mem), ("pcap", Over::Pcap), ("xdp", Over::Xdp), ("packet", Over::Packet)];
+const OVERS: [(&str, Over); 5] = [
+    ("mem", Over::Mem),
+    ("pcap", Over::Pcap),
+    ("xdp", Over::Xdp),
+    ("packet", Over::Packet),
+    ("dpdk", Over::Dpdk),
+];
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,7 +185,7 @@ impl Request {
         if self.seconds == Duration::ZERO || self.runs == 0 || self.packets == 0 {
             return refuse("a run needs some time, and there must be one");
         }
-        if self.offloads && self.overs.contains(&Over::Xdp) {
+        if self.offloads && self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Dpdk)) {
             return refuse(
                 "xdp ports take no frame that is still to be cut: `--offloads on` goes over packet",
             );
@@ -227,7 +234,7 @@ impl Request {
         }
         for over in self.overs.iter().filter(|over| match over {
             Over::Packet => true,
-            Over::Xdp => !offloads,
+            Over::Xdp | Over::Dpdk => !offloads,
             _ => false,
         }) {
             let over = over.to_string();
@@ -265,11 +272,11 @@ impl Request {
                 let theirs = self.packets.min(files::BMV2_PACKETS_MAX) as f64 / PCAP_BMV2_PPS;
                 (ours + seconds(if bmv2 { theirs } else { 0.0 })).saturating_mul(points)
             }
-            Over::Xdp | Over::Packet => Duration::ZERO,
+            Over::Xdp | Over::Packet | Over::Dpdk => Duration::ZERO,
         };
         let between = |offloads: bool| {
             let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
-            let needs = self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet));
+            let needs = self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk));
             let systems = self.systems(offloads).len() as u64 * self.programs.len() as u64;
             live::planned_time(self.tests(), self.seconds).saturating_mul(if wanted && needs {
                 systems
@@ -332,10 +339,10 @@ impl Request {
                         "a capture is replayed as fast as it goes: `--search` is for mem, xdp and packet";
                     return Err(BenchError::Plan(why.to_owned()));
                 }
-                Over::Xdp | Over::Packet => {}
+                Over::Xdp | Over::Packet | Over::Dpdk => {}
             }
         }
-        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet)) {
+        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk)) {
             return Ok(());
         }
         for source in &self.programs {
@@ -393,10 +400,10 @@ impl Request {
                         take(self.pinned(|| files::measure(&cell, self.runs, &self.command, progress)))?;
                     }
                 }
-                Over::Xdp | Over::Packet => {}
+                Over::Xdp | Over::Packet | Over::Dpdk => {}
             }
         }
-        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet)) {
+        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk)) {
             return Ok(());
         }
         for source in &self.programs {
