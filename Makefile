@@ -63,6 +63,11 @@ symbols: tools room ## The same in target/symbols/barewire, with names and lines
 # A void row (code 4: a busy machine, most often) is told and left out of the pictures: that is no failure of make.
 VOID_IS_SAID = || { code=$$?; [ $$code = 4 ] || exit $$code; }
 
+.PHONY: dpdk
+dpdk: tools ## Build target/dpdk/release/barewire with `dpdk:` ports (needs libdpdk-dev, pkg-config)
+	@pkg-config --atleast-version=22.11 libdpdk || { echo "error: libdpdk 22.11 or newer is not installed" >&2; echo "hint: apt-get install libdpdk-dev pkg-config" >&2; exit 1; }
+	CARGO_TARGET_DIR=$(TARGET)/dpdk $(CARGO) build --release --package barewire-cli --features dpdk
+
 .PHONY: demo
 demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
 	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)
@@ -172,6 +177,9 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 test: tools room small deny ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \
+	    $(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --quiet -- -D warnings; \
+	fi
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	@# With the tests' own features: a build of any part alone would make the same crates again with others.
 	$(CARGO) build --workspace --bins --examples --tests --quiet
@@ -183,6 +191,11 @@ test: tools room small deny ## Everything that must hold before a commit
 	    $(CARGO) test --workspace --no-fail-fast -- --show-output || ok=1; \
 	    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
 	        $(CARGO) test --package barewire-ring --test loom --release || ok=1; \
+	    if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \
+	        $(CARGO) test --package barewire-dpdk --features dpdk --no-fail-fast || ok=1; \
+	    else \
+	        echo "SKIPPED IN PART: dpdk: ports are not tested: libdpdk-dev is not installed"; \
+	    fi; \
 	    $(TARGET)/debug/xtask fuzz-smoke || ok=1; \
 	    exit $$ok; \
 	} 2>&1 | tee $(TEST_LOG) | { grep --line-buffered -E '$(SHOWN)' || true; } || status=1; \

@@ -9,6 +9,7 @@ mod console;
 #[cfg(test)]
 mod documented;
 mod failure;
+mod place;
 mod screen;
 mod signals;
 mod verb;

@@ -73,6 +73,7 @@ pub fn examine(root: &Root, facts: &Facts, options: &Options) -> Report {
     let mut findings = Vec::new();
     checks::rights::check(root, options, &mut findings);
     checks::ports::check(root, &facts.probes, options, &mut findings);
+    checks::dpdk::check(root, &mut findings);
     checks::memory::check(root, &mut findings);
     checks::cores::check(root, &mut findings);
     checks::clocks::check(root, &mut findings);

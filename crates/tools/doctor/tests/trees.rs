@@ -183,6 +183,31 @@ fn a_good_machine_is_good_all_through() {
 }
 
 #[test]
+fn cards_that_are_bound_to_dpdk_are_told_what_they_need() {
+    let mut files = good();
+    assert!(!outcome(&examine(&tree(&files).1, &good_facts(), &named())).contains_key("DPDK devices"));
+    files.insert("sys/bus/pci/drivers/vfio-pci/0000:00:06.0/vendor".to_owned(), "0x1d0f\n".to_owned());
+    files.insert("sys/bus/pci/drivers/vfio-pci/new_id".to_owned(), String::new());
+    let (_bare, root) = tree(&files);
+    let report = examine(&root, &good_facts(), &named());
+    assert_eq!(of(&report, "DPDK devices").value, "0000:00:06.0 (vfio-pci)");
+    assert_eq!(
+        [of(&report, "IOMMU").status, of(&report, "DPDK memory").status],
+        [Status::Warn, Status::Warn],
+        "{report:?}"
+    );
+    assert!(report.fit(), "who does not use DPDK lacks nothing");
+    files.insert("sys/kernel/iommu_groups/3/type".to_owned(), "DMA\n".to_owned());
+    files.insert("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages".to_owned(), "400\n".to_owned());
+    let (_whole, root) = tree(&files);
+    let report = examine(&root, &good_facts(), &named());
+    assert_eq!(
+        [of(&report, "IOMMU").value.as_str(), of(&report, "DPDK memory").value.as_str()],
+        ["1 groups", "400 huge pages free"]
+    );
+}
+
+#[test]
 fn a_bad_machine_is_told_what_it_costs_and_how_to_mend_it() {
     let mut files = good();
     let cpu = "sys/devices/system/cpu";

@@ -4,6 +4,7 @@ use super::measured::{self, Leave, Measured, State, Timing, warn_of_debug_build}
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
+use crate::place;
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel};
@@ -20,7 +21,7 @@ use barewire_bench::{Arrivals, BenchError, Cell, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments.
@@ -101,7 +102,7 @@ pub struct Args {
     #[arg(short = 's', long, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
     serve: bool,
     /// Be the client of this server only, and measure (as `--role client --server HOST`)
-    #[arg(short = 'c', long, value_name = "HOST", value_parser = host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
+    #[arg(short = 'c', long, value_name = "HOST", value_parser = place::host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
     connect: Option<IpAddr>,
     /// One end only; the other is on another machine: over a port, or (with one `--baseline`, the same at both ends) over the kernel's sockets
     #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
@@ -200,17 +201,6 @@ impl Args {
         }
         all
     }
-}
-
-/// A host by address or name.
-fn host(text: &str) -> Result<IpAddr, String> {
-    if let Ok(ip) = text.parse() {
-        return Ok(ip);
-    }
-    let found = (text, 0)
-        .to_socket_addrs()
-        .map_err(|why| format!("neither an address nor a name that is known here: {why}"))?;
-    found.map(|at| at.ip()).next().ok_or_else(|| "a name without an address".to_owned())
 }
 
 /// One end of two machines.

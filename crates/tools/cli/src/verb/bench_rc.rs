@@ -94,7 +94,7 @@ struct TwoMachines {
     /// Be the client of the server at this address, and measure
     #[arg(
         long = "client", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
-        conflicts_with_all = ONE_MACHINE
+        conflicts_with_all = ONE_MACHINE, value_parser = crate::place::host
     )]
     host: Option<IpAddr>,
     /// This end's port, such as xdp:eth0; `%t` is a thread's number, `%n` a NIC's. Not opened where --baseline is given

@@ -32,10 +32,10 @@ pub struct Args {
     #[arg(short = 's', conflicts_with_all = ["role", "server"])]
     serves: bool,
     /// Server: address, or address and port, to listen on [default: all addresses]
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = at, conflicts_with = "server")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = at, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Client: the server's address, or address and port
-    #[arg(long, short = 'c', value_name = "ADDR[:PORT]", value_parser = at, required_if_eq("role", "client"))]
+    #[arg(long, short = 'c', value_name = "HOST[:PORT]", value_parser = at, required_if_eq("role", "client"))]
     server: Option<SocketAddr>,
     /// Client: our own address, if there are several
     #[arg(long, value_name = "ADDR")]
@@ -91,10 +91,7 @@ enum Switched {
 }
 
 fn at(text: &str) -> Result<SocketAddr, String> {
-    let whole = text.parse::<SocketAddr>();
-    whole.or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT))).map_err(|_| {
-        format!("an address, or address and port, is expected, such as 10.0.0.2 or 10.0.0.2:{PORT} or [fd00::2]:{PORT}")
-    })
+    crate::place::endpoint_or(text, PORT)
 }
 
 /// Runs it.

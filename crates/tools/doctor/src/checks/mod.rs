@@ -2,6 +2,7 @@
 
 pub(crate) mod clocks;
 pub(crate) mod cores;
+pub(crate) mod dpdk;
 pub(crate) mod measured;
 pub(crate) mod memory;
 pub(crate) mod network;

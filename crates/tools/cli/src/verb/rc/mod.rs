@@ -131,7 +131,8 @@ impl PortArgs {
 /// The peer.
 #[derive(clap::Args)]
 pub struct PeerArgs {
-    /// The peer's address
+    /// The peer: address or name
+    #[arg(value_parser = crate::place::host)]
     peer: IpAddr,
     /// The peer's port of the connection manager (rping's default: 7174)
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT)]
