@@ -7,7 +7,7 @@ use super::{Finding, Tree, Workspace};
 
 /// Crates whose subject is unsafe.
 const ISLANDS: &[&str] =
-    &["frame", "ring", "channel", "packet", "xdp", "bpf", "p4-jit", "ffi", "feed-ffi", "verbs-ffi"];
+    &["frame", "ring", "channel", "packet", "xdp", "dpdk", "bpf", "p4-jit", "ffi", "feed-ffi", "verbs-ffi"];
 /// The one kind of integration test that needs `unsafe` anywhere: it replaces the allocator to prove that none is asked.
 const ALLOCATOR_TEST: &str = "no_alloc.rs";
 

@@ -7,6 +7,7 @@ use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Ledger, Pool, Stamp, StampSource};
 use barewire_packet::outgoing::{self, ETH_LEN};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use barewire_wire::MacAddr;
 use std::ffi::CString;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -213,7 +214,7 @@ fn plug_in(
     let caps = PortCaps {
         mtu: frame_max.saturating_sub(ETH_LEN),
         frame_max,
-        mac: (info.has_mac != 0).then(|| barewire_wire::MacAddr(info.mac)),
+        mac: (info.has_mac != 0).then_some(MacAddr(info.mac)),
         rx_stamp: StampSource::Engine,
         queues: 1,
         in_place: true,

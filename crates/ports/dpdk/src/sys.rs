@@ -229,8 +229,8 @@ impl Device {
     /// Each frame lies within its chunk of this pool, and nobody else uses that chunk.
     #[inline]
     pub(crate) unsafe fn send(&mut self, frames: &[RawFrame]) -> usize {
-        // SAFETY: the port is open; the frames are the caller's condition.
         let mbufs = self.mbufs.raw.as_ptr();
+        // SAFETY: the port is open; the frames are the caller's condition.
         usize::from(unsafe { bwd_send(self.port, mbufs, frames.as_ptr(), frames.len() as u16) })
     }
 
