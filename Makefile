@@ -176,6 +176,7 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check --manifest-path bindings/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \
 	    $(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --quiet -- -D warnings; \

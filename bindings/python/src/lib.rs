@@ -1,9 +1,10 @@
-//! `barewire._native`: the C interface for Python, and the P4 switch in process. What Python programs use is `python/barewire/` beside
+//! `barewire._native`: the C interface for Python, the P4 switch in process, and captured market data. What Python programs use is `python/barewire/` beside
 //! this.
 //!
 //! A client is a ticket (a number), so that one that was freed is an error and never a crash. The interpreter's lock is let go
 //! wherever a call may take its time.
 
+mod feed;
 mod switch;
 
 use barewire::entry::*;
@@ -289,6 +290,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("version", text(bw_version()))?;
     m.add("SwitchError", m.py().get_type::<switch::SwitchError>())?;
     m.add_class::<switch::Switch>()?;
+    m.add("FeedError", m.py().get_type::<feed::FeedError>())?;
+    m.add_class::<feed::Capture>()?;
+    m.add_function(wrap_pyfunction!(feed::capture_stream, m)?)?;
     m.add("REQUEST_HEAD", BW_REQUEST_HEAD)?;
     for f in [
         wrap_pyfunction!(attach, m)?,

@@ -4,7 +4,8 @@
 >>> flow = client.connect("10.0.0.2:888")
 >>> client.call(flow, b"price of ES?", timeout=0.005)
 
-`barewire.aio` has the same for asyncio, `barewire.Switch` is a P4 switch in process, and `barewire.runs` reads what was measured.
+`barewire.aio` has the same for asyncio, `barewire.Switch` is a P4 switch in process, `barewire.feed` reads
+captured market data, and `barewire.runs` what was measured.
 """
 
 from __future__ import annotations

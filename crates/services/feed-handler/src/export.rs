@@ -41,7 +41,7 @@ impl Where {
 }
 
 /// Why a book is shown, as exports say it.
-pub(crate) fn cause_word(cause: BookCause) -> &'static str {
+pub fn cause_word(cause: BookCause) -> &'static str {
     match cause {
         BookCause::Event => "event",
         BookCause::Snapshot => "snapshot",
@@ -52,12 +52,12 @@ pub(crate) fn cause_word(cause: BookCause) -> &'static str {
 }
 
 /// AggressorSide, as exports say it.
-pub(crate) fn aggressor_word(aggressor: u8) -> Option<&'static str> {
+pub fn aggressor_word(aggressor: u8) -> Option<&'static str> {
     ["none", "buy", "sell"].get(usize::from(aggressor)).copied()
 }
 
 /// MDUpdateAction of a trade, as exports say it.
-pub(crate) fn action_word(action: u8) -> Option<&'static str> {
+pub fn action_word(action: u8) -> Option<&'static str> {
     ["new", "change", "delete"].get(usize::from(action)).copied()
 }
 

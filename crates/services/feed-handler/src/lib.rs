@@ -89,7 +89,7 @@ mod source;
 pub use channel_file::{CHANNEL_FILE_MAX, ChannelFile, Connection, FileChannel};
 pub use check::{CheckCounts, Found, check};
 pub use error::{ConfigError, SourceError};
-pub use export::{CsvExport, EXPORT_DEPTH_MAX};
+pub use export::{CsvExport, EXPORT_DEPTH_MAX, action_word, aggressor_word, cause_word};
 #[cfg(feature = "parquet")]
 pub use export_parquet::{PARQUET_GROUP_ROWS, ParquetExport};
 pub use feed_channel::FeedChannel;

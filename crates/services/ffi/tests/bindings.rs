@@ -2,11 +2,18 @@
 
 mod rig;
 
+use barewire_base::{Duration, Instant};
 use barewire_client::Geometry;
 use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_engine::CountersReader;
+use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
+use barewire_feed_handler::{
+    ChannelPlan, CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Input, Plan, Replay, SocketOptions,
+};
+use barewire_port::Speed;
 use barewire_testing::{Needs, skip_part};
 use rig::{Dir, Program, Rig, bindings, have, library};
+use std::io::BufWriter;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -349,17 +356,52 @@ fn under_loss() {
     }
 }
 
-/// What Python has beside messages: the P4 switch in process, and run folders.
+/// A capture of the emulated exchange, with its books and trades as the library itself writes them.
+fn captured(dir: &Path) -> [PathBuf; 3] {
+    let config = EmulatorConfig { active: Duration::from_secs(2), ..EmulatorConfig::default() };
+    let lines = connections(config.channel_id, 19_010);
+    let plan = Plan {
+        name: "capture".into(),
+        idle: Default::default(),
+        core: None,
+        input: Input::Sockets(SocketOptions::default()),
+        channels: vec![ChannelPlan::new(config.channel_id.into(), lines.clone())],
+        record: None,
+    };
+    let mut emulator = Emulator::new(config, Instant::ZERO).unwrap();
+    let files = ["capture.pcap", "books.csv", "trades.csv"].map(|name| dir.join(name));
+    let mut capture = CaptureWriter::create(&files[0], &lines, &emulator).unwrap();
+    let until = emulator.active_until() + Duration::from_secs(1);
+    emulator.next_packets(until, &mut |packet| capture.write(packet).unwrap());
+    capture.finish().unwrap();
+    let mut replay = Replay::open(&files[..1], &plan.channels, true).unwrap();
+    let csv = |file: &PathBuf| BufWriter::new(std::fs::File::create(file).unwrap());
+    let mut handler = FeedHandler::builder(plan)
+        .sources(vec![])
+        .start(replay.next_at().unwrap())
+        .listen(|_, _| CsvExport::new(csv(&files[1]), csv(&files[2]), EXPORT_DEPTH_MAX).unwrap())
+        .unwrap();
+    handler.replay(&mut replay, Speed::Flat, None).unwrap();
+    handler.channels_mut()[0].listener_mut().finish().unwrap();
+    files
+}
+
+/// What Python has beside messages: the P4 switch in process, run folders, and captured market data.
 #[test]
 fn python_alone() {
     let python = |r: &&Runner| r.language == "python";
     let Some(runner) = runners().iter().find(python) else { return };
-    let repository = root().join("..");
-    for (test, argument) in [("test_switch.py", "programs"), ("test_runs.py", "benches/runs")] {
+    let (repository, dir) = (root().join(".."), Dir::new("python"));
+    let runs = [
+        ("test_switch.py", vec![repository.join("programs")]),
+        ("test_runs.py", vec![repository.join("benches/runs")]),
+        ("test_feed.py", captured(dir.path()).to_vec()),
+    ];
+    for (test, arguments) in runs {
         let out = Command::new("python3")
             .arg("-B")
             .arg(root().join("python/tests").join(test))
-            .arg(repository.join(argument))
+            .args(arguments)
             .env("PYTHONPATH", runner.program.parent().unwrap())
             .output()
             .unwrap();
