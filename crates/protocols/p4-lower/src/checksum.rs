@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
-use barewire_p4::ir::{CalcInput, Checksum, Expr, HeaderId, HeaderRef, UnionRef};
+use barewire_p4::ir::{CalcInput, Checksum, Expr, HeaderId, HeaderRef, Stmt, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, ExprKind, StmtKind};
 use barewire_p4_source::types::Callee;
-use barewire_p4_source::types::ty::TypeId;
+use barewire_p4_source::types::ty::{Type, TypeId};
 
+use super::code;
 use super::ops::{and, not};
-use super::{BlockInstance, Lower, Result, Val, refuse};
+use super::{BlockInstance, Lower, Mode, Result, Val, refuse};
 
 /// What a control of calls makes.
 enum Calls {
@@ -23,8 +24,85 @@ impl<'a> Lower<'a> {
         self.calls(instance, args, &mut Calls::Sums { verify })
     }
 
-    /// The headers a deparser emits, in order.
-    pub(crate) fn emits(&mut self, instance: &Rc<BlockInstance>, args: Vec<Val>) -> Result<Vec<HeaderId>> {
+    /// A deparser: the headers it emits, in order, and what it does before.
+    pub(crate) fn deparser(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        args: [(Val, TypeId); 2],
+    ) -> Result<(Vec<HeaderId>, Vec<Stmt>)> {
+        let decl = self.t.blocks[instance.block.index()].decl;
+        let DeclKind::Control(control) = &decl.kind else { return refuse(decl.span, "this is no control") };
+        let plain = |stmt: &ast::Stmt| match &stmt.kind {
+            StmtKind::Empty => true,
+            StmtKind::Call(expr) => matches!(&expr.kind, ExprKind::Call(call)
+                if self.t.calls.get(&expr.id).is_some_and(|info| matches!(info.callee, Callee::Method(_)))
+                    && call.args.iter().all(|arg| !self.acts(&arg.value))),
+            _ => false,
+        };
+        let variables = control.locals.iter().any(|decl| matches!(decl.kind, DeclKind::Variable(_)));
+        if !variables && control.apply.stmts.iter().all(plain) {
+            let list = self.emits(instance, args.map(|(val, _)| val).to_vec())?;
+            return Ok((list, Vec::new()));
+        }
+        // The target emits a list of headers: each emission is a copy, made if and when it is reached.
+        self.mode = Mode::Deparser;
+        let span = decl.span;
+        self.apply_block_bare(instance, args.to_vec(), span)?;
+        let made = std::mem::take(&mut self.code);
+        Ok((std::mem::take(&mut self.emitted), code::body(&made, span)?))
+    }
+
+    /// Copies what is emitted at this place to headers of its own.
+    pub(crate) fn emit_now(&mut self, val: &Val, ty: TypeId, span: Span) -> Result<()> {
+        if self.mode != Mode::Deparser {
+            return refuse(span, "`emit` outside a deparser");
+        }
+        match val {
+            Val::Header(header) => {
+                let copy = self.copied(&Val::Header(header.clone()), ty, "emitted", span)?;
+                let list = &mut Vec::new();
+                self.emitted_headers(&copy, ty, span, list)?;
+                self.emitted.append(list);
+                Ok(())
+            }
+            Val::Union(UnionRef::Union(id)) => {
+                let members = self.program.unions[id.at()].members.clone();
+                let types = self.union_members(ty).unwrap_or_default();
+                members
+                    .into_iter()
+                    .zip(types)
+                    .try_for_each(|(header, (_, ty))| self.emit_now(&Val::Header(header.into()), ty, span))
+            }
+            Val::Stack(id) => {
+                let bare = self.bare(ty);
+                let Type::Stack(of, _) = *self.types.get(bare) else {
+                    return refuse(span, "this is no stack");
+                };
+                let elements = self.program.stacks[id.at()].elements.clone();
+                elements
+                    .into_iter()
+                    .try_for_each(|header| self.emit_now(&Val::Header(header.into()), of, span))
+            }
+            Val::UnionStack(id) => {
+                let bare = self.bare(ty);
+                let Type::Stack(of, _) = *self.types.get(bare) else {
+                    return refuse(span, "this is no stack");
+                };
+                let elements = self.program.union_stacks[id.at()].elements.clone();
+                elements
+                    .into_iter()
+                    .try_for_each(|union| self.emit_now(&Val::Union(UnionRef::Union(union)), of, span))
+            }
+            Val::Parts(parts) => {
+                let types = self.parts_of(ty).unwrap_or_default();
+                parts.iter().zip(types).try_for_each(|(part, (_, ty))| self.emit_now(part, ty, span))
+            }
+            _ => refuse(span, "this cannot be emitted"),
+        }
+    }
+
+    /// The headers a deparser of nothing but calls emits, in order.
+    fn emits(&mut self, instance: &Rc<BlockInstance>, args: Vec<Val>) -> Result<Vec<HeaderId>> {
         let mut calls = Calls::Emits(Vec::new());
         self.calls(instance, args, &mut calls)?;
         match calls {
@@ -97,7 +175,7 @@ impl<'a> Lower<'a> {
                     (Callee::Method(_), Calls::Emits(list)) => {
                         let Some(arg) = call.args.first() else { return refuse(span, text) };
                         let (val, ty) = self.value(&arg.value)?;
-                        self.emitted(&val, ty, span, list)
+                        self.emitted_headers(&val, ty, span, list)
                     }
                     _ => refuse(span, text),
                 }
@@ -148,7 +226,7 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn emitted(&mut self, val: &Val, ty: TypeId, span: Span, out: &mut Vec<HeaderId>) -> Result<()> {
+    fn emitted_headers(&mut self, val: &Val, ty: TypeId, span: Span, out: &mut Vec<HeaderId>) -> Result<()> {
         match val {
             Val::Header(HeaderRef::Header(id)) => {
                 if self.program.header_type_of(*id).fields.last().is_some_and(|f| f.name == "_padding") {
@@ -173,7 +251,10 @@ impl<'a> Lower<'a> {
             }
             Val::Parts(parts) => {
                 let types = self.parts_of(ty).unwrap_or_default();
-                parts.iter().zip(types).try_for_each(|(part, (_, ty))| self.emitted(part, ty, span, out))
+                parts
+                    .iter()
+                    .zip(types)
+                    .try_for_each(|(part, (_, ty))| self.emitted_headers(part, ty, span, out))
             }
             _ => refuse(span, "this cannot be emitted"),
         }

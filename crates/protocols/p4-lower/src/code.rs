@@ -23,6 +23,8 @@ impl Label {
 #[derive(Clone, Debug)]
 pub(crate) enum Ins {
     Stmt(Stmt),
+    /// In pipelines only: statements with jumps of their own.
+    Action(Vec<Stmt>),
     /// In parsers only.
     Op(ParserOp),
     Label(Label),
@@ -74,7 +76,7 @@ fn reached(code: &[Ins], places: &HashMap<Label, usize>) -> Vec<bool> {
                 open.extend(cases.iter().map(|(_, label)| place(label)));
             }
             Ins::Select { cases, .. } => open.extend(cases.iter().map(|(_, label)| place(label))),
-            Ins::Stmt(_) | Ins::Op(_) | Ins::Label(_) | Ins::State(..) => open.push(at + 1),
+            Ins::Stmt(_) | Ins::Action(_) | Ins::Op(_) | Ins::Label(_) | Ins::State(..) => open.push(at + 1),
         }
     }
     seen
@@ -133,6 +135,15 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
 }
 
 impl Lower<'_> {
+    /// An action that no control plane sees; the name of its node.
+    fn hidden_action(&mut self, hidden: &str, body: Vec<Stmt>) -> (String, ActionId) {
+        let action = ActionId::from(self.program.actions.len());
+        let name = self.unique(hidden);
+        let node = format!("tbl_{name}");
+        self.program.actions.push(Action { name, id: action.0, params: Vec::new(), body });
+        (node, action)
+    }
+
     /// The graph of a pipeline.
     pub(crate) fn graph(&mut self, code: &[Ins], name: &str, hidden: &str, span: Span) -> Result<Pipeline> {
         let places = places(code);
@@ -193,12 +204,12 @@ impl Lower<'_> {
                         body.push(stmt.clone());
                         end += 1;
                     }
-                    let action = ActionId::from(self.program.actions.len());
-                    let name = self.unique(hidden);
-                    let id = action.0;
-                    self.program.actions.push(Action { name: name.clone(), id, params: Vec::new(), body });
-                    let next = entry[end];
-                    add(&mut nodes, Node::Call { name: format!("tbl_{name}"), action, next })
+                    let (name, action) = self.hidden_action(hidden, body);
+                    add(&mut nodes, Node::Call { name, action, next: entry[end] })
+                }
+                Ins::Action(body) => {
+                    let (name, action) = self.hidden_action(hidden, body.clone());
+                    add(&mut nodes, Node::Call { name, action, next: entry[at + 1] })
                 }
                 Ins::Op(_) | Ins::Select { .. } => {
                     return refuse(span, "a pipeline cannot do what only a parser can");
@@ -274,7 +285,7 @@ pub(crate) fn states(code: &[Ins], span: Span) -> Result<(Option<StateId>, Vec<P
                     state.transitions.push(always(id_of(at, &mut order)));
                     break;
                 }
-                Some(Ins::Hit { .. } | Ins::Run { .. }) => {
+                Some(Ins::Hit { .. } | Ins::Run { .. } | Ins::Action(_)) => {
                     return refuse(span, "a parser cannot apply a table");
                 }
             }

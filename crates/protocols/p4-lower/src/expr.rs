@@ -139,7 +139,7 @@ impl<'a> Lower<'a> {
                 self.cast(val, from, ty, span)?
             }
             ExprKind::Call(call) => self.call(expr, call)?,
-            ExprKind::List { items, rest: None } => {
+            ExprKind::List { items, .. } => {
                 let items: Vec<&ast::Expr> = items.iter().collect();
                 let values = self.in_order(&items)?;
                 let parts: Vec<Val> = values.into_iter().map(|(val, _)| val).collect();
@@ -149,7 +149,7 @@ impl<'a> Lower<'a> {
                     Val::Parts(parts.into())
                 }
             }
-            ExprKind::Struct { fields, rest: None } => {
+            ExprKind::Struct { fields, .. } => {
                 let items: Vec<&ast::Expr> = fields.iter().map(|field| &field.value).collect();
                 let values = self.in_order(&items)?;
                 let header = self.header_fields(ty);
@@ -170,9 +170,8 @@ impl<'a> Lower<'a> {
             }
             ExprKind::Invalid => Val::Invalid,
             ExprKind::DontCare => Val::Nothing,
-            ExprKind::List { .. } | ExprKind::Struct { .. } | ExprKind::Default => {
-                return refuse(span, "default values (`...`) are not lowered");
-            }
+            // What it comes to depends on the type that it is converted to.
+            ExprKind::Default => Val::Nothing,
             ExprKind::This => return refuse(span, "`this` is not lowered"),
             ExprKind::Type(_) | ExprKind::Error => return refuse(span, "this is no value"),
         };

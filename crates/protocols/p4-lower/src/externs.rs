@@ -218,16 +218,16 @@ impl Lower<'_> {
                 })?;
             }
             (Object::Meter(meter), "read") => {
-                let Val::Field(field) = arg(&args, 0, span)?.0 else {
-                    return refuse(span, "the colour of a direct meter goes to a field");
+                // The table finds the colour before its action runs, and keeps it until the action asks.
+                let (place, ty) = arg(&args, 0, span)?;
+                let Some(shape) = self.scalar(ty) else { return refuse(span, "a colour that is no number") };
+                let color = match &self.program.meters[meter.at()].result {
+                    Some(known) => known.clone(),
+                    None => self.temp("color", shape.width.max(2), false),
                 };
-                let array = &mut self.program.meters[meter.at()];
-                match &array.result {
-                    Some(known) if *known != field => {
-                        return refuse(span, "a direct meter that is read into several fields");
-                    }
-                    _ => array.result = Some(field),
-                }
+                self.program.meters[meter.at()].result = Some(color.clone());
+                let color = wrap(Expr::Field(color), shape.width, shape.signed);
+                self.assign(&place, &Val::Num(color), ty, span)?;
             }
             (Object::Register(register), "read") => {
                 let index = self.num(&arg(&args, 1, span)?.0, span)?;
@@ -275,6 +275,16 @@ impl Lower<'_> {
             "advance" => {
                 let bits = self.num(&arg(&args, 0, span)?.0, span)?;
                 self.emit(Ins::Op(ParserOp::Advance { bits }));
+                Ok(Val::Nothing)
+            }
+            // v1model's switch has the whole packet when it parses it.
+            "length" => match self.program.field("standard_metadata.packet_length") {
+                Some(field) => Ok(Val::Num(Expr::Field(field.into()))),
+                None => refuse(span, "`length` of a packet without `standard_metadata.packet_length`"),
+            },
+            "emit" => {
+                let (val, ty) = arg(&args, 0, span)?;
+                self.emit_now(&val, ty, span)?;
                 Ok(Val::Nothing)
             }
             "lookahead" => {

@@ -6,7 +6,7 @@
 //! storage   types -> header types, instances, fields of `scalars`
 //! expr      expressions -> values; (ops) operators, folding, casts; (assign) values into places
 //! call      functions, actions, controls and parsers put in where they are called, copied in and out; (externs) the target's
-//! stmt      statements -> code with labels
+//! stmt      statements -> code with labels; (loops) loops
 //! table     tables with their actions
 //! parser    states -> code with labels
 //! code      code with labels -> the statements of an action, the graph of a pipeline, the states of a parser
@@ -21,6 +21,7 @@ mod checksum;
 mod code;
 mod expr;
 mod externs;
+mod loops;
 mod ops;
 mod parser;
 mod stmt;
@@ -62,6 +63,38 @@ pub fn lower<'a>(
         ))
     })?;
     Ok(lower.program)
+}
+
+/// A program read, checked, lowered and written as bmv2 JSON in one go, for those who want nothing but that.
+///
+/// # Errors
+/// What is wrong with it, drawn as text.
+pub fn to_json(
+    files: &dyn barewire_p4_source::Resolver,
+    options: &barewire_p4_source::Options,
+    path: &str,
+) -> std::result::Result<String, String> {
+    use barewire_p4_source::{Diagnostics, diag, parse, types};
+    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+    let source = parse(&mut map, files, options, path, &mut found);
+    let mut made = None;
+    if found.error_count() == 0 {
+        let typed = types::check(&source, &map, &mut found);
+        if found.error_count() == 0 {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            match lower(&source, &typed, &map, name) {
+                Ok(program) => {
+                    made = Some(barewire_p4::export::export(&program).map_err(|error| error.to_string())?);
+                }
+                Err(refusal) => found.push(*refusal),
+            }
+        }
+    }
+    let mut errors = Diagnostics::new();
+    for diagnostic in found.iter().filter(|d| d.severity == barewire_p4_source::Severity::Error) {
+        errors.push(Diagnostic::clone(diagnostic));
+    }
+    made.ok_or_else(|| diag::render_all(&map, &errors, diag::Style::Plain))
 }
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
@@ -134,6 +167,7 @@ enum Mode {
     Parser,
     Pipeline,
     Action,
+    Deparser,
 }
 
 /// A body that is put in place: where `return` and `exit` go.
@@ -182,6 +216,8 @@ struct Lower<'a> {
     /// The user's metadata: its fields may be in lists that are kept.
     metadata: Option<(Val, TypeId)>,
     lists: HashMap<u32, barewire_p4::ir::FieldListId>,
+    /// What a deparser that does more than emit has emitted so far.
+    emitted: Vec<barewire_p4::ir::HeaderId>,
 }
 
 impl<'a> Lower<'a> {
@@ -225,6 +261,7 @@ impl<'a> Lower<'a> {
             depth: 0,
             metadata: None,
             lists: HashMap::new(),
+            emitted: Vec::new(),
         }
     }
 

@@ -123,6 +123,11 @@ impl Lower<'_> {
         if from == to {
             return Ok(val);
         }
+        if matches!(self.types.get(from), Type::Default) {
+            return self.default_of(to, span);
+        }
+        // `...` at the end of a list stands for the rest.
+        let open = matches!(self.types.get(from), Type::Sequence(_, true) | Type::Record(_, true));
         if let Some(target) = self.scalar(to) {
             if target.truth {
                 return Ok(Val::Truth(self.truth(&val, span)?));
@@ -145,14 +150,17 @@ impl Lower<'_> {
         };
         let Some(target) = target else {
             return match self.types.get(to) {
-                Type::Stack(of, _) => {
-                    let of = *of;
+                Type::Stack(of, size) => {
+                    let (of, size) = (*of, *size as usize);
                     let parts = self.parts(&val, span)?;
                     let from = self.types.parts(from);
                     let mut out = Vec::new();
                     for (at, part) in parts.iter().enumerate() {
                         let source = from.get(at).copied().unwrap_or(of);
                         out.push(self.cast(part.clone(), source, of, span)?);
+                    }
+                    while open && out.len() < size {
+                        out.push(self.default_of(of, span)?);
                     }
                     Ok(Val::Parts(out.into()))
                 }
@@ -164,7 +172,7 @@ impl Lower<'_> {
             Some(fields) => fields,
             None => match self.parts_of(from) {
                 Some(parts) => parts,
-                None => return refuse(span, "a list that ends in `...` is not lowered"),
+                None => return refuse(span, "this is not lowered as a struct"),
             },
         };
         // By name if the source has names, else by place.
@@ -173,7 +181,11 @@ impl Lower<'_> {
         for (at, (name, to)) in target.into_iter().enumerate() {
             let at = if named { source.iter().position(|(n, _)| *n == name) } else { Some(at) };
             let Some((part, (_, from))) = at.and_then(|at| Some((parts.get(at)?, source.get(at)?))) else {
-                return refuse(span, "a list that leaves out fields is not lowered");
+                if open {
+                    out.push(self.default_of(to, span)?);
+                    continue;
+                }
+                return refuse(span, "a list that leaves out fields");
             };
             out.push(self.cast(part.clone(), *from, to, span)?);
         }

@@ -2,17 +2,13 @@
 
 use barewire_p4::ir::{ActionId, Expr, Stmt};
 use barewire_p4_source::Span;
-use barewire_p4_source::ast::{self, DeclKind, ExprKind, ForCollection, StmtKind, SwitchLabel};
+use barewire_p4_source::ast::{self, DeclKind, ExprKind, StmtKind, SwitchLabel};
 use barewire_p4_source::types::ty::TableId;
 use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
-use num_bigint::BigInt;
 
 use super::code::{Ins, Label};
 use super::ops::not;
-use super::{Lower, Mode, Result, Val, refuse};
-
-/// Rounds of a loop that are written out.
-const ROUNDS_MAX: u32 = 4096;
+use super::{Lower, Mode, Result, refuse};
 
 impl<'a> Lower<'a> {
     pub(crate) fn block(&mut self, stmts: &'a [ast::Stmt]) -> Result<()> {
@@ -96,9 +92,7 @@ impl<'a> Lower<'a> {
                 Ok(())
             }
             StmtKind::Switch(switch) => self.switch(switch, span),
-            StmtKind::For(_) => {
-                refuse(span, "a `for` with a condition is not lowered yet: `for (T x in a .. b)` is")
-            }
+            StmtKind::For(repeat) => self.looped(span, |lower, leave| lower.for_rounds(repeat, leave)),
             StmtKind::ForIn(repeat) => self.for_in(repeat, span),
             StmtKind::Return(value) => {
                 let Some(frame) = self.frames.last().cloned() else {
@@ -121,7 +115,7 @@ impl<'a> Lower<'a> {
                 }
                 match self.mode {
                     Mode::Action => self.stmt_out(Stmt::Exit),
-                    Mode::Pipeline => {}
+                    Mode::Pipeline | Mode::Deparser => {}
                     Mode::Parser => return refuse(span, "`exit` in a parser"),
                 }
                 self.emit(Ins::Jump(Label::END));
@@ -139,7 +133,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Goes to `no` if a condition is false; says whether it is known.
-    fn condition(&mut self, expr: &'a ast::Expr, no: Label) -> Result<Option<bool>> {
+    pub(crate) fn condition(&mut self, expr: &'a ast::Expr, no: Label) -> Result<Option<bool>> {
         // What a table finds decides by itself.
         let (inner, negated) = match &expr.kind {
             ExprKind::Unary(ast::UnaryOp::Not, inner) => (&**inner, true),
@@ -241,51 +235,6 @@ impl<'a> Lower<'a> {
             }
         }
         self.emit(Ins::Label(end));
-        Ok(())
-    }
-
-    /// A loop whose rounds are known: written out.
-    fn for_in(&mut self, repeat: &'a ast::ForIn, span: Span) -> Result<()> {
-        let symbol = self.symbol_at(repeat.variable.id, span)?;
-        let ty = self.closed(self.t.symbol(symbol).ty);
-        let mut rounds: Vec<Val> = Vec::new();
-        match &repeat.collection {
-            ForCollection::Range(first, last) => {
-                let ((first, _), (last, _)) = (self.value(first)?, self.value(last)?);
-                let (Val::Num(Expr::Int(mut at)), Val::Num(Expr::Int(last))) = (first, last) else {
-                    return refuse(
-                        span,
-                        "a loop over a range that is not known when the program is compiled",
-                    );
-                };
-                while at <= last {
-                    if rounds.len() as u32 >= ROUNDS_MAX {
-                        return refuse(span, format!("a loop of more than {ROUNDS_MAX} rounds"));
-                    }
-                    rounds.push(Val::Num(Expr::Int(at.clone())));
-                    at += BigInt::from(1);
-                }
-            }
-            ForCollection::Value(list) => match self.value(list)? {
-                (Val::Parts(parts), _) => rounds.extend(parts.iter().cloned()),
-                (Val::Stack(id), _) => {
-                    let elements = self.program.stacks[id.at()].elements.clone();
-                    rounds.extend(elements.into_iter().map(|header| Val::Header(header.into())));
-                }
-                _ => return refuse(span, "a loop over this is not lowered"),
-            },
-        }
-        let leave = self.label();
-        for round in rounds {
-            let next = self.label();
-            self.loops.push((leave, next));
-            let val = self.saved(&round, ty, "round", span)?;
-            self.env.insert(symbol, val);
-            self.stmt(&repeat.body)?;
-            self.loops.pop();
-            self.emit(Ins::Label(next));
-        }
-        self.emit(Ins::Label(leave));
         Ok(())
     }
 }

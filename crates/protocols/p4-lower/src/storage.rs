@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    FieldDef, FieldRef, Header, HeaderId, HeaderRef, HeaderStack, HeaderType, HeaderTypeId, HeaderUnion,
-    StackId, UnionId, UnionRef, UnionStack, UnionStackId, Width,
+    Expr, FieldDef, FieldRef, Header, HeaderId, HeaderRef, HeaderStack, HeaderType, HeaderTypeId,
+    HeaderUnion, StackId, UnionId, UnionRef, UnionStack, UnionStackId, Width,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::Name;
@@ -70,10 +70,10 @@ impl Lower<'_> {
             Type::Struct(id, args) if self.t.structs[id.index()].kind == Aggregate::Struct => {
                 Some(self.fields(id, &args))
             }
-            Type::Tuple(list) | Type::Sequence(list, false) => {
+            Type::Tuple(list) | Type::Sequence(list, _) => {
                 Some(list.iter().enumerate().map(|(at, ty)| (Name::from(format!("f{at}")), *ty)).collect())
             }
-            Type::Record(fields, false) => Some(fields.to_vec()),
+            Type::Record(fields, _) => Some(fields.to_vec()),
             _ => None,
         }
     }
@@ -249,6 +249,30 @@ impl Lower<'_> {
         let fields = &mut self.program.header_types[0].fields;
         fields.push(FieldDef { name, width: Width::Fixed(width), signed });
         FieldRef { header: SCALARS.into(), field: fields.len() as u32 - 1 }
+    }
+
+    /// What `...` stands for (section 8.26): zero, false, the first member, an invalid header.
+    pub(crate) fn default_of(&mut self, ty: TypeId, span: Span) -> Result<Val> {
+        let ty = self.bare(ty);
+        if let Some(shape) = self.scalar(ty) {
+            return Ok(if shape.truth {
+                Val::Truth(Expr::Bool(false))
+            } else {
+                Val::Num(super::ops::int(0))
+            });
+        }
+        if self.header_fields(ty).is_some() || self.union_members(ty).is_some() {
+            return Ok(Val::Invalid);
+        }
+        if let Type::Stack(_, size) = *self.types.get(ty) {
+            return Ok(Val::Parts(vec![Val::Invalid; size as usize].into()));
+        }
+        let Some(parts) = self.parts_of(ty) else { return refuse(span, "a default of this type") };
+        let mut list = Vec::new();
+        for (_, ty) in parts {
+            list.push(self.default_of(ty, span)?);
+        }
+        Ok(Val::Parts(list.into()))
     }
 
     /// The parts of a struct or tuple value.

@@ -37,7 +37,8 @@ impl<'a> Lower<'a> {
     /// The table, with the keys that are computed in front of it.
     pub(crate) fn ready(&mut self, table: ty::TableId, span: Span) -> Result<Rc<Lowered>> {
         if self.mode != Mode::Pipeline {
-            return refuse(span, "a table can be applied in a control only");
+            let text = "a table is applied in a control, and in no loop whose rounds only the packet tells";
+            return refuse(span, text);
         }
         let key = (Rc::clone(&self.path), table);
         let lowered = match self.tables.get(&key) {

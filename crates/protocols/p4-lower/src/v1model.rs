@@ -88,13 +88,13 @@ impl<'a> Lower<'a> {
             self.program.pipelines.push(pipeline);
         }
         self.sums(update, vec![headers.clone(), metadata], false)?;
-        let order = self.emits(deparser, vec![packet.0, headers])?;
-        self.program.deparsers.push(Deparser { name: "deparser".into(), order, stmts: Vec::new() });
+        let (order, stmts) = self.deparser(deparser, [packet, (headers, headers_ty)])?;
+        self.program.deparsers.push(Deparser { name: "deparser".into(), order, stmts });
         Ok(())
     }
 
     /// A part of the switch: its arguments are the packet's own headers and metadata.
-    fn apply_block_bare(
+    pub(crate) fn apply_block_bare(
         &mut self,
         block: &Rc<BlockInstance>,
         args: Vec<(Val, TypeId)>,

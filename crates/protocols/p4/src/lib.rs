@@ -24,6 +24,7 @@
 
 pub mod chain;
 pub mod engine;
+pub mod export;
 pub mod hash;
 pub mod import;
 pub mod interp;

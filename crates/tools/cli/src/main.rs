@@ -54,6 +54,15 @@ fn main() -> ExitCode {
             Err(error) => failure::report(&error, &console).into(),
         };
     }
+    // A link named as one of p4c's programs is that compiler.
+    if let Some(form) = args.first().and_then(|name| verb::switch::p4c_name(name)) {
+        let console = Console::new(Color::Auto, false);
+        let words = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        return match verb::switch::p4c::run(form, words, &console) {
+            Ok(code) => code.into(),
+            Err(error) => failure::report(&error, &console).into(),
+        };
+    }
     let mut command = Cli::command().color(match color {
         Color::Auto => ColorChoice::Auto,
         Color::Always => ColorChoice::Always,

@@ -177,6 +177,80 @@ fn compile_writes_p4info_and_check_switches_warnings_off() {
     assert!(wrong.err.contains("there is no warning `unusde`"), "{}", wrong.err);
 }
 
+#[test]
+fn compile_writes_json_that_runs_and_answers_as_p4c() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (source, json) = (at("a.p4"), at("a.json"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    let stf = at("a.stf");
+    std::fs::write(&stf, "add MyIngress.inner.t h.f:1 MyIngress.inner.set(to:7)\npacket 1 01\nexpect 0 07$\npacket 1 02\nexpect 0 02$\n").unwrap();
+
+    let made =
+        run(&["switch", "compile", &source, "-o", &json, "-b", "bmv2", "--std", "p4-16", "--Wdisable"]);
+    assert_eq!((made.code, &*made.err), (Some(0), ""));
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(document["pipelines"][0]["tables"][0]["name"], "MyIngress.inner.t");
+    for program in [&source, &json] {
+        let tested = run(&["switch", "test", program, &stf]);
+        assert_eq!(tested.code, Some(0), "{program}: {}{}", tested.out, tested.err);
+    }
+    // Into a folder, under the program's name.
+    let out = at("out");
+    std::fs::create_dir(&out).unwrap();
+    assert_eq!(run(&["switch", "compile", &source, "-o", &out]).code, Some(0));
+    assert_eq!(std::fs::read(folder.path().join("out/a.json")).unwrap(), std::fs::read(&json).unwrap());
+
+    let other = run(&["switch", "compile", &source, "-o", &at("b.json"), "--target", "psa"]);
+    assert!(other.code == Some(1) && other.err.contains("not that of psa"), "{}", other.err);
+    assert!(!folder.path().join("b.json").exists());
+    assert_eq!(run(&["switch", "compile", &source]).code, Some(2), "nothing to write");
+    assert_eq!(run(&["switch", "compile", &source, "-o", &json, "--std", "p4-14"]).code, Some(2));
+
+    // Links to the binary are the compilers they are named after.
+    let linked = |name: &str, words: &[&str]| {
+        let link = folder.path().join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_barewire"), &link).unwrap();
+        }
+        said(std::process::Command::new(&link).args(words).current_dir(folder.path()).output().unwrap())
+    };
+    let info = at("build/a.p4info.txtpb");
+    let words = ["--p4v", "16", "--p4runtime-files", &info, "-o", &at("build/a.json"), "a.p4"];
+    let made = linked("p4c-bm2-ss", &words);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    assert_eq!(std::fs::read(folder.path().join("build/a.json")).unwrap(), std::fs::read(&json).unwrap());
+    assert!(std::fs::read_to_string(&info).unwrap().contains("MyIngress.inner.t"));
+    let made = linked("p4c", &["--target", "bmv2", "--arch", "v1model", "-o", "driver", "a.p4"]);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    assert!(folder.path().join("driver/a.json").exists());
+    let refused = linked("p4c", &["--target", "ebpf", "a.p4"]);
+    assert!(refused.code == Some(2) && refused.err.contains("ebpf"), "{}", refused.err);
+    // What the real switch says of our JSON.
+    match std::process::Command::new("simple_switch").arg("--version").output() {
+        Err(_) => println!("SKIPPED: simple_switch is not installed, so our JSON is not loaded into it"),
+        Ok(_) => loads_in_the_real_switch(&json),
+    }
+}
+
+/// Starts the real switch with a program and packets in files, and waits for its end of initialisation.
+fn loads_in_the_real_switch(json: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["--use-files", "0", "-i", "0@p", "--log-console", "--thrift-port", "19099", json];
+    let mut child = std::process::Command::new("simple_switch")
+        .args(words)
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Adding interface")));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(ready, "the switch ended before it had read the program");
+}
+
 const PROGRAM: &str = "#include <v1model.p4>
 header H { bit<8> f; }
 struct M { }

@@ -73,18 +73,36 @@ impl fmt::Debug for Source {
     }
 }
 
+/// Files of the file system, for what a source includes.
+struct Files;
+
+impl barewire_p4_source::Resolver for Files {
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
 impl FromStr for Source {
     type Err = String;
 
-    /// A name of [`NAMES`], or the path of a JSON file, known by its `.json` or a slash.
+    /// A name of [`NAMES`], or the path of P4 source or of a JSON file, known by its ending or a slash.
     fn from_str(text: &str) -> Result<Source, String> {
         if let Some(json) = embedded(text) {
             return Ok(Source { name: text.to_owned(), typed: text.to_owned(), json: Cow::Borrowed(json) });
         }
-        if !text.contains('/') && !text.ends_with(".json") {
-            return Err(format!("`{text}` is no program here{}, or a JSON file", suggest(text, NAMES)));
+        let is_source = text.ends_with(".p4");
+        if !text.contains('/') && !text.ends_with(".json") && !is_source {
+            let near = suggest(text, NAMES);
+            return Err(format!("`{text}` is no program here{near}, or a file of P4 source or JSON"));
         }
-        let json = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+        let json = match is_source {
+            true => barewire_p4_lower::to_json(&Files, &barewire_p4_source::Options::default(), text)?,
+            false => std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?,
+        };
         let name = Path::new(text).file_stem().and_then(|s| s.to_str()).unwrap_or(text);
         Ok(Source { name: name.to_owned(), typed: text.to_owned(), json: Cow::Owned(json) })
     }
@@ -147,6 +165,15 @@ mod tests {
         let why = "simple_ruoter".parse::<Source>().unwrap_err();
         assert!(why.contains("did you mean `simple_router`?"), "{why}");
         assert!("/no/such.json".parse::<Source>().is_err());
+        assert!("/no/such.p4".parse::<Source>().is_err());
+        // From source: the same workload as from what the reference compiler makes of it.
+        for name in NAMES {
+            let path = format!("{}/../../../programs/{name}.p4", env!("CARGO_MANIFEST_DIR"));
+            let source: Source = path.parse().unwrap();
+            let program = barewire_p4::import::import(&source.json).unwrap();
+            let embedded = barewire_p4::import::import(&name.parse::<Source>().unwrap().json).unwrap();
+            assert_eq!(kind_of(&program).unwrap(), kind_of(&embedded).unwrap(), "{name}");
+        }
         let source: Source =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/l2_learning.json").parse().unwrap();
         assert_eq!(source.name, "l2_learning");

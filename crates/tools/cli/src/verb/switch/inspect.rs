@@ -1,13 +1,13 @@
 //! `barewire switch check` and `info`: what a program is.
 
-use super::source::{Read, SourceArgs, WarningArgs, draw, read};
+use super::source::{CANNOT_RUN, Read, SourceArgs, WarningArgs, draw, read};
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
 use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
 use barewire_p4::phv::Layout;
 use barewire_p4_source::diag::to_json;
-use barewire_p4_source::types;
+use barewire_p4_source::{Diagnostic, types};
 use barewire_switch::prepared::EngineKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `check`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Of P4 source (`.p4`) names, types and every static rule are checked, whatever its architecture; JSON is also \
-                  compiled to machine code. Exit code 0 when all is well, 1 when a program is refused."
+    after_help = "Of P4 source (`.p4`) names, types and every static rule are checked, whatever its architecture; that a program for \
+                  v1model or PSA is right and cannot run here is a warning (`cannot-run`). JSON is also compiled to machine code. Exit code 0 when all is well, 1 when a program is refused."
 )]
 pub struct CheckArgs {
     /// Programs: P4 source, or JSON as p4c's bmv2 back end writes it
@@ -87,11 +87,19 @@ fn check_source(
     console: &Console,
     messages: &mut Vec<Value>,
 ) -> anyhow::Result<bool> {
-    let Read { map, found, made } = read(path, &args.source.options(), |_, typed, _, found| {
+    let Read { map, found, made } = read(path, &args.source.options(), |source, typed, map, found| {
         if let Some(wanted) = &args.arch
             && found.error_count() == 0
         {
             types::require_architecture(typed, wanted, found);
+        }
+        // A program for one of our targets that is right may still ask for what they do not have.
+        if found.error_count() == 0
+            && matches!(types::architecture(typed), Some("v1model" | "psa"))
+            && let Err(refusal) = barewire_p4_lower::lower(source, typed, map, "")
+        {
+            let text = format!("this program cannot run here: {}", refusal.message);
+            found.push(Diagnostic::warning(CANNOT_RUN, refusal.span(), text));
         }
         format!(
             "{} ({} tables, {} actions)",

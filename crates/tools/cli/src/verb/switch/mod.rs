@@ -6,12 +6,14 @@ pub mod fmt;
 pub mod inspect;
 mod kernel;
 pub mod lsp;
+pub mod p4c;
 pub mod run;
 pub mod serve;
 pub mod simple;
 pub mod source;
 pub mod test;
 pub mod trace;
+mod watch;
 
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -30,7 +32,7 @@ pub enum Switch {
     Run(Box<run::Args>),
     /// Read and check a program; errors name their place
     Check(inspect::CheckArgs),
-    /// Compile P4 source: P4Info for controllers
+    /// Compile P4 source: bmv2 JSON for switches, P4Info for controllers
     Compile(compile::Args),
     /// Show a program's parsers, tables, actions, memory and machine code
     Info(inspect::InfoArgs),
@@ -85,6 +87,11 @@ impl From<Engine> for EngineKind {
     }
 }
 
+/// Whether a program is P4 source, by its name.
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "p4")
+}
+
 /// The text of a program file.
 fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
@@ -92,12 +99,10 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 /// A program from its file, P4 source (`.p4`) or JSON; notes about what was passed over are told.
 fn load(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Arc<Program>> {
-    let text = read(path)?;
-    if path.extension().is_some_and(|extension| extension == "p4") {
-        let mut program = source::lower(path, options, console)?;
-        program.source = text;
-        return Ok(Arc::new(program));
+    if is_source(path) {
+        return source::lower(path, options, console).map(Arc::new);
     }
+    let text = read(path)?;
     let (program, notes) = barewire_p4::import::import_with_notes(&text)
         .map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))?;
     for note in notes {
@@ -125,6 +130,17 @@ pub fn bmv2_name(argv0: &std::ffi::OsStr) -> Option<simple::Target> {
         "simple-switch" | "simple_switch" => Some(simple::Target::Simple),
         "simple-switch-grpc" | "simple_switch_grpc" => Some(simple::Target::Grpc),
         "psa-switch" | "psa_switch" => Some(simple::Target::Psa),
+        _ => None,
+    }
+}
+
+/// Whether a list of words stands for a compiler's command line: by the name the binary was started under.
+pub fn p4c_name(argv0: &std::ffi::OsStr) -> Option<p4c::Form> {
+    let name = Path::new(argv0).file_name()?.to_str()?;
+    match name.strip_prefix("barewire-").unwrap_or(name) {
+        "p4c" => Some(p4c::Form::Driver),
+        "p4c-bm2-ss" => Some(p4c::Form::Simple),
+        "p4c-bm2-psa" => Some(p4c::Form::Psa),
         _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::serve::{Plan, base, serve};
 use super::source::SourceArgs;
+use super::watch::Watch;
 use super::{Engine, load, prepare};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -9,6 +10,7 @@ use barewire_engine::IdleStrategy;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::pre::PreLimits;
 use barewire_switch_control::p4runtime::GrpcOptions;
+use barewire_switch_control::p4runtime::message::ForwardingPipelineConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A port is NUMBER@URI, such as 1@xdp:eth1, or NUMBER@INTERFACE, which takes the best port that interface allows.
-  barewire switch run programs/simple_router.json -i 1@eth1 -i 2@eth2
+  barewire switch run programs/simple_router.p4 -i 1@eth1 -i 2@eth2
   barewire switch cli --thrift-port 9090")]
 pub struct Args {
     /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
@@ -37,9 +39,13 @@ pub struct Args {
     /// Address of the P4Runtime and gNMI server, such as 127.0.0.1:9559
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
-    /// The program's P4Info (text form), so that a controller need not push it
+    /// The program's P4Info (text form), so that a controller need not push it; P4 source needs none
     #[arg(long, value_name = "FILE", requires = "grpc")]
     p4info: Option<PathBuf>,
+    /// Look at the program's files, and run what they become: no packet is lost, tables begin empty; what is wrong is shown, and the
+    /// old program goes on
+    #[arg(long, conflicts_with = "no_p4")]
+    watch: bool,
     /// Device id in P4Runtime
     #[arg(long, default_value_t = 0)]
     device_id: u64,
@@ -159,17 +165,26 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     server.control.enable_swap = args.enable_swap;
     server.control.engine = args.engine.into();
     let mut grpc_options = GrpcOptions { device_id: args.device_id, ..GrpcOptions::default() };
-    let from_source = args.program.as_ref().is_some_and(|path| path.extension().is_some_and(|e| e == "p4"));
-    if args.p4info.is_some() && from_source {
-        return Err(
-            Failure::new(Code::Usage, "--p4info goes with a program in JSON, not with P4 source").into()
-        );
+    match (&args.p4info, &args.program, &prepared) {
+        (Some(path), Some(_), Some(prepared)) => {
+            grpc_options.config = Some(super::simple::pipeline_config(path, &prepared.program.source)?);
+        }
+        (Some(_), ..) => return Err(Failure::new(Code::Usage, "--p4info needs a program").into()),
+        // Source says itself what a P4Info file would.
+        (None, Some(path), Some(prepared)) if args.grpc.is_some() && super::is_source(path) => {
+            grpc_options.config =
+                super::source::p4info(path, &args.source.options()).map(|info| ForwardingPipelineConfig {
+                    p4info: Some(info),
+                    p4_device_config: prepared.program.source.as_bytes().to_vec(),
+                    cookie: None,
+                });
+        }
+        _ => {}
     }
-    if let (Some(path), Some(prepared)) = (&args.p4info, &prepared) {
-        grpc_options.config = Some(super::simple::pipeline_config(path, &prepared.program.source)?);
-    } else if args.p4info.is_some() {
-        return Err(Failure::new(Code::Usage, "--p4info needs a program").into());
-    }
+    let watch = match &args.program {
+        Some(path) if args.watch => Some(Watch::new(path.clone(), args.source.options(), args.engine.into())),
+        _ => None,
+    };
     let plan = Plan {
         prepared,
         server,
@@ -181,6 +196,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         metrics: args.metrics,
         follow: args.follow,
         later: None,
+        watch,
     };
     serve(plan, console)
 }

@@ -28,6 +28,8 @@ pub struct Later {
 
 /// What to serve.
 pub struct Plan {
+    /// The files of the program, to be looked at while it runs.
+    pub watch: Option<super::watch::Watch>,
     /// Ports that are opened later.
     pub later: Option<Later>,
     /// The program; none waits for one.
@@ -131,6 +133,9 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
             for (port, uri) in later.ports {
                 switch.add_port(port, &uri).map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
             }
+        }
+        if let Some(watch) = &mut plan.watch {
+            watch.look(&switch, console);
         }
         if server.has_failed() {
             break Err(Failure::new(Code::Failed, "an engine has ended by itself").into());

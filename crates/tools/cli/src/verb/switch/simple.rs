@@ -355,6 +355,7 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
         metrics: crate::verb::metrics::Endpoint::NONE,
         follow: parsed.log,
         later,
+        watch: None,
     };
     serve(plan, console)
 }

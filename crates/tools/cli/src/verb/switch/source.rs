@@ -7,8 +7,9 @@ use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{
     Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, ast, types,
 };
+use std::cell::RefCell;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files of the file system.
 pub struct Files;
@@ -20,6 +21,24 @@ impl Resolver for Files {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+/// Files of the file system, and which of them were asked for.
+#[derive(Default)]
+pub struct Recorded(RefCell<Vec<PathBuf>>);
+
+impl Recorded {
+    /// What was asked for since the last time, whether it was there or not.
+    pub fn take(&self) -> Vec<PathBuf> {
+        self.0.take()
+    }
+}
+
+impl Resolver for Recorded {
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        self.0.borrow_mut().push(path.into());
+        Files.read(path)
     }
 }
 
@@ -45,6 +64,9 @@ impl SourceArgs {
         Options { include: self.include.clone(), macros: defined.chain(undefined).collect() }
     }
 }
+
+/// The warning of a program that is right, and that the switch cannot run.
+pub const CANNOT_RUN: &str = "cannot-run";
 
 /// Which warnings are wanted.
 #[derive(clap::Args)]
@@ -74,9 +96,11 @@ impl WarningArgs {
         }
         off.extend(self.no_warn.iter().map(String::as_str));
         for name in &off {
-            if *name != "all" && !types::warn::ALL.contains(name) && !found.iter().any(|d| d.code == *name) {
+            let known = types::warn::ALL.contains(name) || *name == CANNOT_RUN;
+            if *name != "all" && !known && !found.iter().any(|d| d.code == *name) {
                 let failure = Failure::new(Code::Usage, format!("there is no warning `{name}`"));
-                return Err(failure.hint(format!("there are: {}, all", types::warn::ALL.join(", "))).into());
+                let all = types::warn::ALL.join(", ");
+                return Err(failure.hint(format!("there are: {all}, {CANNOT_RUN}, all")).into());
             }
         }
         let mut shown = Diagnostics::new();
@@ -116,8 +140,18 @@ pub fn read<T>(
     options: &Options,
     then: impl FnOnce(&ast::Program, &types::Typed<'_>, &SourceMap, &mut Diagnostics) -> T,
 ) -> Read<T> {
+    read_with(&Files, path, options, then)
+}
+
+/// [`read`] through another reader of files.
+pub fn read_with<T>(
+    files: &dyn Resolver,
+    path: &Path,
+    options: &Options,
+    then: impl FnOnce(&ast::Program, &types::Typed<'_>, &SourceMap, &mut Diagnostics) -> T,
+) -> Read<T> {
     let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let source = barewire_p4_source::parse(&mut map, &Files, options, &path.to_string_lossy(), &mut found);
+    let source = barewire_p4_source::parse(&mut map, files, options, &path.to_string_lossy(), &mut found);
     let mut made = None;
     if found.error_count() == 0 {
         let typed = types::check(&source, &map, &mut found);
@@ -131,7 +165,20 @@ pub fn read<T>(
 /// # Errors
 /// The source is not accepted, or asks for what is not lowered.
 pub fn lower(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Program> {
-    let read = read(path, options, |source, typed, map, found| {
+    lower_with(&Files, path, options, console)
+}
+
+/// [`lower`] through another reader of files. What the program was loaded from, for control planes, is its JSON.
+///
+/// # Errors
+/// The source is not accepted, or asks for what is not lowered.
+pub fn lower_with(
+    files: &dyn Resolver,
+    path: &Path,
+    options: &Options,
+    console: &Console,
+) -> anyhow::Result<Program> {
+    let read = read_with(files, path, options, |source, typed, map, found| {
         if found.error_count() > 0 {
             return None;
         }
@@ -140,9 +187,23 @@ pub fn lower(path: &Path, options: &Options, console: &Console) -> anyhow::Resul
     });
     let Read { map, found, made } = read;
     let lowered = made.flatten();
-    let Some(program) = lowered else {
+    let Some(mut program) = lowered else {
         draw(&map, &found, console);
         return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
     };
+    match barewire_p4::export::export(&program) {
+        Ok(json) => program.source = json,
+        Err(why) => {
+            console.note(&format!("{}: clients that ask for its JSON get none: {why}", path.display()))
+        }
+    }
     Ok(program)
+}
+
+/// The P4Info of P4 source that is accepted.
+pub fn p4info(path: &Path, options: &Options) -> Option<barewire_p4_info::P4Info> {
+    let read = read(path, options, |source, typed, _, found| {
+        (found.error_count() == 0).then(|| barewire_p4_info::from_source(source, typed, found))
+    });
+    read.made.flatten()
 }

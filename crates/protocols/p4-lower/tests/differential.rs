@@ -1,0 +1,409 @@
+//! Each shared source both ways to the interpreter: lowered from source, and imported from what the reference compiler
+//! made of it. The same entries and the same packets have to leave the same packets behind.
+
+mod common;
+
+use barewire_base::Prng;
+use barewire_p4::engine::Engine;
+use barewire_p4::import::import;
+use barewire_p4::interp::Interpreter;
+use barewire_p4::ir::{
+    ActionCall, ActionId, CounterId, FieldId, KeySource, MatchKind, ProfileId, Program, RegisterId,
+    TableActions, TableId, ValueSetId,
+};
+use barewire_p4::key::MatchParam;
+use barewire_p4::phv::{Phv, slot};
+use barewire_p4_jit::differential::entries::value;
+use barewire_p4_jit::differential::packets;
+use barewire_p4_state::{ProgramState, TableAction};
+use num_bigint::BigUint;
+use std::sync::Arc;
+
+/// Sets of entries for each program, and packets for each set.
+const SETS: u64 = 12;
+const PACKETS: u64 = 250;
+
+/// One program with its interpreter and state.
+struct Side {
+    program: Arc<Program>,
+    interpreter: Interpreter,
+    state: ProgramState,
+    phv: Phv,
+    out: Vec<u8>,
+}
+
+impl Side {
+    fn new(program: Program) -> Side {
+        let program = Arc::new(program);
+        let interpreter = Interpreter::new(Arc::clone(&program));
+        let phv = interpreter.plan().layout.new_phv();
+        let state = ProgramState::with_program_entries(&program);
+        Side { program, interpreter, state, phv, out: Vec::new() }
+    }
+
+    fn field(&self, name: &str) -> Option<FieldId> {
+        self.program.field(name)
+    }
+
+    fn table(&self, name: &str) -> Option<TableId> {
+        self.program.tables.iter().position(|t| t.name == name).map(TableId::from)
+    }
+
+    fn action(&self, table: TableId, name: &str) -> Option<ActionId> {
+        let actions = &self.program.tables[table.at()].actions;
+        actions.iter().copied().find(|id| self.program.actions[id.at()].name == name)
+    }
+
+    fn renew(&mut self, seed: u64) {
+        self.state = ProgramState::with_program_entries(&self.program);
+        self.state.seed_random(seed);
+    }
+
+    /// Parser, pipelines, deparser; the packet as it leaves.
+    fn packet(&mut self, packet: &[u8], inputs: &[(&str, u64)]) {
+        let layout = &self.interpreter.plan().layout;
+        layout.reset(&mut self.phv);
+        for (name, value) in inputs {
+            if let Some(field) = self.program.field(name) {
+                self.phv.set(layout, field, *value);
+            }
+        }
+        self.phv.set_slot(slot::PACKET_LEN, packet.len() as u64);
+        self.phv.set_slot(slot::NOW_US, 5000);
+        self.phv.set_slot(slot::DROP_PORT, 511);
+        let interpreter = self.interpreter.clone();
+        let mut interpreter = interpreter;
+        interpreter.parse(0, &mut self.phv, packet, &mut self.state);
+        for pipeline in 0..2 {
+            interpreter.run(pipeline, &mut self.phv, packet, &mut self.state);
+        }
+        let parsed = (self.phv.slot(slot::PARSED) as usize).min(packet.len());
+        let len = interpreter.prepare_deparse(0, &mut self.phv, &packet[parsed..], &mut self.state);
+        self.out.clear();
+        self.out.resize(len, 0xa5);
+        Engine::<ProgramState>::emit(&mut interpreter, 0, &self.phv, &mut self.out);
+        self.out.extend_from_slice(&packet[parsed..]);
+    }
+}
+
+/// Entries alike on both sides, by the names that control planes use.
+fn populate(ours: &mut Side, theirs: &mut Side, samples: &[Vec<u8>], prng: &mut Prng) -> Result<(), String> {
+    let mut vectors = Vec::new();
+    for sample in samples {
+        ours.packet(sample, &[]);
+        vectors.push(ours.phv.clone());
+    }
+    for (at, profile) in theirs.program.profiles.clone().iter().enumerate() {
+        let Some(own) = ours.program.profiles.iter().position(|p| p.name == profile.name) else {
+            return Err(format!("no profile {}", profile.name));
+        };
+        let user = |side: &Side, id: usize| {
+            let source = TableActions::Profile(ProfileId::from(id));
+            side.program.tables.iter().position(|t| t.source == source).map(TableId::from)
+        };
+        let (Some(here), Some(there)) = (user(ours, own), user(theirs, at)) else { continue };
+        for member in 0..4 {
+            let Some((own_call, call)) = call(ours, here, theirs, there, prng)? else { continue };
+            let a = ours.state.insert_member(ProfileId::from(own), member, &own_call);
+            let b = theirs.state.insert_member(ProfileId::from(at), member, &call);
+            same(a.is_ok(), b.is_ok(), "a member")?;
+        }
+        for group in 0..if profile.selector.is_some() { 3 } else { 0 } {
+            let members: Vec<(u32, u32)> = (0..prng.below(4) as u32).map(|member| (member, 1)).collect();
+            let _ = ours.state.set_group(ProfileId::from(own), group, &members);
+            let _ = theirs.state.set_group(ProfileId::from(at), group, &members);
+        }
+    }
+    for (at, table) in theirs.program.tables.clone().iter().enumerate() {
+        if table.name.starts_with("tbl_") {
+            continue;
+        }
+        let there = TableId::from(at);
+        let Some(here) = ours.table(&table.name) else { return Err(format!("no table {}", table.name)) };
+        let own = ours.program.tables[here.at()].clone();
+        let keys = |table: &barewire_p4::ir::Table| {
+            table.key.iter().map(|k| (k.name.clone(), k.kind, k.width)).collect::<Vec<_>>()
+        };
+        if keys(&own) != keys(table) {
+            return Err(format!("keys of {}: {:?}, {:?}", table.name, keys(&own), keys(table)));
+        }
+        if (own.max_size, own.immutable, own.default_action_const)
+            != (table.max_size, table.immutable, table.default_action_const)
+        {
+            return Err(format!("properties of {}", table.name));
+        }
+        let target = |ours: &Side, theirs: &Side, prng: &mut Prng| match table.source {
+            TableActions::Profile(id) => {
+                let group = theirs.program.profiles[id.at()].selector.is_some() && prng.chance(0.5);
+                let n = prng.below(4) as u32;
+                let action = if group { TableAction::Group(n) } else { TableAction::Member(n) };
+                Ok(Some((action.clone(), action)))
+            }
+            TableActions::Direct => Ok::<_, String>(
+                call(ours, here, theirs, there, prng)?
+                    .map(|(a, b)| (TableAction::Call(a), TableAction::Call(b))),
+            ),
+        };
+        if !table.default_action_const
+            && prng.chance(0.4)
+            && let Some((a, b)) = target(ours, theirs, prng)?
+        {
+            let (a, b) = (ours.state.set_default(here, Some(&a)), theirs.state.set_default(there, Some(&b)));
+            same(a.is_ok(), b.is_ok(), "a default")?;
+        }
+        if table.key.is_empty() || table.immutable {
+            continue;
+        }
+        for handle in 0..prng.below(10) as u32 {
+            let vector = vectors.get(prng.below(vectors.len() as u64 + 1) as usize);
+            let key: Vec<MatchParam> = own.key.iter().map(|field| param(ours, field, vector, prng)).collect();
+            let priority = prng.below(5) as u32;
+            let Some((a, b)) = target(ours, theirs, prng)? else { break };
+            let a = ours.state.insert(here, 4096 + handle, &key, priority, &a);
+            let b = theirs.state.insert(there, 4096 + handle, &key, priority, &b);
+            same(a.is_ok(), b.is_ok(), "an entry")?;
+        }
+    }
+    for (at, set) in theirs.program.value_sets.clone().iter().enumerate() {
+        let Some(own) = ours.program.value_sets.iter().position(|s| s.name == set.name) else {
+            return Err(format!("no value set {}", set.name));
+        };
+        for _ in 0..prng.below(4) {
+            let parts: Vec<BigUint> = set.widths.iter().map(|width| value(*width, prng)).collect();
+            let a = ours.state.add_to_set(ValueSetId::from(own), parts.clone());
+            let b = theirs.state.add_to_set(ValueSetId::from(at), parts);
+            same(a.is_ok(), b.is_ok(), "a value")?;
+        }
+    }
+    for (at, register) in theirs.program.registers.clone().iter().enumerate() {
+        let Some(own) = ours.program.registers.iter().position(|r| r.name == register.name) else {
+            return Err(format!("no register {}", register.name));
+        };
+        for _ in 0..prng.below(6) {
+            let cell = prng.below(u64::from(register.size).max(1));
+            let number = value(register.width, prng);
+            let _ = ours.state.write_register(RegisterId::from(own), cell..cell + 1, &number);
+            let _ = theirs.state.write_register(RegisterId::from(at), cell..cell + 1, &number);
+        }
+    }
+    Ok(())
+}
+
+fn same(ours: bool, theirs: bool, what: &str) -> Result<(), String> {
+    if ours == theirs { Ok(()) } else { Err(format!("{what}: taken {ours}, {theirs}")) }
+}
+
+/// An action of the table with arguments, as each side numbers it.
+fn call(
+    ours: &Side,
+    here: TableId,
+    theirs: &Side,
+    there: TableId,
+    prng: &mut Prng,
+) -> Result<Option<(ActionCall, ActionCall)>, String> {
+    let actions = &theirs.program.tables[there.at()].actions;
+    if actions.is_empty() {
+        return Ok(None);
+    }
+    let id = actions[prng.below(actions.len() as u64) as usize];
+    let action = &theirs.program.actions[id.at()];
+    let Some(own) = ours.action(here, &action.name) else {
+        return Err(format!("no action {} of {}", action.name, theirs.program.tables[there.at()].name));
+    };
+    let params = &ours.program.actions[own.at()].params;
+    if params.len() != action.params.len()
+        || params.iter().zip(&action.params).any(|(a, b)| a.width != b.width)
+    {
+        return Err(format!("parameters of {}", action.name));
+    }
+    let args: Vec<BigUint> = action.params.iter().map(|param| value(param.width, prng)).collect();
+    Ok(Some((ActionCall { action: own, args: args.clone() }, ActionCall { action: id, args })))
+}
+
+fn param(
+    side: &Side,
+    field: &barewire_p4::ir::KeyField,
+    vector: Option<&Phv>,
+    prng: &mut Prng,
+) -> MatchParam {
+    let layout = &side.interpreter.plan().layout;
+    let ones = (BigUint::from(1_u8) << field.width) - 1_u8;
+    let seen = match (&field.source, vector) {
+        (KeySource::Field(source), Some(vector)) => source.fixed().map(|id| vector.field(layout, id)),
+        _ => None,
+    };
+    let number = seen.filter(|_| prng.chance(0.85)).unwrap_or_else(|| value(field.width, prng)) & &ones;
+    match field.kind {
+        MatchKind::Exact => MatchParam::Exact(number),
+        MatchKind::Valid => MatchParam::Valid(prng.chance(0.5)),
+        MatchKind::Lpm => {
+            let prefix_len = prng.below(u64::from(field.width) + 1) as u32;
+            let mask = &ones ^ ((BigUint::from(1_u8) << (field.width - prefix_len)) - 1_u8);
+            MatchParam::Lpm { value: number & mask, prefix_len }
+        }
+        MatchKind::Ternary | MatchKind::Optional => {
+            let mask = match prng.below(4) {
+                0 => BigUint::ZERO,
+                2 | 3 if field.kind == MatchKind::Ternary => value(field.width, prng),
+                _ => ones,
+            };
+            MatchParam::Ternary { value: number & &mask, mask }
+        }
+        MatchKind::Range => {
+            let spread = value(field.width, prng);
+            let low = if spread < number { &number - &spread } else { BigUint::ZERO };
+            let high = (&number + value(field.width, prng)).min(ones);
+            MatchParam::Range { low, high }
+        }
+    }
+}
+
+/// What is left of a packet, compared.
+fn compare(ours: &Side, theirs: &Side) -> Result<(), String> {
+    let (a, b) = (&ours.interpreter.plan().layout, &theirs.interpreter.plan().layout);
+    for name in ["egress_spec", "mcast_grp", "checksum_error", "priority", "parser_error"] {
+        let name = format!("standard_metadata.{name}");
+        let (Some(left), Some(right)) = (ours.field(&name), theirs.field(&name)) else { continue };
+        let (left, right) = (ours.phv.field(a, left), theirs.phv.field(b, right));
+        if left != right {
+            return Err(format!("{name}: {left}, {right}"));
+        }
+    }
+    for (at, name) in [
+        (slot::PARSER_ERROR, "parser error"),
+        (slot::CHECKSUM_ERROR, "checksum error"),
+        (slot::TRUNCATE, "truncated"),
+        (slot::ASSERT, "assertions"),
+    ] {
+        let (left, right) = (ours.phv.slot(at), theirs.phv.slot(at));
+        if left != right {
+            return Err(format!("{name}: {left}, {right}"));
+        }
+    }
+    for (at, name) in [
+        (slot::CLONE, "a clone"),
+        (slot::DIGEST, "a digest"),
+        (slot::RESUBMIT, "resubmission"),
+        (slot::RECIRCULATE, "recirculation"),
+    ] {
+        if (ours.phv.slot(at) != 0) != (theirs.phv.slot(at) != 0) {
+            return Err(format!("{name}: {:#x}, {:#x}", ours.phv.slot(at), theirs.phv.slot(at)));
+        }
+    }
+    if ours.out != theirs.out {
+        return Err(format!("left with {}, {}", hex(&ours.out), hex(&theirs.out)));
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(96).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn compare_states(ours: &mut Side, theirs: &mut Side) -> Result<(), String> {
+    for (at, register) in theirs.program.registers.clone().iter().enumerate() {
+        let Some(own) = ours.program.registers.iter().position(|r| r.name == register.name) else { continue };
+        for cell in 0..u64::from(register.size.min(512)) {
+            let a = ours.state.read_register(RegisterId::from(own), cell).ok();
+            let b = theirs.state.read_register(RegisterId::from(at), cell).ok();
+            if a != b {
+                return Err(format!("register {}[{cell}]: {a:?}, {b:?}", register.name));
+            }
+        }
+    }
+    for (at, counter) in theirs.program.counters.clone().iter().enumerate() {
+        let Some(own) = ours.program.counters.iter().position(|r| r.name == counter.name) else { continue };
+        for cell in 0..u64::from(counter.size.min(512)) {
+            let a = ours.state.read_counter(CounterId::from(own), cell).ok();
+            let b = theirs.state.read_counter(CounterId::from(at), cell).ok();
+            if a != b {
+                return Err(format!("counter {}[{cell}]: {a:?}, {b:?}", counter.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn both_ways(ours: Program, theirs: Program, seed: u64) -> Result<(), String> {
+    let (mut ours, mut theirs) = (Side::new(ours), Side::new(theirs));
+    let mut prng = Prng::new(seed);
+    for set in 0..SETS {
+        let samples: Vec<Vec<u8>> =
+            (0..24).map(|_| packets::structured(&theirs.program, 0, &mut prng)).collect();
+        ours.renew(set);
+        theirs.renew(set);
+        populate(&mut ours, &mut theirs, &samples, &mut prng)?;
+        // What sampling left in registers and random numbers is one side's only.
+        let registers = compare_states(&mut ours, &mut theirs).is_err();
+        if registers {
+            ours.renew(set);
+            theirs.renew(set);
+        }
+        ours.state.seed_random(set);
+        theirs.state.seed_random(set);
+        for round in 0..PACKETS {
+            let packet = if prng.chance(0.3) {
+                samples[prng.below(samples.len() as u64) as usize].clone()
+            } else {
+                packets::structured(&theirs.program, 0, &mut prng)
+            };
+            let packet = packets::mutate(packet, &mut prng);
+            let inputs = [
+                ("standard_metadata.ingress_port", prng.below(8)),
+                ("standard_metadata.packet_length", packet.len() as u64),
+                ("standard_metadata.instance_type", if prng.chance(0.8) { 0 } else { prng.below(7) }),
+                ("standard_metadata.egress_port", prng.below(8)),
+                ("standard_metadata.egress_spec", prng.below(4)),
+                ("standard_metadata.enq_qdepth", prng.below(64)),
+                ("standard_metadata.ingress_global_timestamp", prng.below(1 << 40)),
+            ];
+            ours.packet(&packet, &inputs);
+            theirs.packet(&packet, &inputs);
+            compare(&ours, &theirs)
+                .map_err(|what| format!("set {set} packet {round} ({}): {what}", hex(&packet)))?;
+        }
+        compare_states(&mut ours, &mut theirs)?;
+    }
+    Ok(())
+}
+
+/// Programs where the two differ, with the reason that they do.
+const DIFFERENT: &[(&str, &str)] = &[];
+
+/// Programs that were compared.
+const COMPARED_AT_LEAST: usize = 1;
+
+#[test]
+fn the_reference_compilers_json_leaves_the_same_packets() {
+    let Some(folder) = barewire_testing::shared("data/p4src") else { return };
+    let Some(compiled) = barewire_testing::shared("data/p4") else { return };
+    let only = std::env::var("BAREWIRE_ONLY").ok();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for name in common::samples(&folder, "v1model") {
+        if only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
+        let json = ["p4_16", "import/p4_16_samples"]
+            .iter()
+            .find_map(|part| std::fs::read_to_string(compiled.join(part).join(format!("{name}.json"))).ok());
+        let Some(theirs) = json.and_then(|json| import(&json).ok()) else { continue };
+        let Some(Ok(ours)) = common::program(&folder.join("p4_16_samples"), &format!("{name}.p4")) else {
+            continue;
+        };
+        compared += 1;
+        match (both_ways(ours, theirs, 1), DIFFERENT.iter().find(|(known, _)| *known == name)) {
+            (Ok(()), None) | (Err(_), Some(_)) => {}
+            (Err(what), None) => wrong.push(format!("{name}: {what}")),
+            (Ok(()), Some((_, why))) => wrong.push(format!("{name}: no longer different ({why})")),
+        }
+    }
+    println!("{compared} programs both ways, {} packets each, {} differ", SETS * PACKETS, wrong.len());
+    for line in &wrong {
+        println!("{line}");
+    }
+    assert!(wrong.is_empty(), "{} programs differ", wrong.len());
+    assert!(
+        only.is_some() || compared >= COMPARED_AT_LEAST,
+        "{compared} programs, {COMPARED_AT_LEAST} before"
+    );
+}
