@@ -5,6 +5,7 @@ pub mod counters;
 pub mod host;
 pub mod market;
 pub mod p4;
+pub mod p4_lower;
 pub mod p4_source;
 pub mod pcap;
 pub mod roce;

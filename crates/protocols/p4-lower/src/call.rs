@@ -10,10 +10,25 @@ use barewire_p4_source::types::ty::{BlockId, FnId, Type, TypeId};
 use barewire_p4_source::types::{ArgSource, BlockKind, CallInfo, Callee, FnKind, ParamInfo, SymbolId};
 
 use super::code::Ins;
-use super::{BlockInstance, Frame, Lower, Object, Result, Val, refuse};
+use super::{BlockInstance, Frame, Lower, Mode, Object, Result, Val, refuse};
 
 impl<'a> Lower<'a> {
     pub(crate) fn call(&mut self, expr: &'a ast::Expr, call: &'a ast::Call) -> Result<Val> {
+        let before = self.after.len();
+        let result = self.call_now(expr, call)?;
+        self.copy_back(before, expr.span)?;
+        Ok(result)
+    }
+
+    /// Gives arguments that were copied while later ones were evaluated what the call made of the copies.
+    pub(crate) fn copy_back(&mut self, from: usize, span: Span) -> Result<()> {
+        for (to, copy, ty) in self.after.split_off(from) {
+            self.assign(&to, &copy, ty, span)?;
+        }
+        Ok(())
+    }
+
+    fn call_now(&mut self, expr: &'a ast::Expr, call: &'a ast::Call) -> Result<Val> {
         let span = expr.span;
         let Some(info) = self.t.calls.get(&expr.id) else { return refuse(span, "this call is not known") };
         match info.callee {
@@ -68,16 +83,16 @@ impl<'a> Lower<'a> {
                     ExprKind::Member(base, _) => self.value(base)?.0,
                     _ => return refuse(span, "a method without its object is not lowered"),
                 };
-                let result = match info.type_args.first() {
+                let type_arg = match info.type_args.first() {
                     Some(&ty) => self.closed(ty),
                     None => TypeId::VOID,
                 };
-                self.method(method, &object, args, result, span)
+                let result = self.ty(expr.id, span).unwrap_or(TypeId::VOID);
+                self.method(method, &object, args, (type_arg, result), span)
             }
-            Callee::Constructor(_) | Callee::BlockConstructor(_) => {
+            Callee::Constructor(_) | Callee::BlockConstructor(_) | Callee::PackageConstructor(_) => {
                 self.construct(info, &call.args, None, span)
             }
-            Callee::PackageConstructor(_) => refuse(span, "a package in a package is not lowered"),
             Callee::ApplyType(_) => refuse(span, "an application that is no statement"),
         }
     }
@@ -99,17 +114,28 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<Vec<(Val, TypeId)>> {
         let exprs: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
-        // Places stay places; values that a later argument could change are kept.
+        // Places stay places; values that a later argument could change are kept, those of `inout` parameters too.
         let mut given: Vec<(Val, TypeId)> = Vec::new();
+        let direction = |source: usize| {
+            let mut pairs = info.args.iter().zip(params);
+            let found = pairs.find(|(arg, _)| **arg == ArgSource::Arg(source as u32));
+            found.map_or(Direction::None, |(_, param)| param.direction)
+        };
+        let mut kept = vec![false; exprs.len()];
         for (at, expr) in exprs.iter().enumerate() {
             if at > 0 && self.acts(expr) {
-                for (before, (source, earlier)) in given.iter_mut().zip(exprs.iter().enumerate()) {
-                    let written = info.args.iter().zip(params).any(|(arg, param)| {
-                        *arg == ArgSource::Arg(source as u32)
-                            && matches!(param.direction, Direction::Out | Direction::InOut)
-                    });
-                    if !written {
-                        before.0 = self.saved(&before.0, before.1, "tmp", earlier.span)?;
+                for (source, before) in given.iter_mut().enumerate() {
+                    let span = exprs[source].span;
+                    match direction(source) {
+                        Direction::Out => {}
+                        Direction::InOut if kept[source] => {}
+                        Direction::InOut => {
+                            let copy = self.copied(&before.0, before.1, "tmp", span)?;
+                            let place = std::mem::replace(&mut before.0, copy.clone());
+                            self.after.push((place, copy, before.1));
+                            kept[source] = true;
+                        }
+                        _ => before.0 = self.saved(&before.0, before.1, "tmp", span)?,
                     }
                 }
             }
@@ -232,7 +258,8 @@ impl<'a> Lower<'a> {
                 let args = self.args(args, info, &decl.constructor, span)?;
                 let path = match name {
                     Some((name, annotations)) => self.control_name(name, annotations),
-                    None => self.control_name(&decl.name, &decl.decl.annotations),
+                    // At the top it puts its type's own name in front, whatever `@name` says of that.
+                    None => self.control_name(&decl.name, &[]),
                 };
                 let args = args.into_iter().map(|(val, _)| val).collect();
                 let path = path.into();
@@ -249,6 +276,11 @@ impl<'a> Lower<'a> {
                     }
                 };
                 self.extern_instance(constructor, full, args, &type_args, span)
+            }
+            Callee::PackageConstructor(package) => {
+                let args = self.args(args, info, &self.t.packages[package.index()].params, span)?;
+                let parts: Vec<Val> = args.into_iter().map(|(val, _)| val).collect();
+                Ok(Val::Object(Object::Package(parts.into())))
             }
             _ => refuse(span, "this instance is not lowered"),
         }
@@ -366,7 +398,11 @@ impl<'a> Lower<'a> {
         match &block.decl.kind {
             DeclKind::Control(control) if block.kind == BlockKind::Control => {
                 self.locals(&control.locals)?;
-                self.block(&control.apply.stmts)?;
+                if self.mode == Mode::Deparser && self.frames.len() == 1 {
+                    self.deparser_block(&control.apply.stmts)?;
+                } else {
+                    self.block(&control.apply.stmts)?;
+                }
             }
             DeclKind::Parser(parser) => {
                 self.locals(&parser.locals)?;

@@ -8,9 +8,8 @@ use barewire_p4_source::ast::{self, DeclKind, ExprKind, StmtKind};
 use barewire_p4_source::types::Callee;
 use barewire_p4_source::types::ty::{Type, TypeId};
 
-use super::code;
 use super::ops::{and, not};
-use super::{BlockInstance, Lower, Mode, Result, Val, refuse};
+use super::{BlockInstance, Lower, Mode, Object, Result, Val, refuse};
 
 /// What a control of calls makes.
 enum Calls {
@@ -21,7 +20,7 @@ enum Calls {
 impl<'a> Lower<'a> {
     /// A control that verifies or updates sums.
     pub(crate) fn sums(&mut self, instance: &Rc<BlockInstance>, args: Vec<Val>, verify: bool) -> Result<()> {
-        self.calls(instance, args, &mut Calls::Sums { verify })
+        self.calls(instance, args, &Expr::Bool(true), &mut Calls::Sums { verify })
     }
 
     /// A deparser: the headers it emits, in order, and what it does before.
@@ -44,12 +43,7 @@ impl<'a> Lower<'a> {
             let list = self.emits(instance, args.map(|(val, _)| val).to_vec())?;
             return Ok((list, Vec::new()));
         }
-        // The target emits a list of headers: each emission is a copy, made if and when it is reached.
-        self.mode = Mode::Deparser;
-        let span = decl.span;
-        self.apply_block_bare(instance, args.to_vec(), span)?;
-        let made = std::mem::take(&mut self.code);
-        Ok((std::mem::take(&mut self.emitted), code::body(&made, span)?))
+        self.deparser_with_stmts(instance, args.to_vec())
     }
 
     /// Copies what is emitted at this place to headers of its own.
@@ -104,14 +98,20 @@ impl<'a> Lower<'a> {
     /// The headers a deparser of nothing but calls emits, in order.
     fn emits(&mut self, instance: &Rc<BlockInstance>, args: Vec<Val>) -> Result<Vec<HeaderId>> {
         let mut calls = Calls::Emits(Vec::new());
-        self.calls(instance, args, &mut calls)?;
+        self.calls(instance, args, &Expr::Bool(true), &mut calls)?;
         match calls {
             Calls::Emits(list) => Ok(list),
             Calls::Sums { .. } => Ok(Vec::new()),
         }
     }
 
-    fn calls(&mut self, instance: &Rc<BlockInstance>, args: Vec<Val>, calls: &mut Calls) -> Result<()> {
+    fn calls(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        args: Vec<Val>,
+        when: &Expr,
+        calls: &mut Calls,
+    ) -> Result<()> {
         let block = &self.t.blocks[instance.block.index()];
         let DeclKind::Control(control) = &block.decl.kind else {
             return refuse(block.decl.span, "this is no control");
@@ -131,7 +131,7 @@ impl<'a> Lower<'a> {
         }
         self.locals(&control.locals)?;
         for stmt in &control.apply.stmts {
-            self.call_only(stmt, &Expr::Bool(true), calls)?;
+            self.call_only(stmt, when, calls)?;
         }
         if !self.code.is_empty() {
             return refuse(
@@ -176,6 +176,23 @@ impl<'a> Lower<'a> {
                         let Some(arg) = call.args.first() else { return refuse(span, text) };
                         let (val, ty) = self.value(&arg.value)?;
                         self.emitted_headers(&val, ty, span, list)
+                    }
+                    // A control of such calls may be made of others.
+                    (Callee::ApplyBlock(block), Calls::Sums { .. }) => {
+                        let ExprKind::Member(base, _) = &call.callee.kind else { return refuse(span, text) };
+                        let Val::Object(Object::Block(instance)) = self.value(base)?.0 else {
+                            return refuse(span, text);
+                        };
+                        let params = &self.t.blocks[block.index()].params;
+                        let args = self.args(&call.args, info, params, span)?;
+                        self.depth += 1;
+                        if self.depth > 200 {
+                            return refuse(span, "applications nest too deeply");
+                        }
+                        let args = args.into_iter().map(|(val, _)| val).collect();
+                        self.calls(&instance, args, when, calls)?;
+                        self.depth -= 1;
+                        Ok(())
                     }
                     _ => refuse(span, text),
                 }
@@ -226,7 +243,13 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn emitted_headers(&mut self, val: &Val, ty: TypeId, span: Span, out: &mut Vec<HeaderId>) -> Result<()> {
+    pub(crate) fn emitted_headers(
+        &mut self,
+        val: &Val,
+        ty: TypeId,
+        span: Span,
+        out: &mut Vec<HeaderId>,
+    ) -> Result<()> {
         match val {
             Val::Header(HeaderRef::Header(id)) => {
                 if self.program.header_type_of(*id).fields.last().is_some_and(|f| f.name == "_padding") {

@@ -1,9 +1,9 @@
 //! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
 
 use barewire_p4::ir::{
-    ActionProfile, CalcInput, Calculation, CalculationId, CounterArray, CounterId, Expr, FieldList,
-    FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem, MeterArray, MeterId,
-    MeterUnit, ParserOp, ProfileId, RegisterArray, RegisterId, Selector, Stmt,
+    ActionProfile, CalcInput, Calculation, CalculationId, ChecksumUnitId, CounterArray, CounterId, Expr,
+    FieldList, FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem,
+    MeterArray, MeterId, MeterUnit, ParserOp, ProfileId, RegisterArray, RegisterId, Selector, Stmt,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{Annotation, AnnotationBody, ExprKind};
@@ -14,9 +14,9 @@ use super::code::Ins;
 use super::ops::{int, to_truth, wrap};
 use super::{Lower, Object, Result, Val, refuse};
 
-type Args = Vec<(Val, TypeId)>;
+pub(crate) type Args = Vec<(Val, TypeId)>;
 
-fn arg(args: &Args, at: usize, span: Span) -> Result<(Val, TypeId)> {
+pub(crate) fn arg(args: &Args, at: usize, span: Span) -> Result<(Val, TypeId)> {
     match args.get(at) {
         Some(arg) => Ok(arg.clone()),
         None => refuse(span, "an argument is missing"),
@@ -42,14 +42,14 @@ impl Lower<'_> {
     ) -> Result<Val> {
         let kind = self.t.functions[constructor.index()].name.clone();
         Ok(Val::Object(match &*kind {
-            "counter" | "direct_counter" => {
-                let size = if &*kind == "counter" { size(&args, 0, span)? } else { 0 };
+            "counter" | "direct_counter" | "Counter" | "DirectCounter" => {
+                let size = if kind.eq_ignore_ascii_case("counter") { size(&args, 0, span)? } else { 0 };
                 let id = CounterId::from(self.program.counters.len());
                 self.program.counters.push(CounterArray { name, id: id.0, size, direct: None });
                 Object::Counter(id)
             }
-            "meter" | "direct_meter" => {
-                let direct = &*kind == "direct_meter";
+            "meter" | "direct_meter" | "Meter" | "DirectMeter" => {
+                let direct = !kind.eq_ignore_ascii_case("meter");
                 let size = if direct { 0 } else { size(&args, 0, span)? };
                 let unit = match Self::known(&arg(&args, usize::from(!direct), span)?.0) {
                     Some(0) => MeterUnit::Packets,
@@ -67,7 +67,12 @@ impl Lower<'_> {
                 });
                 Object::Meter(id)
             }
-            "register" => {
+            "register" | "Register" => {
+                if let Some((initial, _)) = args.get(1)
+                    && Self::known(initial) != Some(0)
+                {
+                    return refuse(span, "a register that begins with another value than 0 is not lowered");
+                }
                 let width = match type_args.first().and_then(|&ty| self.scalar(ty)) {
                     Some(shape) if shape.width > 0 => shape.width,
                     _ => return refuse(span, "a register of something that is no number"),
@@ -81,21 +86,37 @@ impl Lower<'_> {
                 });
                 Object::Register(id)
             }
-            "action_profile" => {
+            "action_profile" | "ActionProfile" => {
                 let id = ProfileId::from(self.program.profiles.len());
                 let max_size = size(&args, 0, span)?;
                 self.program.profiles.push(ActionProfile { name, id: id.0, max_size, selector: None });
                 Object::Profile(id)
             }
-            "action_selector" => {
+            "action_selector" | "ActionSelector" => {
                 let id = ProfileId::from(self.program.profiles.len());
-                let algorithm = self.algorithm(&arg(&args, 0, span)?.0, span)?;
+                let val = arg(&args, 0, span)?.0;
+                let algorithm = match &*kind {
+                    "ActionSelector" => self.psa_algorithm(&val, span)?,
+                    _ => self.algorithm(&val, span)?,
+                };
                 let selector = Some(Selector { algorithm, input: Vec::new() });
                 let max_size = size(&args, 1, span)?;
                 self.program.profiles.push(ActionProfile { name, id: id.0, max_size, selector });
                 Object::Profile(id)
             }
             "Checksum16" => Object::Checksum16,
+            "Hash" => Object::Hash(self.psa_algorithm(&arg(&args, 0, span)?.0, span)?),
+            "InternetChecksum" => {
+                self.program.checksum_units.push(name);
+                Object::Sum(ChecksumUnitId::from(self.program.checksum_units.len() - 1))
+            }
+            "Random" => {
+                let low = self.num(&arg(&args, 0, span)?.0, span)?;
+                Object::Random(low, self.num(&arg(&args, 1, span)?.0, span)?)
+            }
+            "Digest" => Object::Digest(name.into()),
+            // They are the target's own, and have nothing to say to a program.
+            "PacketReplicationEngine" | "BufferingQueueingEngine" => Object::Packet,
             other => return refuse(span, format!("the extern `{other}` is not lowered")),
         }))
     }
@@ -193,7 +214,7 @@ impl Lower<'_> {
         id: FnId,
         object: &Val,
         args: Args,
-        type_arg: TypeId,
+        (type_arg, result): (TypeId, TypeId),
         span: Span,
     ) -> Result<Val> {
         let name = self.t.functions[id.index()].name.clone();
@@ -228,6 +249,39 @@ impl Lower<'_> {
                 self.program.meters[meter.at()].result = Some(color.clone());
                 let color = wrap(Expr::Field(color), shape.width, shape.signed);
                 self.assign(&place, &Val::Num(color), ty, span)?;
+            }
+            (Object::Meter(meter), "execute") => {
+                let meter = *meter;
+                if self.program.meters[meter.at()].size > 0 {
+                    return self.psa_meter(meter, &args, span);
+                }
+                // A direct meter: the table has found the colour.
+                if !args.is_empty() {
+                    return refuse(span, "a direct meter that is given a colour is not lowered");
+                }
+                let color = match &self.program.meters[meter.at()].result {
+                    Some(known) => known.clone(),
+                    None => self.temp("color", 32, false),
+                };
+                self.program.meters[meter.at()].result = Some(color.clone());
+                return Ok(Val::Num(self.psa_color(Expr::Field(color))));
+            }
+            (Object::Hash(algorithm), "get_hash") => return self.psa_hash(*algorithm, &args, result, span),
+            (Object::Sum(unit), name) => return self.psa_sum(*unit, name, &args, span),
+            (Object::Digest(name), "pack") => return self.psa_pack(&name.clone(), &args, span),
+            (Object::Random(low, high), "read") => {
+                let Some(shape) = self.scalar(result) else { return refuse(span, "this is no number") };
+                let dst = self.temp("random", shape.width.max(1), shape.signed);
+                let (low, high) = (low.clone(), high.clone());
+                self.stmt_out(Stmt::Random { dst: dst.clone(), low, high });
+                return Ok(Val::Field(dst));
+            }
+            (Object::Register(register), "read") if args.len() == 1 => {
+                let index = self.num(&arg(&args, 0, span)?.0, span)?;
+                let Some(shape) = self.scalar(result) else { return refuse(span, "this is no number") };
+                let dst = self.temp("read", shape.width.max(1), shape.signed);
+                self.stmt_out(Stmt::RegisterRead { dst: dst.clone(), register: *register, index });
+                return Ok(Val::Field(dst));
             }
             (Object::Register(register), "read") => {
                 let index = self.num(&arg(&args, 1, span)?.0, span)?;
@@ -288,8 +342,15 @@ impl Lower<'_> {
                 Ok(Val::Nothing)
             }
             "lookahead" => {
-                let mut offset = 0;
-                self.look(type_arg, &mut offset, span)
+                let mut bits = 0;
+                let value = self.look(type_arg, &mut bits, span)?;
+                // The whole has to be there, whichever parts of it are looked at.
+                if bits > 0 && matches!(value, Val::Parts(_) | Val::HeaderParts(_)) {
+                    let last = self.temp("ahead", 1, false);
+                    let value = Expr::Lookahead { offset: bits - 1, width: 1 };
+                    self.stmt_out(Stmt::Assign { dst: last, value });
+                }
+                Ok(value)
             }
             other => refuse(span, format!("`{other}` of a packet is not lowered here")),
         }
@@ -436,17 +497,62 @@ impl Lower<'_> {
                 let Val::Text(format) = arg(&args, 0, span)?.0 else {
                     return refuse(span, "a message that is no text");
                 };
-                let mut values = Vec::new();
-                if let Some((data, _)) = args.get(1) {
-                    for part in self.parts(data, span)?.iter() {
-                        values.push(self.num(part, span)?);
+                // A struct or header among the arguments is written field by field.
+                let (mut values, mut text) = (Vec::new(), String::new());
+                let mut pieces = format.split("{}");
+                text.push_str(pieces.next().unwrap_or(""));
+                let mut shown = Vec::new();
+                if let Some((data, ty)) = args.get(1) {
+                    let types = self.parts_of(*ty).unwrap_or_default();
+                    for (part, (_, ty)) in self.parts(data, span)?.iter().zip(types) {
+                        let mut form = String::new();
+                        self.logged(part, ty, span, &mut form, &mut values)?;
+                        shown.push(form);
                     }
                 }
-                self.stmt_out(Stmt::Log { format: format.to_string(), args: values });
+                let mut shown = shown.into_iter();
+                for piece in pieces {
+                    text.push_str(shown.next().as_deref().unwrap_or("{}"));
+                    text.push_str(piece);
+                }
+                self.stmt_out(Stmt::Log { format: text, args: values });
             }
+            // It was checked with the types.
+            "static_assert" => return Ok(Val::Truth(Expr::Bool(true))),
+            name if name.starts_with("psa_") => return self.psa_path(name, &args, span),
             other => return refuse(span, format!("`{other}` is not lowered here")),
         }
         Ok(Val::Nothing)
+    }
+
+    /// How a message shows a value, and the numbers in it.
+    fn logged(
+        &mut self,
+        val: &Val,
+        ty: TypeId,
+        span: Span,
+        form: &mut String,
+        values: &mut Vec<Expr>,
+    ) -> Result<()> {
+        if self.scalar(ty).is_some() {
+            form.push_str("{}");
+            values.push(self.num(val, span)?);
+            return Ok(());
+        }
+        let (val, fields) = match (val, self.header_fields(ty)) {
+            (Val::Header(header), Some(fields)) => (self.header_value(header, ty, span)?, fields),
+            (val, Some(fields)) => (val.clone(), fields),
+            (val, None) => (val.clone(), self.parts_of(ty).unwrap_or_default()),
+        };
+        form.push('(');
+        for (at, (part, (name, ty))) in self.parts(&val, span)?.iter().zip(fields).enumerate() {
+            form.push_str(if at > 0 { "," } else { "" });
+            form.push_str(&name);
+            form.push(':');
+            self.logged(part, ty, span, form, values)?;
+        }
+        form.push(')');
+        Ok(())
     }
 
     /// The fields that `@field_list(index)` marks.
@@ -528,7 +634,7 @@ impl Lower<'_> {
     }
 }
 
-fn has_param(expr: &Expr) -> bool {
+pub(crate) fn has_param(expr: &Expr) -> bool {
     match expr {
         Expr::Param(_) => true,
         Expr::Unary(_, a) | Expr::Wrap { value: a, .. } | Expr::Saturate { value: a, .. } => has_param(a),

@@ -1,8 +1,8 @@
-//! P4-16 for v1model from its checked source ([`barewire_p4_source::types::Typed`]) to the representation that the
+//! P4-16 for v1model and PSA from its checked source ([`barewire_p4_source::types::Typed`]) to the representation that the
 //! switch runs ([`barewire_p4::ir::Program`]), without JSON between them.
 //!
 //! ```text
-//! v1model   `main` -> parser, checks of sums, pipelines, deparser; (checksum) the controls with nothing but calls
+//! v1model   `main` -> parser, checks of sums, pipelines, deparser; (psa) the same twice, and PSA's externs; (checksum) the controls with nothing but calls
 //! storage   types -> header types, instances, fields of `scalars`
 //! expr      expressions -> values; (ops) operators, folding, casts; (assign) values into places
 //! call      functions, actions, controls and parsers put in where they are called, copied in and out; (externs) the target's
@@ -24,6 +24,7 @@ mod externs;
 mod loops;
 mod ops;
 mod parser;
+mod psa;
 mod stmt;
 mod storage;
 mod table;
@@ -33,8 +34,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    ActionId, CounterId, Expr, FieldRef, HeaderRef, HeaderTypeId, MeterId, ProfileId, Program, RegisterId,
-    StackId, TableId, UnionRef, UnionStackId, ValueSetId,
+    ActionId, ChecksumUnitId, CounterId, Expr, FieldRef, HashAlgorithm, HeaderRef, HeaderTypeId, MeterId,
+    ProfileId, Program, RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,
 };
 use barewire_p4_source::ast::{self, NodeId};
 use barewire_p4_source::types::ty::{self, BlockId, FnId, TypeId, TypeVar, Types};
@@ -149,6 +150,13 @@ enum Object {
     Profile(ProfileId),
     ValueSet(ValueSetId),
     Checksum16,
+    Hash(HashAlgorithm),
+    Sum(ChecksumUnitId),
+    /// From, to.
+    Random(Expr, Expr),
+    Digest(Rc<str>),
+    /// A package by its arguments.
+    Package(Rc<[Val]>),
     /// A parser or control: its place in the tree of instances, and the arguments of its constructor.
     Block(Rc<BlockInstance>),
 }
@@ -216,6 +224,10 @@ struct Lower<'a> {
     /// The user's metadata: its fields may be in lists that are kept.
     metadata: Option<(Val, TypeId)>,
     lists: HashMap<u32, barewire_p4::ir::FieldListId>,
+    /// PSA: metadata of the target by name.
+    target_parts: Vec<(String, Val)>,
+    /// Places of `inout` arguments whose calls are under way, and their copies.
+    after: Vec<(Val, Val, TypeId)>,
     /// What a deparser that does more than emit has emitted so far.
     emitted: Vec<barewire_p4::ir::HeaderId>,
 }
@@ -261,6 +273,8 @@ impl<'a> Lower<'a> {
             depth: 0,
             metadata: None,
             lists: HashMap::new(),
+            target_parts: Vec::new(),
+            after: Vec::new(),
             emitted: Vec::new(),
         }
     }

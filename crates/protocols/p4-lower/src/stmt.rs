@@ -62,13 +62,15 @@ impl<'a> Lower<'a> {
                     return refuse(span, "this application is not lowered");
                 };
                 let decl = &self.t.blocks[block.index()];
+                let before = self.after.len();
                 let args = self.args(args, info, &decl.params, span)?;
                 let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
                 // Each application is of an instance of its own.
                 let path = self.control_name(&decl.name, &[]);
                 let path = self.unique(&path).into();
                 let instance = super::BlockInstance { block, type_args, args: Vec::new(), path };
-                self.apply_block(&std::rc::Rc::new(instance), args, span)
+                self.apply_block(&std::rc::Rc::new(instance), args, span)?;
+                self.copy_back(before, span)
             }
             StmtKind::If(chain) => {
                 let end = self.label();
@@ -112,6 +114,9 @@ impl<'a> Lower<'a> {
                     for (to, from, ty) in &frame.copies {
                         self.assign(to, from, *ty, span)?;
                     }
+                }
+                for (to, copy, ty) in self.after.clone().iter().rev() {
+                    self.assign(to, copy, *ty, span)?;
                 }
                 match self.mode {
                     Mode::Action => self.stmt_out(Stmt::Exit),

@@ -204,6 +204,18 @@ impl Lower<'_> {
         if let Some(Scalar { width, signed, .. }) = self.scalar(ty) {
             return Ok(Val::Field(self.temp(name, width, signed)));
         }
+        if let Type::Varbit(width) = *self.types.get(ty) {
+            // A type has room for one: each such variable is metadata of its own.
+            let id = HeaderTypeId::from(self.program.header_types.len());
+            let name = self.unique(name);
+            let field = FieldDef { name: "value".into(), width: Width::Varbit(width), signed: false };
+            self.program
+                .header_types
+                .push(HeaderType { name: format!("{name}_varbit"), fields: vec![field] });
+            self.program.headers.push(Header { name, ty: id, metadata: true, union: None, length_exp: None });
+            let header = HeaderId::from(self.program.headers.len() - 1);
+            return Ok(Val::Field(FieldRef { header: header.into(), field: 0 }));
+        }
         if let Some(parts) = self.parts_of(ty) {
             let mut list = Vec::new();
             for (part, ty) in parts {

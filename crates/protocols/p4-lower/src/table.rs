@@ -9,9 +9,10 @@ use barewire_p4::ir::{
 use barewire_p4::key::MatchParam;
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, Keyset, KeysetKind, PropertyKind};
+use barewire_p4_source::instances::key_name;
 use barewire_p4_source::types::ty::{self, FnId, TypeId};
 use barewire_p4_source::types::value;
-use barewire_p4_source::types::{ArgSource, CallInfo, EntryInfo};
+use barewire_p4_source::types::{ArgSource, CallInfo, Callee, EntryInfo};
 use num_bigint::{BigInt, BigUint};
 
 use super::code::{self, Ins, Label};
@@ -66,10 +67,17 @@ impl<'a> Lower<'a> {
     }
 
     fn property_value(&mut self, decl: &'a ast::Decl, name: &str) -> Result<Option<Val>> {
-        match self.property(decl, name).map(|p| &p.kind) {
-            Some(PropertyKind::Value(expr)) => Ok(Some(self.value(expr)?.0)),
-            _ => Ok(None),
+        let Some(property) = self.property(decl, name) else { return Ok(None) };
+        let PropertyKind::Value(expr) = &property.kind else { return Ok(None) };
+        // An instance that is made here has the whole name that the property's `@name` says.
+        if let Some(given) = ast::annotation(&property.annotations, "name").and_then(ast::Annotation::string)
+            && let (ExprKind::Call(call), Some(info)) = (&expr.kind, self.t.calls.get(&expr.id))
+            && let Callee::Constructor(_) = info.callee
+        {
+            let name = format!(".{}", given.trim_start_matches('.'));
+            return self.construct(info, &call.args, Some((&name, &[])), expr.span).map(Some);
         }
+        Ok(Some(self.value(expr)?.0))
     }
 
     fn table(&mut self, id: ty::TableId, span: Span) -> Result<Lowered> {
@@ -115,8 +123,7 @@ impl<'a> Lower<'a> {
                     KeySource::Field(field)
                 }
             };
-            let given = ast::annotation(&element.annotations, "name").and_then(ast::Annotation::string);
-            let name = given
+            let name = key_name(self.t, element)
                 .unwrap_or_else(|| self.map.text(element.expr.span).split_whitespace().collect::<String>());
             key.push(KeyField { name, kind, source, width: shape.width, mask: None });
         }
@@ -143,8 +150,21 @@ impl<'a> Lower<'a> {
             }
         }
         let name = self.control_name(&info.name, &decl.annotations);
-        let size = info.size.as_ref().and_then(value::Value::as_u32).unwrap_or(DEFAULT_SIZE);
-        let source = match self.property_value(decl, "implementation")? {
+        let own = self.property(decl, "entries");
+        let count = info.entries.len() as u32;
+        let size = match info.size.as_ref().and_then(value::Value::as_u32) {
+            // Constant entries are all that there is room for.
+            _ if count > 0 && own.is_some_and(|entries| entries.is_const) => count,
+            _ if info.keys.is_empty() && info.default_is_const => DEFAULT_SIZE,
+            Some(size) => size.max(count),
+            None if count > 0 => count,
+            None => DEFAULT_SIZE,
+        };
+        let implementation = match self.property_value(decl, "implementation")? {
+            None => self.property_value(decl, "psa_implementation")?,
+            found => found,
+        };
+        let source = match implementation {
             None => TableActions::Direct,
             Some(Val::Object(Object::Profile(profile))) => {
                 if let Some(selector) = &mut self.program.profiles[profile.at()].selector
@@ -172,7 +192,8 @@ impl<'a> Lower<'a> {
             default_action_const: info.default_is_const,
             default_entry_const: false,
             entries: Vec::new(),
-            immutable: false,
+            // The behavioral model lets nobody change a table that comes with entries, be they none.
+            immutable: own.is_some(),
         };
         if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
             table.support_timeout = true;
@@ -197,7 +218,11 @@ impl<'a> Lower<'a> {
         );
         self.entries(&info.entries, !smallest, &actions, &mut table)?;
         table.max_size = table.max_size.max(table.entries.len() as u32);
-        for property in ["counters", "meters"] {
+        // PSA's NOTIFY_CONTROL.
+        if let Some(Val::Num(Expr::Int(mode))) = self.property_value(decl, "psa_idle_timeout")? {
+            table.support_timeout = mode == BigInt::from(1);
+        }
+        for property in ["counters", "meters", "psa_direct_counter", "psa_direct_meter"] {
             match self.property_value(decl, property)? {
                 None => {}
                 Some(Val::Object(Object::Counter(counter))) => {
@@ -367,8 +392,6 @@ impl<'a> Lower<'a> {
             };
             table.entries.push(InitialEntry { key, call: ActionCall { action: *action, args }, priority });
         }
-        // The behavioral model lets nobody change a table that comes with entries.
-        table.immutable = true;
         Ok(())
     }
 

@@ -17,12 +17,14 @@ impl<'a> Lower<'a> {
             return refuse(Span::NONE, "the program has no `main`");
         };
         let span = main.span;
-        match types::architecture(self.t) {
-            Some("v1model") => {}
-            Some(other) => return refuse(span, format!("a program for {other} is not lowered: v1model is")),
+        let psa = match types::architecture(self.t) {
+            Some("v1model") => false,
+            Some("psa") => true,
+            Some(other) => {
+                return refuse(span, format!("a program for {other} is not lowered: v1model and psa are"));
+            }
             None => return refuse(span, "the program has no `main`"),
-        }
-        self.program.arch = Arch::V1Model;
+        };
         let Some(DeclKind::Instance(instance)) = self.decls.get(&main.node).map(|decl| &decl.kind) else {
             return refuse(span, "`main` is no instance");
         };
@@ -33,6 +35,11 @@ impl<'a> Lower<'a> {
             return refuse(span, "`main` is no package");
         };
         let args = self.args(&instance.args, info, &self.t.packages[package.index()].params, span)?;
+        if psa {
+            let args: Vec<Val> = args.into_iter().map(|(val, _)| val).collect();
+            return self.psa(&args, span);
+        }
+        self.program.arch = Arch::V1Model;
         let mut blocks: Vec<Rc<BlockInstance>> = Vec::new();
         for (arg, _) in args {
             match arg {
@@ -44,8 +51,7 @@ impl<'a> Lower<'a> {
             return refuse(span, "`main` has not the parts of a V1Switch");
         };
 
-        self.program.header_types.push(HeaderType { name: "scalars_0".into(), fields: Vec::new() });
-        self.metadata_header("scalars", HeaderTypeId(0));
+        self.begin();
         let mut params: Vec<TypeId> = Vec::new();
         for param in &self.t.blocks[parser.block.index()].params {
             params.push(self.closed(param.ty));
@@ -53,14 +59,13 @@ impl<'a> Lower<'a> {
         let &[_, headers_ty, metadata_ty, standard_ty] = &params[..] else {
             return refuse(span, "the parser has not the parameters of v1model");
         };
-        let standard = self.standard_metadata(standard_ty, span)?;
+        let standard = self.target_metadata("standard_metadata", standard_ty, span)?;
         let headers = self.headers(headers_ty, span)?;
         let name = self.t.show(metadata_ty);
         let name = name.split_whitespace().last().unwrap_or("meta").to_owned();
         let metadata = self.storage(&name, metadata_ty, span)?;
         self.metadata = Some((metadata.clone(), metadata_ty));
-        self.program.errors =
-            self.t.errors.iter().enumerate().map(|(at, name)| (name.to_string(), at as u32)).collect();
+        self.errors();
 
         let packet = (Val::Object(Object::Packet), TypeId::VOID);
         let all = [(headers.clone(), headers_ty), (metadata.clone(), metadata_ty), (standard, standard_ty)];
@@ -72,11 +77,7 @@ impl<'a> Lower<'a> {
         let made = std::mem::take(&mut self.code);
         let (start, states) = code::states(&made, span)?;
         self.program.parsers.push(Parser { name: "parser".into(), start, states });
-        for set in &mut self.program.value_sets {
-            if set.widths.is_empty() {
-                set.widths.push(1);
-            }
-        }
+        self.value_set_widths();
 
         self.mode = Mode::Pipeline;
         self.sums(verify, vec![headers.clone(), metadata.clone()], true)?;
@@ -91,6 +92,26 @@ impl<'a> Lower<'a> {
         let (order, stmts) = self.deparser(deparser, [packet, (headers, headers_ty)])?;
         self.program.deparsers.push(Deparser { name: "deparser".into(), order, stmts });
         Ok(())
+    }
+
+    /// What every program has first: `scalars`.
+    pub(crate) fn begin(&mut self) {
+        self.program.header_types.push(HeaderType { name: "scalars_0".into(), fields: Vec::new() });
+        self.metadata_header("scalars", HeaderTypeId(0));
+    }
+
+    pub(crate) fn errors(&mut self) {
+        let names = self.t.errors.iter().enumerate();
+        self.program.errors = names.map(|(at, name)| (name.to_string(), at as u32)).collect();
+    }
+
+    /// Sets that no selection asks have to have a width, too.
+    pub(crate) fn value_set_widths(&mut self) {
+        for set in &mut self.program.value_sets {
+            if set.widths.is_empty() {
+                set.widths.push(1);
+            }
+        }
     }
 
     /// A part of the switch: its arguments are the packet's own headers and metadata.
@@ -114,14 +135,17 @@ impl<'a> Lower<'a> {
         HeaderId::from(self.program.headers.len() - 1)
     }
 
-    fn standard_metadata(&mut self, ty: TypeId, span: Span) -> Result<Val> {
+    /// Metadata that the target reads and writes, by the name it knows.
+    pub(crate) fn target_metadata(&mut self, name: &str, ty: TypeId, span: Span) -> Result<Val> {
         let fields = self.parts_of(ty).unwrap_or_default();
         let mut flat = Vec::new();
         for (name, ty) in &fields {
             self.flat(name, *ty, span, &mut flat)?;
         }
-        self.program.header_types.push(HeaderType { name: "standard_metadata".into(), fields: flat });
-        let id = self.metadata_header("standard_metadata", HeaderTypeId(1));
+        let of = HeaderTypeId::from(self.program.header_types.len());
+        let type_name = if name == "standard_metadata" { name.to_owned() } else { format!("{name}_t") };
+        self.program.header_types.push(HeaderType { name: type_name, fields: flat });
+        let id = self.metadata_header(name, of);
         let mut next = 0;
         let val = self.tree(&id.into(), ty, &mut next);
         // Older names of fields.
@@ -139,7 +163,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The headers of the packet, each by its own name.
-    fn headers(&mut self, ty: TypeId, span: Span) -> Result<Val> {
+    pub(crate) fn headers(&mut self, ty: TypeId, span: Span) -> Result<Val> {
         let Some(parts) = self.parts_of(ty) else { return refuse(span, "the headers are no struct") };
         let mut out = Vec::new();
         for (name, ty) in parts {

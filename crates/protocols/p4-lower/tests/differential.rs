@@ -115,7 +115,9 @@ fn populate(ours: &mut Side, theirs: &mut Side, samples: &[Vec<u8>], prng: &mut 
         }
     }
     for (at, table) in theirs.program.tables.clone().iter().enumerate() {
-        if table.name.starts_with("tbl_") {
+        // Tables of one action, and those that stand for a `switch`, are that compiler's own.
+        let of_switch = table.name.strip_prefix("switch_").and_then(|rest| rest.strip_suffix("_table"));
+        if table.name.starts_with("tbl_") || of_switch.is_some_and(|n| n.parse::<u32>().is_ok()) {
             continue;
         }
         let there = TableId::from(at);
@@ -127,10 +129,12 @@ fn populate(ours: &mut Side, theirs: &mut Side, samples: &[Vec<u8>], prng: &mut 
         if keys(&own) != keys(table) {
             return Err(format!("keys of {}: {:?}, {:?}", table.name, keys(&own), keys(table)));
         }
-        if (own.max_size, own.immutable, own.default_action_const)
-            != (table.max_size, table.immutable, table.default_action_const)
-        {
-            return Err(format!("properties of {}", table.name));
+        // It leaves the default of a table with a profile out.
+        let fixed = |t: &barewire_p4::ir::Table| t.default_action_const && t.source == TableActions::Direct;
+        let properties = |t: &barewire_p4::ir::Table| (t.max_size, t.immutable, fixed(t));
+        if properties(&own) != properties(table) {
+            let (a, b) = (properties(&own), properties(table));
+            return Err(format!("properties of {}: {a:?}, {b:?}", table.name));
         }
         let target = |ours: &Side, theirs: &Side, prng: &mut Prng| match table.source {
             TableActions::Profile(id) => {
@@ -144,7 +148,7 @@ fn populate(ours: &mut Side, theirs: &mut Side, samples: &[Vec<u8>], prng: &mut 
                     .map(|(a, b)| (TableAction::Call(a), TableAction::Call(b))),
             ),
         };
-        if !table.default_action_const
+        if !own.default_action_const
             && prng.chance(0.4)
             && let Some((a, b)) = target(ours, theirs, prng)?
         {
@@ -260,12 +264,17 @@ fn param(
 
 /// What is left of a packet, compared.
 fn compare(ours: &Side, theirs: &Side) -> Result<(), String> {
+    // A selection that no case fits is the error NoMatch (12.6). In the JSON there is no word for it, and the packet is
+    // accepted without an error.
+    let no_match = ours.program.errors.iter().find(|(name, _)| name == "NoMatch").map(|(_, n)| u64::from(*n));
+    let unmatched =
+        no_match == Some(ours.phv.slot(slot::PARSER_ERROR)) && theirs.phv.slot(slot::PARSER_ERROR) == 0;
     let (a, b) = (&ours.interpreter.plan().layout, &theirs.interpreter.plan().layout);
     for name in ["egress_spec", "mcast_grp", "checksum_error", "priority", "parser_error"] {
         let name = format!("standard_metadata.{name}");
         let (Some(left), Some(right)) = (ours.field(&name), theirs.field(&name)) else { continue };
         let (left, right) = (ours.phv.field(a, left), theirs.phv.field(b, right));
-        if left != right {
+        if left != right && !(unmatched && name.ends_with("parser_error")) {
             return Err(format!("{name}: {left}, {right}"));
         }
     }
@@ -276,7 +285,7 @@ fn compare(ours: &Side, theirs: &Side) -> Result<(), String> {
         (slot::ASSERT, "assertions"),
     ] {
         let (left, right) = (ours.phv.slot(at), theirs.phv.slot(at));
-        if left != right {
+        if left != right && !(unmatched && at == slot::PARSER_ERROR) {
             return Err(format!("{name}: {left}, {right}"));
         }
     }
@@ -368,10 +377,13 @@ fn both_ways(ours: Program, theirs: Program, seed: u64) -> Result<(), String> {
 }
 
 /// Programs where the two differ, with the reason that they do.
-const DIFFERENT: &[(&str, &str)] = &[];
+const DIFFERENT: &[(&str, &str)] = &[(
+    "issue4739",
+    "the JSON writes out a loop whose body changes its variable, and forgets the change: one round of four",
+)];
 
 /// Programs that were compared.
-const COMPARED_AT_LEAST: usize = 1;
+const COMPARED_AT_LEAST: usize = 203;
 
 #[test]
 fn the_reference_compilers_json_leaves_the_same_packets() {

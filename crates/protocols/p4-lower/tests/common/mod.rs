@@ -27,7 +27,7 @@ pub fn program(folder: &Path, name: &str) -> Option<Result<Program, String>> {
         return Some(Err(format!("syntax: {}", first(&found))));
     }
     let typed = types::check(&source, &map, &mut found);
-    if types::architecture(&typed) != Some("v1model") {
+    if !matches!(types::architecture(&typed), Some("v1model" | "psa")) {
         return None;
     }
     if found.error_count() > 0 {

@@ -17,7 +17,7 @@ mod value;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 pub use calls::{CallSite, Walk};
-pub use names::external_name;
+pub use names::{external_name, key_name};
 
 use crate::ast::{self, Annotation, Arg, Decl, DeclKind, Expr, ExprKind, NodeId, Program, PropertyKind};
 use crate::types::ty::{BlockId, ExternId, FnId, PackageId, TableId, Type, TypeId, TypeList, TypeVar};

@@ -96,6 +96,8 @@ struct Export<'p> {
     temp_header: String,
     /// Of each calculation, the inputs that are computed in front of its use: field, value.
     computed: Vec<Vec<(Value, Expr)>>,
+    /// Algorithms of PSA's hashes.
+    hashes: Vec<HashAlgorithm>,
     /// An empty field list is wanted.
     empty_list: bool,
     /// Names of nodes.
@@ -114,6 +116,7 @@ impl<'p> Export<'p> {
             temps: Vec::new(),
             temp_header,
             computed: Vec::new(),
+            hashes: Vec::new(),
             empty_list: false,
             nodes: program.tables.iter().map(|table| table.name.clone()).collect(),
         }
@@ -170,9 +173,19 @@ impl<'p> Export<'p> {
         let learn_lists = self.learn_lists()?;
         let (counters, meters) = (self.counters(), self.meters()?);
         let program = self.program;
-        if let Some(unit) = program.checksum_units.first() {
-            self.at("checksum unit", unit);
-            return self.refuse("externs of PSA are not written yet");
+        let mut externs: Vec<Value> = Vec::new();
+        for unit in &program.checksum_units {
+            externs.push(json!({
+                "name": unit, "id": externs.len(), "type": "InternetChecksum", "attribute_values": [],
+            }));
+        }
+        for &hash in &self.hashes.clone() {
+            self.place = String::from("hash");
+            let name = self.algorithm(hash)?;
+            let algo = json!({ "name": "algo", "type": "string", "value": name });
+            externs.push(json!({
+                "name": format!("export_hash_{name}"), "id": externs.len(), "type": "Hash", "attribute_values": [algo],
+            }));
         }
         let mut header_types = self.header_types()?;
         let mut headers: Vec<Value> = Vec::new();
@@ -250,7 +263,7 @@ impl<'p> Export<'p> {
             "pipelines": pipelines,
             "checksums": checksums,
             "force_arith": force,
-            "extern_instances": [],
+            "extern_instances": externs,
             "field_aliases": aliases.collect::<Vec<_>>(),
         }))
     }

@@ -2,7 +2,7 @@
 
 use super::expr::Ahead;
 use super::{Export, Result, hex};
-use crate::ir::{Expr, FieldListId, HashSource, Stmt, UnaryOp};
+use crate::ir::{CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp};
 use num_bigint::BigUint;
 use serde_json::{Value, json};
 
@@ -58,6 +58,51 @@ impl Export<'_> {
             out[at]["parameters"][parameter] = constant(starts[target] as u64);
         }
         Ok(out)
+    }
+
+    fn unit(&self, unit: ChecksumUnitId) -> Value {
+        json!({ "type": "extern", "value": self.program.checksum_units[unit.at()] })
+    }
+
+    /// The instance of a hash of PSA that has this algorithm.
+    fn hash_instance(&mut self, algorithm: HashAlgorithm) -> Result<Value> {
+        let name = format!("export_hash_{}", self.algorithm(algorithm)?);
+        if !self.hashes.contains(&algorithm) {
+            self.hashes.push(algorithm);
+        }
+        Ok(json!({ "type": "extern", "value": name }))
+    }
+
+    /// What is handed to an extern of PSA; what is computed goes to a field first.
+    fn data(
+        &mut self,
+        input: &[CalcInput],
+        mut ahead: Option<&mut Ahead>,
+        out: &mut Vec<Value>,
+    ) -> Result<Value> {
+        let mut items = Vec::new();
+        for item in input {
+            items.push(match item {
+                CalcInput::Const { value, width } => {
+                    json!({ "type": "hexstr", "value": hex(value), "bitwidth": width })
+                }
+                CalcInput::Expr { value: Expr::Field(field), width }
+                    if field.fixed().is_some() && self.program.field_def_of_ref(field).bits() == *width =>
+                {
+                    json!({ "type": "field", "value": self.fixed(field)? })
+                }
+                CalcInput::Expr { value, width } => {
+                    let temp = json!({ "type": "field", "value": self.temp(*width) });
+                    let value = self.param(value, ahead.as_deref_mut())?;
+                    out.push(primitive("assign", vec![temp.clone(), value]));
+                    temp
+                }
+                CalcInput::Field(_) | CalcInput::Header(_) | CalcInput::Payload => {
+                    return self.refuse("this data of an extern");
+                }
+            });
+        }
+        Ok(json!({ "type": "field_list", "value": items }))
     }
 
     fn list_id(&self, list: Option<FieldListId>) -> u64 {
@@ -157,8 +202,22 @@ impl Export<'_> {
                 primitive("modify_field_rng_uniform", vec![dst, low, self.param(high, ahead)?])
             }
             Stmt::Hash { dst, source, base, max } => {
-                let HashSource::Calculation(calculation) = source else {
-                    return self.refuse("a hash of PSA: externs of PSA are not written yet");
+                let calculation = match source {
+                    HashSource::Calculation(calculation) => calculation,
+                    HashSource::Inline { algorithm, input } => {
+                        let hash = self.hash_instance(*algorithm)?;
+                        let data = self.data(input, ahead.as_deref_mut(), out)?;
+                        let dst = self.place(dst, ahead.as_deref_mut())?;
+                        out.push(match (base, max) {
+                            (Some(base), Some(max)) => {
+                                let base = self.param(base, ahead.as_deref_mut())?;
+                                let max = self.param(max, ahead)?;
+                                primitive("_Hash_get_hash_mod", vec![hash, dst, base, data, max])
+                            }
+                            _ => primitive("_Hash_get_hash", vec![hash, dst, data]),
+                        });
+                        return Ok(());
+                    }
                 };
                 let (Some(base), Some(max)) = (base, max) else {
                     return self.refuse("a hash without base and maximum");
@@ -203,13 +262,29 @@ impl Export<'_> {
             Stmt::MarkToDrop { egress_spec: None, .. } => {
                 return self.refuse("a mark to drop that marks nothing");
             }
-            Stmt::ChecksumClear(_)
-            | Stmt::ChecksumAdd { .. }
-            | Stmt::ChecksumSubtract { .. }
-            | Stmt::ChecksumGet { .. }
-            | Stmt::ChecksumVerify { .. }
-            | Stmt::ChecksumGetState { .. }
-            | Stmt::ChecksumSetState { .. } => return self.refuse("externs of PSA are not written yet"),
+            Stmt::ChecksumClear(unit) => primitive("_InternetChecksum_clear", vec![self.unit(*unit)]),
+            Stmt::ChecksumAdd { unit, input } => {
+                let data = self.data(input, ahead, out)?;
+                primitive("_InternetChecksum_add", vec![self.unit(*unit), data])
+            }
+            Stmt::ChecksumSubtract { unit, input } => {
+                let data = self.data(input, ahead, out)?;
+                primitive("_InternetChecksum_subtract", vec![self.unit(*unit), data])
+            }
+            Stmt::ChecksumGet { unit, dst } => {
+                primitive("_InternetChecksum_get", vec![self.unit(*unit), self.place(dst, ahead)?])
+            }
+            Stmt::ChecksumGetState { unit, dst } => {
+                primitive("_InternetChecksum_get_state", vec![self.unit(*unit), self.place(dst, ahead)?])
+            }
+            Stmt::ChecksumVerify { unit, dst, equals } => {
+                let dst = self.place(dst, ahead.as_deref_mut())?;
+                let equals = self.param(equals, ahead)?;
+                primitive("_InternetChecksum_get_verify", vec![self.unit(*unit), dst, equals])
+            }
+            Stmt::ChecksumSetState { unit, value } => {
+                primitive("_InternetChecksum_set_state", vec![self.unit(*unit), self.param(value, ahead)?])
+            }
         };
         out.push(made);
         Ok(())
