@@ -185,20 +185,43 @@ impl<'a> Lower<'a> {
                         };
                         let params = &self.t.blocks[block.index()].params;
                         let args = self.args(&call.args, info, params, span)?;
-                        self.depth += 1;
-                        if self.depth > 200 {
-                            return refuse(span, "applications nest too deeply");
-                        }
-                        let args = args.into_iter().map(|(val, _)| val).collect();
-                        self.calls(&instance, args, when, calls)?;
-                        self.depth -= 1;
-                        Ok(())
+                        self.applied_calls(&instance, args, when, calls, span)
                     }
                     _ => refuse(span, text),
                 }
             }
+            StmtKind::DirectApply { args, .. } if matches!(calls, Calls::Sums { .. }) => {
+                let Some(info) = self.t.calls.get(&stmt.id) else { return refuse(span, text) };
+                let Callee::ApplyType(block) = info.callee else { return refuse(span, text) };
+                let decl = &self.t.blocks[block.index()];
+                let args = self.args(args, info, &decl.params, span)?;
+                let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
+                let path = self.control_name(&decl.name, &[]);
+                let path = self.unique(&path).into();
+                let instance = BlockInstance { block, type_args, args: Vec::new(), path };
+                self.applied_calls(&Rc::new(instance), args, when, calls, span)
+            }
             _ => refuse(span, text),
         }
+    }
+
+    /// The calls of a control that another one applies.
+    fn applied_calls(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        args: Vec<(Val, TypeId)>,
+        when: &Expr,
+        calls: &mut Calls,
+        span: Span,
+    ) -> Result<()> {
+        self.depth += 1;
+        if self.depth > 200 {
+            return refuse(span, "applications nest too deeply");
+        }
+        let args = args.into_iter().map(|(val, _)| val).collect();
+        self.calls(instance, args, when, calls)?;
+        self.depth -= 1;
+        Ok(())
     }
 
     fn sum(

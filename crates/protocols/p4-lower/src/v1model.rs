@@ -164,7 +164,8 @@ impl<'a> Lower<'a> {
 
     /// The headers of the packet, each by its own name.
     pub(crate) fn headers(&mut self, ty: TypeId, span: Span) -> Result<Val> {
-        let Some(parts) = self.parts_of(ty) else { return refuse(span, "the headers are no struct") };
+        // One header, or one stack, is all that there is.
+        let Some(parts) = self.parts_of(ty) else { return self.storage("hdr", ty, span) };
         let mut out = Vec::new();
         for (name, ty) in parts {
             let name = if self.scalar(ty).is_some() { format!("hdr.{name}") } else { name.to_string() };

@@ -8,7 +8,7 @@ use barewire_p4::engine::Engine;
 use barewire_p4::import::import;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::{
-    ActionCall, ActionId, CounterId, FieldId, KeySource, MatchKind, ProfileId, Program, RegisterId,
+    ActionCall, ActionId, Arch, CounterId, FieldId, KeySource, MatchKind, ProfileId, Program, RegisterId,
     TableActions, TableId, ValueSetId,
 };
 use barewire_p4::key::MatchParam;
@@ -17,6 +17,7 @@ use barewire_p4_jit::differential::entries::value;
 use barewire_p4_jit::differential::packets;
 use barewire_p4_state::{ProgramState, TableAction};
 use num_bigint::BigUint;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Sets of entries for each program, and packets for each set.
@@ -30,7 +31,23 @@ struct Side {
     state: ProgramState,
     phv: Phv,
     out: Vec<u8>,
+    /// PSA: what ingress decided.
+    decided: Vec<(&'static str, u64)>,
 }
+
+/// What PSA's ingress and egress decide.
+const DECISIONS: [&str; 10] = [
+    "psa_ingress_output_metadata.class_of_service",
+    "psa_ingress_output_metadata.clone",
+    "psa_ingress_output_metadata.clone_session_id",
+    "psa_ingress_output_metadata.drop",
+    "psa_ingress_output_metadata.resubmit",
+    "psa_ingress_output_metadata.multicast_group",
+    "psa_ingress_output_metadata.egress_port",
+    "psa_egress_output_metadata.clone",
+    "psa_egress_output_metadata.clone_session_id",
+    "psa_egress_output_metadata.drop",
+];
 
 impl Side {
     fn new(program: Program) -> Side {
@@ -38,7 +55,7 @@ impl Side {
         let interpreter = Interpreter::new(Arc::clone(&program));
         let phv = interpreter.plan().layout.new_phv();
         let state = ProgramState::with_program_entries(&program);
-        Side { program, interpreter, state, phv, out: Vec::new() }
+        Side { program, interpreter, state, phv, out: Vec::new(), decided: Vec::new() }
     }
 
     fn field(&self, name: &str) -> Option<FieldId> {
@@ -59,8 +76,7 @@ impl Side {
         self.state.seed_random(seed);
     }
 
-    /// Parser, pipelines, deparser; the packet as it leaves.
-    fn packet(&mut self, packet: &[u8], inputs: &[(&str, u64)]) {
+    fn prepare(&mut self, packet: &[u8], inputs: &[(&str, u64)]) {
         let layout = &self.interpreter.plan().layout;
         layout.reset(&mut self.phv);
         for (name, value) in inputs {
@@ -71,17 +87,44 @@ impl Side {
         self.phv.set_slot(slot::PACKET_LEN, packet.len() as u64);
         self.phv.set_slot(slot::NOW_US, 5000);
         self.phv.set_slot(slot::DROP_PORT, 511);
-        let interpreter = self.interpreter.clone();
-        let mut interpreter = interpreter;
-        interpreter.parse(0, &mut self.phv, packet, &mut self.state);
-        for pipeline in 0..2 {
+    }
+
+    /// Parser, pipelines, deparser; the packet as it leaves.
+    fn packet(&mut self, packet: &[u8], inputs: &[(&str, u64)]) {
+        self.decided.clear();
+        self.prepare(packet, inputs);
+        if self.program.arch == Arch::V1Model {
+            self.pass(0, 0..2, packet);
+            return;
+        }
+        self.pass(0, 0..1, packet);
+        self.decide();
+        let between = self.out.clone();
+        self.prepare(&between, inputs);
+        self.pass(1, 1..2, &between);
+        self.decide();
+    }
+
+    fn decide(&mut self) {
+        let layout = &self.interpreter.plan().layout;
+        for name in DECISIONS {
+            if let Some(field) = self.program.field(name) {
+                self.decided.push((name, self.phv.get(layout, field)));
+            }
+        }
+    }
+
+    fn pass(&mut self, at: usize, pipelines: Range<usize>, packet: &[u8]) {
+        let mut interpreter = self.interpreter.clone();
+        interpreter.parse(at, &mut self.phv, packet, &mut self.state);
+        for pipeline in pipelines {
             interpreter.run(pipeline, &mut self.phv, packet, &mut self.state);
         }
         let parsed = (self.phv.slot(slot::PARSED) as usize).min(packet.len());
-        let len = interpreter.prepare_deparse(0, &mut self.phv, &packet[parsed..], &mut self.state);
+        let len = interpreter.prepare_deparse(at, &mut self.phv, &packet[parsed..], &mut self.state);
         self.out.clear();
         self.out.resize(len, 0xa5);
-        Engine::<ProgramState>::emit(&mut interpreter, 0, &self.phv, &mut self.out);
+        Engine::<ProgramState>::emit(&mut interpreter, at, &self.phv, &mut self.out);
         self.out.extend_from_slice(&packet[parsed..]);
     }
 }
@@ -299,6 +342,9 @@ fn compare(ours: &Side, theirs: &Side) -> Result<(), String> {
             return Err(format!("{name}: {:#x}, {:#x}", ours.phv.slot(at), theirs.phv.slot(at)));
         }
     }
+    if ours.decided != theirs.decided {
+        return Err(format!("decided {:?}, {:?}", ours.decided, theirs.decided));
+    }
     if ours.out != theirs.out {
         return Err(format!("left with {}, {}", hex(&ours.out), hex(&theirs.out)));
     }
@@ -365,6 +411,20 @@ fn both_ways(ours: Program, theirs: Program, seed: u64) -> Result<(), String> {
                 ("standard_metadata.egress_spec", prng.below(4)),
                 ("standard_metadata.enq_qdepth", prng.below(64)),
                 ("standard_metadata.ingress_global_timestamp", prng.below(1 << 40)),
+                ("psa_ingress_parser_input_metadata.ingress_port", prng.below(8)),
+                ("psa_ingress_parser_input_metadata.packet_path", prng.below(7)),
+                ("psa_ingress_input_metadata.ingress_port", prng.below(8)),
+                ("psa_ingress_input_metadata.packet_path", prng.below(7)),
+                ("psa_ingress_input_metadata.ingress_timestamp", prng.below(1 << 40)),
+                ("psa_ingress_input_metadata.parser_error", prng.below(8)),
+                ("psa_ingress_output_metadata.drop", 1),
+                ("psa_egress_parser_input_metadata.egress_port", prng.below(8)),
+                ("psa_egress_parser_input_metadata.packet_path", prng.below(7)),
+                ("psa_egress_input_metadata.egress_port", prng.below(8)),
+                ("psa_egress_input_metadata.packet_path", prng.below(7)),
+                ("psa_egress_input_metadata.instance", prng.below(100)),
+                ("psa_egress_input_metadata.parser_error", prng.below(8)),
+                ("psa_egress_deparser_input_metadata.egress_port", prng.below(8)),
             ];
             ours.packet(&packet, &inputs);
             theirs.packet(&packet, &inputs);
@@ -383,7 +443,7 @@ const DIFFERENT: &[(&str, &str)] = &[(
 )];
 
 /// Programs that were compared.
-const COMPARED_AT_LEAST: usize = 203;
+const COMPARED_AT_LEAST: usize = 206;
 
 #[test]
 fn the_reference_compilers_json_leaves_the_same_packets() {
@@ -391,11 +451,11 @@ fn the_reference_compilers_json_leaves_the_same_packets() {
     let Some(compiled) = barewire_testing::shared("data/p4") else { return };
     let only = std::env::var("BAREWIRE_ONLY").ok();
     let (mut compared, mut wrong) = (0, Vec::new());
-    for name in common::samples(&folder, "v1model") {
+    for name in ["v1model", "psa"].map(|arch| common::samples(&folder, arch)).concat() {
         if only.as_ref().is_some_and(|only| *only != name) {
             continue;
         }
-        let json = ["p4_16", "import/p4_16_samples"]
+        let json = ["p4_16", "psa", "import/p4_16_samples"]
             .iter()
             .find_map(|part| std::fs::read_to_string(compiled.join(part).join(format!("{name}.json"))).ok());
         let Some(theirs) = json.and_then(|json| import(&json).ok()) else { continue };

@@ -251,6 +251,53 @@ fn loads_in_the_real_switch(json: &str) {
     assert!(ready, "the switch ended before it had read the program");
 }
 
+#[test]
+fn a_running_program_follows_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("a.p4");
+    let part = folder.path().join("part.p4");
+    std::fs::write(&source, format!("#include \"part.p4\"\n{PROGRAM}")).unwrap();
+    std::fs::write(&part, "// one\n").unwrap();
+    let name = format!("watch-{}", std::process::id());
+    let words = ["switch", "run", source.to_str().unwrap(), "--watch", "--thrift-port", "0", "--name", &name];
+    let mut child = barewire(&words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut until = |text: &str| {
+        let mut seen = Vec::new();
+        while let Some(Ok(line)) = lines.next() {
+            seen.push(line);
+            if seen.last().is_some_and(|line| line.contains(text)) {
+                return seen;
+            }
+        }
+        panic!("the switch ended before it said `{text}`: {seen:?}");
+    };
+    until("forwarding");
+    std::fs::write(&part, "// one and a half\n").unwrap();
+    until("the new program runs");
+    std::fs::write(&source, PROGRAM.replace("h.f = to", "h.g = to")).unwrap();
+    let said = until("the old program goes on").join("\n");
+    assert!(said.contains("`g`"), "{said}");
+    std::fs::write(&source, PROGRAM).unwrap();
+    until("the new program runs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn check_tells_what_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("a.p4");
+    let body = "apply { for (bit<8> i = 0; i < h.f; i = i + 1) { inner.apply(h); } }";
+    std::fs::write(&source, PROGRAM.replace("apply { inner.apply(h); }", body)).unwrap();
+    let name = source.to_str().unwrap();
+    let told = run(&["switch", "check", name]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.err.contains("warning[cannot-run]") && told.err.contains("loop"), "{}", told.err);
+    assert_eq!(run(&["switch", "check", "-W", "no-cannot-run", name]).err, "");
+    assert_eq!(run(&["switch", "test", name, name]).code, Some(1));
+}
+
 const PROGRAM: &str = "#include <v1model.p4>
 header H { bit<8> f; }
 struct M { }
