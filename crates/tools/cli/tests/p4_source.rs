@@ -202,7 +202,7 @@ fn compile_writes_json_that_runs_and_answers_as_p4c() {
     assert_eq!(std::fs::read(folder.path().join("out/a.json")).unwrap(), std::fs::read(&json).unwrap());
 
     let other = run(&["switch", "compile", &source, "-o", &at("b.json"), "--target", "psa"]);
-    assert!(other.code == Some(1) && other.err.contains("not that of psa"), "{}", other.err);
+    assert!(other.code == Some(1) && other.err.contains("not for psa"), "{}", other.err);
     assert!(!folder.path().join("b.json").exists());
     assert_eq!(run(&["switch", "compile", &source]).code, Some(2), "nothing to write");
     assert_eq!(run(&["switch", "compile", &source, "-o", &json, "--std", "p4-14"]).code, Some(2));
