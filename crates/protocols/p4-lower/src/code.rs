@@ -102,7 +102,11 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
         reached[at]
             && match &code[at] {
                 Ins::Stmt(_) | Ins::Unless(..) => true,
-                Ins::Jump(label) => follow(code, &places, places[label]) != follow(code, &places, at + 1),
+                Ins::Jump(label) => {
+                    // Where it would go without the jump: past what nothing reaches.
+                    let next = (at + 1..code.len()).find(|&next| reached[next]).unwrap_or(code.len());
+                    follow(code, &places, places[label]) != follow(code, &places, next)
+                }
                 _ => false,
             }
     };

@@ -94,7 +94,9 @@ impl<'a> Lower<'a> {
         self.block(&repeat.init)?;
         let (again, next) = (self.label(), self.label());
         self.emit(Ins::Label(again));
-        self.condition(&repeat.condition, leave)?;
+        if self.condition(&repeat.condition, leave)? == Some(false) {
+            self.emit(Ins::Jump(leave));
+        }
         self.loops.push((leave, next));
         let done = self.stmt(&repeat.body);
         self.loops.pop();

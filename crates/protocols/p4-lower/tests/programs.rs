@@ -88,6 +88,12 @@ fn what_is_not_lowered_is_refused_at_its_line() {
     let body =
         "bit<8> i = 0;\nfor (i = 0; i < hdr.h.a; i = i + 1) { s.egress_spec = 1; if (i == 3) return; }";
     assert!(made(&with_ingress(body)).is_ok());
+    // What stands behind a `return` is never reached, and the `return` stays.
+    let body = "for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { return; return; s.egress_spec = 2; }\ns.egress_spec = 1;";
+    let program = made(&with_ingress(body)).unwrap();
+    let jumps =
+        program.actions[0].body.iter().filter(|stmt| matches!(stmt, barewire_p4::ir::Stmt::Jump(_))).count();
+    assert!(jumps > 0, "{:?}", program.actions[0].body);
     let body = "bit<8> i = 0;\nfor (i = 0; i < hdr.h.a; i = i + 1) {\nt.apply(); }";
     let table = "table t { actions = { NoAction; } }\napply {";
     let (line, why) =
