@@ -54,8 +54,10 @@ hello() {
     local commands server
     mapfile -t commands < <(awk '/^<!-- run by make dist-test -->$/ { marked = 1 } marked && /^```$/ { exit } block { print } marked && /^```sh$/ { block = 1 }' "$1")
     [ "${#commands[@]}" = 2 ] || { echo "error: $1 has no hello-world of two lines" >&2; return 1; }
+    # Not in the background: what the last service said must not be taken for what this one says.
+    : > "$work/server.log"
     # In a session of its own: what a command starts (as go run does) ends with it.
-    BAREWIRE_SOCKET=$work/2.sock setsid bash -c "exec ${commands[0]}" > "$work/server.log" 2>&1 < /dev/null &
+    BAREWIRE_SOCKET=$work/2.sock setsid bash -c "exec ${commands[0]}" >> "$work/server.log" 2>&1 < /dev/null &
     server=$!
     local ok=0 said=
     if line "$work/server.log" "listening on UDP port 888" "$server"; then
