@@ -5,13 +5,17 @@
 //! nothing was done for it yet.
 
 use crate::store::StateWrite;
-use barewire_bpf::{Kind, LoadError, Map, Program, Verified};
+use barewire_base::DropReason;
+use barewire_bpf::{Hook, Kind, Link, LoadError, Map, Program, Verified, XdpMode};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
+use barewire_engine::Interface;
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
-use barewire_p4_ebpf::maps::{fixed, verdict};
+use barewire_p4_ebpf::maps::{MAX_PORTS, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
 use barewire_p4_ebpf::{Compiled, Refusal, SlowPath};
+use barewire_p4_state::ProgramState;
 use num_bigint::BigUint;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
@@ -96,6 +100,31 @@ pub fn far_jumps() -> bool {
     })
 }
 
+/// An interface that the program stands at.
+#[derive(Debug)]
+struct Attached {
+    port: u32,
+    interface: String,
+    index: u32,
+    mtu: u32,
+    link: Link,
+    native: bool,
+}
+
+/// Values that only the kernel counts, to be added to the data path's own.
+#[derive(Debug, Clone)]
+pub enum Fold {
+    /// Counters of an array, from one to another (excluded).
+    Counters(CounterId, u64, u64),
+    /// Counters of entries.
+    Direct(TableId, Vec<u32>),
+    /// Registers, from one to another (excluded).
+    Registers(RegisterId, u64, u64),
+}
+
+/// Bytes of Ethernet and one VLAN tag, beside the MTU.
+const FRAME_OVERHEAD: u32 = 18;
+
 /// A program in the kernel.
 pub struct Kernel {
     compiled: Arc<Compiled>,
@@ -105,6 +134,9 @@ pub struct Kernel {
     ops: Vec<MapOp>,
     /// What could not be mirrored, the first of it.
     trouble: Option<String>,
+    attached: Vec<Attached>,
+    /// What has been added to the data path's counters so far.
+    folded: HashMap<(usize, u32), [u64; 2]>,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -138,7 +170,16 @@ impl Kernel {
         bind_maps(&mut insns, &fds);
         let loaded = Program::load(Kind::Xdp, "barewire_p4", &insns).map_err(KernelError::Load)?;
         let mirror = Mirror::new(program, compiled.shape.clone());
-        Ok(Kernel { compiled, mirror, maps, program: loaded, ops: Vec::new(), trouble: None })
+        Ok(Kernel {
+            compiled,
+            mirror,
+            maps,
+            program: loaded,
+            ops: Vec::new(),
+            trouble: None,
+            attached: Vec::new(),
+            folded: HashMap::new(),
+        })
     }
 
     /// The compiled form.
@@ -219,6 +260,12 @@ impl Kernel {
             self.trouble.get_or_insert_with(|| error.to_string());
         }
         let written = self.write(&ops);
+        // An element that is set anew counts from 0 again.
+        for op in &ops {
+            if let Ok(index) = op.key.as_slice().try_into() {
+                self.folded.remove(&(op.map, u32::from_ne_bytes(index)));
+            }
+        }
         self.ops = ops;
         written
     }
@@ -229,6 +276,187 @@ impl Kernel {
         let mut ops = Vec::new();
         self.mirror.give_up(&mut ops);
         let _ = self.write(&ops);
+    }
+
+    /// Say from when on time counts, in nanoseconds of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// [`KernelError::Update`].
+    pub fn start_at(&mut self, started_ns: u64) -> Result<(), KernelError> {
+        let mut ops = Vec::new();
+        self.mirror.set_time(started_ns, None, &mut ops);
+        self.write(&ops)
+    }
+
+    /// Puts the program at an interface, under a port's number; says how. Packets that it hands over go on to the
+    /// interface's sockets.
+    ///
+    /// # Errors
+    /// In words: no such interface, another program there, a number too large.
+    pub fn attach(&mut self, port: u32, interface: &str) -> Result<String, String> {
+        if port >= MAX_PORTS {
+            return Err(format!("port {port}: the kernel's ports have numbers below {MAX_PORTS}"));
+        }
+        let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
+        let words = |error: io::Error, hook: &str| match error.raw_os_error() {
+            // EBUSY and EEXIST.
+            Some(16 | 17) => {
+                format!("another XDP program is attached to `{interface}` (ip -d link show dev {interface})")
+            }
+            _ => format!("bpf(BPF_LINK_CREATE) at `{interface}`, {hook} hook: {error}"),
+        };
+        // A frame goes into a veth's native hook only where its peer polls (NAPI); the generic one takes any.
+        let native = match found.driver.as_str() {
+            "veth" => None,
+            _ => Link::attach(&self.program, found.index, Hook::Xdp(XdpMode::Native)).ok(),
+        };
+        let is_native = native.is_some();
+        let link = match native {
+            Some(link) => link,
+            None => Link::attach(&self.program, found.index, Hook::Xdp(XdpMode::Generic))
+                .map_err(|error| words(error, "generic"))?,
+        };
+        let attached = Attached {
+            port,
+            interface: interface.to_owned(),
+            index: found.index,
+            mtu: found.mtu,
+            link,
+            native: is_native,
+        };
+        self.set_port(&attached).map_err(|error| error.to_string())?;
+        self.attached.push(attached);
+        self.set_max_frame().map_err(|error| error.to_string())?;
+        Ok(format!("{} hook of {interface}", if is_native { "native" } else { "generic" }))
+    }
+
+    /// Both ways between a port's number and its interface.
+    fn set_port(&self, attached: &Attached) -> io::Result<()> {
+        let (port, index) = (attached.port.to_ne_bytes(), attached.index.to_ne_bytes());
+        self.maps[fixed::DEVICES].update(&port, &index)?;
+        self.maps[fixed::PORTS].update(&index, &port)
+    }
+
+    fn set_max_frame(&mut self) -> Result<(), KernelError> {
+        let least = self.attached.iter().map(|attached| attached.mtu).min();
+        let mut ops = Vec::new();
+        self.mirror.set_max_frame(least.map_or(0, |mtu| mtu + FRAME_OVERHEAD), &mut ops);
+        self.write(&ops)
+    }
+
+    /// Takes the program from a port's interface.
+    pub fn detach(&mut self, port: u32) {
+        self.attached.retain(|attached| {
+            if attached.port != port {
+                return true;
+            }
+            let _ = self.maps[fixed::PORTS].delete(&attached.index.to_ne_bytes());
+            let _ = self.maps[fixed::DEVICES].delete(&port.to_ne_bytes());
+            false
+        });
+        let _ = self.set_max_frame();
+    }
+
+    /// A port is well again: its interface may be another one under the same name.
+    pub fn look_at(&mut self, port: u32) {
+        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
+        let name = self.attached[at].interface.clone();
+        let same = Interface::find(&name, &name).is_ok_and(|found| found.index == self.attached[at].index);
+        if !same {
+            self.detach(port);
+            if let Err(why) = self.attach(port, &name) {
+                self.trouble = Some(why);
+            }
+        }
+    }
+
+    /// Stand where another program stood, from the next packet on, and leave it nowhere.
+    pub fn take_over(&mut self, old: &mut Kernel) {
+        for attached in std::mem::take(&mut old.attached) {
+            // Before the packets come, the ports are known.
+            let done = self.set_port(&attached).and_then(|()| attached.link.replace(&self.program));
+            match done {
+                Ok(()) => self.attached.push(attached),
+                Err(error) => self.trouble = Some(format!("`{}`: {error}", attached.interface)),
+            }
+        }
+        let _ = self.set_max_frame();
+    }
+
+    /// Interfaces the program stands at: port, name, and whether in the driver.
+    pub fn interfaces(&self) -> impl Iterator<Item = (u32, &str, bool)> {
+        self.attached.iter().map(|attached| (attached.port, attached.interface.as_str(), attached.native))
+    }
+
+    /// What the kernel has counted since the last time, for the data path to add to its own.
+    pub fn fold(&mut self, what: &Fold, state: &mut ProgramState) {
+        match what {
+            Fold::Counters(counter, from, to) => {
+                let Some(&map) = self.compiled.shape.counters.get(counter.at()) else { return };
+                for index in *from..*to {
+                    let [packets, bytes] = self.fresh(map, index as u32);
+                    if let (true, Ok([p, b])) = (packets > 0, state.read_counter(*counter, index)) {
+                        let (p, b) = (p.wrapping_add(packets), b.wrapping_add(bytes));
+                        let _ = state.write_counter(*counter, index..index + 1, p, b);
+                    }
+                }
+            }
+            Fold::Direct(table, handles) => {
+                for &handle in handles {
+                    let Some((map, index)) = self.mirror.direct_counter(*table, Some(handle)) else {
+                        continue;
+                    };
+                    let [packets, bytes] = self.fresh(map, index);
+                    if let (true, Ok(stats)) = (packets > 0, state.stats(*table, Some(handle))) {
+                        let (p, b) = (stats.packets.wrapping_add(packets), stats.bytes.wrapping_add(bytes));
+                        let _ = state.set_direct_counter(*table, Some(handle), p, b);
+                    }
+                }
+            }
+            Fold::Registers(register, from, to) => {
+                for index in *from..*to {
+                    if let Some(value) = self.register(*register, index) {
+                        let _ = state.write_register(*register, index..index + 1, &value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What came to a counter since the last time.
+    fn fresh(&mut self, map: usize, index: u32) -> [u64; 2] {
+        let now = self.two_words(map, index);
+        let [packets, bytes] = self.folded.insert((map, index), now).unwrap_or_default();
+        [now[0].wrapping_sub(packets), now[1].wrapping_sub(bytes)]
+    }
+
+    /// Packets the kernel dropped, by reason.
+    pub fn drops(&self) -> Vec<(DropReason, u64)> {
+        let reasons = [
+            (drop_reason::PROGRAM, DropReason::ProgramDrop),
+            (drop_reason::ASSERT, DropReason::AssertFailed),
+            (drop_reason::ASSUME, DropReason::AssumeFailed),
+            (drop_reason::NO_HEADROOM, DropReason::NoHeadroom),
+            (drop_reason::NO_PORT, DropReason::UnknownPort),
+        ];
+        reasons.iter().map(|(at, reason)| (*reason, self.statistic(2 + *at as u32))).collect()
+    }
+
+    /// Packets that the kernel sent on.
+    pub fn forwarded(&self) -> u64 {
+        self.statistic(0)
+    }
+
+    /// Packets that it handed over.
+    pub fn handed_over(&self) -> u64 {
+        self.statistic(1)
+    }
+
+    fn statistic(&self, element: u32) -> u64 {
+        let values = self.maps[fixed::STATISTICS].lookup_each_cpu(&element.to_ne_bytes()).unwrap_or_default();
+        let word =
+            |value: &Vec<u8>| value.get(..8).and_then(|v| v.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        values.iter().map(word).sum()
     }
 
     fn write(&self, ops: &[MapOp]) -> Result<(), KernelError> {

@@ -5,7 +5,7 @@ use crate::control::{
     ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo,
 };
 use crate::datapath::Datapath;
-use crate::kernel::Kernel;
+use crate::kernel::{Fold, Kernel};
 use crate::learn::Learner;
 use crate::ports::Ports;
 use crate::pre::Pre;
@@ -44,6 +44,28 @@ impl Plane {
         &mut self.datapath.state
     }
 
+    /// A port whose packets the kernel forwards: an interface by its name. What the kernel hands over comes through a socket.
+    fn add_kernel_port(&mut self, port: u32, uri: &str) -> Result<(), ControlError> {
+        let refuse = |why: String| ControlError::new(ErrorKind::InvalidPort, why);
+        let interface = uri.strip_prefix("packet:").unwrap_or(uri);
+        if interface.contains([':', '?']) {
+            return Err(refuse(format!(
+                "'{uri}': the kernel's ports are interfaces by their names, such as 1@eth1"
+            )));
+        }
+        let socket: PortUri = format!("packet:{interface}")
+            .parse()
+            .map_err(|e: barewire_port::OpenError| refuse(e.to_string()))?;
+        let capture = self.capture.as_deref();
+        self.ports.add(port, &socket, &self.pool, capture).map_err(|e| refuse(e.to_string()))?;
+        let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        if let Err(why) = kernel.attach(port, interface) {
+            self.ports.remove(port);
+            return Err(refuse(why));
+        }
+        Ok(())
+    }
+
     /// Hand ready digests over; says how many.
     pub fn poll_learner(&mut self, now: Instant, inbox: &EngineInbox) -> usize {
         let now_us = self.datapath.micros(now);
@@ -72,6 +94,9 @@ impl Plane {
     pub fn report_ports(&mut self, inbox: &EngineInbox) -> usize {
         let mut count = 0;
         for (port, up) in self.ports.changes() {
+            if let (true, Some(kernel)) = (up, &mut self.kernel) {
+                kernel.look_at(port);
+            }
             inbox.notify(Notification::Port { port, up });
             count += 1;
         }
@@ -98,6 +123,24 @@ impl Replica for Plane {
             && let Err(error) = kernel.apply(write)
         {
             kernel.failed(&error);
+        }
+    }
+
+    fn install_kernel(&mut self, mut kernel: Option<Box<Kernel>>) {
+        if let Some(new) = &mut kernel {
+            if let Err(error) = new.start_at(self.datapath.instant(0).as_nanos()) {
+                new.failed(&error);
+            }
+            if let Some(old) = &mut self.kernel {
+                new.take_over(old);
+            }
+        }
+        self.kernel = kernel;
+    }
+
+    fn fold(&mut self, what: &Fold) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.fold(what, &mut self.datapath.state);
         }
     }
 
@@ -137,6 +180,9 @@ impl Replica for Plane {
         // Opened here, on the engine's thread: a port's frames live in the engine's pool, which never leaves it.
         let refuse =
             |error: &dyn std::fmt::Display| ControlError::new(ErrorKind::InvalidPort, error.to_string());
+        if self.kernel.is_some() {
+            return self.add_kernel_port(port, uri);
+        }
         if !uri.contains(':') {
             let capture = self.capture.as_deref();
             return self.ports.add_best(port, uri, &self.pool, capture).map(drop).map_err(|e| refuse(&e));
@@ -146,6 +192,9 @@ impl Replica for Plane {
     }
 
     fn remove_port(&mut self, port: u32) -> Result<Option<Box<dyn Any + Send>>, ControlError> {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.detach(port);
+        }
         if self.ports.remove(port) {
             Ok(None)
         } else {
@@ -187,7 +236,8 @@ impl Replica for Plane {
     }
 
     fn drops(&mut self, each: &mut dyn FnMut(&str, u64)) {
-        for (reason, count) in self.all_drops().filter(|(_, count)| *count > 0) {
+        let kernel = self.kernel.as_ref().map_or(Vec::new(), |kernel| kernel.drops());
+        for (reason, count) in self.all_drops().chain(kernel).filter(|(_, count)| *count > 0) {
             each(reason.as_str(), count);
         }
     }

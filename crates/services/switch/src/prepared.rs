@@ -3,6 +3,7 @@
 
 use crate::control::{ControlError, ErrorKind};
 use crate::datapath::{TargetConfig, v1model};
+use crate::kernel::Kernel;
 use barewire_p4::engine::Engine;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::interp::trace::Recorder;
@@ -116,8 +117,12 @@ impl Prepared {
             |error: barewire_p4_ebpf::Refusal| ControlError::new(ErrorKind::BadProgram, error.to_string());
         let target = v1model::kernel_target(&program, drop_port);
         let kernel = barewire_p4_ebpf::compile(&program, &target).map_err(refused)?;
+        let kernel = Arc::new(kernel);
+        // The verifier is asked here, where somebody hears what it says.
+        Kernel::load(Arc::clone(&program), Arc::clone(&kernel))
+            .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?;
         let native = Prepared::new(program, EngineKind::Native)?;
-        Ok(Prepared { kind: EngineKind::Kernel, kernel: Some(Arc::new(kernel)), ..native })
+        Ok(Prepared { kind: EngineKind::Kernel, kernel: Some(kernel), ..native })
     }
 
     /// The form for the kernel.

@@ -6,7 +6,7 @@ use crate::control::{ControlError, Switch, SwitchConfig};
 use crate::datapath::{Datapath, TargetConfig};
 use crate::plane::Plane;
 use crate::ports::Ports;
-use crate::prepared::Prepared;
+use crate::prepared::{EngineKind, Prepared};
 use barewire_base::Instant;
 use barewire_engine::{
     Engine, EngineConfig, EngineError, EngineHandle, EngineLinks, IdleStrategy, SpawnError, StopFlag, Waker,
@@ -97,6 +97,21 @@ impl Server {
             && let Some(prepared) = &prepared
         {
             may_be_shared_out(&prepared.program).map_err(StartError::Shared)?;
+        }
+        if config.control.engine == EngineKind::Kernel {
+            if engines > 1 {
+                let why = "one engine serves what the kernel hands over: --engines is 1 with --engine kernel";
+                return Err(StartError::Shared(why.to_owned()));
+            }
+            if config.target.cpu_port.is_some() {
+                let why = "the kernel sends no packets to controllers yet: --cpu-port needs --engine native";
+                return Err(StartError::Shared(why.to_owned()));
+            }
+            if config.target.drop_port != TargetConfig::default().drop_port {
+                let why = "programs in the kernel have the drop port 511";
+                return Err(StartError::Shared(why.to_owned()));
+            }
+            config.control.settle_writes = true;
         }
         let started = barewire_engine::now();
         config.control.clock =

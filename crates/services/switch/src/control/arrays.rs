@@ -5,6 +5,7 @@
 use super::ErrorKind;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch};
 use super::{CounterValue, MeterRate, Range};
+use crate::kernel::Fold;
 use crate::store::{StateWrite, Write, read};
 use barewire_p4::hash::Parameters;
 use barewire_p4::ir::{CalculationId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
@@ -25,6 +26,7 @@ impl Switch {
         let (from, to) = self.read_store(|store| store.counter_span(c, range))?;
         let mut all = Vec::with_capacity((to - from) as usize);
         for (from, to) in pieces(from, to, CHUNK) {
+            self.fold(&Fold::Counters(c, from, to));
             let engines = self.ask_state(|control: &Control| {
                 control.store(self.view)?.counter_span(c, Range::Span(from, to))?;
                 Ok(move |state: Option<&mut ProgramState>| read::counters(state, c, from, to))
@@ -114,6 +116,7 @@ impl Switch {
         let (from, to) = self.read_store(|store| store.register_span(r, range))?;
         let mut all = Vec::with_capacity((to - from) as usize);
         for (from, to) in pieces(from, to, CHUNK) {
+            self.fold(&Fold::Registers(r, from, to));
             let values = self.ask_first_state(|control: &Control| {
                 control.store(self.view)?.register_span(r, Range::Span(from, to))?;
                 Ok(move |state: Option<&mut ProgramState>| read::registers(state, r, from, to))

@@ -48,6 +48,12 @@ pub trait Replica {
     /// See a write to the program's state before it is applied (a kernel has a copy of it).
     fn see(&mut self, _write: &crate::store::StateWrite) {}
 
+    /// Run this program in the kernel from now on, or none there. Before [`Replica::install`].
+    fn install_kernel(&mut self, _kernel: Option<Box<crate::kernel::Kernel>>) {}
+
+    /// Bring what the kernel has counted to where it is read.
+    fn fold(&mut self, _what: &crate::kernel::Fold) {}
+
     /// The replication engine. It stays when a program is swapped.
     fn pre(&mut self) -> &mut Pre;
 

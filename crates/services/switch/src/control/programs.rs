@@ -6,6 +6,7 @@
 use super::link::{Answer, EngineLink, Replica, ThrowAway};
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, CounterValue, ErrorKind, Notification};
+use crate::kernel::Kernel;
 use crate::prepared::{Prepared, prepare};
 use crate::store::{StateWrite, Store, Write};
 use barewire_p4::ir::Program;
@@ -55,15 +56,32 @@ impl Master {
         let throw_away = throw_away.clone();
         // Made here: engines do not allocate.
         let old = old.map(|to| (to, ProgramState::new(&Program::empty())));
+        let kernel = self.kernel();
         let install = move |replica: &mut dyn Replica| {
             if let (Some((to, none)), Some(state)) = (old, replica.state()) {
                 let _ = to.send(std::mem::replace(state, none));
             }
+            replica.install_kernel(kernel);
             let garbage = replica.install(&prepared, state);
             // Nobody is left to take it only when the switch is gone.
             let _ = throw_away.send(garbage);
         };
         link.run_and_write(install, beside.iter().chain(&self.digests).cloned().collect());
+    }
+}
+
+impl Master {
+    /// The program in the kernel with everything that is here, where it is one for the kernel. It was loaded before, when it
+    /// was prepared; should it fail now, for want of memory, user space does it all.
+    fn kernel(&self) -> Option<Box<Kernel>> {
+        let compiled = self.prepared.kernel()?;
+        let mut kernel = Kernel::load(Arc::clone(&self.prepared.program), Arc::clone(compiled)).ok()?;
+        self.store.populate(&mut |write| {
+            if let Err(error) = kernel.apply(&write) {
+                kernel.failed(&error);
+            }
+        });
+        Some(Box::new(kernel))
     }
 }
 

@@ -4,6 +4,7 @@ use super::link::{Answer, EngineInbox, EngineLink, Replica, ThrowAway, link};
 use super::notify::Subscribers;
 use super::programs::{Master, Staged, View};
 use super::{ControlError, ErrorKind, MirrorSession, Notification};
+use crate::kernel::Fold;
 use crate::pre::{Pre, PreLimits, PreWrite};
 use crate::prepared::{EngineKind, Prepared};
 use crate::store::{Store, Write};
@@ -60,6 +61,9 @@ pub struct SwitchConfig {
     /// How long a control thread waits for an engine's answer, or for room at it, before it says that none answers. Opening
     /// and closing ports may take longer.
     pub answer_timeout: Duration,
+    /// Whether a write waits until the engines have it: where the kernel forwards, packets do not pass an engine that would
+    /// see it first.
+    pub settle_writes: bool,
 }
 
 impl Default for SwitchConfig {
@@ -81,6 +85,7 @@ impl Default for SwitchConfig {
             sweep_interval: Duration::from_secs(1),
             max_pending: super::link::MAX_PENDING,
             answer_timeout: super::link::ANSWER_TIMEOUT,
+            settle_writes: false,
         }
     }
 }
@@ -131,6 +136,7 @@ pub(super) struct Control {
     pub version: u64,
     /// It only holds a program for another switch ([`Switch::shadow`]).
     pub is_shadow: bool,
+    settle_writes: bool,
 }
 
 pub(super) struct Inner {
@@ -165,6 +171,12 @@ impl Control {
         }
         let writes = Arc::new(writes);
         self.links.retain(|link| link.write(&writes));
+        if self.settle_writes {
+            for answer in self.ask(&|_: &mut dyn Replica| ()) {
+                // An engine that does not answer is told of elsewhere.
+                let _ = answer.wait();
+            }
+        }
     }
 
     /// Ask all engines.
@@ -213,6 +225,7 @@ impl Switch {
             epoch: 0,
             version: 0,
             is_shadow: false,
+            settle_writes: config.settle_writes,
         };
         let (throw_away, garbage) = mpsc::channel();
         let (alive, ended) = mpsc::channel();
@@ -262,13 +275,6 @@ impl Switch {
         link.write(&Arc::new(writes));
         control.links.push(link);
         inbox
-    }
-
-    /// The writes that bring an empty replica of the running program to what is here.
-    pub fn populate(&self, out: &mut dyn FnMut(crate::store::StateWrite)) {
-        if let Some(running) = &self.lock().running {
-            running.store.populate(out);
-        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Control> {
@@ -362,6 +368,18 @@ impl Switch {
         let answers = control.ask(&move |replica: &mut dyn Replica| question(replica.state()));
         drop(control);
         wait_all(answers)
+    }
+
+    /// Bring what the kernel has counted to where the next question finds it.
+    pub(super) fn fold(&self, what: &Fold) {
+        let control = self.lock();
+        if !control.running.as_ref().is_some_and(|running| running.prepared.kernel().is_some()) {
+            return;
+        }
+        for link in &control.links {
+            let what = what.clone();
+            link.run(move |replica| replica.fold(&what));
+        }
     }
 
     /// The same of the first engine only.

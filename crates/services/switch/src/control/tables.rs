@@ -3,6 +3,7 @@
 use super::link::MAX_ATOMIC;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch, WRITE_CHUNK};
 use super::{ControlError, CounterValue, Entry, ErrorKind, Group, Member};
+use crate::kernel::Fold;
 use crate::store::{StateWrite, Store, Undo, Write, read};
 use barewire_p4::ir::{ActionCall, ProfileId, TableId};
 use barewire_p4::key::MatchParam;
@@ -395,6 +396,7 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `CountersDisabled`, `InvalidHandle`, `ExpiredHandle`, `Unavailable`.
     pub fn read_direct_counter(&self, t: TableId, handle: u64) -> Result<CounterValue> {
+        self.fold(&Fold::Direct(t, vec![handle as u32]));
         let values = self.ask_state(|control: &Control| {
             let store = control.store(self.view)?;
             store.check_direct_counter(t)?;
@@ -416,6 +418,7 @@ impl Switch {
         let mut counters = Vec::with_capacity(handles.len());
         for some in handles.chunks(CHUNK as usize) {
             let indices: Arc<[u32]> = some.iter().map(|(_, index)| *index).collect();
+            self.fold(&Fold::Direct(t, indices.to_vec()));
             let values = self.ask_state(move |_| {
                 Ok(move |state: Option<&mut ProgramState>| read::direct_counters(state, t, &indices))
             })?;

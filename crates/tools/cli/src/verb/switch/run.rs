@@ -129,14 +129,6 @@ pub fn port(text: &str) -> Result<(u32, String), String> {
 /// # Errors
 /// What was refused or could not be opened.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    if args.engine == Engine::Kernel {
-        return Err(Failure::new(
-            Code::Usage,
-            "--engine kernel forwards between no interfaces yet: programs are compiled, loaded and tested in the kernel only",
-        )
-        .hint("`barewire switch test P.json T.stf --engine kernel`, or --engine native here")
-        .into());
-    }
     let program =
         args.program.as_ref().map(|path| load(path, &args.source.options(), console)).transpose()?;
     let prepared = program.map(|program| prepare(&program, args.engine.into())).transpose()?;
