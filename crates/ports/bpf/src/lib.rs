@@ -6,11 +6,13 @@
 //! Source: `linux/bpf.h`, bpf(2), kernel `Documentation/bpf`.
 #![warn(missing_docs)]
 
+mod holder;
 mod link;
 mod map;
 mod program;
 mod sys;
 
+pub use holder::Holder;
 pub use link::{Hook, Link, XdpMode};
 pub use map::Map;
 pub use program::{Kind, LoadError, Program, TestRun, Verified};

@@ -11,6 +11,8 @@ pub(crate) const MAP_DELETE_ELEM: libc::c_int = 3;
 pub(crate) const MAP_GET_NEXT_KEY: libc::c_int = 4;
 pub(crate) const PROG_LOAD: libc::c_int = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_int = 10;
+pub(crate) const PROG_GET_FD_BY_ID: libc::c_int = 13;
+pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 pub(crate) const MAP_UPDATE_BATCH: libc::c_int = 26;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
 pub(crate) const LINK_UPDATE: libc::c_int = 29;
@@ -84,6 +86,20 @@ pub(crate) struct Run {
     pub cpu: u32,
     pub batch_size: u32,
     pub pad: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ById {
+    pub id: u32,
+    pub next_id: u32,
+    pub open_flags: u32,
+}
+
+#[repr(C)]
+pub(crate) struct Info {
+    pub bpf_fd: u32,
+    pub info_len: u32,
+    pub info: u64,
 }
 
 #[repr(C)]

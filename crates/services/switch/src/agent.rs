@@ -48,9 +48,14 @@ impl Agent for SwitchAgent {
             // After receiving, before processing: a write that returned before a packet was sent is seen by it.
             work += self.take_orders();
             work += self.rx.len();
+            if self.rx.is_empty() {
+                continue;
+            }
+            self.plane.begin_slow();
             while let Some(frame) = self.rx.pop() {
                 self.plane.datapath.receive(now, port, frame, &mut self.plane.ports);
             }
+            self.plane.end_slow();
         }
         work += self.take_orders();
         work += self.plane.datapath.poll(now, &mut self.plane.ports);

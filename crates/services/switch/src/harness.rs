@@ -144,6 +144,7 @@ impl Harness {
             }
         }
         let frame = self.plane.pool.alloc_from(bytes)?;
+        self.plane.begin_slow();
         self.plane.datapath.receive(now, port, frame, &mut self.out);
         let mut settled = false;
         for _ in 0..rounds {
@@ -152,6 +153,7 @@ impl Harness {
                 break;
             }
         }
+        self.plane.end_slow();
         Some((std::mem::take(&mut self.out.0), settled))
     }
 

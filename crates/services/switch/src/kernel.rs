@@ -6,7 +6,7 @@
 
 use crate::store::StateWrite;
 use barewire_base::DropReason;
-use barewire_bpf::{Hook, Kind, Link, LoadError, Map, Program, Verified, XdpMode};
+use barewire_bpf::{Holder, Hook, Kind, Link, LoadError, Map, Program, Verified, XdpMode};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_engine::Interface;
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
@@ -109,6 +109,8 @@ struct Attached {
     mtu: u32,
     link: Link,
     native: bool,
+    /// Which hook, and why.
+    how: String,
 }
 
 /// Values that only the kernel counts, to be added to the data path's own.
@@ -135,6 +137,10 @@ pub struct Kernel {
     /// What could not be mirrored, the first of it.
     trouble: Option<String>,
     attached: Vec<Attached>,
+    /// How many elements each register array has.
+    register_sizes: Vec<u32>,
+    /// What the kernel's registers held when they were lent.
+    lent: Vec<(RegisterId, u64, BigUint)>,
     /// What has been added to the data path's counters so far.
     folded: HashMap<(usize, u32), [u64; 2]>,
 }
@@ -169,6 +175,7 @@ impl Kernel {
         let mut insns = compiled.insns.clone();
         bind_maps(&mut insns, &fds);
         let loaded = Program::load(Kind::Xdp, "barewire_p4", &insns).map_err(KernelError::Load)?;
+        let register_sizes = program.registers.iter().map(|register| register.size).collect();
         let mirror = Mirror::new(program, compiled.shape.clone());
         Ok(Kernel {
             compiled,
@@ -178,6 +185,8 @@ impl Kernel {
             ops: Vec::new(),
             trouble: None,
             attached: Vec::new(),
+            register_sizes,
+            lent: Vec::new(),
             folded: HashMap::new(),
         })
     }
@@ -298,23 +307,33 @@ impl Kernel {
             return Err(format!("port {port}: the kernel's ports have numbers below {MAX_PORTS}"));
         }
         let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
-        let words = |error: io::Error, hook: &str| match error.raw_os_error() {
+        let index = found.index;
+        let words = |error: &io::Error, hook: &str| match error.raw_os_error() {
             // EBUSY and EEXIST.
             Some(16 | 17) => {
-                format!("another XDP program is attached to `{interface}` (ip -d link show dev {interface})")
+                let who = Holder::of_xdp(index)
+                    .map_or_else(|| format!("ip -d link show dev {interface}"), |holder| holder.to_string());
+                format!("another XDP program is attached to `{interface}`: {who}")
             }
             _ => format!("bpf(BPF_LINK_CREATE) at `{interface}`, {hook} hook: {error}"),
         };
-        // A frame goes into a veth's native hook only where its peer polls (NAPI); the generic one takes any.
-        let native = match found.driver.as_str() {
-            "veth" => None,
-            _ => Link::attach(&self.program, found.index, Hook::Xdp(XdpMode::Native)).ok(),
+        let generic = |why: &str| match Link::attach(&self.program, index, Hook::Xdp(XdpMode::Generic)) {
+            Ok(link) => Ok((link, false, format!("generic hook ({why})"))),
+            Err(error) => Err(words(&error, "generic")),
         };
-        let is_native = native.is_some();
-        let link = match native {
-            Some(link) => link,
-            None => Link::attach(&self.program, found.index, Hook::Xdp(XdpMode::Generic))
-                .map_err(|error| words(error, "generic"))?,
+        let (link, native, how) = if found.driver == "veth" {
+            // A frame goes into a veth's native hook only where its peer polls (NAPI), which cannot be asked where the peer is in
+            // another namespace; the generic one takes any.
+            generic("a veth's native one loses frames where a peer does not poll")?
+        } else {
+            match Link::attach(&self.program, index, Hook::Xdp(XdpMode::Native)) {
+                Ok(link) => (link, true, "native hook".to_owned()),
+                // Somebody else's program is there, or may not be joined.
+                Err(error) if matches!(error.raw_os_error(), Some(1 | 16 | 17)) => {
+                    return Err(words(&error, "native"));
+                }
+                Err(error) => generic(&format!("the driver refused the native one: {error}"))?,
+            }
         };
         let attached = Attached {
             port,
@@ -322,12 +341,13 @@ impl Kernel {
             index: found.index,
             mtu: found.mtu,
             link,
-            native: is_native,
+            native,
+            how: how.clone(),
         };
         self.set_port(&attached).map_err(|error| error.to_string())?;
         self.attached.push(attached);
         self.set_max_frame().map_err(|error| error.to_string())?;
-        Ok(format!("{} hook of {interface}", if is_native { "native" } else { "generic" }))
+        Ok(format!("{interface}: {how}"))
     }
 
     /// Both ways between a port's number and its interface.
@@ -388,6 +408,14 @@ impl Kernel {
         self.attached.iter().map(|attached| (attached.port, attached.interface.as_str(), attached.native))
     }
 
+    /// At which hook the program stands for a port, and why; or what keeps it from there.
+    pub fn note(&self, port: u32) -> Option<String> {
+        match self.attached.iter().find(|attached| attached.port == port) {
+            Some(attached) => Some(format!("XDP at the {}", attached.how)),
+            None => self.trouble.as_ref().map(|why| format!("not in the kernel: {why}")),
+        }
+    }
+
     /// What the kernel has counted since the last time, for the data path to add to its own.
     pub fn fold(&mut self, what: &Fold, state: &mut ProgramState) {
         match what {
@@ -420,6 +448,42 @@ impl Kernel {
                     }
                 }
             }
+        }
+    }
+
+    /// Packets come up: where the kernel has the program's registers, the data path gets what they hold. Such packets are rare: of
+    /// a program whose registers are in the kernel, only those that are too long for an interface or whose headers are too deep, and
+    /// all of them while a table is fuller than its maps.
+    pub fn lend_registers(&mut self, state: &mut ProgramState) {
+        self.lent.clear();
+        if !self.compiled.registers {
+            return;
+        }
+        for at in 0..self.register_sizes.len() {
+            let register = RegisterId::from(at);
+            for index in 0..u64::from(self.register_sizes[at]) {
+                if let Some(value) = self.register(register, index) {
+                    let _ = state.write_register(register, index..index + 1, &value);
+                    self.lent.push((register, index, value));
+                }
+            }
+        }
+    }
+
+    /// Those packets are done: what they wrote goes to the kernel. A packet that the kernel had at the same time and that wrote the
+    /// same element is the one of two writers that comes first.
+    pub fn take_registers_back(&mut self, state: &mut ProgramState) {
+        let mut ops = Vec::new();
+        for (register, index, before) in std::mem::take(&mut self.lent) {
+            match state.read_register(register, index) {
+                Ok(value) if value != before => {
+                    self.mirror.set_register(register, index as u32, &value, &mut ops);
+                }
+                _ => {}
+            }
+        }
+        if let Err(error) = self.write(&ops) {
+            self.trouble.get_or_insert_with(|| error.to_string());
         }
     }
 

@@ -66,6 +66,22 @@ impl Plane {
         Ok(())
     }
 
+    /// Packets come up from the kernel: see [`Kernel::lend_registers`].
+    #[inline]
+    pub fn begin_slow(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.lend_registers(&mut self.datapath.state);
+        }
+    }
+
+    /// They are done: see [`Kernel::take_registers_back`].
+    #[inline]
+    pub fn end_slow(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.take_registers_back(&mut self.datapath.state);
+        }
+    }
+
     /// Hand ready digests over; says how many.
     pub fn poll_learner(&mut self, now: Instant, inbox: &EngineInbox) -> usize {
         let now_us = self.datapath.micros(now);
@@ -203,13 +219,16 @@ impl Replica for Plane {
     }
 
     fn ports(&mut self) -> Vec<PortInfo> {
+        let kernel = self.kernel.as_ref();
         let info = |slot: &crate::ports::PortSlot| {
+            let note = kernel.and_then(|kernel| kernel.note(slot.number()));
             let counters = slot.port().counters();
             let uri: Option<PortUri> = slot.uri().parse().ok();
             PortInfo {
                 port: slot.number(),
                 uri: slot.uri().to_owned(),
                 name: uri.map_or_else(|| slot.uri().to_owned(), |uri| uri.target.clone()),
+                note: note.unwrap_or_default(),
                 up: slot.is_up(),
                 rx: CounterValue { packets: counters.rx_frames.get(), bytes: counters.rx_bytes.get() },
                 tx: CounterValue { packets: counters.tx_frames.get(), bytes: counters.tx_bytes.get() },

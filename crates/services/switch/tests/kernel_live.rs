@@ -9,7 +9,8 @@ use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::{Server, ServerConfig, StartError};
 use barewire_testing::{Needs, have};
 use common::*;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// Two wires: what is sent into `h1` comes to the switch's `s1`, port 1; the same with 2.
 fn wires(space: &Namespace) {
@@ -201,14 +202,59 @@ fn a_program_changes_between_two_packets() {
     });
 }
 
+/// Whether a program is at `s1`.
+fn programs() -> bool {
+    let out = Command::new("ip").args(["-d", "link", "show", "dev", "s1"]).output().expect("iproute2");
+    String::from_utf8_lossy(&out.stdout).contains("xdp")
+}
+
+/// The process that [`a_killed_switch_leaves_nothing`] kills; by itself it does nothing.
+#[test]
+#[ignore = "started by another test"]
+fn a_switch_in_a_process_of_its_own() {
+    if std::env::var_os(VICTIM).is_none() {
+        return;
+    }
+    let server = start(ROUTER);
+    routes(server.switch());
+    println!("{VICTIM}");
+    loop {
+        std::thread::park();
+    }
+}
+
+const VICTIM: &str = "BAREWIRE_TEST_VICTIM";
+
+#[test]
+fn a_killed_switch_leaves_nothing() {
+    in_a_namespace(|_| {
+        let mut victim = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "a_switch_in_a_process_of_its_own", "--ignored", "--nocapture"])
+            .env(VICTIM, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
+        let ready = lines.map_while(Result::ok).any(|line| line.contains(VICTIM));
+        let stood = programs();
+        // Also when the assertions below fail, nothing may be left.
+        victim.kill().expect("SIGKILL");
+        victim.wait().expect("it is gone");
+        assert!(ready && stood, "the switch forwards in the kernel");
+        let patience = Patience::new();
+        while programs() {
+            patience.wait("the program stays after its process");
+        }
+        // Its place is free.
+        let server = start(ROUTER);
+        assert!(programs());
+        server.stop().expect("the engine is well");
+    });
+}
+
 #[test]
 fn interfaces_are_as_they_were() {
     in_a_namespace(|space| {
-        let programs = || {
-            let out =
-                Command::new("ip").args(["-d", "link", "show", "dev", "s1"]).output().expect("iproute2");
-            String::from_utf8_lossy(&out.stdout).contains("xdp")
-        };
         assert!(!programs());
         let server = start(ROUTER);
         routes(server.switch());
@@ -218,9 +264,10 @@ fn interfaces_are_as_they_were() {
         let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
         let config = ServerConfig { ports, control, ..ServerConfig::default() };
         let second = Server::start(config, Some(ready(ROUTER, EngineKind::Kernel)));
-        assert!(
-            matches!(&second, Err(StartError::Control(error)) if error.to_string().contains("another XDP program"))
-        );
+        let Err(StartError::Control(why)) = second else { panic!("a second program at one interface") };
+        let (why, pid) = (why.to_string(), format!("(pid {})", std::process::id()));
+        assert!(why.contains("another XDP program is attached to `s1`: `barewire_p4`, program "), "{why}");
+        assert!(why.contains(&pid), "{why}");
         let through = || {
             let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
             input.send_now(&udp(0x0b00_0001, 0x0a01_0203, (7, 9), 100));

@@ -82,6 +82,7 @@ impl OfEngine for Fake {
             uri: String::new(),
             name: String::new(),
             up: *up,
+            note: String::new(),
             rx: nothing,
             tx: nothing,
             rx_dropped: 0,

@@ -189,6 +189,8 @@ pub struct PortInfo {
     pub uri: String,
     /// Its name for people (the interface).
     pub name: String,
+    /// How the kernel's program stands there and why, where it forwards; empty otherwise.
+    pub note: String,
     /// The wire is up.
     pub up: bool,
     /// Frames and bytes received, sent, and dropped.

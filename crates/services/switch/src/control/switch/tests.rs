@@ -107,6 +107,7 @@ impl Replica for Fake {
             uri: "mem:x".into(),
             name: "x".into(),
             up: self.index == 1,
+            note: String::new(),
             rx,
             tx: rx,
             rx_dropped: 1,

@@ -87,7 +87,8 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
             .map_err(|e| Failure::new(Code::Failed, format!("{}: {e}", path.display())))?;
     }
     for port in switch.ports() {
-        console.note(&format!("port {}: {}", port.port, port.uri));
+        let hook = if port.note.is_empty() { String::new() } else { format!(", {}", port.note) };
+        console.note(&format!("port {}: {}{hook}", port.port, port.uri));
     }
     let grpc = match plan.grpc {
         Some(address) => {
