@@ -359,6 +359,10 @@ impl Kernel {
 
     fn set_max_frame(&mut self) -> Result<(), KernelError> {
         let least = self.attached.iter().map(|attached| attached.mtu).min();
+        self.set_max_frame_to(least)
+    }
+
+    fn set_max_frame_to(&mut self, least: Option<u32>) -> Result<(), KernelError> {
         let mut ops = Vec::new();
         self.mirror.set_max_frame(least.map_or(0, |mtu| mtu + FRAME_OVERHEAD), &mut ops);
         self.write(&ops)
@@ -392,8 +396,12 @@ impl Kernel {
 
     /// Stand where another program stood, from the next packet on, and leave it nowhere.
     pub fn take_over(&mut self, old: &mut Kernel) {
+        // Before the packets come, their ports and lengths are known: what the program does not know would go to user space, whose queues
+        // are emptied when programs change.
+        if let Err(error) = self.set_max_frame_to(old.attached.iter().map(|attached| attached.mtu).min()) {
+            self.trouble = Some(error.to_string());
+        }
         for attached in std::mem::take(&mut old.attached) {
-            // Before the packets come, the ports are known.
             let done = self.set_port(&attached).and_then(|()| attached.link.replace(&self.program));
             match done {
                 Ok(()) => self.attached.push(attached),

@@ -243,7 +243,12 @@ pub(crate) fn start<'a>(
             Forwarder::Loop(wires.switch.enter(|| bare_loop(&uris, cell.idle, cell.offloads))??)
         }
         System::Barewire { over, engine } => {
-            let ports = PORTS.iter().zip(1..).map(|(name, port)| (port, uri(over, name, cell))).collect();
+            let port = |name: &str| match engine {
+                // The kernel's ports are interfaces.
+                EngineKind::Kernel => name.to_owned(),
+                _ => uri(over, name, cell),
+            };
+            let ports = PORTS.iter().zip(1..).map(|(name, number)| (number, port(name))).collect();
             let config = ServerConfig {
                 idle: cell.idle,
                 pool: pool_config(cell.offloads),

@@ -193,6 +193,16 @@ impl Request {
         if self.gso && !self.overs.contains(&Over::Packet) {
             return refuse("`--gso` goes over packet: add it to `--over`");
         }
+        if self.engines.contains(&EngineKind::Kernel) {
+            if let Some(over) = self.overs.iter().find(|over| !matches!(over, Over::Xdp | Over::Packet)) {
+                return refuse(&format!(
+                    "the kernel's engine is at XDP, between interfaces: not over {over}"
+                ));
+            }
+            if !self.overs.contains(&Over::Xdp) {
+                return refuse("the kernel's engine is at XDP: add xdp to `--over`");
+            }
+        }
         if self.iperf && bmv2::on_path("iperf").is_none() {
             return refuse("`iperf` is not on the PATH");
         }
@@ -240,7 +250,10 @@ impl Request {
             let over = over.to_string();
             systems.push(System::BareLoop { over: over.clone() });
             for &engine in &self.engines {
-                systems.push(System::Barewire { over: over.clone(), engine });
+                // Programs in the kernel are at XDP, whatever user space's ports are.
+                if engine != EngineKind::Kernel || over == Over::Xdp.to_string() {
+                    systems.push(System::Barewire { over: over.clone(), engine });
+                }
             }
         }
         systems
@@ -506,6 +519,23 @@ mod tests {
             seed: 1,
             command: "barewire bench switch".to_owned(),
         }
+    }
+
+    #[test]
+    fn the_kernels_engine_is_measured_at_xdp() {
+        let with = |overs: &[Over]| Request {
+            overs: overs.to_vec(),
+            engines: vec![EngineKind::Native, EngineKind::Kernel],
+            ..request()
+        };
+        let why = |overs: &[Over]| with(overs).check().map_err(|error| error.to_string());
+        assert!(why(&[Over::Mem, Over::Xdp]).unwrap_err().contains("not over mem"));
+        assert!(why(&[Over::Packet]).unwrap_err().contains("add xdp"));
+        assert_eq!(why(&[Over::Xdp, Over::Packet]), Ok(()));
+        let systems = with(&[Over::Xdp, Over::Packet]).systems(false);
+        let kernel = |system: &&System| matches!(system, System::Barewire { engine: EngineKind::Kernel, .. });
+        assert_eq!(systems.iter().filter(kernel).count(), 1, "{systems:?}");
+        assert_eq!(with(&[Over::Xdp, Over::Packet]).systems(true).iter().filter(kernel).count(), 0);
     }
 
     #[test]
