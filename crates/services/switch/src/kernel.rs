@@ -396,14 +396,18 @@ impl Kernel {
 
     /// Stand where another program stood, from the next packet on, and leave it nowhere.
     pub fn take_over(&mut self, old: &mut Kernel) {
-        // Before the packets come, their ports and lengths are known: what the program does not know would go to user space, whose queues
-        // are emptied when programs change.
+        // Before the first packet comes, all ports and lengths are known: it may leave by any of them. What the program does not know
+        // would be dropped, or go to user space, whose queues are emptied when programs change.
         if let Err(error) = self.set_max_frame_to(old.attached.iter().map(|attached| attached.mtu).min()) {
             self.trouble = Some(error.to_string());
         }
+        for attached in &old.attached {
+            if let Err(error) = self.set_port(attached) {
+                self.trouble = Some(format!("`{}`: {error}", attached.interface));
+            }
+        }
         for attached in std::mem::take(&mut old.attached) {
-            let done = self.set_port(&attached).and_then(|()| attached.link.replace(&self.program));
-            match done {
+            match attached.link.replace(&self.program) {
                 Ok(()) => self.attached.push(attached),
                 Err(error) => self.trouble = Some(format!("`{}`: {error}", attached.interface)),
             }
