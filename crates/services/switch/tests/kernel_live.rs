@@ -198,7 +198,7 @@ fn programs() -> bool {
 
 /// The process that [`a_killed_switch_leaves_nothing`] kills; by itself it does nothing.
 #[test]
-#[ignore = "started by another test"]
+#[ignore = "the child of a_killed_switch_leaves_nothing"]
 fn a_switch_in_a_process_of_its_own() {
     if std::env::var_os(VICTIM).is_none() {
         return;

@@ -373,7 +373,7 @@ impl Switch {
     /// Bring what the kernel has counted to where the next question finds it.
     pub(super) fn fold(&self, what: &Fold) {
         let control = self.lock();
-        if !control.running.as_ref().is_some_and(|running| running.prepared.kernel().is_some()) {
+        if control.running.as_ref().is_none_or(|running| running.prepared.kernel().is_none()) {
             return;
         }
         for link in &control.links {
