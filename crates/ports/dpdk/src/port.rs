@@ -171,6 +171,7 @@ fn plug_in(
     // Of this process alone; DPDK allows 25 letters.
     let name = format!("bw{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let c_string = |text: &str| CString::new(text).map_err(|_| unsupported("a zero byte".to_owned()));
+    let devargs = c_string(&config.devargs(pool.chunk_len()))?;
     let mut mbufs = Mbufs::new(&c_string(&name)?, &pool).map_err(|source| OpenError::Io {
         uri: uri.to_owned(),
         call: "making mbufs",
@@ -190,13 +191,7 @@ fn plug_in(
         mbufs.give((ledger.give(frame) >> shift) as u32);
     }
     let slots = [config.rx_slots, config.tx_slots];
-    let opened = Device::open(
-        &c_string(&config.devargs(pool.chunk_len()))?,
-        mbufs,
-        slots,
-        config.mtu,
-        config.promiscuous,
-    );
+    let opened = Device::open(&devargs, mbufs, slots, config.mtu, config.promiscuous);
     let (device, info) = opened.map_err(|(what, error)| {
         // SAFETY: the device is closed, if it ever was open.
         unsafe { ledger.take_all() };
