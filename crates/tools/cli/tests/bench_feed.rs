@@ -77,15 +77,15 @@ fn every_engine_gives_both_bases() {
     };
     let rows = until_well(measure, |rows| rows.iter().all(|row| late(row) && row["lost"] == 0));
     assert!(rows.iter().all(late), "{rows:?}");
-    let shape: Vec<(&str, &str, &str)> = rows
+    let shape: Vec<[&str; 4]> = rows
         .iter()
-        .map(|r| {
-            (r["engine"].as_str().unwrap(), r["base"].as_str().unwrap(), r["stamp_source"].as_str().unwrap())
-        })
+        .map(|r| ["engine", "idle_state", "base", "stamp_source"].map(|key| r[key].as_str().unwrap()))
         .collect();
-    let expected: Vec<(&str, &str, &str)> = ["socket", "socket-spin", "xdp"]
+    // Who sleeps meets cores that sleep, too, and cores that are kept awake.
+    let cells = [("socket", "cold"), ("socket", "warm"), ("socket-spin", "warm"), ("xdp", "warm")];
+    let expected: Vec<[&str; 4]> = cells
         .into_iter()
-        .flat_map(|engine| [(engine, "app", "none"), (engine, "stamp", "kernel")])
+        .flat_map(|(engine, state)| [[engine, state, "app", "none"], [engine, state, "stamp", "kernel"]])
         .collect();
     assert_eq!(shape, expected);
     for row in &rows {

@@ -99,6 +99,7 @@ pages! {
     from_libibverbs: "docs/src/from/libibverbs.md",
     messages: "docs/src/guides/messages.md",
     switch: "docs/src/guides/switch.md",
+    engines: "docs/src/guides/engines.md",
     market_data: "docs/src/guides/market-data.md",
     rdma: "docs/src/guides/rdma.md",
     tuning: "docs/src/guides/tuning.md",
