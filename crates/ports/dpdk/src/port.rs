@@ -305,9 +305,7 @@ impl Port for DpdkPort {
             }
             let Some(mut frame) = burst.pop() else { break };
             taken += 1;
-            let sendable =
-                outgoing::check(&frame, self.caps.frame_max).and_then(|()| outgoing::complete(&mut frame));
-            if let Err(reason) = sendable {
+            if let Err(reason) = outgoing::make_sendable(&mut frame, self.caps.frame_max) {
                 self.counters.drops.count(reason);
                 continue;
             }

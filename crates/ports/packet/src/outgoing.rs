@@ -57,6 +57,16 @@ pub fn complete(frame: &mut Frame) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// Both of these: refuses what cannot be sent, and completes an unfinished checksum.
+///
+/// # Errors
+/// As [`check`] and [`complete`].
+#[inline]
+pub fn make_sendable(frame: &mut Frame, frame_max: u32) -> Result<(), DropReason> {
+    check(frame, frame_max)?;
+    complete(frame)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -326,7 +326,7 @@ impl XdpPort {
             }
             let Some(mut frame) = burst.pop() else { break };
             taken += 1;
-            if let Err(reason) = sendable(&mut frame, self.caps.frame_max) {
+            if let Err(reason) = outgoing::make_sendable(&mut frame, self.caps.frame_max) {
                 self.counters.drops.count(reason);
                 continue;
             }
@@ -355,13 +355,6 @@ impl XdpPort {
         }
         (taken, queued)
     }
-}
-
-/// Refuses what cannot be sent, and completes an unfinished checksum.
-#[inline]
-fn sendable(frame: &mut Frame, frame_max: u32) -> Result<(), DropReason> {
-    outgoing::check(frame, frame_max)?;
-    outgoing::complete(frame)
 }
 
 /// Reads the time that the program wrote in front of the frame, and erases its mark, so that it is never read twice.

@@ -22,14 +22,11 @@ pub fn open_port(uri: &PortUri, pool: &Pool) -> Result<Box<dyn Port>, OpenError>
     })
 }
 
-/// Whether this build opens `dpdk:` ports.
-pub const HAS_DPDK: bool = cfg!(feature = "dpdk");
-
-/// What follows `scheme:` for a port on an interface of the kernel: its name. A device of DPDK has a name of its own in the process, and
+/// What follows `scheme:`, wrappers included, for a port on an interface of the kernel: its name. A device of DPDK has a name of its own in the process, and
 /// reaches the interface through packet sockets.
 pub fn target_on(scheme: &str, interface: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    if scheme != "dpdk" {
+    if scheme.rsplit('+').next() != Some("dpdk") {
         return interface.to_owned();
     }
     format!("net_af_packet{},iface={interface}", NUMBER.fetch_add(1, Ordering::Relaxed))

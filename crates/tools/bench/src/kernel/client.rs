@@ -1,8 +1,9 @@
 //! The client of a kernel baseline, as the driver sees it: which one, and the one that makes a call for each message.
 
+use super::datagrams::Batch;
 use super::link::{self, ALL, Link, Received};
 use super::many::{BatchClient, DatagramClient, RingClient};
-use super::segments::SegmentClient;
+use super::segments::{self, Segments};
 use super::{
     BUSY_POLL_US, Baseline, CONNECTIONS_MAX, Calls, Protocol, SPIN_FIRST, UDP_RESEND_AFTER, Waiting,
 };
@@ -58,9 +59,15 @@ fn sleeping_or_not(
     let links = match (baseline.calls, baseline.protocol) {
         (Calls::Ring, _) => return Ok(Box::new(RingClient::new(sockets, system, spins, size)?)),
         (Calls::Batch, Protocol::Udp) => {
-            return Ok(Box::new(DatagramClient::new(sockets, system, spins, size)));
+            // One byte more than a message: a longer datagram must not pass for a good one.
+            let (outgoing, incoming) = (|| Batch::new(size), Batch::new(size + 1));
+            return Ok(Box::new(DatagramClient::new(sockets, system, spins, outgoing, incoming)));
         }
-        (Calls::Segments, _) => return Ok(Box::new(SegmentClient::new(sockets, system, spins, size)?)),
+        (Calls::Segments, _) => {
+            sockets.iter().try_for_each(|socket| segments::set_up(socket.as_fd(), size))?;
+            let room = || Segments::new(size);
+            return Ok(Box::new(DatagramClient::new(sockets, system, spins, room, room())));
+        }
         (Calls::Batch | Calls::Epoll | Calls::Tls, _) => {
             return Ok(Box::new(BatchClient::new(sockets, baseline, size)?));
         }

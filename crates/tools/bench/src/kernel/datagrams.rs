@@ -8,6 +8,27 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Most datagrams a call.
 pub(super) const BATCH: usize = 32;
 
+/// Datagrams that one call receives, or sends.
+pub(super) trait Datagrams {
+    /// The calls that send and receive them, for errors.
+    const CALLS: [&'static str; 2];
+
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// No more fit.
+    fn is_full(&self) -> bool;
+    /// Datagram `index`.
+    fn datagram(&self, index: usize) -> &[u8];
+    /// Puts a datagram behind the others: to be sent to whom the socket is connected to. They are not full.
+    fn put(&mut self, datagram: &[u8]);
+    /// Makes one receive call in place of what was there, and says how many came. Asleep for the first one at most, if at all.
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: MsgFlags) -> io::Result<usize>;
+    /// Makes one send call for all of them, from `first` on; how many the kernel took. `flags` says whether it waits for room.
+    fn send(&mut self, socket: BorrowedFd<'_>, first: usize, flags: MsgFlags) -> io::Result<usize>;
+    /// Forgets the first `sent`.
+    fn forget(&mut self, sent: usize);
+}
+
 /// Room for a batch of datagrams of up to `slot_len` bytes: to be received, or to be sent.
 pub(super) struct Batch {
     bytes: Box<[u8]>,
@@ -32,30 +53,31 @@ impl Batch {
             len: 0,
         }
     }
+}
 
-    pub(super) fn len(&self) -> usize {
+impl Datagrams for Batch {
+    const CALLS: [&'static str; 2] = ["sendmmsg", "recvmmsg"];
+
+    fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.len == BATCH
     }
 
-    /// Datagram `index`.
-    pub(super) fn datagram(&self, index: usize) -> &[u8] {
+    fn datagram(&self, index: usize) -> &[u8] {
         &self.bytes[index * self.slot_len..][..self.lens[index]]
     }
 
-    /// Puts a datagram behind the others: to be sent to whom the socket is connected to. The batch is not full.
     #[inline]
-    pub(super) fn put(&mut self, datagram: &[u8]) {
+    fn put(&mut self, datagram: &[u8]) {
         self.bytes[self.len * self.slot_len..][..datagram.len()].copy_from_slice(datagram);
         (self.lens[self.len], self.from[self.len]) = (datagram.len(), None);
         self.len += 1;
     }
 
-    /// Receives in place of what was there: up to [`BATCH`] datagrams, and says how many. Asleep for the first one at most, if at all.
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, flags: MsgFlags) -> io::Result<usize> {
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: MsgFlags) -> io::Result<usize> {
         let mut slots = self.bytes.chunks_exact_mut(self.slot_len);
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
             std::array::from_fn(|_| [IoSliceMut::new(slots.next().unwrap_or_default())]);
@@ -74,14 +96,8 @@ impl Batch {
         Ok(self.len)
     }
 
-    /// Makes one send call for all of them, from `first` on; how many the kernel took. What was received goes back to where it came from.
-    /// `flags` says whether it waits for room.
-    pub(super) fn send(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        first: usize,
-        flags: MsgFlags,
-    ) -> io::Result<usize> {
+    /// What was received goes back to where it came from.
+    fn send(&mut self, socket: BorrowedFd<'_>, first: usize, flags: MsgFlags) -> io::Result<usize> {
         let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|i| {
             let index = (first + i).min(BATCH - 1);
             [IoSlice::new(&self.bytes[index * self.slot_len..][..self.lens[index]])]
@@ -98,8 +114,7 @@ impl Batch {
         Ok(sent.count())
     }
 
-    /// Forgets the first `sent`.
-    pub(super) fn forget(&mut self, sent: usize) {
+    fn forget(&mut self, sent: usize) {
         let (from, to) = (sent * self.slot_len, self.len * self.slot_len);
         self.bytes.copy_within(from..to, 0);
         self.lens.copy_within(sent..self.len, 0);

@@ -2,7 +2,7 @@
 
 use super::batch::{BatchLink, End};
 use super::client::{TCP_RECEIVE_TIMEOUT, UDP_RECEIVE_TIMEOUT};
-use super::datagrams::{self, Batch};
+use super::datagrams::{self, Datagrams};
 use super::link::{self, ALL, LENGTH_LEN};
 use super::{Baseline, Calls, UDP_RESEND_AFTER};
 use crate::messages::{RequestResponse, SystemError, Wait};
@@ -119,25 +119,26 @@ impl RequestResponse for BatchClient {
     }
 }
 
-/// UDP, up to [`datagrams::BATCH`] datagrams a call.
-pub(super) struct DatagramClient {
+/// UDP, many datagrams a call.
+pub(super) struct DatagramClient<D> {
     sockets: Vec<OwnedFd>,
-    outgoing: Vec<Batch>,
-    incoming: Batch,
+    outgoing: Vec<D>,
+    incoming: D,
     system: &'static str,
     spins: bool,
 }
 
-impl DatagramClient {
+impl<D: Datagrams> DatagramClient<D> {
+    /// `outgoing` and `incoming` make room for what is sent on a socket and for what is received.
     pub(super) fn new(
         sockets: Vec<OwnedFd>,
         system: &'static str,
         spins: bool,
-        size: usize,
-    ) -> DatagramClient {
-        let outgoing = sockets.iter().map(|_| Batch::new(size)).collect();
-        // One byte more than a message: a longer datagram must not pass for a good one.
-        DatagramClient { sockets, outgoing, incoming: Batch::new(size + 1), system, spins }
+        outgoing: impl Fn() -> D,
+        incoming: D,
+    ) -> DatagramClient<D> {
+        let outgoing = sockets.iter().map(|_| outgoing()).collect();
+        DatagramClient { sockets, outgoing, incoming, system, spins }
     }
 
     /// True when nothing is left to send on `connection`.
@@ -149,13 +150,13 @@ impl DatagramClient {
         match batch.send(self.sockets[connection].as_fd(), 0, MsgFlags::MSG_DONTWAIT) {
             Ok(sent) => batch.forget(sent),
             Err(error) if datagrams::passes(&error) => {}
-            Err(source) => return Err(SystemError::Io { system: self.system, call: "sendmmsg", source }),
+            Err(source) => return Err(SystemError::Io { system: self.system, call: D::CALLS[0], source }),
         }
         Ok(batch.len() == 0)
     }
 }
 
-impl RequestResponse for DatagramClient {
+impl<D: Datagrams> RequestResponse for DatagramClient<D> {
     fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
         let connection = connection as usize;
         if self.outgoing[connection].is_full() {
@@ -202,7 +203,7 @@ impl RequestResponse for DatagramClient {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return Err(SystemError::Closed { system, connection });
                 }
-                Err(source) => return Err(SystemError::Io { system, call: "recvmmsg", source }),
+                Err(source) => return Err(SystemError::Io { system, call: D::CALLS[1], source }),
             }
         }
         Ok(received)

@@ -1,171 +1,98 @@
 //! Many datagrams a call as one: the kernel, or the card, cuts what is sent into segments (`UDP_SEGMENT`) and joins what was received
 //! (`UDP_GRO`), man 7 udp. One trip through the stack carries up to [`SEGMENTS_MAX`] datagrams.
 
-use super::client::UDP_RECEIVE_TIMEOUT;
-use super::datagrams::passes;
-use super::link::{self, ALL};
-use super::{UDP_RESEND_AFTER, UDP_SIZE_MAX};
-use crate::messages::{RequestResponse, SystemError, Wait};
-use barewire_base::Duration;
-use nix::errno::Errno;
+use super::UDP_SIZE_MAX;
+use super::datagrams::Datagrams;
 use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use nix::sys::socket::{MsgFlags, recv, send, setsockopt};
-use rustix::event::PollFlags;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Most segments of one call: `UDP_MAX_SEGMENTS` of kernels before 6.9.
 const SEGMENTS_MAX: usize = 64;
 /// A segment has to fit a packet: an MTU of 1,500 less the headers of IPv6 and UDP.
 const SEGMENT_LEN_MAX: usize = 1_500 - 48;
+/// What any receive call may bring: longer than any datagram, so that one of another size does not pass for a good one.
+pub(super) const ROOM: usize = 1 << 16;
 
 /// How many datagrams of `size` bytes one call carries. One that is larger than a packet goes alone, in fragments.
-fn segments(size: usize) -> usize {
+pub(super) fn segments(size: usize) -> usize {
     if size > SEGMENT_LEN_MAX { 1 } else { SEGMENTS_MAX.min(UDP_SIZE_MAX as usize / size) }
 }
 
 /// Asks for both on a socket that carries datagrams of `size` bytes.
-fn set_up(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
+pub(super) fn set_up(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
     if segments(size) > 1 {
         setsockopt(&socket, UdpGsoSegment, &(size as i32))?;
     }
     Ok(setsockopt(&socket, UdpGroSegment, &true)?)
 }
 
-/// The client: datagrams gathered until the driver has sent all that it has.
-pub(super) struct SegmentClient {
-    sockets: Vec<OwnedFd>,
-    outgoing: Vec<Vec<u8>>,
-    incoming: Box<[u8]>,
+/// Datagrams of one size, end to end.
+pub(super) struct Segments {
+    bytes: Box<[u8]>,
+    filled: usize,
     size: usize,
-    system: &'static str,
-    spins: bool,
 }
 
-impl SegmentClient {
-    pub(super) fn new(
-        sockets: Vec<OwnedFd>,
-        system: &'static str,
-        spins: bool,
-        size: usize,
-    ) -> io::Result<SegmentClient> {
-        sockets.iter().try_for_each(|socket| set_up(socket.as_fd(), size))?;
-        let outgoing = sockets.iter().map(|_| Vec::with_capacity(segments(size) * size)).collect();
-        // Longer than any datagram: one of another size must not pass for a good one.
-        let incoming = vec![0; 1 << 16].into();
-        Ok(SegmentClient { sockets, outgoing, incoming, size, system, spins })
-    }
-
-    /// True when nothing is left to send on `connection`.
-    fn flush(&mut self, connection: usize) -> Result<bool, SystemError> {
-        let (bytes, socket) = (&mut self.outgoing[connection], &self.sockets[connection]);
-        if bytes.is_empty() {
-            return Ok(true);
-        }
-        match send(socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
-            Ok(_) => bytes.clear(),
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => {}
-            Err(errno) => {
-                return Err(SystemError::Io { system: self.system, call: "send", source: errno.into() });
-            }
-        }
-        Ok(bytes.is_empty())
-    }
-
-    fn is_full(&self, connection: usize) -> bool {
-        self.outgoing[connection].len() + self.size > segments(self.size) * self.size
+impl Segments {
+    pub(super) fn new(size: usize) -> Segments {
+        Segments { bytes: vec![0; ROOM].into(), filled: 0, size }
     }
 }
 
-impl RequestResponse for SegmentClient {
-    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
-        let connection = connection as usize;
-        if self.is_full(connection) {
-            self.flush(connection)?;
-        }
-        if self.is_full(connection) {
-            return Ok(false);
-        }
-        self.outgoing[connection].extend_from_slice(message);
-        Ok(true)
+impl Datagrams for Segments {
+    const CALLS: [&'static str; 2] = ["send", "recv"];
+
+    fn len(&self) -> usize {
+        self.filled.div_ceil(self.size)
     }
 
-    fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
-        let system = self.system;
-        let mut blocked = 0_u64;
-        for connection in 0..self.sockets.len() {
-            blocked |= u64::from(!self.flush(connection)?) << connection;
-        }
-        let (mut flags, mut ready) = (MsgFlags::MSG_DONTWAIT, ALL);
-        match wait {
-            Wait::AtMost(time) if !self.spins => {
-                if self.sockets.len() == 1 && time >= UDP_RECEIVE_TIMEOUT && blocked == 0 {
-                    flags = MsgFlags::empty();
-                } else {
-                    let interest = |i: usize| {
-                        let room = if blocked >> i & 1 == 1 { PollFlags::OUT } else { PollFlags::empty() };
-                        (self.sockets[i].as_fd(), PollFlags::IN | room)
-                    };
-                    ready = link::ready(self.sockets.len(), interest, time)
-                        .map_err(|source| SystemError::Io { system, call: "ppoll", source })?;
-                }
-            }
-            _ => {}
-        }
-        let mut received = 0;
-        for (connection, socket) in (0..).zip(&self.sockets).filter(|(i, _)| ready >> i & 1 == 1) {
-            match recv(socket.as_raw_fd(), &mut self.incoming, flags) {
-                Ok(len) => {
-                    for message in self.incoming[..len].chunks(self.size) {
-                        on_response(connection, message);
-                        received += 1;
-                    }
-                }
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(Errno::ECONNREFUSED) => return Err(SystemError::Closed { system, connection }),
-                Err(errno) => return Err(SystemError::Io { system, call: "recv", source: errno.into() }),
-            }
-        }
-        Ok(received)
+    fn is_full(&self) -> bool {
+        self.len() == segments(self.size)
     }
 
-    fn resend_after(&self) -> Option<Duration> {
-        Some(UDP_RESEND_AFTER)
+    fn datagram(&self, index: usize) -> &[u8] {
+        let from = index * self.size;
+        &self.bytes[from..self.filled.min(from + self.size)]
     }
-}
 
-/// Echoes what one receive call brought with one send call, until `stop` is set. `socket` has its time-out, or does not wait.
-pub(super) fn serve(socket: &UdpSocket, size: usize, stop: &AtomicBool) -> io::Result<()> {
-    set_up(socket.as_fd(), size)?;
-    let mut bytes = vec![0; 1 << 16];
-    let quiet = |error: &io::Error| {
-        use io::ErrorKind::{ConnectionRefused, TimedOut, WouldBlock};
-        passes(error) || matches!(error.kind(), WouldBlock | TimedOut | ConnectionRefused)
-    };
-    let most = segments(size) * size;
-    while !stop.load(Ordering::Relaxed) {
-        let (len, from): (usize, SocketAddr) = match socket.recv_from(&mut bytes) {
-            Ok(received) => received,
-            Err(error) if quiet(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        for part in bytes[..len].chunks(most) {
-            match socket.send_to(part, from) {
-                // No room, or the client has gone: lost datagrams either way, and the client's to notice.
-                Ok(_) => {}
-                Err(error) if quiet(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
+    #[inline]
+    fn put(&mut self, datagram: &[u8]) {
+        self.bytes[self.filled..][..datagram.len()].copy_from_slice(datagram);
+        self.filled += datagram.len();
     }
-    Ok(())
+
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: MsgFlags) -> io::Result<usize> {
+        self.filled = 0;
+        self.filled = recv(socket.as_raw_fd(), &mut self.bytes, flags)?;
+        Ok(self.len())
+    }
+
+    /// All or nothing.
+    fn send(&mut self, socket: BorrowedFd<'_>, first: usize, flags: MsgFlags) -> io::Result<usize> {
+        let bytes = &self.bytes[first * self.size..self.filled];
+        send(socket.as_raw_fd(), bytes, flags | MsgFlags::MSG_NOSIGNAL)?;
+        Ok(self.len() - first)
+    }
+
+    fn forget(&mut self, sent: usize) {
+        let from = (sent * self.size).min(self.filled);
+        self.bytes.copy_within(from..self.filled, 0);
+        self.filled -= from;
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::many::DatagramClient;
+    use super::super::server::serve_datagrams;
     use super::*;
+    use crate::messages::{RequestResponse, Wait};
+    use barewire_base::Duration;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn one_call_carries_what_fits_a_datagram_and_large_ones_go_alone() {
@@ -185,9 +112,12 @@ mod tests {
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let stop = &stop;
-                scope.spawn(move || serve(&server, size, stop).unwrap());
-                let mut client =
-                    SegmentClient::new(vec![client.into()], "kernel-udp-gso", false, size).unwrap();
+                set_up(server.as_fd(), size).unwrap();
+                set_up(client.as_fd(), size).unwrap();
+                scope.spawn(move || serve_datagrams(&server, ROOM, segments(size) * size, stop).unwrap());
+                let room = || Segments::new(size);
+                let sockets = vec![client.into()];
+                let mut client = DatagramClient::new(sockets, "kernel-udp-gso", false, room, room());
                 // A socket's buffer has room for so many.
                 let count = if segments(size) > 1 { 40 } else { 10 };
                 for i in 0..count {

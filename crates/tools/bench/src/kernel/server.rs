@@ -1,7 +1,7 @@
 //! The echo servers of the kernel baselines: one thread each.
 
 use super::batch::{BatchLink, End};
-use super::datagrams::{self, Batch};
+use super::datagrams::{self, Batch, Datagrams};
 use super::link::{self, ALL, Link, Received};
 use super::many::Epoll;
 use super::{BUSY_POLL_US, Baseline, Calls, SPIN_FIRST, Waiting, segments};
@@ -189,8 +189,11 @@ pub(super) fn serve_udp(
         set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
     }
     match baseline.calls {
-        Calls::Each => return serve_datagrams(socket, size, stop),
-        Calls::Segments => return segments::serve(socket, size, stop),
+        Calls::Each => return serve_datagrams(socket, size, size, stop),
+        Calls::Segments => {
+            segments::set_up(socket.as_fd(), size)?;
+            return serve_datagrams(socket, segments::ROOM, segments::segments(size) * size, stop);
+        }
         _ => {}
     }
     let wait = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
@@ -214,20 +217,27 @@ pub(super) fn serve_udp(
     Ok(())
 }
 
-/// One receive and one send call for each datagram.
-fn serve_datagrams(socket: &UdpSocket, size: usize, stop: &AtomicBool) -> io::Result<()> {
-    let mut datagram = vec![0; size];
+/// One receive call of up to `room` bytes, and one send call for each `most` of what it brought.
+pub(super) fn serve_datagrams(
+    socket: &UdpSocket,
+    room: usize,
+    most: usize,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut bytes = vec![0; room];
     while !stop.load(Ordering::Relaxed) {
-        let (len, from) = match socket.recv_from(&mut datagram) {
+        let (len, from) = match socket.recv_from(&mut bytes) {
             Ok(received) => received,
             Err(error) if passes(&error) => continue,
             Err(error) => return Err(error),
         };
-        match socket.send_to(&datagram[..len], from) {
-            // No room, or the client has gone: a lost datagram either way, and the client's to notice.
-            Ok(_) => {}
-            Err(error) if passes(&error) => {}
-            Err(error) => return Err(error),
+        for part in bytes[..len].chunks(most.max(1)) {
+            match socket.send_to(part, from) {
+                // No room, or the client has gone: lost either way, and the client's to notice.
+                Ok(_) => {}
+                Err(error) if passes(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())

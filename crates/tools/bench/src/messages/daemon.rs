@@ -120,10 +120,7 @@ impl DaemonCell {
 
     fn uri(&self, side: usize, run: u64) -> String {
         let (target, mut options) = match &self.hosts {
-            Some(hosts) => {
-                let scheme = self.scheme.rsplit('+').next().unwrap_or_default();
-                (target_on(scheme, &[&hosts.eth_a, &hosts.eth_b][side].name), Vec::new())
-            }
+            Some(hosts) => (target_on(&self.scheme, &[&hosts.eth_a, &hosts.eth_b][side].name), Vec::new()),
             None => (format!("bench-{}-{run}", std::process::id()), vec!["shared=1"]),
         };
         if !self.options.is_empty() {

@@ -351,7 +351,7 @@ impl EmbeddedCell {
             Wires::Veth { hosts, scheme, options } => {
                 let uri = |interface: &str| {
                     let question = if options.is_empty() { "" } else { "?" };
-                    let target = target_on(scheme.rsplit('+').next().unwrap_or(scheme), interface);
+                    let target = target_on(scheme, interface);
                     Side::Uri(format!("{scheme}:{target}{question}{options}"))
                 };
                 (uri(&hosts.eth_a.name), uri(&hosts.eth_b.name))

@@ -39,6 +39,13 @@ const MEM_SETUP: Duration = Duration::from_millis(100);
 const PCAP_PPS: f64 = 1e6;
 const PCAP_BMV2_PPS: f64 = 40_000.0;
 
+impl Over {
+    /// Whether it lies between hosts.
+    fn needs_hosts(self) -> bool {
+        matches!(self, Over::Xdp | Over::Packet | Over::Dpdk)
+    }
+}
+
 const OVERS: [(&str, Over); 5] = [
     ("mem", Over::Mem),
     ("pcap", Over::Pcap),
@@ -289,7 +296,7 @@ impl Request {
         };
         let between = |offloads: bool| {
             let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
-            let needs = self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk));
+            let needs = self.overs.iter().any(|over| over.needs_hosts());
             let systems = self.systems(offloads).len() as u64 * self.programs.len() as u64;
             live::planned_time(self.tests(), self.seconds).saturating_mul(if wanted && needs {
                 systems
@@ -355,7 +362,7 @@ impl Request {
                 Over::Xdp | Over::Packet | Over::Dpdk => {}
             }
         }
-        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk)) {
+        if !self.overs.iter().any(|over| over.needs_hosts()) {
             return Ok(());
         }
         for source in &self.programs {
@@ -416,7 +423,7 @@ impl Request {
                 Over::Xdp | Over::Packet | Over::Dpdk => {}
             }
         }
-        if !self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Packet | Over::Dpdk)) {
+        if !self.overs.iter().any(|over| over.needs_hosts()) {
             return Ok(());
         }
         for source in &self.programs {
