@@ -72,6 +72,16 @@ fn c_text(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Failed { code: BW_ERR_INVALID, text: "a text has a zero byte".to_owned() })
 }
 
+/// Tries again as long as another thread is inside.
+fn patiently<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.code == BW_ERR_BUSY => std::thread::yield_now(),
+            done => return done,
+        }
+    }
+}
+
 /// The library's version.
 pub fn version() -> String {
     text(bw_version())
@@ -207,17 +217,8 @@ impl Ticket {
     /// Gives a message's memory back, and lets its sender know.
     pub fn release(self, claim: Claim) -> Result<i32> {
         let mut message = BwMessage { flow: claim.flow, offset: claim.offset, len: claim.len };
-        loop {
-            // SAFETY: a place with a message.
-            match checked(unsafe { bw_message_release(self.raw(), &mut message) }) {
-                // Another thread is inside for a while.
-                Err(e) if e.code == BW_ERR_BUSY => std::thread::yield_now(),
-                done => {
-                    done?;
-                    break;
-                }
-            }
-        }
+        // SAFETY: a place with a message.
+        patiently(|| checked(unsafe { bw_message_release(self.raw(), &mut message) }))?;
         match checked(bw_flush(self.raw())) {
             // Who is inside lets the daemon see it.
             Err(e) if e.code == BW_ERR_BUSY => Ok(0),
@@ -225,17 +226,17 @@ impl Ticket {
         }
     }
 
+    /// Copies as [`read`](Ticket::read) does, however long others are inside, and the message is released, whatever comes of it.
+    pub fn take_into(self, claim: Claim, head: usize, out: &mut [u8]) -> Result<usize> {
+        let read = patiently(|| self.read(claim, head, out));
+        self.release(claim)?;
+        read
+    }
+
     /// The bytes of a message from `head` on, and it is released, whatever comes of it.
     pub fn take(self, claim: Claim, head: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; (claim.len as usize).saturating_sub(head)];
-        let read = loop {
-            match self.read(claim, head, &mut bytes) {
-                Err(e) if e.code == BW_ERR_BUSY => std::thread::yield_now(),
-                read => break read,
-            }
-        };
-        self.release(claim)?;
-        read?;
+        self.take_into(claim, head, &mut bytes)?;
         Ok(bytes)
     }
 }

@@ -3,7 +3,7 @@
 use barewire_p4::ir::{Program, TableActions, TableId};
 use barewire_p4::stf::{ActionText, KeyValue, Number, resolve};
 use barewire_p4_source::diag::{Style, render_all};
-use barewire_p4_source::{Diagnostics, MacroOption, Options, Resolver, SourceMap, types};
+use barewire_p4_source::{MacroOption, Options, Read, Resolver};
 use barewire_p4_state::TableAction;
 use barewire_switch::control::{ActionCall, MirrorSession};
 use barewire_switch::datapath::TargetConfig;
@@ -36,20 +36,8 @@ impl Resolver for Files {
 
 /// The program that P4 source stands for, or what is wrong with it, drawn at its place.
 fn lower(path: &str, options: &Options) -> Result<Program, String> {
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let source = barewire_p4_source::parse(&mut map, &Files, options, path, &mut found);
-    let mut program = None;
-    if found.error_count() == 0 {
-        let typed = types::check(&source, &map, &mut found);
-        if found.error_count() == 0 {
-            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
-            match barewire_p4_lower::lower(&source, &typed, &map, &name) {
-                Ok(lowered) => program = Some(lowered),
-                Err(refusal) => found.push(*refusal),
-            }
-        }
-    }
-    program.ok_or_else(|| render_all(&map, &found, Style::Plain).to_string())
+    let Read { map, found, made } = barewire_p4_lower::from_source(&Files, options, path);
+    made.flatten().ok_or_else(|| render_all(&map, &found, Style::Plain).to_string())
 }
 
 fn load(path: &str, include: Vec<String>, define: Vec<String>) -> PyResult<Program> {

@@ -251,15 +251,7 @@ extern "system" fn Java_dev_barewire_Native_takeDirect(
     told(|| {
         let body = (len - jlong::from(head)).max(0);
         let into = direct(&env, &into, at, jint::try_from(body).map_err(|_| failed("too long"))?)?;
-        let claim = claim(flow, offset, len);
-        let read = loop {
-            match ticket(client).read(claim, head as usize, into) {
-                Err(e) if e.code == barewire_native::BW_ERR_BUSY => std::thread::yield_now(),
-                read => break read,
-            }
-        };
-        ticket(client).release(claim)?;
-        Ok(read? as i64)
+        ticket(client).take_into(claim(flow, offset, len), head as usize, into).map(|n| n as i64)
     })
 }
 

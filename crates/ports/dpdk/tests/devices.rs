@@ -38,15 +38,7 @@ fn pair(a: &str, b: &str, wait: impl Fn(&DpdkPort, &DpdkPort)) -> ConformancePai
     let (a_pool, b_pool) = (pool(512), pool(512));
     let (a, b) = (open(a, &a_pool), open(b, &b_pool));
     wait(&a, &b);
-    ConformancePair {
-        a: Box::new(a),
-        a_pool,
-        b: Box::new(b),
-        b_pool,
-        in_order: true,
-        lossless: true,
-        settle: std::time::Duration::from_millis(300),
-    }
+    ConformancePair::on_a_wire(a, a_pool, b, b_pool)
 }
 
 #[test]

@@ -28,6 +28,26 @@ pub struct ConformancePair {
     pub settle: std::time::Duration,
 }
 
+impl ConformancePair {
+    /// Two ports on a wire of the kernel's, or of another library's: in order and lossless, and other threads have a part in it.
+    pub fn on_a_wire(
+        a: impl Port + 'static,
+        a_pool: Pool,
+        b: impl Port + 'static,
+        b_pool: Pool,
+    ) -> ConformancePair {
+        ConformancePair {
+            a: Box::new(a),
+            a_pool,
+            b: Box::new(b),
+            b_pool,
+            in_order: true,
+            lossless: true,
+            settle: std::time::Duration::from_millis(300),
+        }
+    }
+}
+
 type Check = fn(&mut Rig);
 
 const CHECKS: &[(&str, Check)] = &[

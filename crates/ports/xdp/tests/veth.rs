@@ -72,15 +72,7 @@ fn conformance(name: &'static str, queues: u32, change: fn(&mut XdpConfig)) {
             change(&mut near);
             change(&mut far);
             let (a, b) = (open(near, &a_pool), open(far, &b_pool));
-            ConformancePair {
-                a: Box::new(a),
-                a_pool,
-                b: Box::new(b),
-                b_pool,
-                in_order: true,
-                lossless: true,
-                settle: std::time::Duration::from_millis(300),
-            }
+            ConformancePair::on_a_wire(a, a_pool, b, b_pool)
         });
     });
 }

@@ -139,6 +139,26 @@ impl Lower<'_> {
         })
     }
 
+    /// A digest of `data`, with a list of its own. What is sent is the data of now, not of the end of the pipeline.
+    pub(crate) fn digest(&mut self, data: &Val, ty: TypeId, name: String, span: Span) -> Result<()> {
+        let data = self.copied(data, ty, "digest", span)?;
+        let mut input = Vec::new();
+        self.inputs(&data, ty, span, &mut input)?;
+        let mut items = Vec::new();
+        for item in input {
+            let width = match &item {
+                CalcInput::Field(field) => self.program.field_def_of_ref(field).bits(),
+                CalcInput::Const { width, .. } => *width,
+                _ => return refuse(span, "a digest of this is not lowered"),
+            };
+            items.push((item, width));
+        }
+        let list = LearnListId::from(self.program.learn_lists.len());
+        self.program.learn_lists.push(LearnList { id: list.0 + 1, name, items });
+        self.stmt_out(Stmt::Digest { list });
+        Ok(())
+    }
+
     /// What a calculation feeds on, field by field.
     pub(crate) fn inputs(
         &mut self,
@@ -434,27 +454,12 @@ impl Lower<'_> {
             }
             "digest" => {
                 let (data, ty) = arg(&args, 1, span)?;
-                // What is sent is the data of now, not of the end of the pipeline.
-                let data = self.copied(&data, ty, "digest", span)?;
-                let mut input = Vec::new();
-                self.inputs(&data, ty, span, &mut input)?;
-                let mut items = Vec::new();
-                for item in input {
-                    let width = match &item {
-                        CalcInput::Field(field) => self.program.field_def_of_ref(field).bits(),
-                        CalcInput::Const { width, .. } => *width,
-                        _ => return refuse(span, "a digest of this is not lowered"),
-                    };
-                    items.push((item, width));
-                }
                 let bare = self.bare(ty);
                 let name = match self.types.get(bare) {
                     Type::Struct(id, _) => self.t.structs[id.index()].name.to_string(),
                     _ => String::from("digest"),
                 };
-                let list = LearnListId::from(self.program.learn_lists.len());
-                self.program.learn_lists.push(LearnList { id: list.0 + 1, name, items });
-                self.stmt_out(Stmt::Digest { list });
+                self.digest(&data, ty, name, span)?;
             }
             "clone" | "clone_preserving_field_list" => {
                 let fields = match args.get(2) {

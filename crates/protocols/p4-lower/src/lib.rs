@@ -66,7 +66,22 @@ pub fn lower<'a>(
     Ok(lower.program)
 }
 
-/// A program read, checked, lowered and written as bmv2 JSON in one go, for those who want nothing but that.
+/// A program read, checked and lowered in one go; `made` has it where all of that went well, and `found` says why where not.
+pub fn from_source(
+    files: &dyn barewire_p4_source::Resolver,
+    options: &barewire_p4_source::Options,
+    path: &str,
+) -> barewire_p4_source::Read<Option<Program>> {
+    barewire_p4_source::read(files, options, path, |source, typed, map, found| {
+        if found.error_count() > 0 {
+            return None;
+        }
+        let name = path.rsplit('/').next().unwrap_or(path);
+        lower(source, typed, map, name).map_err(|refusal| found.push(*refusal)).ok()
+    })
+}
+
+/// The same, written as bmv2 JSON, for those who want nothing but that.
 ///
 /// # Errors
 /// What is wrong with it, drawn as text.
@@ -75,27 +90,16 @@ pub fn to_json(
     options: &barewire_p4_source::Options,
     path: &str,
 ) -> std::result::Result<String, String> {
-    use barewire_p4_source::{Diagnostics, diag, parse, types};
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let source = parse(&mut map, files, options, path, &mut found);
-    let mut made = None;
-    if found.error_count() == 0 {
-        let typed = types::check(&source, &map, &mut found);
-        if found.error_count() == 0 {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            match lower(&source, &typed, &map, name) {
-                Ok(program) => {
-                    made = Some(barewire_p4::export::export(&program).map_err(|error| error.to_string())?);
-                }
-                Err(refusal) => found.push(*refusal),
-            }
-        }
+    use barewire_p4_source::{Diagnostics, diag};
+    let barewire_p4_source::Read { map, found, made } = from_source(files, options, path);
+    if let Some(program) = made.flatten() {
+        return barewire_p4::export::export(&program).map_err(|error| error.to_string());
     }
     let mut errors = Diagnostics::new();
     for diagnostic in found.iter().filter(|d| d.severity == barewire_p4_source::Severity::Error) {
         errors.push(Diagnostic::clone(diagnostic));
     }
-    made.ok_or_else(|| diag::render_all(&map, &errors, diag::Style::Plain))
+    Err(diag::render_all(&map, &errors, diag::Style::Plain))
 }
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    Arch, BinaryOp, CalcInput, ChecksumUnitId, Deparser, Expr, HashAlgorithm, HashSource, HeaderId,
-    LearnList, LearnListId, MeterId, Parser, Stmt,
+    Arch, BinaryOp, CalcInput, ChecksumUnitId, Deparser, Expr, HashAlgorithm, HashSource, HeaderId, MeterId,
+    Parser, Stmt,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, ExprKind, StmtKind};
@@ -337,22 +337,8 @@ impl<'a> Lower<'a> {
     /// `pack` of a digest: one list for each call.
     pub(crate) fn psa_pack(&mut self, name: &Rc<str>, args: &Args, span: Span) -> Result<Val> {
         let (data, ty) = arg(args, 0, span)?;
-        let data = self.copied(&data, ty, "digest", span)?;
-        let mut input = Vec::new();
-        self.inputs(&data, ty, span, &mut input)?;
-        let mut items = Vec::new();
-        for item in input {
-            let width = match &item {
-                CalcInput::Field(field) => self.program.field_def_of_ref(field).bits(),
-                CalcInput::Const { width, .. } => *width,
-                _ => return refuse(span, "a digest of this is not lowered"),
-            };
-            items.push((item, width));
-        }
-        let list = LearnListId::from(self.program.learn_lists.len());
         let name = self.unique(name);
-        self.program.learn_lists.push(LearnList { id: list.0 + 1, name, items });
-        self.stmt_out(Stmt::Digest { list });
+        self.digest(&data, ty, name, span)?;
         Ok(Val::Nothing)
     }
 

@@ -67,17 +67,6 @@ pub(crate) fn window(key: &[u64], start: usize, bits: usize) -> u64 {
     window & top_bits(bits)
 }
 
-fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Valid => "valid",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
-}
-
 fn param_name(param: &MatchParam) -> &'static str {
     match param {
         MatchParam::Exact(_) => "an exact value",
@@ -211,7 +200,7 @@ impl KeyPlan {
                 _ => {
                     return Err(EntryError::MatchKind {
                         field,
-                        expected: kind_name(slot.kind),
+                        expected: slot.kind.name(),
                         given: param_name(param),
                     });
                 }

@@ -15,17 +15,6 @@ fn op(name: &str, parameters: Vec<Value>) -> Value {
     json!({ "op": name, "parameters": parameters })
 }
 
-fn match_kind(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Valid => "valid",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
-}
-
 /// Numbers one after another, each in whole bytes.
 fn joined(parts: impl Iterator<Item = (BigUint, u32)>) -> String {
     let mut text = String::from("0x");
@@ -326,9 +315,7 @@ impl Export<'_> {
             }
         };
         let mask = field.mask.as_ref().map(hex);
-        Ok(
-            json!({ "match_type": match_kind(field.kind), "name": field.name, "target": target, "mask": mask }),
-        )
+        Ok(json!({ "match_type": field.kind.name(), "name": field.name, "target": target, "mask": mask }))
     }
 
     fn call(&self, call: &ActionCall) -> Vec<String> {
@@ -433,7 +420,7 @@ fn padded(value: &BigUint, width: u32) -> String {
 }
 
 fn match_key(param: &MatchParam, field: &KeyField) -> Value {
-    let (kind, width) = (match_kind(field.kind), field.width);
+    let (kind, width) = (field.kind.name(), field.width);
     match param {
         MatchParam::Exact(value) => json!({ "match_type": kind, "key": padded(value, width) }),
         MatchParam::Valid(valid) => json!({ "match_type": kind, "key": valid }),

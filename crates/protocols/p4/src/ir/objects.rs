@@ -237,6 +237,20 @@ pub enum MatchKind {
     Optional,
 }
 
+impl MatchKind {
+    /// As P4 and bmv2 JSON call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MatchKind::Exact => "exact",
+            MatchKind::Valid => "valid",
+            MatchKind::Lpm => "lpm",
+            MatchKind::Ternary => "ternary",
+            MatchKind::Range => "range",
+            MatchKind::Optional => "optional",
+        }
+    }
+}
+
 /// What a key field matches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeySource {

@@ -2,7 +2,6 @@
 
 use super::names::shortest;
 use crate::thrift::codec::Value;
-use crate::thrift::convert::kind_name;
 use crate::thrift::types::{action_type, match_type};
 use barewire_p4::ir::{Action, KeyField, Table, TableKind};
 use serde_json::{Value as Json, json};
@@ -88,7 +87,7 @@ fn shown_param(field: &KeyField, param: &Value) -> (String, Json) {
     let (a, b) = (hex(bytes_of(body, 1)), hex(bytes_of(body, 2)));
     let named = |mut json: Json| {
         json["field"] = field.name.clone().into();
-        json["kind"] = kind_name(field.kind).into();
+        json["kind"] = field.kind.name().into();
         json
     };
     match kind {
@@ -153,7 +152,7 @@ pub fn entry(lines: &mut Lines, table: &Table, entry: &Value) -> Json {
         lines.say(format!(
             "* {:width$}: {:10}{text}",
             field.name,
-            kind_name(field.kind).to_uppercase(),
+            field.kind.name().to_uppercase(),
             width = width
         ));
         key.push(json);
@@ -215,7 +214,7 @@ pub fn table_line(table: &Table, profile: Option<&str>) -> String {
     let key: Vec<String> = table
         .key
         .iter()
-        .map(|field| format!("{}({}, {})", field.name, kind_name(field.kind), field.width))
+        .map(|field| format!("{}({}, {})", field.name, field.kind.name(), field.width))
         .collect();
     format!("{:30} [implementation={}, mk={}]", table.name, profile.unwrap_or("None"), key.join(",\t"))
 }
@@ -225,7 +224,7 @@ pub fn table_json(table: &Table, profile: Option<&str>) -> Json {
     let key: Vec<Json> = table
         .key
         .iter()
-        .map(|field| json!({"field": field.name, "kind": kind_name(field.kind), "width": field.width}))
+        .map(|field| json!({"field": field.name, "kind": field.kind.name(), "width": field.width}))
         .collect();
     json!({
         "table": table.name,

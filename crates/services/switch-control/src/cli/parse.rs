@@ -4,7 +4,7 @@
 use super::CliError;
 use super::names::shortest;
 use crate::thrift::codec::{Value, wire};
-use crate::thrift::convert::{has_priority, kind_name, padded};
+use crate::thrift::convert::{has_priority, padded};
 use crate::thrift::types::match_type;
 use barewire_p4::ir::{Action, KeyField, MatchKind, Table};
 use num_bigint::BigUint;
@@ -169,7 +169,7 @@ pub fn key(table: &Table, words: &[&str]) -> Result<Value, CliError> {
         let fields: Vec<String> = table
             .key
             .iter()
-            .map(|field| format!("{}({}, {})", field.name, kind_name(field.kind), field.width))
+            .map(|field| format!("{}({}, {})", field.name, field.kind.name(), field.width))
             .collect();
         return Err(CliError::Input(format!(
             "table {} needs {} key fields, {} were given: {}",

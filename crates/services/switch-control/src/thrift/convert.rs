@@ -84,7 +84,7 @@ fn param_from(field: &KeyField, param: &Value) -> Result<MatchParam, Refusal> {
         return Err(bad(format!(
             "key field {} is matched {}; match type {given} was given",
             field.name,
-            kind_name(field.kind)
+            field.kind.name()
         )));
     }
     let body = param
@@ -115,18 +115,6 @@ fn param_from(field: &KeyField, param: &Value) -> Result<MatchParam, Refusal> {
             MatchParam::Ternary { value: value & &mask, mask }
         }
     })
-}
-
-/// A match kind's name.
-pub fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Valid => "valid",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
 }
 
 /// A key for the wire.

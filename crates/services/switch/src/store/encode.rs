@@ -50,17 +50,6 @@ fn bad_key(table: &Table, at: usize, what: impl std::fmt::Display) -> ControlErr
     )
 }
 
-fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Valid => "valid",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
-}
-
 fn param_name(param: &MatchParam) -> &'static str {
     match param {
         MatchParam::Exact(_) => "an exact",
@@ -127,8 +116,8 @@ fn normal_param(field: &KeyField, param: &MatchParam) -> std::result::Result<Mat
         }
         (kind, param) => Err(format!("{} match was given for {} field", param_name(param), {
             match kind {
-                MatchKind::Exact | MatchKind::Optional => format!("an {}", kind_name(kind)),
-                _ => format!("a {}", kind_name(kind)),
+                MatchKind::Exact | MatchKind::Optional => format!("an {}", kind.name()),
+                _ => format!("a {}", kind.name()),
             }
         })),
     }

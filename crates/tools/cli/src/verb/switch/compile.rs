@@ -1,9 +1,10 @@
 //! `barewire switch compile`: from P4 source to what switches and controllers load.
 
-use super::source::{Read, SourceArgs, WarningArgs, draw, read};
+use super::source::{SourceArgs, WarningArgs, draw, read};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
+use barewire_p4_source::Read;
 use barewire_p4_source::{Diagnostic, Diagnostics, Options, Severity, SourceMap, Span, types};
 use clap::ValueEnum;
 use prost::Message as _;

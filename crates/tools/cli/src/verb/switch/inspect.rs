@@ -1,11 +1,12 @@
 //! `barewire switch check` and `info`: what a program is.
 
-use super::source::{CANNOT_RUN, Read, SourceArgs, WarningArgs, draw, read};
+use super::source::{CANNOT_RUN, SourceArgs, WarningArgs, draw, read};
 use super::{Engine, load, prepare};
 use crate::console::{Console, print};
 use crate::failure::Code;
-use barewire_p4::ir::{Arch, MatchKind, Program, Table, TableActions, TableKind};
+use barewire_p4::ir::{Arch, Program, Table, TableActions, TableKind};
 use barewire_p4::phv::Layout;
+use barewire_p4_source::Read;
 use barewire_p4_source::diag::to_json;
 use barewire_p4_source::{Diagnostic, types};
 use barewire_switch::prepared::EngineKind;
@@ -187,11 +188,8 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
         let _ = writeln!(text, "control {}: {} nodes", pipeline.name, pipeline.nodes.len());
     }
     for table in &program.tables {
-        let key: Vec<String> = table
-            .key
-            .iter()
-            .map(|k| format!("{} {} ({} bits)", k.name, match_kind(k.kind), k.width))
-            .collect();
+        let key: Vec<String> =
+            table.key.iter().map(|k| format!("{} {} ({} bits)", k.name, k.kind.name(), k.width)).collect();
         let _ = writeln!(
             text,
             "table {}: {}, {} entries of {} bytes at most",
@@ -277,23 +275,9 @@ fn table_kind(kind: TableKind) -> &'static str {
     }
 }
 
-fn match_kind(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Valid => "valid",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
-}
-
 fn table_json(program: &Program, table: &Table) -> Value {
-    let key: Vec<Value> = table
-        .key
-        .iter()
-        .map(|k| json!({"name": k.name, "match": match_kind(k.kind), "bits": k.width}))
-        .collect();
+    let key: Vec<Value> =
+        table.key.iter().map(|k| json!({"name": k.name, "match": k.kind.name(), "bits": k.width})).collect();
     json!({
         "name": table.name,
         "match": table_kind(table.kind),

@@ -129,9 +129,15 @@ pub fn port(text: &str) -> Result<(u32, String), String> {
 /// # Errors
 /// What was refused or could not be opened.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let program =
-        args.program.as_ref().map(|path| load(path, &args.source.options(), console)).transpose()?;
-    let prepared = program.map(|program| prepare(&program, args.engine.into())).transpose()?;
+    let (options, engine) = (args.source.options(), args.engine.into());
+    let (prepared, watch) = match &args.program {
+        Some(path) if args.watch => {
+            let (watch, prepared) = Watch::start(path.clone(), options, engine, console)?;
+            (Some(prepared), Some(watch))
+        }
+        Some(path) => (Some(prepare(&load(path, &options, console)?, engine)?), None),
+        None => (None, None),
+    };
     let target = TargetConfig {
         drop_port: args.drop_port,
         cpu_port: args.cpu_port,
@@ -173,10 +179,6 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         _ => {}
     }
-    let watch = match &args.program {
-        Some(path) if args.watch => Some(Watch::new(path.clone(), args.source.options(), args.engine.into())),
-        _ => None,
-    };
     let plan = Plan {
         prepared,
         server,

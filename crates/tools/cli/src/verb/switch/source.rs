@@ -5,7 +5,7 @@ use crate::failure::{Code, Failure};
 use barewire_p4::ir::Program;
 use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{
-    Diagnostic, Diagnostics, MacroOption, Options, Resolver, Severity, SourceMap, ast, types,
+    Diagnostic, Diagnostics, MacroOption, Options, Read, Resolver, Severity, SourceMap, ast, types,
 };
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -124,40 +124,13 @@ pub fn draw(map: &SourceMap, shown: &Diagnostics, console: &Console) {
     }
 }
 
-/// What was read of P4 source, and what was made of it.
-pub struct Read<T> {
-    /// Its files, for messages.
-    pub map: SourceMap,
-    /// What was found wrong.
-    pub found: Diagnostics,
-    /// What `then` made of it; `None` when it could not even be parsed.
-    pub made: Option<T>,
-}
-
 /// Reads P4 source and checks its types; what could be parsed goes to `then`, which asks `found` whether it was accepted.
 pub fn read<T>(
     path: &Path,
     options: &Options,
     then: impl FnOnce(&ast::Program, &types::Typed<'_>, &SourceMap, &mut Diagnostics) -> T,
 ) -> Read<T> {
-    read_with(&Files, path, options, then)
-}
-
-/// [`read`] through another reader of files.
-pub fn read_with<T>(
-    files: &dyn Resolver,
-    path: &Path,
-    options: &Options,
-    then: impl FnOnce(&ast::Program, &types::Typed<'_>, &SourceMap, &mut Diagnostics) -> T,
-) -> Read<T> {
-    let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
-    let source = barewire_p4_source::parse(&mut map, files, options, &path.to_string_lossy(), &mut found);
-    let mut made = None;
-    if found.error_count() == 0 {
-        let typed = types::check(&source, &map, &mut found);
-        made = Some(then(&source, &typed, &map, &mut found));
-    }
-    Read { map, found, made }
+    barewire_p4_source::read(&Files, options, &path.to_string_lossy(), then)
 }
 
 /// The program that P4 source stands for; what is wrong with it is shown at its place.
@@ -178,16 +151,8 @@ pub fn lower_with(
     options: &Options,
     console: &Console,
 ) -> anyhow::Result<Program> {
-    let read = read_with(files, path, options, |source, typed, map, found| {
-        if found.error_count() > 0 {
-            return None;
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        barewire_p4_lower::lower(source, typed, map, &name).map_err(|refusal| found.push(*refusal)).ok()
-    });
-    let Read { map, found, made } = read;
-    let lowered = made.flatten();
-    let Some(mut program) = lowered else {
+    let Read { map, found, made } = barewire_p4_lower::from_source(files, options, &path.to_string_lossy());
+    let Some(mut program) = made.flatten() else {
         draw(&map, &found, console);
         return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
     };

@@ -28,11 +28,19 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl Watch {
-    /// The files of a program that has just been read.
-    pub fn new(program: PathBuf, options: Options, engine: EngineKind) -> Watch {
+    /// Reads a program for the first time.
+    ///
+    /// # Errors
+    /// As of any program that is loaded.
+    pub fn start(
+        program: PathBuf,
+        options: Options,
+        engine: EngineKind,
+        console: &Console,
+    ) -> anyhow::Result<(Watch, Arc<Prepared>)> {
         let mut watch = Watch { program, options, engine, files: Vec::new() };
-        let _ = watch.read(&Console::new(crate::args::Color::Never, true));
-        watch
+        let prepared = watch.read(console)?;
+        Ok((watch, prepared))
     }
 
     /// Reads the program; whatever comes of it, its files are known afterwards. Their state is taken before they are read: a
