@@ -36,6 +36,9 @@ const DIRTY: &str = "benches/runs/dirty-trees.txt";
 /// How many these are: lower it when one goes, never raise it.
 const DIRTY_MAX: usize = 2;
 
+/// Figures of a row that are the medians of its runs' own.
+const OF_RUNS: [&str; 5] = ["rate_per_s", "connections_per_s", "rate_pps", "tcp_mbps", "udp_pps"];
+
 /// How old a commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
@@ -273,6 +276,15 @@ impl Document<'_> {
         let void = rows.iter().chain(over.iter().flatten()).find_map(|row| record::word(row, "void"));
         if let Some(why) = void {
             self.find(format!("a row of the record is void: {why}"));
+        }
+        // What each run has has a range; a percentile of all samples together has none.
+        let of_runs = |path: &String| path.contains("runs.") || OF_RUNS.contains(&path.as_str());
+        let has_runs = |rows: &[Row]| rows.iter().any(record::has_runs);
+        let ratio_of_runs = over.as_deref().is_some_and(has_runs) && has_runs(&rows);
+        if ratio_of_runs && n < 3 && reference.values.iter().any(of_runs) {
+            self.find(
+                "a ratio stands with its range: the median, the least and the most of the runs".to_owned(),
+            );
         }
         for (figure, path) in own.iter().zip(&reference.values) {
             match value(path, &rows, over.as_deref(), reference.recorded_in) {

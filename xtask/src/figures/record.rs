@@ -111,6 +111,11 @@ pub fn selects(words: &[String], row: &Row) -> bool {
     })
 }
 
+/// Whether the row keeps what each of several runs gave.
+pub fn has_runs(row: &Row) -> bool {
+    matches!(row, Row::Object(row) if row.get("runs").and_then(Value::as_array).is_some_and(|runs| runs.len() > 1))
+}
+
 /// Every number below `path`, through lists.
 fn numbers(value: &Value, path: &[&str], into: &mut Vec<Option<f64>>) {
     match (value, path) {

@@ -69,6 +69,7 @@ const UNITS: &[(&str, Kind, f64)] = &[
     ("KiB/s", Kind::Bits, 8192.0),
     ("bytes", Kind::Bytes, 1.0),
     ("times", Kind::Ratio, 1.0),
+    ("%", Kind::Ratio, 0.01),
 ];
 /// Thousands and millions.
 const SCALES: &[(&str, f64)] =
@@ -221,6 +222,7 @@ mod tests {
         assert_eq!(words("p50 3.8 us..4.1 us"), ["3.8 Time 1000", "4.1 Time 1000"]);
         assert_eq!(words("0.53 of the bridge's"), ["0.53 Ratio 1"]);
         assert_eq!(words("51 Gbit/s"), ["51 Bits 1000000000"]);
+        assert_eq!(words("lost 1.5 %, 30% of the rate"), ["1.5 Ratio 0.01", "30 Ratio 0.01"]);
     }
 
     #[test]

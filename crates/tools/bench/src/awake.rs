@@ -36,6 +36,16 @@ pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwa
     }
 }
 
+/// Holds the kernel's idle loop on every core while systems are measured whose threads and traffic use all of them: spinners would take part in
+/// their figures. What it returns first ends that when dropped; rows name the state that comes second, which is
+/// [`IdleState::Cold`] where the idle loop cannot be held.
+pub(crate) fn hold(asked: IdleState) -> (Option<KeepAwake>, IdleState) {
+    let held = || KeepAwake::start(&[]).ok().filter(|awake| !awake.uses_threads());
+    let awake = if asked == IdleState::Warm { held() } else { None };
+    let state = if awake.is_some() { IdleState::Warm } else { IdleState::Cold };
+    (awake, state)
+}
+
 /// Cores that do not go to sleep when they have nothing to do, so that a thread's wake-up does not include the core's. Undone on
 /// drop.
 ///

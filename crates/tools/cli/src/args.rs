@@ -87,7 +87,7 @@ pub enum Verb {
         #[command(subcommand)]
         what: Bench,
     },
-    /// Measure all four programs beside their baselines, on hosts made for the run; takes three minutes
+    /// Measure all four programs beside their baselines, on hosts made for the run; takes about four minutes
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),

@@ -39,6 +39,8 @@ pub(super) struct Batch {
     to_receive: MultiHeaders<SockaddrStorage>,
     to_send: MultiHeaders<SockaddrStorage>,
     len: usize,
+    /// The socket has one peer, and answers need no address.
+    pub(super) is_connected: bool,
 }
 
 impl Batch {
@@ -51,6 +53,7 @@ impl Batch {
             to_receive: MultiHeaders::preallocate(BATCH, None),
             to_send: MultiHeaders::preallocate(BATCH, None),
             len: 0,
+            is_connected: false,
         }
     }
 }
@@ -90,7 +93,8 @@ impl Datagrams for Batch {
             None,
         )?;
         for (index, message) in got.enumerate() {
-            (self.lens[index], self.from[index]) = (message.bytes, message.address);
+            let from = message.address.filter(|_| !self.is_connected);
+            (self.lens[index], self.from[index]) = (message.bytes, from);
             self.len = index + 1;
         }
         Ok(self.len)

@@ -304,6 +304,14 @@ impl Sockets {
                         .collect()
                 };
                 let client = open().map_err(|source| BenchError::Setup { what: "connecting UDP", source })?;
+                // With one client the server is connected as well: no answer looks its way up.
+                if let [only] = client.as_slice() {
+                    let connect = || server.connect(SocketAddr::try_from(rustix::net::getsockname(only)?)?);
+                    connect().map_err(|source| BenchError::Setup {
+                        what: "connecting the server's UDP",
+                        source,
+                    })?;
+                }
                 Ok(Sockets { client, server: ServerSocket::Udp(server) })
             }
         }

@@ -198,6 +198,7 @@ pub(super) fn serve_udp(
     }
     let wait = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
     let mut batch = Batch::new(size);
+    batch.is_connected = socket.peer_addr().is_ok();
     while !stop.load(Ordering::Relaxed) {
         match batch.receive(socket.as_fd(), wait) {
             Ok(_) => {}
@@ -225,14 +226,23 @@ pub(super) fn serve_datagrams(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut bytes = vec![0; room];
+    let is_connected = socket.peer_addr().is_ok();
     while !stop.load(Ordering::Relaxed) {
-        let (len, from) = match socket.recv_from(&mut bytes) {
+        let received = match is_connected {
+            true => socket.recv(&mut bytes).map(|len| (len, None)),
+            false => socket.recv_from(&mut bytes).map(|(len, from)| (len, Some(from))),
+        };
+        let (len, from) = match received {
             Ok(received) => received,
             Err(error) if passes(&error) => continue,
             Err(error) => return Err(error),
         };
         for part in bytes[..len].chunks(most.max(1)) {
-            match socket.send_to(part, from) {
+            let sent = match from {
+                None => socket.send(part),
+                Some(from) => socket.send_to(part, from),
+            };
+            match sent {
                 // No room, or the client has gone: lost either way, and the client's to notice.
                 Ok(_) => {}
                 Err(error) if passes(&error) => {}

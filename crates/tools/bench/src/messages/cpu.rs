@@ -1,4 +1,5 @@
-//! What a run costs besides time: CPU of both ends, from just before its first request to just after its last response.
+//! What a run costs besides time: CPU of both ends, from just before its first request to just after its last response; of connections,
+//! while they are counted.
 
 use crate::messages::driver::{self, DriverError, RunResult};
 use crate::messages::{MsgWorkload, RequestResponse};
@@ -28,7 +29,8 @@ pub(crate) struct CpuMeter {
     workers: Mutex<Workers>,
 }
 
-struct Look {
+/// What all of them had used at a moment.
+pub(crate) struct Look {
     at: Instant,
     client: TaskTime,
     server: Option<TaskTime>,
@@ -66,7 +68,7 @@ impl CpuMeter {
     }
 
     /// `None` where a worker's time cannot be read.
-    fn look(&self) -> Option<Look> {
+    pub(crate) fn look(&self) -> Option<Look> {
         let sum = |tasks: &[Task]| {
             tasks.iter().try_fold(TaskTime::default(), |sum, task| Some(sum.plus(&task.time().ok()?)))
         };
@@ -82,15 +84,9 @@ impl CpuMeter {
         })
     }
 
-    /// Runs `workload` on `system` in this thread, and notes what it cost.
-    pub(crate) fn run<S: RequestResponse + ?Sized>(
-        &self,
-        system: &mut S,
-        workload: &MsgWorkload,
-    ) -> Result<RunResult, DriverError> {
-        let before = self.look();
-        let mut result = driver::run(system, workload)?;
-        result.cpu = before.zip(self.look()).map(|(before, after)| CpuUse {
+    /// What they used since `before`, for so many operations.
+    pub(crate) fn since(&self, before: Option<Look>, answered: u64) -> Option<CpuUse> {
+        before.zip(self.look()).map(|(before, after)| CpuUse {
             client: after.client.since(&before.client),
             server: after.server.zip(before.server).map(|(after, before)| after.since(&before)),
             cores: after
@@ -99,8 +95,19 @@ impl CpuMeter {
                 .map(|(after, before)| after.since(&before))
                 .unwrap_or_default(),
             wall_ns: after.at.since(before.at).as_nanos(),
-            answered: result.answered,
-        });
+            answered,
+        })
+    }
+
+    /// Runs `workload` on `system` in this thread, and notes what it cost.
+    pub(crate) fn run<S: RequestResponse + ?Sized>(
+        &self,
+        system: &mut S,
+        workload: &MsgWorkload,
+    ) -> Result<RunResult, DriverError> {
+        let before = self.look();
+        let mut result = driver::run(system, workload)?;
+        result.cpu = self.since(before, result.answered);
         Ok(result)
     }
 }
@@ -116,7 +123,7 @@ pub struct CpuUse {
     pub cores: CoreTime,
     /// From just before the first request to just after the last response.
     pub wall_ns: u64,
-    /// Responses in that time.
+    /// Responses, or whatever operation is counted, in that time.
     pub answered: u64,
 }
 

@@ -295,7 +295,7 @@ impl MsgRow {
         let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
         let mut overload: Option<Overload> = None;
         for run in runs.iter().filter_map(RunResult::overload) {
-            let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0 });
+            let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0, late: 0 });
             sum.unanswered += run.unanswered;
             sum.unsent += run.unsent;
         }

@@ -9,7 +9,9 @@ use super::idle::Idle;
 use super::live::{Over, Side, device_config, pin};
 use super::server::offered;
 use super::wires::{self, Hosts, Shape};
+use crate::awake::hold;
 use crate::error::{BenchError, go_on};
+use crate::messages::IdleState;
 use crate::rc::Advert;
 use crate::row::{Measure, Measured, Param, SPANS, Subject, Unit};
 use crate::run::{Outcome, Workload, interleave};
@@ -115,6 +117,8 @@ pub struct Request {
     pub cores: Option<(usize, usize)>,
     /// What a thread does when nothing comes; `None`: spins on a core of its own, yields without.
     pub idle: Option<IdleStrategy>,
+    /// Whether the cores are kept awake, where the machine can.
+    pub idle_state: IdleState,
     /// The command, for rows.
     pub command: String,
 }
@@ -474,8 +478,10 @@ impl Request {
             _ => Some(Hosts::create(Shape { hosts: 1, threads: 1, nics: 1 })?),
         };
         let hosts = hosts.as_ref();
-        let one =
-            |work: &Work| Box::new(Asked { request: self, work: *work, hosts }) as Box<dyn Workload + '_>;
+        let (_awake, idle_state) = hold(self.idle_state);
+        let one = |work: &Work| {
+            Box::new(Asked { request: self, work: *work, hosts, idle_state }) as Box<dyn Workload + '_>
+        };
         let mut all: Vec<Box<dyn Workload + '_>> = WORKS.iter().map(one).collect();
         Ok(interleave(&mut all, self.runs, progress, &mut |_| {}))
     }
@@ -574,6 +580,7 @@ struct Asked<'a> {
     request: &'a Request,
     work: Work,
     hosts: Option<&'a Hosts>,
+    idle_state: IdleState,
 }
 
 impl Workload for Asked<'_> {
@@ -591,6 +598,7 @@ impl Workload for Asked<'_> {
                 Param::word("window", work.window),
                 Param::word("points", if work.one_way { "one way" } else { "completion" }),
             ],
+            idle_state: Some(self.idle_state),
             command: request.command.clone(),
             ..Subject::default()
         }]
@@ -634,6 +642,7 @@ mod tests {
                     runs: 2,
                     cores: None,
                     idle: None,
+                    idle_state: IdleState::Warm,
                     command: String::new(),
                 };
                 let (rows, failures) = request.run(&mut |_| {}).unwrap();

@@ -7,13 +7,14 @@ use super::server::Server;
 use super::windows::{Window, length};
 use super::wires::{self, Hosts, Shape};
 use crate::error::{BenchError, go_on};
+use crate::messages::cpu::{CpuMeter, CpuUse, End};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, open_port, target_on};
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::{Contention, ContentionReport, Histogram, common_windows, pin_to_core, stamp};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, Port, PortUri, SLOTS_DEFAULT};
 use barewire_verbs::{Device, DeviceConfig, OpenError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -118,6 +119,8 @@ pub struct LiveResult {
     pub bytes_per_live_qp: Option<f64>,
     /// Others on our cores.
     pub contention: Option<ContentionReport>,
+    /// CPU of all ends while connections with their closing were counted.
+    pub cpu: Option<CpuUse>,
 }
 
 /// One end of the wires, on its way into the thread that will use it.
@@ -258,6 +261,7 @@ pub(super) struct Shared {
     /// The first client counts just now.
     pub(super) counting: AtomicBool,
     pub(super) server_frames: AtomicU64,
+    pub(super) cpu: CpuMeter,
 }
 
 impl Shared {
@@ -274,6 +278,7 @@ impl Shared {
             progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
             counting: AtomicBool::new(false),
             server_frames: AtomicU64::new(0),
+            cpu: CpuMeter::new(&[]),
         }
     }
 }
@@ -358,6 +363,7 @@ pub fn run(
             sum.add(asked?);
         }
         sum.divide_frames(shared.server_frames.load(Ordering::Relaxed));
+        sum.divide_cpu();
         Ok(sum)
     })
 }
@@ -411,6 +417,13 @@ impl LiveResult {
         self.frames_per_connection = (self.connections > 0).then(|| frames / self.connections as f64);
     }
 
+    /// The first client looked at the CPU of all; so the connections are those of all.
+    pub(super) fn divide_cpu(&mut self) {
+        if let Some(cpu) = &mut self.cpu {
+            cpu.answered = self.connections + self.failed;
+        }
+    }
+
     /// Why it must not be used, if so: rates of different times do not add up.
     pub(super) fn void(&self) -> Option<String> {
         let windows = self.windows.as_ref()?;
@@ -442,6 +455,7 @@ impl LiveResult {
         self.frames_per_connection = frames.into_iter().flatten().reduce(|a, b| a + b);
         self.bytes_per_live_qp = self.bytes_per_live_qp.or(other.bytes_per_live_qp);
         self.contention = self.contention.take().or(other.contention);
+        self.cpu = self.cpu.take().or(other.cpu);
     }
 }
 
@@ -480,6 +494,7 @@ fn serve(
 ) -> Result<(), BenchError> {
     let mut tells = Tells(&shared.servers, false);
     pin(core)?;
+    shared.cpu.joins(End::Server);
     let mut servers = Vec::new();
     let each = run.live / u64::from(run.shape.nics).max(1);
     for (side, address) in sides {
@@ -535,6 +550,7 @@ fn ask(
     let _done = Done(&shared.done);
     pin(core)?;
     let mut tells = Tells(&shared.clients, false);
+    shared.cpu.joins(End::Client);
     let share = run.live / u64::from(run.shape.clients());
     let device = open(run, side, wires::client_address(run.shape, client), share)?;
     shared.servers.pass(run.shape.nics)?;
@@ -561,6 +577,7 @@ fn one_thread(
 ) -> Result<LiveResult, BenchError> {
     let _done = Done(&shared.done);
     pin(core)?;
+    shared.cpu.joins_both();
     let mut server = Server::new(open(run, theirs, wires::server_address(0), run.live)?, run.own_cq)?;
     let device = open(run, ours, wires::client_address(run.shape, 0), run.live)?;
     let mut frames = Sent::default();
@@ -574,6 +591,7 @@ fn one_thread(
     shared.clients.arrive();
     let mut result = measure(run, 0, &mut client, Idle::Spin, before, shared, &mut other)?;
     result.divide_frames(frames.counted);
+    result.divide_cpu();
     Ok(result)
 }
 
@@ -602,11 +620,18 @@ pub(super) fn measure(
         }
     }
     let progress = &shared.progress[number as usize];
-    let watch = RefCell::new(None);
+    let (watch, cpu) = (RefCell::new(None), Cell::new((None, None)));
     let counting = |on: bool| {
         if number == 0 {
             shared.counting.store(on, Ordering::Relaxed);
-            watch.borrow_mut().get_or_insert_with(Contention::start);
+            let threads = if run.one_thread { 1 } else { (clients + run.shape.nics) as usize };
+            watch.borrow_mut().get_or_insert_with(|| Contention::start().threads(threads));
+            if on {
+                cpu.set((shared.cpu.look(), None));
+            } else {
+                let (before, _) = cpu.take();
+                cpu.set((None, shared.cpu.since(before, 0)));
+            }
         }
     };
     let (from, to) = shared.start.window(run.warmup, run.duration);
@@ -643,6 +668,8 @@ pub(super) fn measure(
         }
     }
     result.contention = watch.into_inner().map(Contention::finish);
+    // Where closing is not counted, each part has its own begin and end, and the CPU of the last one says nothing of the others.
+    result.cpu = cpu.into_inner().1.filter(|_| run.teardown);
     result.connections = counted.connections;
     result.failed = counted.failed;
     result.seconds = counted.spent.as_secs_f64();

@@ -6,8 +6,11 @@ use super::row::{RcRow, RcRun, Span, little, void};
 use super::sockets::Sockets;
 use super::wires::{Hosts, Shape};
 use super::{STEPS, Steps, tcp};
+use crate::awake::hold;
 use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
+use crate::messages::IdleState;
+use crate::messages::cpu::{CpuUse, per_op};
 use crate::rounds::{median, turns};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
@@ -96,6 +99,8 @@ pub struct Request {
     pub cores: Option<(usize, usize)>,
     /// What a thread does when nothing comes; `None`: spins on a core of its own, yields without.
     pub idle: Option<IdleStrategy>,
+    /// Whether the cores are kept awake, where the machine can.
+    pub idle_state: IdleState,
     /// The command, for rows.
     pub command: String,
 }
@@ -128,6 +133,7 @@ struct Sum {
     stalled_s: f64,
     runs: Vec<RcRun>,
     contention: Vec<String>,
+    cpu: Vec<Option<CpuUse>>,
     histograms: Histograms,
     broken_off: Option<String>,
 }
@@ -153,6 +159,7 @@ impl Request {
             runs: 1,
             cores: None,
             idle: None,
+            idle_state: IdleState::Warm,
             command: command.to_owned(),
         }
     }
@@ -236,12 +243,13 @@ impl Request {
         let cells = self.cells();
         let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
         let (mut ports, mut failures) = (Vec::new(), Vec::new());
+        let (_awake, idle_state) = hold(self.idle_state);
         let given_up = self.run_into(&cells, &mut sums, &mut ports, &mut failures, progress).err();
         failures.extend(given_up);
         let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs.is_empty());
         let rows = rows.map(|(cell, sum)| {
             let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
-            self.row_of(cell, sum, port)
+            RcRow { idle_state: Some(idle_state), ..self.row_of(cell, sum, port) }
         });
         (rows.collect(), failures)
     }
@@ -393,6 +401,7 @@ impl Request {
             Some(_) => None,
         };
         notes.extend(no_baseline.clone());
+        let (cpu_ns_per_op, cpu) = per_op(sum.cpu.iter().map(Option::as_ref));
         let (latency_ns, together) = Span::of_runs(sum.runs.iter().map(|run| run.latency_ns), &sum.latency);
         notes.extend(together);
         RcRow {
@@ -416,6 +425,7 @@ impl Request {
             teardown: cell.rdma.is_none_or(|rdma| rdma.teardown),
             live_qps: cell.rdma.map_or(0, |rdma| rdma.live),
             own_cq: cell.rdma.is_some() && self.own_cq,
+            idle_state: None,
             connections_per_s: rate.round(),
             latency_ns,
             little,
@@ -431,6 +441,8 @@ impl Request {
             broken_off: sum.broken_off,
             runs: sum.runs,
             contention: sum.contention,
+            cpu_ns_per_op,
+            cpu,
             notes,
             command: self.command.clone(),
             histograms: sum.histograms,
@@ -466,6 +478,7 @@ impl Cell {
 impl Sum {
     fn take(&mut self, result: LiveResult) {
         self.runs.push(RcRun::of(&result));
+        self.cpu.push(result.cpu);
         self.latency.merge(&result.latency);
         self.histograms.push("latency", &result.latency);
         for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {

@@ -1,6 +1,7 @@
 //! Rows about RDMA as text.
 
 use super::{RcRow, Span, Steps};
+use crate::messages::IdleState;
 use crate::render::{columns, latency, rate, spread_line};
 use crate::rounds::{spread, spread_ns};
 use barewire_measure::samples_needed;
@@ -22,6 +23,9 @@ pub fn notes(row: &RcRow) -> Vec<String> {
     }
     if row.system == "barewire" && !row.own_cq {
         notes.push("one completion queue for all".to_owned());
+    }
+    if row.idle_state == Some(IdleState::Cold) {
+        notes.push("cores left to sleep".to_owned());
     }
     notes.extend(row.notes.iter().cloned());
     notes.extend(row.broken_off.clone());
@@ -52,6 +56,8 @@ pub fn text_table(rows: &[RcRow]) -> String {
             or_dash(row.frames_per_connection.map(|f| format!("{f:.2}"))),
             or_dash(row.port_frames_per_s.map(rate)),
             or_dash(row.bytes_per_live_qp.map(|b| format!("{b:.0}"))),
+            or_dash(row.cpu_ns_per_op.map(|ns| latency(ns as u64))),
+            or_dash(row.cpu.map(|cpu| format!("{:.1}", cpu.cores))),
         ];
         let mut least_most = vec![String::new(); cells.len()];
         least_most[7] = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
@@ -62,7 +68,7 @@ pub fn text_table(rows: &[RcRow]) -> String {
     });
     let head = [
         "system", "mode", "over", "clients", "NICs", "window", "live", "conn/s", "p50", "99 %", "99.9 %",
-        "frames", "port/s", "B/QP",
+        "frames", "port/s", "B/QP", "CPU each", "cores",
     ];
     let mut out = columns(&head, lines.collect(), 3);
     let steps: Vec<&RcRow> = rows.iter().filter(|row| row.steps_ns.is_some()).collect();

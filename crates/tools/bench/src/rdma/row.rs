@@ -3,6 +3,8 @@
 use super::live::LiveResult;
 use super::windows::span;
 use crate::histograms::{BenchRow, Histograms};
+use crate::messages::IdleState;
+use crate::messages::cpu::CpuPerOp;
 use crate::render::LITTLE_TOLERANCE;
 use crate::rounds::{Together, median};
 use crate::when::When;
@@ -165,6 +167,9 @@ pub struct RcRow {
     pub live_qps: u64,
     /// Every connection has a completion queue of its own.
     pub own_cq: bool,
+    /// State of the cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_state: Option<IdleState>,
     /// Connections per second: the median of the runs.
     pub connections_per_s: f64,
     /// From the first call of a connection until it can send: medians of the runs' statistics, the least and the longest of all.
@@ -181,6 +186,12 @@ pub struct RcRow {
     pub port_frames_per_s: Option<f64>,
     /// Resident memory of each queue pair that stayed open, on each side, in bytes.
     pub bytes_per_live_qp: Option<f64>,
+    /// CPU of both ends for each connection with its closing, in ns; the same as of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_op: Option<f64>,
+    /// Its parts, and how many cores were busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuPerOp>,
     /// Connections of all runs.
     pub opened: u64,
     /// Connections that failed.
@@ -274,7 +285,7 @@ impl RcRow {
     pub fn same_but_system(&self, other: &RcRow) -> bool {
         let key =
             |r: &RcRow| (r.threads, r.hosts, r.nics, r.window, r.teardown, r.live_qps, r.without_wires());
-        key(self) == key(other) && self.system != other.system
+        key(self) == key(other) && self.idle_state == other.idle_state && self.system != other.system
     }
 
     /// Over memory links or the loopback: what two such rows have in common is that there is no wire. One hands frames over without a

@@ -15,6 +15,7 @@ use super::sockets::{Done, Sockets};
 use super::windows::Window;
 use super::wires::{self, Hosts, Shape};
 use crate::error::{BenchError, go_on};
+use crate::messages::cpu::{CpuMeter, End};
 use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -103,6 +104,7 @@ pub(crate) fn run(
     let (stop, ports, failed) = (&stop, &ports, &failed);
     // None begins before all are ready, as with ours, and all count at the same time.
     let (gate, start) = (&Gate::default(), &Start::default());
+    let cpu = &CpuMeter::new(&[]);
     std::thread::scope(|scope| {
         let mut servers = Vec::new();
         for (nic, port) in ports.iter().enumerate() {
@@ -110,6 +112,7 @@ pub(crate) fn run(
             let at = address(nic as u32, hosts.is_some());
             let serving = move || {
                 let result = pin(core).and_then(|()| {
+                    cpu.joins(End::Server);
                     let (listener, own) = listen_at(SocketAddr::new(at, 0))?;
                     port.store(own.port().into(), Ordering::Release);
                     serve(&listener, idle, &|| !stop.load(Ordering::Relaxed))
@@ -137,6 +140,7 @@ pub(crate) fn run(
                 }
                 let port = ports[nic as usize].load(Ordering::Acquire) as u16;
                 pin(core)?;
+                cpu.joins(End::Client);
                 gate.arrive();
                 gate.pass(shape.clients())?;
                 let asking = Asking {
@@ -144,7 +148,7 @@ pub(crate) fn run(
                     window,
                     counts: start.window(WARMUP, duration),
                     idle,
-                    watches: client == 0,
+                    watches: (client == 0).then_some((cpu, (shape.clients() + shape.nics) as usize)),
                 };
                 let result = ask(&asking, &AtomicU64::new(0))?;
                 tells.1 = true;
@@ -165,6 +169,7 @@ pub(crate) fn run(
         for asked in asked {
             sum.add(asked??);
         }
+        sum.divide_cpu();
         Ok(sum)
     })
 }
@@ -199,7 +204,7 @@ pub(super) fn serve(listener: &OwnedFd, idle: Idle, going: &dyn Fn() -> bool) ->
 }
 
 /// What a client does.
-pub(super) struct Asking {
+pub(super) struct Asking<'a> {
     /// Where its server listens.
     pub(super) server: SocketAddr,
     /// Connections in flight.
@@ -208,12 +213,12 @@ pub(super) struct Asking {
     pub(super) counts: Window,
     /// What it does while none of its sockets is connected.
     pub(super) idle: Idle,
-    /// Looks who else runs on the cores: one of all clients does.
-    pub(super) watches: bool,
+    /// Looks who else runs on the cores, and what all ends use of them: one of all clients does, and knows how many threads there are.
+    pub(super) watches: Option<(&'a CpuMeter, usize)>,
 }
 
 /// Connects and closes. `progress` says how many connections were made.
-pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, BenchError> {
+pub(super) fn ask(asking: &Asking<'_>, progress: &AtomicU64) -> Result<LiveResult, BenchError> {
     let &Asking { server, window, counts: (from, to), idle, watches } = asking;
     let mut sockets = Sockets::new(window)?;
     let mut latency = Histogram::new();
@@ -232,7 +237,7 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, B
         }
         if !counting && now >= start {
             counting = true;
-            watch = watches.then(Contention::start);
+            watch = watches.map(|(cpu, threads)| (Contention::start().threads(threads), cpu.look()));
         }
         sockets.look(now)?;
         while sockets.in_flight() < window as usize && sockets.has_room() {
@@ -273,6 +278,9 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, B
             idle.pause();
         }
     }
+    let watched =
+        watch.zip(watches).map(|((watch, before), (cpu, _))| (watch.finish(), cpu.since(before, 0)));
+    let (contention, cpu) = watched.map_or((None, None), |(report, cpu)| (Some(report), cpu));
     for since in sockets.close() {
         stalled = stalled + stall(to.since(since), to.since(start));
     }
@@ -287,7 +295,8 @@ pub(super) fn ask(asking: &Asking, progress: &AtomicU64) -> Result<LiveResult, B
         longest: measured,
         latency,
         stalled_s: stalled.as_secs_f64(),
-        contention: watch.map(Contention::finish),
+        contention,
+        cpu,
         ..LiveResult::default()
     })
 }
@@ -319,10 +328,10 @@ mod tests {
     }
 
     /// Shorter than what is held is held.
-    fn asking(server: SocketAddr, window: u32) -> Asking {
+    fn asking(server: SocketAddr, window: u32) -> Asking<'static> {
         let now = stamp();
         let counts = (now, now + Duration::from_millis(300));
-        Asking { server, window, counts, idle: Idle::Yield, watches: false }
+        Asking { server, window, counts, idle: Idle::Yield, watches: None }
     }
 
     #[test]

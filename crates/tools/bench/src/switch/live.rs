@@ -10,8 +10,9 @@ use super::program::{Kind, Source, kind_of};
 use super::row::{Paced, SwitchRow, SwitchRun};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
-use crate::KeepAwake;
+use crate::awake::hold;
 use crate::error::{BenchError, go_on};
+use crate::messages::IdleState;
 use crate::rounds::turns;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
@@ -124,6 +125,8 @@ pub struct LiveCell {
     pub seconds: Duration,
     /// What our engine does when nothing comes.
     pub idle: IdleStrategy,
+    /// Whether the cores are kept awake, where the machine can.
+    pub idle_state: IdleState,
     /// Options of our ports, as behind the `?` of a URI.
     pub options: String,
 }
@@ -514,12 +517,12 @@ pub fn measure(
 ) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads)?;
-    // Spinners would take part in every figure; the kernel's own idle loop does not.
-    let _awake = KeepAwake::start(&[]).ok().filter(|awake| !awake.uses_threads());
+    let (_awake, idle_state) = hold(cell.idle_state);
     let have_bmv2 = bmv2::Installed::find().is_some();
     let measured: Vec<&System> = cell.systems.iter().filter(|s| have_bmv2 || **s != System::Bmv2).collect();
     let mut rows: Vec<(SwitchRow, Vec<Option<SwitchRun>>)> =
         measured.iter().map(|system| (row_of(system, cell, &program, command), Vec::new())).collect();
+    rows.iter_mut().for_each(|(row, _)| row.idle_state = Some(idle_state));
     let mut failures = Vec::new();
     for round in 0..runs {
         for at in turns(round, measured.len()) {

@@ -8,6 +8,7 @@ use super::row::SwitchRow;
 use super::workload::{Masks, Spec};
 use super::{bmv2, files, live, mem};
 use crate::error::{BenchError, go_on};
+use crate::messages::IdleState;
 use crate::published::plan::SEED_RUNS;
 use crate::search::frames;
 use crate::search::messages::{SearchRow, TrialLine};
@@ -161,6 +162,8 @@ pub struct Request {
     pub gso: bool,
     /// What our engine does when nothing comes, between hosts.
     pub idle: IdleStrategy,
+    /// Whether the cores are kept awake between hosts, where the machine can.
+    pub idle_state: IdleState,
     /// Options of our ports between hosts.
     pub options: String,
     /// The core of the thread that measures memory and files.
@@ -274,6 +277,7 @@ impl Request {
             tests: self.tests(),
             seconds: self.seconds,
             idle: self.idle,
+            idle_state: self.idle_state,
             options: self.options.clone(),
         }
     }
@@ -490,6 +494,7 @@ pub fn seed_requests(
         offloads: false,
         gso: false,
         idle: IdleStrategy::default(),
+        idle_state: IdleState::Warm,
         options: String::new(),
         core,
         seed: 1,
@@ -521,6 +526,7 @@ mod tests {
             offloads: false,
             gso: false,
             idle: IdleStrategy::default(),
+            idle_state: IdleState::Warm,
             options: String::new(),
             core: None,
             seed: 1,

@@ -1,6 +1,7 @@
 //! Rows about switches as text.
 
 use super::row::{SwitchRow, SwitchRun};
+use crate::messages::IdleState;
 use crate::render::{columns, latency, percentile, rate, spread_line};
 use crate::rounds::{spread, spread_ns};
 use barewire_report::compare::{Method, standing};
@@ -26,6 +27,9 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
     }
     if row.contended {
         notes.push("contended".to_owned());
+    }
+    if row.idle_state == Some(IdleState::Cold) {
+        notes.push("cores left to sleep".to_owned());
     }
     if row.checked > 0 {
         notes.push(format!("{} packets checked", row.checked));

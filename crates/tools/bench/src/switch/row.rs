@@ -1,6 +1,7 @@
 //! A row about a switch.
 
 use crate::histograms::{BenchRow, Histograms};
+use crate::messages::IdleState;
 use crate::messages::driver::LAG_PERCENT_MAX;
 use crate::rounds::median;
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,9 @@ pub struct SwitchRow {
     pub flows: Option<u32>,
     /// Segmentation and checksums were left to the interfaces of the hosts.
     pub offloads: Option<bool>,
+    /// State of the cores, between hosts: alone with its packets, a switch never waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_state: Option<IdleState>,
     /// Packets per second through the switch.
     pub rate_pps: Option<f64>,
     /// The inverse, in ns.

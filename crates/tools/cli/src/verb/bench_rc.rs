@@ -1,6 +1,6 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Leave, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -77,6 +77,9 @@ pub struct Args {
     /// Idle strategy of a thread [default: spin on cores of its own, else yield]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle: Option<Idle>,
+    /// State of the cores: warm keeps them awake where the machine can, cold leaves them alone
+    #[arg(long, value_enum, default_value = "warm", help_heading = "Cores")]
+    idle_state: State,
     #[command(flatten)]
     timing: Timing,
     #[command(flatten)]
@@ -238,6 +241,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         runs: args.timing.runs,
         cores,
         idle: args.idle.map(IdleStrategy::from),
+        idle_state: args.idle_state.into(),
         command: command.clone(),
     };
     request.check().map_err(measured::of_bench)?;
@@ -257,6 +261,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             runs: args.timing.runs,
             cores,
             idle: args.idle.map(IdleStrategy::from),
+            idle_state: args.idle_state.into(),
             command: command.clone(),
         })
         .collect();

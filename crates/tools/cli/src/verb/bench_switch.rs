@@ -1,6 +1,6 @@
 //! `barewire bench switch`: the P4 switch.
 
-use super::measured::{self, Leave, warn_of_debug_build};
+use super::measured::{self, Leave, State, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -84,6 +84,9 @@ pub struct Args {
     /// Idle strategy of barewire's engine between hosts: spin, yield, park, park:20us
     #[arg(long, default_value = "park", help_heading = "Cores")]
     idle: IdleStrategy,
+    /// State of the cores between hosts: warm keeps them awake where the machine can, cold leaves them alone
+    #[arg(long, value_enum, default_value = "warm", help_heading = "Cores")]
+    idle_state: State,
     /// Options of our ports between hosts, as behind the `?` of a URI: 'attach=native'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
@@ -145,6 +148,7 @@ impl Args {
             offloads: self.offloads == Switched::On,
             gso: self.gso,
             idle: self.idle,
+            idle_state: self.idle_state.into(),
             options: self.options.clone(),
             core,
             seed: self.seed,

@@ -1,4 +1,4 @@
-//! `barewire demo`: the four programs beside what is known, in three minutes.
+//! `barewire demo`: the four programs beside what is known, in about four minutes.
 
 use super::bench_seeds::place;
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
@@ -8,7 +8,7 @@ use crate::failure::{self, Code};
 use crate::signals;
 use anyhow::anyhow;
 use barewire_base::Duration;
-use barewire_bench::demo::{Demo, ROUNDS};
+use barewire_bench::demo::{Demo, ROUNDS, SWEEP_ROUNDS};
 use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
 use barewire_bench::messages::reading::{ratios, reading};
 use barewire_bench::messages::render::{markdown_table, text_table};
@@ -149,7 +149,7 @@ fn measure(demo: &Demo, place: Place, times: [Duration; 5], ticker: &mut Ticker)
     shown.messages = measured.rows;
     shown.failures.extend(measured.failures);
     ticker.part("messages under load", times[1]);
-    let measured = Measured::run(&mut cells(&demo.sweep(&shown.messages), &place)?, 1, ticker);
+    let measured = Measured::run(&mut cells(&demo.sweep(&shown.messages), &place)?, SWEEP_ROUNDS, ticker);
     shown.sweep = measured.rows;
     shown.failures.extend(measured.failures);
     // The others make hosts of their own.

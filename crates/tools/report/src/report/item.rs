@@ -37,6 +37,18 @@ const WORKLOAD: [&str; 17] = [
     "idle_state",
 ];
 
+/// Baselines that make a receive and a send call for each message.
+const CALLS_EACH: [&str; 8] = [
+    "kernel-tcp",
+    "kernel-tcp-spin",
+    "kernel-tcp-spin-sleep",
+    "kernel-tcp-busy-poll",
+    "kernel-udp",
+    "kernel-udp-spin",
+    "kernel-udp-busy-poll",
+    "kernel-tls",
+];
+
 pub(super) fn items<'a>(runs: &[&'a Run]) -> Vec<Item<'a>> {
     let mut items = Vec::new();
     for (run_index, run) in runs.iter().enumerate() {
@@ -81,10 +93,30 @@ impl Item<'_> {
         all.map(|all| all.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
     }
 
-    /// The same work was asked of both.
+    /// What a baseline did with less freedom than who takes as many messages at once as there are: `plain` sockets with several in flight.
+    pub(super) fn handicap(&self) -> &'static str {
+        let each = self.text("system").is_some_and(|system| CALLS_EACH.contains(&system));
+        if each && self.number("window") > Some(1.0) { " (a call for each message)" } else { "" }
+    }
+
+    /// Cores that were left to sleep and did not, as an engine that polls before it sleeps kept them busy: what it saved is the wake-up, not
+    /// what a wake-up costs.
+    fn never_slept(&self) -> bool {
+        let row = &self.record.row;
+        let busy = row.get("cpu").and_then(|cpu| cpu.get("cores")?.as_f64());
+        self.text("idle_state") == Some("cold") && busy.is_some_and(|cores| cores > 1.0)
+    }
+
+    /// The same work was asked of both, in the same state of the cores, encrypted or not. A cipher alone carries nothing, and is nobody's
+    /// baseline.
     pub(super) fn same_workload(&self, other: &Item<'_>) -> bool {
+        let cipher_alone = |item: &Item<'_>| item.text("system") == Some("aead");
         let value = |item: &Item<'_>, key: &str| item.record.row.get(key).filter(|v| !v.is_null()).cloned();
         self.record.axes == other.record.axes
+            && self.flag("secure") == other.flag("secure")
+            && self.never_slept() == other.never_slept()
+            && !cipher_alone(self)
+            && !cipher_alone(other)
             && WORKLOAD.iter().all(|key| match (value(self, key), value(other, key)) {
                 // A baseline has no program, or no engine settings, of ours.
                 (Some(a), Some(b)) => a == b,

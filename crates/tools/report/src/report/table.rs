@@ -388,7 +388,7 @@ fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String>
         .filter(|b| !any || together(b))
         .filter_map(|b| {
             let theirs = b.figures.iter().find(|f| f.path == ours.path)?;
-            standing(ours, theirs, &b.identity.name)
+            standing(ours, theirs, &format!("{}{}", b.identity.name, b.handicap()))
         })
         .collect()
 }

@@ -60,7 +60,7 @@ pub(super) fn one_thread(
         window: config.window,
         counts: shared.start.window(config.warmup, config.duration),
         idle: config.device.idle.into(),
-        watches: number == 0,
+        watches: (number == 0).then_some((&shared.cpu, config.threads as usize)),
     };
     let result = tcp::ask(&asking, &shared.progress[number as usize])?;
     tells.1 = true;

@@ -337,6 +337,8 @@ pub fn connect(
         teardown: config.teardown,
         live_qps: 0,
         own_cq: config.baseline.is_none() && config.own_cq,
+        // The other host's cores are as its user left them.
+        idle_state: None,
         connections_per_s: rate.round(),
         latency_ns,
         little,
@@ -353,6 +355,9 @@ pub fn connect(
         broken_off: None,
         runs,
         contention,
+        // The server's half is another host's.
+        cpu_ns_per_op: None,
+        cpu: None,
         notes,
         command: config.command.clone(),
         histograms,

@@ -12,6 +12,7 @@ fn cell(systems: Vec<System>) -> LiveCell {
         tests: Tests::ALL,
         seconds: Duration::from_millis(600),
         idle: IdleStrategy::default(),
+        idle_state: IdleState::Warm,
         options: String::new(),
     }
 }
