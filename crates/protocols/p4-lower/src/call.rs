@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use barewire_p4::ir::{Expr, Stmt, UnionRef};
+use barewire_p4::ir::{Arch, Expr, Stmt, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, NodeId};
 use barewire_p4_source::instances::external_name;
@@ -518,6 +518,9 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<Vec<(Val, Val, TypeId)>> {
         let block = &self.t.blocks[id.index()];
+        // When a packet arrives at v1model's parser, all headers are invalid and all fields zero.
+        let arrives =
+            self.frames.is_empty() && self.mode == Mode::Parser && self.program.arch == Arch::V1Model;
         let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
         let mut seen: HashSet<String> = HashSet::new();
         let mut clash = false;
@@ -548,7 +551,7 @@ impl<'a> Lower<'a> {
                     self.cast(arg, from, ty, span)?
                 }
             } else if once && !clash && place {
-                if param.direction == Direction::Out {
+                if param.direction == Direction::Out && !arrives {
                     self.forget(&arg, ty, span)?;
                 }
                 arg

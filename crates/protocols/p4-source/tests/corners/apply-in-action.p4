@@ -4,6 +4,6 @@ control c(inout bit<8> x) {
 action n() { }
 table t { actions = { n; } default_action = n; }
 action d() {
-t.apply(); //! invalid
+t.apply(); //! type-error
 }
 apply { d(); } }

@@ -2,5 +2,5 @@
 #include <core.p4>
 control c(inout bit<8> x) {
 action a(bit<8> n,
-in bit<8> v) { x = v; } //! invalid
+in bit<8> v) { x = v; } //! type-error
 apply { } }

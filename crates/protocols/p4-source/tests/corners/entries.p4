@@ -7,7 +7,7 @@ table t {
 key = { x: exact; y: ternary @name("why"); x + 1: range @name("next"); y[7:0]: optional @name("low"); }
 actions = { a; n; @defaultonly NoAction; @tableonly d(y[7:0]); }
 largest_priority_wins = false; priority_delta = 10;
-const entries = { priority = 10: (1, 2 &&& 3, 1 .. 5, _): a(3); (2, _, _, 7): n(); @name("third") priority = 11: (3, default, 8w4, 9) : d(y[7:0], 2); const priority = 12: (4, 0x1_0, _, _): n; }
+entries = { priority = 10: (1, 2 &&& 3, 1 .. 5, _): a(3); (2, _, _, 7): n(); priority = 11: (3, default, 8w4, 9) : d(y[7:0], 2) @name("third"); const priority = 12: (4, 0x1_0, _, _): n; }
 default_action = NoAction(); size = 100;
 }
 apply { if (t.apply().hit) { x = 1; } t.apply(); }

@@ -4,5 +4,5 @@ control c(inout bit<8> x) {
 action one() { } action two() { }
 table t { actions = { one; } default_action = one; }
 apply { switch (t.apply().action_run) {
-two: { } //! not-found
+two: { } //! type-error
 } } }

@@ -3,5 +3,5 @@
 header a_t { bit<8> a; }
 header_union u_t { a_t a; }
 control c(inout u_t u) { apply {
-u.setValid(); //! not-found
+u.setValid(); //! type-error
 } }
