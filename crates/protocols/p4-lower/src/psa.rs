@@ -394,7 +394,10 @@ impl<'a> Lower<'a> {
                 let Some(shape) = self.scalar(result) else { return refuse(span, "a sum that is no number") };
                 let dst = self.temp("sum", shape.width.max(1), false);
                 let source = HashSource::Calculation(self.running[at].calculation);
-                self.stmt_out(Stmt::Hash { dst: dst.clone(), source, base: None, max: None });
+                // All of it: the JSON has no hash without a range.
+                let base = Some(int(0));
+                let max = Some(Expr::Int((BigUint::from(1_u8) << shape.width.clamp(1, 63)).into()));
+                self.stmt_out(Stmt::Hash { dst: dst.clone(), source, base, max });
                 return Ok(Val::Field(dst));
             }
             other => return refuse(span, format!("the method `{other}` is not lowered here")),
