@@ -68,6 +68,10 @@ dpdk: tools ## Build target/dpdk/release/barewire with `dpdk:` ports (needs libd
 	@pkg-config --atleast-version=22.11 libdpdk || { echo "error: libdpdk 22.11 or newer is not installed" >&2; echo "hint: apt-get install libdpdk-dev pkg-config" >&2; exit 1; }
 	CARGO_TARGET_DIR=$(TARGET)/dpdk $(CARGO) build --release --package barewire-cli --features dpdk
 
+.PHONY: programs
+programs: build ## Write bmv2 JSON and P4Info of each sample beside its source in programs/
+	@for p in programs/*.p4; do $(BAREWIRE) switch compile $$p -o $${p%.p4}.json --p4info $${p%.p4}.p4info.txtpb; done
+
 .PHONY: demo
 demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
 	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)

@@ -4,7 +4,7 @@ BarewireSwitch takes the arguments of the usual bmv2 switch classes (sw_path, js
 needs no other change than the class:
 
     from barewire_mininet import BarewireSwitch
-    topo.addSwitch("s1", cls=BarewireSwitch, json_path="simple_router.json", commands="s1.txt")
+    topo.addSwitch("s1", cls=BarewireSwitch, json_path="simple_router.p4", commands="s1.txt")
 
 The programs `barewire` and `barewire-simple-switch` (a link to the first) must be in the path. Mininet 2.3, Python 3.6.
 """
@@ -74,7 +74,7 @@ class BarewireSwitch(Switch):
         kwargs.setdefault("dpid", None)
         Switch.__init__(self, name, **kwargs)
         if json_path is None:
-            raise BarewireError("%s: json_path is missing: the program, as p4c's bmv2 back end writes it" % name)
+            raise BarewireError("%s: json_path is missing: the program, P4-16 source or bmv2 JSON" % name)
         self.sw_path = sw_path
         self.json_path = json_path
         self.commands = commands

@@ -2,16 +2,15 @@
 
 use barewire_p4::ir::{Program, TableActions, TableId};
 use barewire_p4::stf::{ActionText, KeyValue, Number, resolve};
-use barewire_p4_source::diag::{Style, render_all};
-use barewire_p4_source::{MacroOption, Options, Read, Resolver};
+use barewire_p4_source::{MacroOption, Options};
 use barewire_p4_state::TableAction;
 use barewire_switch::control::{ActionCall, MirrorSession};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::harness::{Harness, Sent};
 use barewire_switch::prepared::{EngineKind, Prepared};
+use barewire_switch::source;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,34 +20,15 @@ fn refused(error: impl std::fmt::Display) -> PyErr {
     SwitchError::new_err(error.to_string())
 }
 
-/// Files that P4 source includes.
-struct Files;
-
-impl Resolver for Files {
-    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
-/// The program that P4 source stands for, or what is wrong with it, drawn at its place.
-fn lower(path: &str, options: &Options) -> Result<Program, String> {
-    let Read { map, found, made } = barewire_p4_lower::from_source(&Files, options, path);
-    made.flatten().ok_or_else(|| render_all(&map, &found, Style::Plain).to_string())
-}
-
 fn load(path: &str, include: Vec<String>, define: Vec<String>) -> PyResult<Program> {
-    let text = std::fs::read_to_string(path)?;
     if Path::new(path).extension().is_some_and(|extension| extension == "p4") {
+        // A file that is not there is Python's own error.
+        std::fs::File::open(path)?;
         let macros = define.into_iter().map(MacroOption::Define).collect();
-        let mut program = lower(path, &Options { include, macros }).map_err(refused)?;
-        program.source = text;
-        return Ok(program);
+        let made = source::load(&source::Files, &Options { include, macros }, path).map_err(refused)?;
+        return Ok(made.program);
     }
-    barewire_p4::import::import(&text).map_err(refused)
+    barewire_p4::import::import(&std::fs::read_to_string(path)?).map_err(refused)
 }
 
 /// A part of a key: how, and one or two numbers in decimal digits.

@@ -1,4 +1,4 @@
-"""The P4 switch in process: `test_switch.py PROGRAMS`, where PROGRAMS has simple_router.p4 and .json. Prints `ok`."""
+"""The P4 switch in process: `test_switch.py PROGRAMS COMPILED`, which have simple_router.p4 and .json. Prints `ok`."""
 
 import struct
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import barewire
 
-PROGRAMS = Path(sys.argv[1])
+PROGRAMS, COMPILED = Path(sys.argv[1]), Path(sys.argv[2])
 
 
 def checksum(header: bytes) -> int:
@@ -82,8 +82,8 @@ def refusals() -> None:
     raises(barewire.SwitchError, barewire.Switch, PROGRAMS / "simple_router.p4", engine="steam")
 
 
-for name in ("simple_router.p4", "simple_router.json"):
+for path in (PROGRAMS / "simple_router.p4", COMPILED / "simple_router.json"):
     for engine in ("native", "interpreter"):
-        router(PROGRAMS / name, engine)
+        router(path, engine)
 refusals()
 print("ok")

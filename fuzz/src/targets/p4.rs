@@ -9,14 +9,14 @@ use barewire_p4_jit::differential::{Pair, packets, programs};
 use std::hint::black_box;
 use std::sync::{Arc, OnceLock};
 
-/// The programs that come with barewire.
+/// The programs that come with barewire, as the reference compiler writes them.
 const SAMPLES: [&str; 6] = [
-    include_str!("../../../programs/simple_router.json"),
-    include_str!("../../../programs/ecmp_router.json"),
-    include_str!("../../../programs/acl.json"),
-    include_str!("../../../programs/l2_learning.json"),
-    include_str!("../../../programs/many_tables.json"),
-    include_str!("../../../programs/deep_headers.json"),
+    include_str!("../../../tests/p4c/simple_router.json"),
+    include_str!("../../../tests/p4c/ecmp_router.json"),
+    include_str!("../../../tests/p4c/acl.json"),
+    include_str!("../../../tests/p4c/l2_learning.json"),
+    include_str!("../../../tests/p4c/many_tables.json"),
+    include_str!("../../../tests/p4c/deep_headers.json"),
 ];
 
 /// `data` as edits of one of our program files: which one, then five bytes an edit (place, what, how).

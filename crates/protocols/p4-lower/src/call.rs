@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use barewire_p4::ir::{Expr, Stmt, UnionRef};
+use barewire_p4::ir::{Arch, Expr, Stmt, UnionRef};
 use barewire_p4_source::Span;
-use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind};
+use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, NodeId};
+use barewire_p4_source::instances::external_name;
 use barewire_p4_source::types::ty::{BlockId, FnId, Type, TypeId};
 use barewire_p4_source::types::{ArgSource, BlockKind, CallInfo, Callee, FnKind, ParamInfo, SymbolId};
 
@@ -87,11 +88,14 @@ impl<'a> Lower<'a> {
                     Some(&ty) => self.closed(ty),
                     None => TypeId::VOID,
                 };
+                if self.t.functions[method.index()].kind == FnKind::AbstractMethod {
+                    return self.own_method(method, &object, args, span);
+                }
                 let result = self.ty(expr.id, span).unwrap_or(TypeId::VOID);
                 self.method(method, &object, args, (type_arg, result), span)
             }
             Callee::Constructor(_) | Callee::BlockConstructor(_) | Callee::PackageConstructor(_) => {
-                self.construct(info, &call.args, None, span)
+                self.construct(info, &call.args, None, expr.id, span)
             }
             Callee::ApplyType(_) => refuse(span, "an application that is no statement"),
         }
@@ -175,12 +179,33 @@ impl<'a> Lower<'a> {
                 for (var, ty) in function.vars.iter().zip(types) {
                     self.subst.insert(*var, ty);
                 }
-                let result = self.inline(id, args, span);
+                let result = match (function.kind, self.mode) {
+                    (FnKind::Action, Mode::Pipeline) => self.direct_action(id, args, span),
+                    _ => self.inline(id, args, span),
+                };
                 self.subst = kept;
                 result
             }
             _ => refuse(span, "this call is not lowered"),
         }
+    }
+
+    /// An action that a control calls itself: under its own name, as the reference compiler has it.
+    fn direct_action(&mut self, id: FnId, args: Vec<(Val, TypeId)>, span: Span) -> Result<Val> {
+        let function = &self.t.functions[id.index()];
+        let code = std::mem::take(&mut self.code);
+        self.mode = Mode::Action;
+        self.inline(id, args, span)?;
+        self.mode = Mode::Pipeline;
+        let made = std::mem::replace(&mut self.code, code);
+        self.check_once(&made)?;
+        let body = super::code::body(&made, span)?;
+        if !body.is_empty() {
+            let action = self.named_action(id, Vec::new(), body);
+            let node = self.unique(&format!("tbl_{}", function.name));
+            self.emit(Ins::Call(action, node));
+        }
+        Ok(Val::Nothing)
     }
 
     /// A function or action in place.
@@ -249,6 +274,7 @@ impl<'a> Lower<'a> {
         info: &'a CallInfo,
         args: &'a [ast::Arg],
         name: Option<(&str, &'a [ast::Annotation])>,
+        node: NodeId,
         span: Span,
     ) -> Result<Val> {
         let type_args: Vec<TypeId> = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
@@ -256,14 +282,9 @@ impl<'a> Lower<'a> {
             Callee::BlockConstructor(block) => {
                 let decl = &self.t.blocks[block.index()];
                 let args = self.args(args, info, &decl.constructor, span)?;
-                let path = match name {
-                    Some((name, annotations)) => self.control_name(name, annotations),
-                    // At the top it puts its type's own name in front, whatever `@name` says of that.
-                    None => self.control_name(&decl.name, &[]),
-                };
                 let args = args.into_iter().map(|(val, _)| val).collect();
-                let path = path.into();
-                Ok(Val::Object(Object::Block(Rc::new(BlockInstance { block, type_args, args, path }))))
+                let id = self.instance_of(node, span)?;
+                Ok(Val::Object(Object::Block(Rc::new(BlockInstance { block, type_args, args, id }))))
             }
             Callee::Constructor(constructor) => {
                 let args = self.args(args, info, &self.t.functions[constructor.index()].params, span)?;
@@ -288,13 +309,76 @@ impl<'a> Lower<'a> {
 
     pub(crate) fn instance(&mut self, decl: &'a ast::Decl, instance: &'a ast::Instance) -> Result<Val> {
         let span = decl.span;
-        if instance.body.is_some() {
-            return refuse(span, "an instance that implements methods is not lowered");
+        // The program itself implements its methods; what is called beside these is the target's, which has no such thing.
+        let implements = |body: &Vec<ast::Decl>| body.iter().any(|d| matches!(d.kind, DeclKind::Function(_)));
+        if instance.body.as_ref().is_some_and(implements) {
+            return Ok(Val::Object(Object::Own(decl.id)));
         }
         let Some(info) = self.t.calls.get(&decl.id) else {
             return refuse(span, "this instance is not known");
         };
-        self.construct(info, &instance.args, Some((instance.name.as_str(), &decl.annotations)), span)
+        let name = Some((instance.name.as_str(), &decl.annotations[..]));
+        self.construct(info, &instance.args, name, decl.id, span)
+    }
+
+    /// The instances inside one that implements methods.
+    fn inner_instances(&mut self, decl: &'a ast::Decl, instance: &'a ast::Instance) -> Result<()> {
+        let around = external_name(&decl.annotations, instance.name.as_str());
+        for decl in instance.body.iter().flatten() {
+            let DeclKind::Instance(inner) = &decl.kind else { continue };
+            let symbol = self.symbol_at(decl.id, decl.span)?;
+            let key = (self.here, symbol);
+            let val = match self.owned.get(&key) {
+                Some(val) => val.clone(),
+                None => {
+                    let Some(info) = self.t.calls.get(&decl.id) else {
+                        return refuse(decl.span, "this instance is not known");
+                    };
+                    let own = external_name(&decl.annotations, inner.name.as_str());
+                    let name = if own.starts_with('.') { own } else { format!("{around}.{own}") };
+                    let val = self.construct(info, &inner.args, Some((&name, &[])), decl.id, decl.span)?;
+                    self.owned.insert(key, val.clone());
+                    val
+                }
+            };
+            self.env.insert(symbol, val);
+        }
+        Ok(())
+    }
+
+    /// A call of an abstract method: what the instance says of it, in place.
+    fn own_method(
+        &mut self,
+        method: FnId,
+        object: &Val,
+        args: Vec<(Val, TypeId)>,
+        span: Span,
+    ) -> Result<Val> {
+        let wanted = &self.t.functions[method.index()];
+        let Val::Object(Object::Own(node)) = object else {
+            return refuse(span, format!("the method `{}` has no body here", wanted.name));
+        };
+        let Some(DeclKind::Instance(instance)) = self.decls.get(node).map(|decl| &decl.kind) else {
+            return refuse(span, "this instance is not known");
+        };
+        // What is optional may be left out.
+        let bodies = instance.body.iter().flatten().filter(|decl| match &decl.kind {
+            DeclKind::Function(f) => f.proto.name.name == wanted.name,
+            _ => false,
+        });
+        let bodies: Vec<NodeId> = bodies.map(|decl| decl.id).collect();
+        let functions = self.t.functions.iter().enumerate();
+        let found = functions
+            .filter(|(_, f)| bodies.contains(&f.node) && f.params.len() <= wanted.params.len())
+            .max_by_key(|(_, f)| f.params.len())
+            .map(|(at, f)| (FnId(at as u32), f.params.len()));
+        let Some((id, count)) = found else {
+            return refuse(span, format!("the method `{}` has no body here", wanted.name));
+        };
+        self.this.push(object.clone());
+        let result = self.inline(id, args.into_iter().take(count).collect(), span);
+        self.this.pop();
+        result
     }
 
     /// An instance of the top level, made when it is first used.
@@ -303,9 +387,12 @@ impl<'a> Lower<'a> {
             return refuse(span, "this instance is not known");
         };
         let DeclKind::Instance(instance) = &decl.kind else { return refuse(span, "this is no instance") };
-        let path = std::mem::replace(&mut self.path, "".into());
-        let val = self.instance(decl, instance);
-        self.path = path;
+        let here = self.here.take();
+        let val = self.instance(decl, instance).and_then(|val| {
+            self.inner_instances(decl, instance)?;
+            Ok(val)
+        });
+        self.here = here;
         let val = val?;
         self.env.insert(id, val.clone());
         Ok(val)
@@ -318,7 +405,7 @@ impl<'a> Lower<'a> {
                 DeclKind::Variable(variable) => {
                     let symbol = self.symbol_at(decl.id, decl.span)?;
                     let ty = self.closed(self.t.symbol(symbol).ty);
-                    let key = (Rc::clone(&self.path), symbol);
+                    let key = (self.here, symbol);
                     let place = match self.owned.get(&key) {
                         Some(place) => place.clone(),
                         None => {
@@ -332,7 +419,7 @@ impl<'a> Lower<'a> {
                 }
                 DeclKind::Instance(instance) => {
                     let symbol = self.symbol_at(decl.id, decl.span)?;
-                    let key = (Rc::clone(&self.path), symbol);
+                    let key = (self.here, symbol);
                     let val = match self.owned.get(&key) {
                         Some(val) => val.clone(),
                         None => {
@@ -342,6 +429,7 @@ impl<'a> Lower<'a> {
                         }
                     };
                     self.env.insert(symbol, val);
+                    self.inner_instances(decl, instance)?;
                 }
                 DeclKind::ValueSet(set) => self.value_set(decl, set)?,
                 _ => {}
@@ -382,7 +470,7 @@ impl<'a> Lower<'a> {
         if self.depth > 200 {
             return refuse(span, "applications nest too deeply");
         }
-        let path = std::mem::replace(&mut self.path, Rc::clone(&instance.path));
+        let here = self.here.replace(instance.id);
         let kept = self.subst.clone();
         for (var, ty) in block.vars.iter().zip(&instance.type_args) {
             self.subst.insert(*var, *ty);
@@ -416,7 +504,7 @@ impl<'a> Lower<'a> {
         for (to, from, ty) in &copies {
             self.assign(to, from, *ty, span)?;
         }
-        self.path = path;
+        self.here = here;
         self.subst = kept;
         self.depth -= 1;
         Ok(())
@@ -430,6 +518,9 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<Vec<(Val, Val, TypeId)>> {
         let block = &self.t.blocks[id.index()];
+        // When a packet arrives at v1model's parser, all headers are invalid and all fields zero.
+        let arrives =
+            self.frames.is_empty() && self.mode == Mode::Parser && self.program.arch == Arch::V1Model;
         let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
         let mut seen: HashSet<String> = HashSet::new();
         let mut clash = false;
@@ -460,12 +551,12 @@ impl<'a> Lower<'a> {
                     self.cast(arg, from, ty, span)?
                 }
             } else if once && !clash && place {
-                if param.direction == Direction::Out {
+                if param.direction == Direction::Out && !arrives {
                     self.forget(&arg, ty, span)?;
                 }
                 arg
             } else {
-                let key = (Rc::clone(&self.path), symbol);
+                let key = (self.here, symbol);
                 let storage = match self.owned.get(&key) {
                     Some(storage) => storage.clone(),
                     None => {

@@ -116,7 +116,7 @@ impl<'a> Lower<'a> {
         let DeclKind::Control(control) = &block.decl.kind else {
             return refuse(block.decl.span, "this is no control");
         };
-        let path = std::mem::replace(&mut self.path, Rc::clone(&instance.path));
+        let here = self.here.replace(instance.id);
         let kept = self.subst.clone();
         for (var, ty) in block.vars.iter().zip(&instance.type_args) {
             self.subst.insert(*var, *ty);
@@ -139,7 +139,7 @@ impl<'a> Lower<'a> {
                 "a control that does more than call what its architecture offers",
             );
         }
-        self.path = path;
+        self.here = here;
         self.subst = kept;
         Ok(())
     }
@@ -196,9 +196,8 @@ impl<'a> Lower<'a> {
                 let decl = &self.t.blocks[block.index()];
                 let args = self.args(args, info, &decl.params, span)?;
                 let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
-                let path = self.control_name(&decl.name, &[]);
-                let path = self.unique(&path).into();
-                let instance = BlockInstance { block, type_args, args: Vec::new(), path };
+                let id = self.instance_of(stmt.id, stmt.span)?;
+                let instance = BlockInstance { block, type_args, args: Vec::new(), id };
                 self.applied_calls(&Rc::new(instance), args, when, calls, span)
             }
             _ => refuse(span, text),

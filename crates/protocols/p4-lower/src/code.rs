@@ -22,9 +22,12 @@ impl Label {
 /// One instruction.
 #[derive(Clone, Debug)]
 pub(crate) enum Ins {
-    Stmt(Stmt),
+    /// With the statement of the source that it is of.
+    Stmt(Stmt, Span),
     /// In pipelines only: statements with jumps of their own.
-    Action(Vec<Stmt>),
+    Action(Vec<Stmt>, Span),
+    /// In pipelines only: an action of the source, and the name of its node.
+    Call(ActionId, String),
     /// In parsers only.
     Op(ParserOp),
     Label(Label),
@@ -60,8 +63,17 @@ fn places(code: &[Ins]) -> HashMap<Label, usize> {
 
 /// Which instructions can be reached, and which of the labels are jumped to.
 fn reached(code: &[Ins], places: &HashMap<Label, usize>) -> Vec<bool> {
+    reached_from(code, places, 0)
+}
+
+/// Whether one place can be reached from behind another.
+pub(crate) fn leads(code: &[Ins], from: usize, to: usize) -> bool {
+    reached_from(code, &places(code), from + 1)[to]
+}
+
+fn reached_from(code: &[Ins], places: &HashMap<Label, usize>, start: usize) -> Vec<bool> {
     let mut seen = vec![false; code.len() + 1];
-    let mut open = vec![0];
+    let mut open = vec![start];
     while let Some(at) = open.pop() {
         if at > code.len() || std::mem::replace(&mut seen[at], true) || at == code.len() {
             continue;
@@ -76,7 +88,9 @@ fn reached(code: &[Ins], places: &HashMap<Label, usize>) -> Vec<bool> {
                 open.extend(cases.iter().map(|(_, label)| place(label)));
             }
             Ins::Select { cases, .. } => open.extend(cases.iter().map(|(_, label)| place(label))),
-            Ins::Stmt(_) | Ins::Action(_) | Ins::Op(_) | Ins::Label(_) | Ins::State(..) => open.push(at + 1),
+            Ins::Stmt(..) | Ins::Action(..) | Ins::Call(..) | Ins::Op(_) | Ins::Label(_) | Ins::State(..) => {
+                open.push(at + 1)
+            }
         }
     }
     seen
@@ -101,7 +115,7 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
     let keep = |at: usize| {
         reached[at]
             && match &code[at] {
-                Ins::Stmt(_) | Ins::Unless(..) => true,
+                Ins::Stmt(..) | Ins::Unless(..) => true,
                 Ins::Jump(label) => {
                     // Where it would go without the jump: past what nothing reaches.
                     let next = (at + 1..code.len()).find(|&next| reached[next]).unwrap_or(code.len());
@@ -127,7 +141,7 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
             continue;
         }
         out.push(match ins {
-            Ins::Stmt(stmt) => stmt.clone(),
+            Ins::Stmt(stmt, _) => stmt.clone(),
             Ins::Jump(label) => Stmt::Jump(target(label)),
             Ins::Unless(condition, label) => {
                 Stmt::JumpUnless { condition: condition.clone(), target: target(label) }
@@ -139,17 +153,31 @@ pub(crate) fn body(code: &[Ins], span: Span) -> Result<Vec<Stmt>> {
 }
 
 impl Lower<'_> {
-    /// An action that no control plane sees; the name of its node.
-    fn hidden_action(&mut self, hidden: &str, body: Vec<Stmt>) -> (String, ActionId) {
+    /// An action that no control plane sees; the name of its node. As the reference compiler calls it: by file and line
+    /// of its first statement.
+    fn hidden_action(&mut self, first: Span, body: Vec<Stmt>) -> (String, ActionId) {
         let action = ActionId::from(self.program.actions.len());
-        let name = self.unique(hidden);
+        let name = match self.map.place(first) {
+            Some(place) => {
+                let file = place.file.rsplit('/').next().unwrap_or("");
+                let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+                let mut name: String =
+                    stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                if name.ends_with(|c: char| c.is_ascii_digit()) {
+                    name.push('l');
+                }
+                format!("{name}{}", place.line)
+            }
+            None => "act".to_owned(),
+        };
+        let name = self.unique(&name);
         let node = format!("tbl_{name}");
         self.program.actions.push(Action { name, id: action.0, params: Vec::new(), body });
         (node, action)
     }
 
     /// The graph of a pipeline.
-    pub(crate) fn graph(&mut self, code: &[Ins], name: &str, hidden: &str, span: Span) -> Result<Pipeline> {
+    pub(crate) fn graph(&mut self, code: &[Ins], name: &str, span: Span) -> Result<Pipeline> {
         let places = places(code);
         let reached = reached(code, &places);
         let mut nodes: Vec<Node> = Vec::new();
@@ -197,23 +225,26 @@ impl Lower<'_> {
                         Node::Table { table: *table, next: NextNode::ByAction { by_action, default } },
                     )
                 }
-                Ins::Stmt(_) => {
+                Ins::Stmt(_, first) => {
                     // A run of statements is one action, made at its first.
-                    if at > 0 && matches!(code[at - 1], Ins::Stmt(_)) && reached[at - 1] {
+                    if at > 0 && matches!(code[at - 1], Ins::Stmt(..)) && reached[at - 1] {
                         continue;
                     }
                     let mut end = at;
                     let mut body = Vec::new();
-                    while let Some(Ins::Stmt(stmt)) = code.get(end) {
+                    while let Some(Ins::Stmt(stmt, _)) = code.get(end) {
                         body.push(stmt.clone());
                         end += 1;
                     }
-                    let (name, action) = self.hidden_action(hidden, body);
+                    let (name, action) = self.hidden_action(*first, body);
                     add(&mut nodes, Node::Call { name, action, next: entry[end] })
                 }
-                Ins::Action(body) => {
-                    let (name, action) = self.hidden_action(hidden, body.clone());
+                Ins::Action(body, first) => {
+                    let (name, action) = self.hidden_action(*first, body.clone());
                     add(&mut nodes, Node::Call { name, action, next: entry[at + 1] })
+                }
+                Ins::Call(action, name) => {
+                    add(&mut nodes, Node::Call { name: name.clone(), action: *action, next: entry[at + 1] })
                 }
                 Ins::Op(_) | Ins::Select { .. } => {
                     return refuse(span, "a pipeline cannot do what only a parser can");
@@ -266,7 +297,7 @@ pub(crate) fn states(code: &[Ins], span: Span) -> Result<(Option<StateId>, Vec<P
         loop {
             let always = |next| Transition { when: TransitionMatch::Default, next };
             match code.get(at) {
-                Some(Ins::Stmt(stmt)) => state.ops.push(ParserOp::Stmt(stmt.clone())),
+                Some(Ins::Stmt(stmt, _)) => state.ops.push(ParserOp::Stmt(stmt.clone())),
                 Some(Ins::Op(op)) => state.ops.push(op.clone()),
                 Some(Ins::Unless(condition, label)) => {
                     let bit = Expr::Unary(UnaryOp::BoolToInt, Box::new(condition.clone()));
@@ -289,7 +320,7 @@ pub(crate) fn states(code: &[Ins], span: Span) -> Result<(Option<StateId>, Vec<P
                     state.transitions.push(always(id_of(at, &mut order)));
                     break;
                 }
-                Some(Ins::Hit { .. } | Ins::Run { .. } | Ins::Action(_)) => {
+                Some(Ins::Hit { .. } | Ins::Run { .. } | Ins::Action(..) | Ins::Call(..)) => {
                     return refuse(span, "a parser cannot apply a table");
                 }
             }

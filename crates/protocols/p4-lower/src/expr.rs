@@ -172,7 +172,10 @@ impl<'a> Lower<'a> {
             ExprKind::DontCare => Val::Nothing,
             // What it comes to depends on the type that it is converted to.
             ExprKind::Default => Val::Nothing,
-            ExprKind::This => return refuse(span, "`this` is not lowered"),
+            ExprKind::This => match self.this.last() {
+                Some(this) => this.clone(),
+                None => return refuse(span, "`this` outside a method"),
+            },
             ExprKind::Type(_) | ExprKind::Error => return refuse(span, "this is no value"),
         };
         Ok((val, ty))

@@ -1,17 +1,18 @@
 //! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
 
 use barewire_p4::ir::{
-    ActionProfile, CalcInput, Calculation, CalculationId, ChecksumUnitId, CounterArray, CounterId, Expr,
-    FieldList, FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem,
+    ActionProfile, BinaryOp, CalcInput, Calculation, CalculationId, ChecksumUnitId, CounterArray, CounterId,
+    Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem,
     MeterArray, MeterId, MeterUnit, ParserOp, ProfileId, RegisterArray, RegisterId, Selector, Stmt,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{Annotation, AnnotationBody, ExprKind};
 use barewire_p4_source::types::ty::{FnId, Type, TypeId};
+use num_bigint::BigUint;
 use num_traits::ToPrimitive as _;
 
 use super::code::Ins;
-use super::ops::{int, to_truth, wrap};
+use super::ops::{binary, int, to_truth, wrap};
 use super::{Lower, Object, Result, Val, refuse};
 
 pub(crate) type Args = Vec<(Val, TypeId)>;
@@ -68,14 +69,17 @@ impl Lower<'_> {
                 Object::Meter(id)
             }
             "register" | "Register" => {
-                if let Some((initial, _)) = args.get(1)
-                    && Self::known(initial) != Some(0)
-                {
-                    return refuse(span, "a register that begins with another value than 0 is not lowered");
-                }
                 let width = match type_args.first().and_then(|&ty| self.scalar(ty)) {
                     Some(shape) if shape.width > 0 => shape.width,
                     _ => return refuse(span, "a register of something that is no number"),
+                };
+                // PSA's may begin with a value.
+                let initial = match (args.get(1), type_args.first()) {
+                    (Some((val, from)), Some(&ty)) if *val != Val::Nothing => {
+                        let val = self.cast(val.clone(), *from, ty, span)?;
+                        self.bits(&val, ty, span)?
+                    }
+                    _ => BigUint::ZERO,
                 };
                 let id = RegisterId::from(self.program.registers.len());
                 self.program.registers.push(RegisterArray {
@@ -83,6 +87,7 @@ impl Lower<'_> {
                     id: id.0,
                     size: size(&args, 0, span)?,
                     width,
+                    initial,
                 });
                 Object::Register(id)
             }
@@ -109,6 +114,12 @@ impl Lower<'_> {
             "InternetChecksum" => {
                 self.program.checksum_units.push(name);
                 Object::Sum(ChecksumUnitId::from(self.program.checksum_units.len() - 1))
+            }
+            "Checksum" => {
+                let algorithm = self.psa_algorithm(&arg(&args, 0, span)?.0, span)?;
+                let calculation = self.calculation(algorithm, Vec::new());
+                self.running.push(super::psa::Running { steps: Vec::new(), calculation });
+                Object::Running(self.running.len() - 1)
             }
             "Random" => {
                 let low = self.num(&arg(&args, 0, span)?.0, span)?;
@@ -276,18 +287,26 @@ impl Lower<'_> {
                     return self.psa_meter(meter, &args, span);
                 }
                 // A direct meter: the table has found the colour.
-                if !args.is_empty() {
-                    return refuse(span, "a direct meter that is given a colour is not lowered");
-                }
                 let color = match &self.program.meters[meter.at()].result {
                     Some(known) => known.clone(),
                     None => self.temp("color", 32, false),
                 };
                 self.program.meters[meter.at()].result = Some(color.clone());
-                return Ok(Val::Num(self.psa_color(Expr::Field(color))));
+                let color = Expr::Field(color);
+                // A packet never gets a better colour than it had: tokens are taken alike.
+                let color = match args.first() {
+                    Some((before, _)) => {
+                        let before = self.target_color(before, span)?;
+                        let worse = binary(BinaryOp::Lt, color.clone(), before.clone());
+                        Expr::Select(Box::new(worse), Box::new(before), Box::new(color))
+                    }
+                    None => color,
+                };
+                return Ok(Val::Num(self.psa_color(color)));
             }
             (Object::Hash(algorithm), "get_hash") => return self.psa_hash(*algorithm, &args, result, span),
             (Object::Sum(unit), name) => return self.psa_sum(*unit, name, &args, span),
+            (Object::Running(at), name) => return self.psa_running(*at, name, &args, result, span),
             (Object::Digest(name), "pack") => return self.psa_pack(&name.clone(), &args, span),
             (Object::Random(low, high), "read") => {
                 let Some(shape) = self.scalar(result) else { return refuse(span, "this is no number") };

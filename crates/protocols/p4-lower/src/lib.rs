@@ -38,6 +38,7 @@ use barewire_p4::ir::{
     ProfileId, Program, RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,
 };
 use barewire_p4_source::ast::{self, NodeId};
+use barewire_p4_source::instances::{InstanceId, Instances};
 use barewire_p4_source::types::ty::{self, BlockId, FnId, TypeId, TypeVar, Types};
 use barewire_p4_source::types::{Callee, SymbolId, Typed, code as kind};
 use barewire_p4_source::{Diagnostic, SourceMap, Span};
@@ -54,7 +55,11 @@ pub fn lower<'a>(
     map: &'a SourceMap,
     name: &str,
 ) -> Result<Program> {
-    let mut lower = Lower::new(source, typed, map, name);
+    let tree = match Instances::of(source, typed) {
+        Ok(tree) => tree,
+        Err(why) => return refuse(Span::NONE, why.to_string()),
+    };
+    let mut lower = Lower::new(source, typed, map, name, tree);
     lower.v1model()?;
     lower.program.check().map_err(|error| {
         Box::new(Diagnostic::error(
@@ -79,27 +84,6 @@ pub fn from_source(
         let name = path.rsplit('/').next().unwrap_or(path);
         lower(source, typed, map, name).map_err(|refusal| found.push(*refusal)).ok()
     })
-}
-
-/// The same, written as bmv2 JSON, for those who want nothing but that.
-///
-/// # Errors
-/// What is wrong with it, drawn as text.
-pub fn to_json(
-    files: &dyn barewire_p4_source::Resolver,
-    options: &barewire_p4_source::Options,
-    path: &str,
-) -> std::result::Result<String, String> {
-    use barewire_p4_source::{Diagnostics, diag};
-    let barewire_p4_source::Read { map, found, made } = from_source(files, options, path);
-    if let Some(program) = made.flatten() {
-        return barewire_p4::export::export(&program).map_err(|error| error.to_string());
-    }
-    let mut errors = Diagnostics::new();
-    for diagnostic in found.iter().filter(|d| d.severity == barewire_p4_source::Severity::Error) {
-        errors.push(Diagnostic::clone(diagnostic));
-    }
-    Err(diag::render_all(&map, &errors, diag::Style::Plain))
 }
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
@@ -158,6 +142,10 @@ enum Object {
     Sum(ChecksumUnitId),
     /// From, to.
     Random(Expr, Expr),
+    /// A `Checksum`: its place in the list of them.
+    Running(usize),
+    /// An instance of an extern that the program itself implements: its declaration.
+    Own(NodeId),
     Digest(Rc<str>),
     /// A package by its arguments.
     Package(Rc<[Val]>),
@@ -170,7 +158,7 @@ struct BlockInstance {
     block: BlockId,
     type_args: Vec<TypeId>,
     args: Vec<Val>,
-    path: Rc<str>,
+    id: InstanceId,
 }
 
 /// What is being made.
@@ -210,12 +198,15 @@ struct Lower<'a> {
     by_node: HashMap<NodeId, SymbolId>,
     decls: HashMap<NodeId, &'a ast::Decl>,
     subst: HashMap<TypeVar, TypeId>,
-    /// What belongs to an instance by its path: variables and instances.
-    owned: HashMap<(Rc<str>, SymbolId), Val>,
-    tables: HashMap<(Rc<str>, ty::TableId), Rc<Lowered>>,
+    /// What belongs to an instance: variables and instances.
+    owned: HashMap<(Option<InstanceId>, SymbolId), Val>,
+    tables: HashMap<(Option<InstanceId>, ty::TableId), Rc<Lowered>>,
     header_types: HashMap<TypeId, HeaderTypeId>,
     names: HashMap<String, u32>,
-    path: Rc<str>,
+    /// All instances, with what control planes call them.
+    tree: Instances<'a, 'a>,
+    /// The parser or control that is being lowered.
+    here: Option<InstanceId>,
     mode: Mode,
     code: Vec<Ins>,
     labels: u32,
@@ -232,12 +223,25 @@ struct Lower<'a> {
     target_parts: Vec<(String, Val)>,
     /// Places of `inout` arguments whose calls are under way, and their copies.
     after: Vec<(Val, Val, TypeId)>,
+    /// PSA: the `Checksum`s, and the headers that keep what one `update` of them was given.
+    running: Vec<psa::Running>,
+    once: HashMap<barewire_p4::ir::HeaderId, (usize, Span)>,
+    /// The instances whose methods are under way.
+    this: Vec<Val>,
+    /// The statement that is being lowered.
+    at: Span,
     /// What a deparser that does more than emit has emitted so far.
     emitted: Vec<barewire_p4::ir::HeaderId>,
 }
 
 impl<'a> Lower<'a> {
-    fn new(source: &'a ast::Program, t: &'a Typed<'a>, map: &'a SourceMap, name: &str) -> Lower<'a> {
+    fn new(
+        source: &'a ast::Program,
+        t: &'a Typed<'a>,
+        map: &'a SourceMap,
+        name: &str,
+        tree: Instances<'a, 'a>,
+    ) -> Lower<'a> {
         let mut program = Program::empty();
         program.name = name.to_owned();
         let by_node = t
@@ -267,7 +271,8 @@ impl<'a> Lower<'a> {
             tables: HashMap::new(),
             header_types: HashMap::new(),
             names: HashMap::new(),
-            path: "".into(),
+            tree,
+            here: None,
             mode: Mode::Pipeline,
             code: Vec::new(),
             labels: 1,
@@ -279,6 +284,10 @@ impl<'a> Lower<'a> {
             lists: HashMap::new(),
             target_parts: Vec::new(),
             after: Vec::new(),
+            running: Vec::new(),
+            once: HashMap::new(),
+            this: Vec::new(),
+            at: Span::NONE,
             emitted: Vec::new(),
         }
     }
@@ -293,7 +302,7 @@ impl<'a> Lower<'a> {
     }
 
     fn stmt_out(&mut self, stmt: barewire_p4::ir::Stmt) {
-        self.code.push(Ins::Stmt(stmt));
+        self.code.push(Ins::Stmt(stmt, self.at));
     }
 
     fn bounded(&self, span: Span) -> Result<()> {
@@ -316,13 +325,7 @@ impl<'a> Lower<'a> {
 
     /// The control plane's name of something declared here.
     fn control_name(&self, name: &str, annotations: &[ast::Annotation]) -> String {
-        let given = ast::annotation(annotations, "name").and_then(ast::Annotation::string);
-        let name = given.unwrap_or_else(|| name.to_owned());
-        match name.strip_prefix('.') {
-            Some(absolute) => absolute.to_owned(),
-            None if self.path.is_empty() => name,
-            None => format!("{}.{name}", self.path),
-        }
+        self.tree.qualify(self.here, annotations, name)
     }
 
     /// The type of a node, type parameters replaced.
@@ -337,6 +340,14 @@ impl<'a> Lower<'a> {
             ty::Type::Var(var) => subst.get(var).copied(),
             _ => None,
         })
+    }
+
+    /// The parser or control that a declaration or a call makes here.
+    fn instance_of(&self, node: NodeId, span: Span) -> Result<InstanceId> {
+        match self.tree.made(self.here, node) {
+            Some(id) => Ok(id),
+            None => refuse(span, "this instance is not known"),
+        }
     }
 
     fn symbol_at(&self, node: NodeId, span: Span) -> Result<SymbolId> {
@@ -354,6 +365,9 @@ fn note_decls<'a>(list: &'a [ast::Decl], out: &mut HashMap<NodeId, &'a ast::Decl
         match &decl.kind {
             ast::DeclKind::Parser(parser) => note_decls(&parser.locals, out),
             ast::DeclKind::Control(control) => note_decls(&control.locals, out),
+            ast::DeclKind::Instance(instance) => {
+                instance.body.iter().for_each(|body| note_decls(body, out));
+            }
             _ => {}
         }
     }

@@ -68,11 +68,11 @@ impl<'a> Lower<'a> {
         if !out.is_empty() {
             let field = self.temp("leaves", 8, false);
             let set = |number: usize| Stmt::Assign { dst: field.clone(), value: int(number) };
-            inner.insert(0, Ins::Stmt(set(0)));
+            inner.insert(0, Ins::Stmt(set(0), span));
             inner.push(Ins::Jump(Label::END));
             for (at, (_, stub)) in out.iter().enumerate() {
                 inner.push(Ins::Label(*stub));
-                inner.push(Ins::Stmt(set(at + 1)));
+                inner.push(Ins::Stmt(set(at + 1), span));
                 inner.push(Ins::Jump(Label::END));
             }
             flag = Some(field);
@@ -81,7 +81,7 @@ impl<'a> Lower<'a> {
             return refuse(span, "a loop with more than 255 ways out");
         }
         let body = code::body(&inner, span)?;
-        self.emit(Ins::Action(body));
+        self.emit(Ins::Action(body, span));
         for (at, (to, _)) in out.iter().enumerate() {
             let Some(field) = &flag else { break };
             let stays = binary(BinaryOp::Ne, Expr::Field(field.clone()), int(at + 1));

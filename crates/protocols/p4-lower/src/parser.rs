@@ -213,7 +213,7 @@ impl<'a> Lower<'a> {
 
     pub(crate) fn value_set(&mut self, decl: &'a ast::Decl, set: &'a ast::ValueSet) -> Result<()> {
         let symbol = self.symbol_at(decl.id, decl.span)?;
-        let key = (std::rc::Rc::clone(&self.path), symbol);
+        let key = (self.here, symbol);
         let val = match self.owned.get(&key) {
             Some(val) => val.clone(),
             None => {

@@ -19,6 +19,13 @@ impl<'a> Lower<'a> {
     }
 
     pub(crate) fn stmt(&mut self, stmt: &'a ast::Stmt) -> Result<()> {
+        let around = std::mem::replace(&mut self.at, stmt.span);
+        let done = self.stmt_at(stmt);
+        self.at = around;
+        done
+    }
+
+    fn stmt_at(&mut self, stmt: &'a ast::Stmt) -> Result<()> {
         let span = stmt.span;
         self.bounded(span)?;
         match &stmt.kind {
@@ -66,9 +73,8 @@ impl<'a> Lower<'a> {
                 let args = self.args(args, info, &decl.params, span)?;
                 let type_args = info.type_args.iter().map(|&ty| self.closed(ty)).collect();
                 // Each application is of an instance of its own.
-                let path = self.control_name(&decl.name, &[]);
-                let path = self.unique(&path).into();
-                let instance = super::BlockInstance { block, type_args, args: Vec::new(), path };
+                let id = self.instance_of(stmt.id, span)?;
+                let instance = super::BlockInstance { block, type_args, args: Vec::new(), id };
                 self.apply_block(&std::rc::Rc::new(instance), args, span)?;
                 self.copy_back(before, span)
             }

@@ -256,6 +256,15 @@ impl Lower<'_> {
     }
 
     /// A field of `scalars`.
+    /// A header that no packet has, for what is there or not.
+    pub(crate) fn hidden_header(&mut self, name: &str, fields: Vec<FieldDef>) -> HeaderId {
+        let name = self.unique(name);
+        let ty = HeaderTypeId::from(self.program.header_types.len());
+        self.program.header_types.push(HeaderType { name: format!("{name}_t"), fields });
+        self.program.headers.push(Header { name, ty, metadata: false, union: None, length_exp: None });
+        HeaderId::from(self.program.headers.len() - 1)
+    }
+
     pub(crate) fn temp(&mut self, name: &str, width: u32, signed: bool) -> FieldRef {
         let name = self.unique(&format!("scalars.{name}")).trim_start_matches("scalars.").to_owned();
         let fields = &mut self.program.header_types[0].fields;

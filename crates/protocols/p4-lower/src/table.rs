@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use barewire_p4::ir::{
     Action, ActionCall, ActionId, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind, Param,
-    Selector, Table, TableActions, TableId, TableKind, UnaryOp,
+    Selector, Stmt, Table, TableActions, TableId, TableKind, UnaryOp,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4_source::Span;
@@ -41,7 +41,7 @@ impl<'a> Lower<'a> {
             let text = "a table is applied in a control, and in no loop whose rounds only the packet tells";
             return refuse(span, text);
         }
-        let key = (Rc::clone(&self.path), table);
+        let key = (self.here, table);
         let lowered = match self.tables.get(&key) {
             Some(lowered) => Rc::clone(lowered),
             None => {
@@ -75,7 +75,7 @@ impl<'a> Lower<'a> {
             && let Callee::Constructor(_) = info.callee
         {
             let name = format!(".{}", given.trim_start_matches('.'));
-            return self.construct(info, &call.args, Some((&name, &[])), expr.span).map(Some);
+            return self.construct(info, &call.args, Some((&name, &[])), expr.id, expr.span).map(Some);
         }
         Ok(Some(self.value(expr)?.0))
     }
@@ -149,7 +149,12 @@ impl<'a> Lower<'a> {
                 actions.push((action.action, id));
             }
         }
-        let name = self.control_name(&info.name, &decl.annotations);
+        // Two applications of one control by its type are told apart.
+        let mut name = self.control_name(&info.name, &decl.annotations);
+        if self.program.tables.iter().any(|table| table.name == name) {
+            self.names.entry(name.clone()).or_insert(1);
+            name = self.unique(&name);
+        }
         let own = self.property(decl, "entries");
         let count = info.entries.len() as u32;
         let size = match info.size.as_ref().and_then(value::Value::as_u32) {
@@ -279,18 +284,19 @@ impl<'a> Lower<'a> {
         self.frames = frames;
         self.mode = mode;
         let made = std::mem::replace(&mut self.code, code);
+        self.check_once(&made)?;
         let body = code::body(&made, function.span)?;
-        let path = match function.global {
-            true => std::mem::replace(&mut self.path, "".into()),
-            false => Rc::clone(&self.path),
-        };
-        let name = self.control_name(&function.name, function.annotations);
-        if function.global {
-            self.path = path;
-        }
+        Ok(self.named_action(id, params, body))
+    }
+
+    /// An action by the name that control planes know.
+    pub(crate) fn named_action(&mut self, id: FnId, params: Vec<Param>, body: Vec<Stmt>) -> ActionId {
+        let function = &self.t.functions[id.index()];
+        let within = if function.global { None } else { self.here };
+        let name = self.tree.qualify(within, function.annotations, &function.name);
         let number = self.program.actions.len();
         self.program.actions.push(Action { name, id: number as u32, params, body });
-        Ok(ActionId::from(number))
+        ActionId::from(number)
     }
 
     fn no_args(&mut self, action: FnId, span: Span) -> Result<Vec<BigUint>> {

@@ -84,8 +84,7 @@ impl<'a> Lower<'a> {
         for (block, name) in [(ingress, "ingress"), (egress, "egress")] {
             self.apply_block_bare(block, all.to_vec(), span)?;
             let made = std::mem::take(&mut self.code);
-            let hidden = format!("{}_{name}", self.program.name.trim_end_matches(".p4"));
-            let pipeline = self.graph(&made, name, &hidden, span)?;
+            let pipeline = self.graph(&made, name, span)?;
             self.program.pipelines.push(pipeline);
         }
         self.sums(update, vec![headers.clone(), metadata], false)?;

@@ -47,7 +47,10 @@ fn control_planes_see_what_the_reference_compiler_shows() {
         }
         let text = std::fs::read_to_string(&path).expect("it is readable");
         let ours = made(&text).unwrap_or_else(|(line, why)| panic!("{}:{line}: {why}", path.display()));
-        let json = std::fs::read_to_string(path.with_extension("json")).expect("it is readable");
+        let json = std::fs::read_to_string(
+            folder.join("../tests/p4c").join(path.file_stem().unwrap()).with_extension("json"),
+        )
+        .expect("it is readable");
         let theirs = barewire_p4::import::import(&json).expect("it is a program");
         assert_eq!(shown(&ours), shown(&theirs), "{}", path.display());
         let fields = |program: &Program| -> BTreeSet<String> {
@@ -105,4 +108,157 @@ fn what_is_not_lowered_is_refused_at_its_line() {
 fn a_program_without_main_is_refused() {
     let (_, why) = made("#include <core.p4>\nconst bit<8> x = 1;\n").unwrap_err();
     assert!(why.contains("main"), "{why}");
+}
+
+/// A program of PSA with these declarations and statements in ingress; packets leave at port 2.
+fn psa(declarations: &str, body: &str) -> String {
+    psa_with(declarations, &format!("{body}\nsend_to_port(o, (PortId_t) 2);"), "")
+}
+
+fn psa_with(declarations: &str, body: &str, egress: &str) -> String {
+    format!(
+        "#include <core.p4>\n#include <psa.p4>\nheader h_t {{ bit<8> a; bit<8> b; bit<16> c; bit<32> d; }}\nstruct H {{ h_t h; }}\nstruct E {{ }}\n\
+         parser IP(packet_in p, out H hdr, inout E m, in psa_ingress_parser_input_metadata_t s, in E r, in E c) {{ state start {{ p.extract(hdr.h); transition accept; }} }}\n\
+         parser EP(packet_in p, out H hdr, inout E m, in psa_egress_parser_input_metadata_t s, in E n, in E i, in E e) {{ state start {{ p.extract(hdr.h); transition accept; }} }}\n\
+         control IC(inout H hdr, inout E m, in psa_ingress_input_metadata_t s, inout psa_ingress_output_metadata_t o) {{\n{declarations}\napply {{\n{body}\n}} }}\n\
+         control EC(inout H hdr, inout E m, in psa_egress_input_metadata_t s, inout psa_egress_output_metadata_t o) {{ apply {{ {egress} }} }}\n\
+         control ID(packet_out p, out E c, out E r, out E n, inout H hdr, in E m, in psa_ingress_output_metadata_t o) {{ apply {{ p.emit(hdr.h); }} }}\n\
+         control ED(packet_out p, out E c, out E r, inout H hdr, in E m, in psa_egress_output_metadata_t o, in psa_egress_deparser_input_metadata_t i) {{ apply {{ p.emit(hdr.h); }} }}\n\
+         IngressPipeline(IP(), IC(), ID()) ip;\nEgressPipeline(EP(), EC(), ED()) ep;\n\
+         PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;\n"
+    )
+}
+
+/// Sends packets through a program on both engines, straight and by the JSON that is written of it.
+fn sends(program: &Program, test: &str) {
+    use barewire_switch::datapath::TargetConfig;
+    use barewire_switch::prepared::{EngineKind, Prepared};
+    use std::sync::Arc;
+    let json = barewire_p4::export::export(program).unwrap();
+    let again = barewire_p4::import::import(&json).unwrap();
+    for (program, way) in [(program, "straight"), (&again, "by JSON")] {
+        for kind in [EngineKind::Interpreter, EngineKind::Native] {
+            let prepared = Arc::new(Prepared::new(Arc::new(program.clone()), kind).unwrap());
+            let outcome = barewire_switch::stf::run(prepared, TargetConfig::default(), test).unwrap();
+            assert!(outcome.passed(), "{kind} {way}: {}", outcome.wrong.join("; "));
+        }
+    }
+}
+
+#[test]
+fn registers_of_psa_begin_with_their_value() {
+    let declarations = "Register<bit<32>, bit<8>>(4, 0xdeadbeef) r;";
+    let program = made(&psa(declarations, "hdr.h.d = r.read(hdr.h.a); r.write(hdr.h.a, 7);")).unwrap();
+    sends(
+        &program,
+        "packet 1 01 00 0000 00000000\nexpect 2 01 00 0000 deadbeef $\n\
+         packet 1 01 00 0000 00000000\nexpect 2 01 00 0000 00000007 $\n\
+         packet 1 02 00 0000 00000000\nexpect 2 02 00 0000 deadbeef $\n",
+    );
+}
+
+#[test]
+fn a_checksum_sums_what_it_was_given_since_it_was_cleared() {
+    let body = "crc.clear(); crc.update(hdr.h.a); if (hdr.h.b == 1) { crc.update({ hdr.h.c, 8w0x31 }); }\n\
+                hdr.h.d = crc.get(); hdr.h.c = 0; crc.clear(); if (hdr.h.b == 2) hdr.h.d = crc.get();";
+    let program = made(&psa("Checksum<bit<32>>(PSA_HashAlgorithm_t.CRC32) crc;", body)).unwrap();
+    // CRC-32 of `1`, of `1231` and of nothing.
+    sends(
+        &program,
+        "packet 1 31 00 3233 00000000\nexpect 2 31 00 0000 83dcefb7 $\n\
+         packet 1 31 01 3233 00000000\nexpect 2 31 01 0000 eb89142c $\n\
+         packet 1 31 02 3233 00000000\nexpect 2 31 02 0000 00000000 $\n",
+    );
+    let body = "for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { crc.update(i); }";
+    let (line, why) = made(&psa("Checksum<bit<32>>(PSA_HashAlgorithm_t.CRC32) crc;", body)).unwrap_err();
+    assert!(line > 0 && why.contains("loop"), "{why}");
+}
+
+#[test]
+fn a_direct_meter_makes_no_colour_better() {
+    let declarations = "DirectMeter(PSA_MeterType_t.PACKETS) m;\n\
+        action a() { hdr.h.b = 0; if (m.execute(PSA_MeterColor_t.YELLOW) == PSA_MeterColor_t.YELLOW) { hdr.h.b = 9; } }\n\
+        table t { key = { hdr.h.a: exact; } actions = { a; NoAction; } default_action = NoAction; psa_direct_meter = m; }";
+    let program = made(&psa(declarations, "t.apply();")).unwrap();
+    // Nobody gave the meter a rate: it finds everything green, and yellow stays yellow.
+    sends(
+        &program,
+        "add IC.t hdr.h.a:5 IC.a()\npacket 1 05 00 0000 00000000\nexpect 2 05 09 0000 00000000 $\n\
+         packet 1 06 03 0000 00000000\nexpect 2 06 03 0000 00000000 $\n",
+    );
+}
+
+#[test]
+fn methods_that_a_program_implements_are_put_in() {
+    let declarations = "extern Twice { Twice(); abstract bit<8> f(in bit<8> x); abstract bit<8> g(in bit<8> x, @optional in bit<8> y); }\n";
+    let instance = "Twice() t = {\n\
+        register<bit<8>>(2) seen;\n\
+        bit<8> g(in bit<8> x, in bit<8> y) { bit<8> n; seen.read(n, 0); n = n + 1; seen.write(0, n); return x + y + n; }\n\
+        bit<8> f(in bit<8> x) { if (x == 9) { return 1; } return this.g(x, x) * 2; }\n };\n";
+    let source = with_ingress("s.egress_spec = 1; hdr.h.a = t.f(hdr.h.a);");
+    let source = source.replace("header h_t", &format!("{declarations}header h_t"));
+    let source = source.replacen("\napply {", &format!("\n{instance}apply {{"), 1);
+    let program = made(&source).unwrap();
+    assert_eq!(program.registers[0].name, "I.t.seen");
+    sends(&program, "packet 0 09\nexpect 1 01 $\npacket 0 03\nexpect 1 0e $\npacket 0 03\nexpect 1 10 $\n");
+    let other =
+        source.replace("t.f(hdr.h.a)", "t.h(hdr.h.a)").replace("Twice();", "Twice(); bit<8> h(in bit<8> x);");
+    let (_, why) = made(&other).unwrap_err();
+    assert!(why.contains("`h`") || why.contains("not lowered"), "{why}");
+}
+
+#[test]
+fn hidden_actions_are_named_by_file_and_line() {
+    let program = made(&with_ingress("s.egress_spec = 1;\nif (hdr.h.a == 1) { hdr.h.a = 2; }")).unwrap();
+    let names: Vec<&str> = program.actions.iter().map(|action| action.name.as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.contains(&"a10") && names.contains(&"a11"), "{names:?}");
+}
+
+#[test]
+fn packets_of_psa_go_every_way() {
+    // Again from the start, as it came.
+    let body = "if (s.packet_path == PSA_PacketPath_t.RESUBMIT) { hdr.h.a = 9; } else { hdr.h.b = 1; o.resubmit = true; }\n\
+                send_to_port(o, (PortId_t) 2);";
+    let program = made(&psa_with("", body, "")).unwrap();
+    sends(&program, "packet 1 05 07 0000 00000000\nexpect 2 09 07 0000 00000000 $\n");
+    // Again from the start, as it left.
+    let body = "if (s.packet_path == PSA_PacketPath_t.RECIRCULATE) { hdr.h.a = 9; send_to_port(o, (PortId_t) 2); }\n\
+                else { hdr.h.b = 1; send_to_port(o, PSA_PORT_RECIRCULATE); }";
+    let program = made(&psa_with("", body, "")).unwrap();
+    sends(&program, "packet 1 05 07 0000 00000000\nexpect 2 09 01 0000 00000000 $\n");
+    // Cloned from egress to egress, twice; and from ingress.
+    let egress = "if (s.packet_path == PSA_PacketPath_t.CLONE_I2E) { hdr.h.b = 3; }\n\
+                  else if (hdr.h.a < 7) { hdr.h.a = hdr.h.a + 1; o.clone = true; o.clone_session_id = (CloneSessionId_t) 8; }";
+    let body =
+        "o.clone = hdr.h.a == 1; o.clone_session_id = (CloneSessionId_t) 9;\nsend_to_port(o, (PortId_t) 2);";
+    let program = made(&psa_with("", body, egress)).unwrap();
+    let nodes = "mc_mgrp_create 3\nmc_node_create 0 6\nmc_node_associate 3 0\nmirroring_add_mc 8 3\n\
+                 mc_mgrp_create 4\nmc_node_create 0 7\nmc_node_associate 4 1\nmirroring_add_mc 9 4\n";
+    sends(
+        &program,
+        &format!(
+            "{nodes}packet 1 05 00 0000 00000000\nexpect 2 06 00 0000 00000000 $\n\
+             expect 6 07 00 0000 00000000 $\nexpect 6 07 00 0000 00000000 $\n\
+             packet 1 08 00 0000 00000000\nexpect 2 08 00 0000 00000000 $\n"
+        ),
+    );
+    sends(
+        &program,
+        &format!(
+            "{nodes}packet 1 01 05 0000 00000000\nexpect 7 01 03 0000 00000000 $\nexpect 2 02 05 0000 00000000 $\n\
+             expect 6 03 05 0000 00000000 $\nexpect 6 04 05 0000 00000000 $\nexpect 6 05 05 0000 00000000 $\n\
+             expect 6 06 05 0000 00000000 $\nexpect 6 07 05 0000 00000000 $\nexpect 6 07 05 0000 00000000 $\n"
+        ),
+    );
+    // Dropped unless it is sent; to nobody, and to a group.
+    let body = "if (hdr.h.a == 1) { multicast(o, (MulticastGroup_t) 3); } else if (hdr.h.a == 2) { send_to_port(o, (PortId_t) 4); ingress_drop(o); }";
+    let program = made(&psa_with("", body, "")).unwrap();
+    sends(
+        &program,
+        &format!(
+            "{nodes}packet 1 00 00 0000 00000000\npacket 1 02 00 0000 00000000\npacket 1 01 00 0000 00000000\n\
+             expect 6 01 00 0000 00000000 $\n"
+        ),
+    );
 }

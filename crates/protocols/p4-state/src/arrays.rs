@@ -78,18 +78,22 @@ pub struct RegisterState {
     pub size: u32,
     /// The registers, each `words` words, the least significant first, bits from `width` on zero.
     pub cells: Vec<u64>,
+    initial: BigUint,
 }
 
 impl RegisterState {
     pub(crate) fn new(register: &RegisterArray) -> RegisterState {
         let words = register.width.div_ceil(64).max(1) as usize;
-        RegisterState {
+        let mut state = RegisterState {
             name: register.name.clone(),
             width: register.width,
             words,
             size: register.size,
             cells: vec![0; register.size as usize * words],
-        }
+            initial: register.initial.clone(),
+        };
+        state.begin();
+        state
     }
 
     /// Where a register's words start, if it is there.
@@ -142,9 +146,17 @@ impl RegisterState {
         Ok(())
     }
 
-    /// Everything 0.
+    /// Everything as it was at first.
     pub fn reset(&mut self) {
         self.cells.fill(0);
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        if self.initial != BigUint::ZERO {
+            let initial = self.initial.clone();
+            (0..u64::from(self.size)).for_each(|index| self.set_wide(index, &initial));
+        }
     }
 }
 
@@ -153,13 +165,22 @@ mod tests {
     use super::*;
 
     fn register(width: u32) -> RegisterState {
-        RegisterState::new(&RegisterArray { name: "r".into(), id: 0, size: 3, width })
+        RegisterState::new(&RegisterArray {
+            name: "r".into(),
+            id: 0,
+            size: 3,
+            width,
+            initial: BigUint::from(5_u8),
+        })
     }
 
     #[test]
     fn registers_keep_their_low_bits() {
         for width in [0, 1, 7, 32, 63, 64, 65, 128, 130] {
             let mut r = register(width);
+            let first = BigUint::from(5_u8) & ((BigUint::from(1_u8) << width) - 1_u8);
+            assert_eq!(r.get_wide(2), first, "width {width}");
+            r.fill(0..3, &BigUint::ZERO).unwrap();
             let all = BigUint::from_bytes_be(&[0xff; 20]);
             r.set_wide(1, &all);
             assert_eq!(r.get_wide(1), (BigUint::from(1_u8) << width) - 1_u8, "width {width}");
@@ -174,7 +195,7 @@ mod tests {
             assert_eq!(r.fill(1..4, &all), Err(EntryError::Index { index: 3, size: 3 }));
             r.fill(0..3, &BigUint::from(1_u8)).unwrap();
             r.reset();
-            assert_eq!(r.get_wide(1), BigUint::ZERO);
+            assert_eq!(r.get_wide(1), first);
         }
     }
 

@@ -320,7 +320,13 @@ fn direct_meters_follow_their_entries() {
 fn the_rest_of_a_program() {
     let program = Program {
         counters: vec![CounterArray { name: "c".into(), id: 0, size: 4, direct: None }],
-        registers: vec![RegisterArray { name: "r".into(), id: 0, size: 4, width: 100 }],
+        registers: vec![RegisterArray {
+            name: "r".into(),
+            id: 0,
+            size: 4,
+            width: 100,
+            initial: BigUint::ZERO,
+        }],
         value_sets: vec![ValueSet { name: "v".into(), widths: vec![16], max_size: 0 }],
         calculations: vec![Calculation { name: "h".into(), algorithm: HashAlgorithm::Crc16, input: vec![] }],
         ..program(vec![table(TableKind::Exact, &[(Exact, 16)])])

@@ -9,7 +9,7 @@
 //! ```
 //! use barewire_p4::import::import;
 //!
-//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.json"));
+//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/p4c/simple_router.json"));
 //! let program = import(json)?;
 //! assert!(program.headers.iter().any(|header| header.name == "ipv4"));
 //!

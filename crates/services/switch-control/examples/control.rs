@@ -4,12 +4,15 @@
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_p4::ir::{ActionId, TableId};
 use barewire_p4::key::MatchParam;
+use barewire_p4_source::Options;
+use barewire_p4_source::resolve::MemoryFiles;
 use barewire_port::{Port, PortUri};
 use barewire_switch::control::{ActionCall, NewEntry, Switch, SwitchConfig, TableAction, TableWrite};
-use barewire_switch::prepared::{EngineKind, prepare};
+use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
+use barewire_switch::source;
+use barewire_switch_control::p4info::P4Info;
 use barewire_switch_control::p4info::message::Preamble;
-use barewire_switch_control::p4info::{P4Info, text};
 use barewire_switch_control::p4runtime::entity::*;
 use barewire_switch_control::p4runtime::message::*;
 use barewire_switch_control::p4runtime::{GrpcOptions, GrpcServer};
@@ -27,11 +30,20 @@ use tonic::Request;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
-const PROGRAM: &str = include_str!("../../../../programs/simple_router.json");
-const P4INFO: &str = include_str!("../../../../programs/simple_router.p4info.txtpb");
+const PROGRAM: &str = include_str!("../../../../programs/simple_router.p4");
+const NAME: &str = "simple_router.p4";
 const DEVICE: u64 = 1;
 /// Calls that a pipelining client has under way.
 const WINDOW: u32 = 64;
+
+/// What controllers know of it.
+fn p4info() -> P4Info {
+    let files = MemoryFiles::one(NAME, PROGRAM);
+    let read = barewire_p4_source::read(&files, &Options::default(), NAME, |source, typed, _, found| {
+        barewire_p4_info::from_source(source, typed, found)
+    });
+    read.made.expect("our own program")
+}
 
 /// A route's prefix: all differ, none has the traffic's.
 fn prefix(at: u32) -> u32 {
@@ -242,7 +254,9 @@ fn main() {
     let count: u32 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(100_000);
     let count = count.clamp(1, 1 << 20);
     let names = ["in", "out"].map(|end| format!("mem:control-example-{}-{end}", std::process::id()));
-    let prepared = Arc::new(prepare(PROGRAM, EngineKind::Native).expect("our own program"));
+    let program = source::from_text(NAME, PROGRAM).expect("our own program");
+    let json = program.source.clone();
+    let prepared = Arc::new(Prepared::new(Arc::new(program), EngineKind::Native).expect("our own program"));
     let config = ServerConfig {
         ports: (1..).zip(names.iter().cloned()).collect(),
         control: SwitchConfig { device_id: DEVICE, ..SwitchConfig::default() },
@@ -252,10 +266,10 @@ fn main() {
     let switch = server.switch().clone();
     let thrift_server =
         ThriftServer::start("127.0.0.1:0", switch.clone(), ServerOptions::default()).expect("a free port");
-    let info = text::parse(P4INFO).expect("our own P4Info");
+    let info = p4info();
     let config = ForwardingPipelineConfig {
         p4info: Some(info.clone()),
-        p4_device_config: PROGRAM.as_bytes().to_vec(),
+        p4_device_config: json.into_bytes(),
         cookie: None,
     };
     let options = GrpcOptions { device_id: DEVICE, config: Some(config), ..GrpcOptions::default() };

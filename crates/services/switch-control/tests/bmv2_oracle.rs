@@ -12,7 +12,9 @@ mod oracle;
 
 use barewire_lab::is_root_capable;
 use barewire_p4::ir::{Arch, Program};
+use barewire_p4_source::Options;
 use barewire_switch::prepared::{EngineKind, Prepared};
+use barewire_switch::source;
 use barewire_testing::{Needs, find_shared, have, have_part, program as program_of_system, skip};
 use oracle::bmv2;
 use oracle::ours::{self, Fate, Noise, Ours};
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What runs when a few are asked for.
 const FEW: &[&str] = &[
     "programs/",
+    "tests/p4c/",
     "tests/stf/",
     "p4_16/table-entries-ternary-bmv2",
     "p4_16/v1model-special-ops-bmv2",
@@ -56,7 +59,7 @@ fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
     for path in paths {
         if path.is_dir() {
             programs(&path, out);
-        } else if path.extension().is_some_and(|extension| extension == "json") {
+        } else if path.extension().is_some_and(|extension| extension == "json" || extension == "p4") {
             out.push(path);
         }
     }
@@ -221,8 +224,28 @@ fn keep(name: &str, scenario: &Scenario, why: &str, prepared: &Arc<Prepared>, th
     std::fs::write(folder.join(format!("{name}.txt")), text).expect("the folder can be written");
 }
 
+/// The program's JSON: of P4 source, ours.
+fn json_of(path: &Path) -> Result<(PathBuf, String), String> {
+    if path.extension().is_none_or(|extension| extension != "p4") {
+        return Ok((path.to_owned(), std::fs::read_to_string(path).map_err(|e| e.to_string())?));
+    }
+    let made = source::load(&source::Files, &Options::default(), &path.to_string_lossy())?;
+    if let Some(why) = made.without_json {
+        return Err(why);
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bmv2_oracle");
+    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    let written = folder.join(path.with_extension("json").file_name().expect("it is a file"));
+    std::fs::write(&written, &made.program.source).map_err(|e| e.to_string())?;
+    Ok((written, made.program.source))
+}
+
 fn compare(path: &Path, name: &str) -> Verdict {
-    let json = std::fs::read_to_string(path).expect("the corpus is readable");
+    let (path, json) = match json_of(path) {
+        Ok((path, json)) => (path, json),
+        Err(why) => return Verdict::Skipped(format!("no JSON: {why}")),
+    };
+    let path = path.as_path();
     let program = match barewire_p4::import::import(&json) {
         Ok(program) => Arc::new(program),
         Err(error) => return Verdict::Skipped(format!("not imported: {error}")),
@@ -298,15 +321,17 @@ fn packets_come_out_as_from_a_real_bmv2() {
     let mut all = Vec::new();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     for (root, folders) in [
-        (Ok(own), &["programs", "tests/stf"][..]),
+        (Ok(own), &["programs", "tests/p4c", "tests/stf"][..]),
         (find_shared("data/p4"), &["p4_16", "p4_14", "legacy", "psa", "import"][..]),
+        (find_shared("data/p4src"), &["p4_16_samples"][..]),
     ] {
         let Some(root) = have_part(Needs::Shared, root) else { continue };
         let mut found = Vec::new();
         folders.iter().for_each(|folder| programs(&root.join(folder), &mut found));
         all.extend(found.into_iter().map(|path| {
-            let name = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
-            let name = name.to_string_lossy().into_owned();
+            // A program of which there are source and JSON is two.
+            let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+            let name = name.trim_end_matches(".json").to_owned();
             (path, name)
         }));
     }

@@ -10,7 +10,8 @@ use barewire_switch::control::{ActionCall, Switch, SwitchConfig};
 use barewire_switch::datapath::{Datapath, TargetConfig};
 use barewire_switch::plane::Plane;
 use barewire_switch::ports::Ports;
-use barewire_switch::prepared::{EngineKind, prepare};
+use barewire_switch::prepared::{EngineKind, Prepared};
+use barewire_switch::source;
 use num_bigint::BigUint;
 use std::sync::Arc;
 
@@ -24,9 +25,10 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let routes: u32 = args.next().and_then(|a| a.parse().ok()).unwrap_or(1000);
     let few = args.next().is_some();
-    let json = include_str!("../../../../programs/simple_router.json");
+    let text = include_str!("../../../../programs/simple_router.p4");
     let started = barewire_engine::now();
-    let prepared = Arc::new(prepare(json, EngineKind::Native).expect("our own program"));
+    let program = source::from_text("simple_router.p4", text).expect("our own program");
+    let prepared = Arc::new(Prepared::new(Arc::new(program), EngineKind::Native).expect("our own program"));
     eprintln!("ready after {} us", (barewire_engine::now().as_nanos() - started.as_nanos()) / 1000);
     let switch = Switch::new(SwitchConfig::default(), Some(prepared)).expect("a switch");
     let pool =

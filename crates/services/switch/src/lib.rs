@@ -4,7 +4,7 @@
 //! ingress, traffic manager, egress, deparser) and hands them to ports again; an [`agent`] does that on an engine, with
 //! all that the engine owns in its [`plane`]. [`control`] is the one way in for control planes; the master copy of what
 //! they write is in [`store`], and each engine applies every write to its own replica between bursts. [`prepared`] is a
-//! program ready to run; [`pre`] replicates packets, [`learn`] collects digests. [`server`] puts it all together,
+//! program ready to run, [`source`] makes one of P4-16; [`pre`] replicates packets, [`learn`] collects digests. [`server`] puts it all together,
 //! [`harness`] without threads or ports, for tests, traces and the STF runner in [`stf`].
 //!
 //! ```
@@ -13,12 +13,14 @@
 //! use barewire_switch::control::ActionCall;
 //! use barewire_switch::datapath::TargetConfig;
 //! use barewire_switch::harness::Harness;
-//! use barewire_switch::prepared::{EngineKind, prepare};
+//! use barewire_switch::prepared::{EngineKind, Prepared};
+//! use barewire_switch::source;
 //! use num_bigint::BigUint;
 //! use std::sync::Arc;
 //!
-//! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.json"));
-//! let prepared = prepare(json, EngineKind::Native)?;
+//! let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.p4"));
+//! let program = source::from_text("simple_router.p4", text)?;
+//! let prepared = Prepared::new(Arc::new(program), EngineKind::Native)?;
 //! let mut harness = Harness::new(Arc::new(prepared), TargetConfig::default())?;
 //!
 //! // A route: longest prefix, next hop, egress port.
@@ -48,5 +50,6 @@ pub mod pre;
 pub mod prepared;
 pub mod publish;
 pub mod server;
+pub mod source;
 pub mod stf;
 pub mod store;

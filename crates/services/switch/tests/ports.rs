@@ -318,7 +318,7 @@ fn programs_with_shared_state_are_refused_on_several_engines() {
         assert_eq!(switch.commit(json).expect_err("shared state").kind, ErrorKind::BadProgram);
     }
     assert!(switch.table("others").is_ok(), "the old program goes on");
-    switch.commit(ECMP).expect("counters are summed");
+    switch.commit(&json(ECMP)).expect("counters are summed");
     server.stop().expect("the engines are well");
 }
 

@@ -313,3 +313,19 @@ control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
 control D(packet_out p, in H h) { apply { p.emit(h); } }
 V1Switch(P(), V(), MyIngress(), E(), V(), D()) main;
 ";
+
+/// Commands that name a program's JSON work where a user makes it; where not, they say how.
+#[test]
+fn json_that_is_not_made_yet_is_told_how_to_make() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, json) = (folder.path().join("router.p4"), folder.path().join("router.json"));
+    std::fs::write(&source, include_str!("../../../../programs/simple_router.p4")).unwrap();
+    let (source, json) = (source.to_str().unwrap(), json.to_str().unwrap());
+    let refused = run(&["switch", "check", json]);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    let hint = format!("barewire switch compile {source} -o {json}");
+    assert!(refused.err.contains(&hint), "{}", refused.err);
+    assert_eq!(run(&["switch", "compile", source, "-o", json]).code, Some(0));
+    let good = run(&["switch", "check", json]);
+    assert!(good.code == Some(0) && good.out.contains("4 tables"), "{} {}", good.out, good.err);
+}

@@ -428,7 +428,13 @@ fn add_stack(program: &mut Program, prng: &mut Prng) {
 
 fn add_state(program: &mut Program, prng: &mut Prng) {
     for (name, width) in [("r0", 1 + prng.below(64) as u32), ("r1", width(prng))] {
-        program.registers.push(RegisterArray { name: name.to_owned(), id: 0, size: 4, width });
+        program.registers.push(RegisterArray {
+            name: name.to_owned(),
+            id: 0,
+            size: 4,
+            width,
+            initial: BigUint::ZERO,
+        });
     }
     program.counters.push(CounterArray { name: "n".to_owned(), id: 0, size: 4, direct: None });
 }

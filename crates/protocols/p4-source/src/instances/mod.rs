@@ -186,6 +186,13 @@ impl<'a, 't> Instances<'a, 't> {
         &self.list[id.index()]
     }
 
+    /// The instance that a declaration or a constructor call in an instance, or at the top level, makes.
+    #[must_use]
+    pub fn made(&self, within: Option<InstanceId>, node: NodeId) -> Option<InstanceId> {
+        let here = within.and_then(|id| self.get(id).inside.get(&node).copied());
+        here.or_else(|| self.globals.get(&node).copied())
+    }
+
     /// What a constructor's parameter was given, by the node that declares it.
     #[must_use]
     pub fn bound(&self, id: InstanceId, param: NodeId) -> Option<&Bound> {
@@ -212,10 +219,7 @@ impl<'a, 't> Instances<'a, 't> {
     /// The instance that a path or a constructor call means.
     #[must_use]
     pub fn find(&self, within: Option<InstanceId>, expr: &Expr) -> Option<InstanceId> {
-        let instance = |node: NodeId| {
-            let here = within.and_then(|id| self.get(id).inside.get(&node).copied());
-            here.or_else(|| self.globals.get(&node).copied())
-        };
+        let instance = |node: NodeId| self.made(within, node);
         match &expr.kind {
             ExprKind::Path { .. } => {
                 let symbol = self.typed.refers_to(expr.id)?;

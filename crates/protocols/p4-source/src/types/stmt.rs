@@ -4,6 +4,7 @@ use super::ty::{Type, TypeId};
 use super::{Checker, Context, Place, Stage, SymbolKind, code};
 use crate::ast::{self, Block, DeclKind, Expr, ExprKind, ForCollection, Stmt, StmtKind, SwitchLabel};
 use crate::diag::Diagnostic;
+use std::collections::HashSet;
 
 impl<'a> Checker<'a> {
     /// A block with its own scope.
@@ -248,6 +249,7 @@ impl<'a> Checker<'a> {
             let shown = self.show(ty);
             self.type_error(it.subject.span, format!("`switch` cannot look at `{shown}`"));
         }
+        let mut labels = HashSet::new();
         for case in &it.cases {
             match &case.label {
                 SwitchLabel::Default(_) => {}
@@ -258,13 +260,20 @@ impl<'a> Checker<'a> {
                         let text = |shown: &str, wanted: &str| {
                             format!("`switch` looks at `{wanted}`, this label is `{shown}`")
                         };
-                        if self.expect_as(label, ty, &text)
-                            && ty != TypeId::ERROR
-                            && self.fold(label).is_none()
-                        {
-                            let of = self.out.ty(label.id).unwrap_or(TypeId::ERROR);
-                            if of != TypeId::ERROR {
-                                self.type_error(label.span, "a label is a constant");
+                        if self.expect_as(label, ty, &text) && ty != TypeId::ERROR {
+                            match self.fold(label) {
+                                Some(value) => {
+                                    if !labels.insert(value) {
+                                        let text = "an earlier label has this value";
+                                        self.report(Diagnostic::error(code::INVALID, label.span, text));
+                                    }
+                                }
+                                None => {
+                                    let of = self.out.ty(label.id).unwrap_or(TypeId::ERROR);
+                                    if of != TypeId::ERROR {
+                                        self.type_error(label.span, "a label is a constant");
+                                    }
+                                }
                             }
                         }
                     }

@@ -12,7 +12,7 @@ use crate::ast::BinaryOp;
 pub const MAX_WIDTH: u32 = 2048;
 
 /// A value known when the program is compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// `bool`
     Bool(bool),

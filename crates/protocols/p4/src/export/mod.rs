@@ -217,7 +217,12 @@ impl<'p> Export<'p> {
         let stacks: Vec<Value> = stacks.collect();
         let (union_types, unions, union_stacks) = self.unions();
         let registers = program.registers.iter().enumerate().map(|(id, register)| {
-            json!({ "name": register.name, "id": id, "size": register.size, "bitwidth": register.width })
+            let (name, size) = (&register.name, register.size);
+            let mut shown = json!({ "name": name, "id": id, "size": size, "bitwidth": register.width });
+            if register.initial != BigUint::ZERO {
+                shown["initial_value"] = hex(&register.initial).into();
+            }
+            shown
         });
         let value_sets = program.value_sets.iter().enumerate().map(|(id, set)| {
             let bits: u32 = set.widths.iter().sum();

@@ -11,6 +11,7 @@ use crate::ir::{
     Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HeaderRef, LearnList, LearnListId, ListItem,
     MeterArray, MeterId, MeterUnit, RegisterArray, RegisterId, UnaryOp,
 };
+use num_bigint::BigUint;
 
 /// bmv2's hash functions.
 const ALGORITHMS: [(&str, HashAlgorithm); 20] = [
@@ -244,7 +245,25 @@ impl Importer {
             let width = item.need("bitwidth")?.count("a register's width", MAX_FIELD_BITS)?;
             self.take_state(item, u64::from(size) * u64::from(width.div_ceil(64)) * 8)?;
             self.names.registers.add(item.need("name")?, name, id)?;
-            self.program.registers.push(RegisterArray { name: name.to_owned(), id: number, size, width });
+            // Ours: bmv2 begins with 0 and passes this over.
+            let initial = match item.get("initial_value") {
+                Some(value) => {
+                    let number = hex_unsigned(value)?;
+                    if number.bits() > u64::from(width) {
+                        let text = format!("{} has more than {width} bits", value.describe());
+                        return Fault::value(value, text);
+                    }
+                    number
+                }
+                None => BigUint::ZERO,
+            };
+            self.program.registers.push(RegisterArray {
+                name: name.to_owned(),
+                id: number,
+                size,
+                width,
+                initial,
+            });
         }
         Ok(())
     }

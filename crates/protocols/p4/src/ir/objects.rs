@@ -453,6 +453,8 @@ pub struct RegisterArray {
     pub size: u32,
     /// Bits of each.
     pub width: u32,
+    /// What each holds before anybody writes it.
+    pub initial: BigUint,
 }
 
 /// bmv2's hash algorithms.

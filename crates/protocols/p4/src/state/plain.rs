@@ -176,7 +176,7 @@ impl PlainState {
             profiles: program.profiles.iter().map(|_| Profile::default()).collect(),
             counters: program.counters.iter().map(|c| vec![Count::default(); c.size as usize]).collect(),
             meters: program.meters.iter().map(|m| vec![Meter::default(); m.size as usize]).collect(),
-            registers: program.registers.iter().map(|r| vec![BigUint::ZERO; r.size as usize]).collect(),
+            registers: program.registers.iter().map(|r| vec![r.initial.clone(); r.size as usize]).collect(),
             value_sets: program.value_sets.iter().map(|_| BTreeSet::new()).collect(),
             parameters: HashMap::new(),
             random: Prng::new(1),

@@ -226,8 +226,8 @@ pub(crate) fn program() -> Arc<Program> {
         counters: vec![counter("ingress.c", 0, 5000, None), counter("ingress.direct_c", 1, 100, Some(EXACT))],
         meters: vec![meter("ingress.m", 0, 3000, None), meter("ingress.direct_m", 1, 100, Some(EXACT))],
         registers: vec![
-            RegisterArray { name: "ingress.r".into(), id: 0, size: 5000, width: 48 },
-            RegisterArray { name: "ingress.wide".into(), id: 1, size: 2, width: 200 },
+            RegisterArray { name: "ingress.r".into(), id: 0, size: 5000, width: 48, initial: BigUint::ZERO },
+            RegisterArray { name: "ingress.wide".into(), id: 1, size: 2, width: 200, initial: BigUint::ZERO },
         ],
         calculations: vec![
             calculation("crc", HashAlgorithm::Crc16Custom),

@@ -3,23 +3,25 @@
 
 use barewire_base::Instant;
 use barewire_frame::{Burst, Pool, PoolConfig};
+use barewire_p4::ir::Program;
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_port::{Port, PortUri};
 use barewire_switch::control::{ActionCall, Switch, SwitchConfig};
-use barewire_switch::prepared::{EngineKind, Prepared, prepare};
+use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::ServerConfig;
+use barewire_switch::source;
 use num_bigint::BigUint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub const ROUTER: &str = include_str!("../../../../../programs/simple_router.json");
-pub const ECMP: &str = include_str!("../../../../../programs/ecmp_router.json");
-pub const ACL: &str = include_str!("../../../../../programs/acl.json");
-pub const MANY_TABLES: &str = include_str!("../../../../../programs/many_tables.json");
-pub const DEEP_HEADERS: &str = include_str!("../../../../../programs/deep_headers.json");
-pub const L2_LEARNING: &str = include_str!("../../../../../programs/l2_learning.json");
+pub const ROUTER: &str = include_str!("../../../../../programs/simple_router.p4");
+pub const ECMP: &str = include_str!("../../../../../programs/ecmp_router.p4");
+pub const ACL: &str = include_str!("../../../../../programs/acl.p4");
+pub const MANY_TABLES: &str = include_str!("../../../../../programs/many_tables.p4");
+pub const DEEP_HEADERS: &str = include_str!("../../../../../programs/deep_headers.p4");
+pub const L2_LEARNING: &str = include_str!("../../../../../programs/l2_learning.p4");
 /// Writes 1 into the source address, goes out of port 2.
 pub const STAMP_1: &str = include_str!("../../../../../tests/programs/stamp_1.json");
 /// Writes 2; has a register, and another layout.
@@ -45,8 +47,21 @@ pub fn control() -> SwitchConfig {
     SwitchConfig { answer_timeout: Duration::from_secs(60), ..SwitchConfig::default() }
 }
 
-pub fn ready(json: &str, kind: EngineKind) -> Arc<Prepared> {
-    Arc::new(prepare(json, kind).expect("our own program"))
+/// A program of its source or of its JSON.
+pub fn program(text: &str) -> Program {
+    match text.starts_with('{') {
+        true => barewire_p4::import::import(text).expect("our own program"),
+        false => source::from_text("sample.p4", text).unwrap_or_else(|why| panic!("{why}")),
+    }
+}
+
+/// A program's JSON.
+pub fn json(text: &str) -> String {
+    program(text).source
+}
+
+pub fn ready(text: &str, kind: EngineKind) -> Arc<Prepared> {
+    Arc::new(Prepared::new(Arc::new(program(text)), kind).expect("our own program"))
 }
 
 /// Seconds a test under load runs: few, unless `BAREWIRE_SOAK_SECONDS` asks for more.

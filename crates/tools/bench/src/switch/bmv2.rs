@@ -72,7 +72,7 @@ impl Installed {
         options: &[String],
     ) -> Result<Running, BenchError> {
         let json = folder.join("program.json");
-        fs::write(&json, source.json.as_bytes()).map_err(BenchError::io("writing the program"))?;
+        fs::write(&json, source.json()?).map_err(BenchError::io("writing the program"))?;
         let log = folder.join("simple_switch.log");
         let file = File::create(&log).map_err(BenchError::io("making a log"))?;
         let again = file.try_clone().map_err(BenchError::io("making a log"))?;

@@ -22,7 +22,7 @@ use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::Contention;
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_switch::control::SwitchConfig;
-use barewire_switch::prepared::{EngineKind, Prepared, prepare};
+use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -212,7 +212,7 @@ impl Program {
         }
         for engine in engines {
             let begin = barewire_measure::stamp();
-            let prepared = prepare(&cell.source.json, engine).map_err(BenchError::control("program"))?;
+            let prepared = cell.source.prepare(engine)?;
             let took = barewire_measure::stamp().since(begin);
             let Kind::Router(words) = kind_of(&prepared.program)? else {
                 let why =

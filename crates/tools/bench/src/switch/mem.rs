@@ -22,7 +22,7 @@ use barewire_switch::control::{Switch, SwitchConfig};
 use barewire_switch::datapath::{Datapath, TargetConfig};
 use barewire_switch::plane::Plane;
 use barewire_switch::ports::Ports;
-use barewire_switch::prepared::{EngineKind, Prepared, prepare};
+use barewire_switch::prepared::{EngineKind, Prepared};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -93,8 +93,7 @@ pub(super) struct Loaded {
 
 pub(super) fn load(source: &Source, engine: EngineKind, spec: &Spec) -> Result<Loaded, BenchError> {
     let start = stamp();
-    let prepared =
-        prepare(&source.json, engine).map_err(BenchError::control(format!("program {}", source.name)))?;
+    let prepared = source.prepare(engine)?;
     let load_us = stamp().since(start).as_nanos() / 1000;
     let workload = Workload::make(kind_of(&prepared.program)?, spec)?;
     Ok(Loaded { prepared: Arc::new(prepared), workload, load_us })

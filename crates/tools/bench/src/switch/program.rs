@@ -2,11 +2,14 @@
 
 use crate::error::BenchError;
 use barewire_p4::ir::Program;
+use barewire_p4_source::Options;
 use barewire_port::suggest;
-use std::borrow::Cow;
+use barewire_switch::prepared::{EngineKind, Prepared};
+use barewire_switch::source;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The workload that a program takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,7 @@ macro_rules! embedded {
 
         fn embedded(name: &str) -> Option<&'static str> {
             match name {
-                $($name => Some(include_str!(concat!("../../../../../programs/", $name, ".json"))),)*
+                $($name => Some(include_str!(concat!("../../../../../programs/", $name, ".p4"))),)*
                 _ => None,
             }
         }
@@ -56,15 +59,24 @@ macro_rules! embedded {
 }
 embedded!("simple_router", "ecmp_router", "acl", "many_tables", "deep_headers");
 
-/// A program as text.
+/// A program that can be read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Source {
     /// Its name, for rows.
     pub name: String,
     /// What was typed to get it: the name, or the path of its file.
     pub typed: String,
-    /// Its JSON.
-    pub json: Cow<'static, str>,
+    form: Form,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    /// P4-16 source that is here.
+    Embedded(&'static str),
+    /// A file of P4-16 source.
+    File,
+    /// bmv2 JSON.
+    Json(String),
 }
 
 impl fmt::Debug for Source {
@@ -73,16 +85,42 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Files of the file system, for what a source includes.
-struct Files;
-
-impl barewire_p4_source::Resolver for Files {
-    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.to_string()),
+impl Source {
+    /// The program, read anew: what a switch does when it is started with it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn program(&self) -> Result<Program, String> {
+        match &self.form {
+            Form::Embedded(text) => source::from_text(&format!("{}.p4", self.name), text),
+            Form::File => {
+                source::load(&source::Files, &Options::default(), &self.typed).map(|made| made.program)
+            }
+            Form::Json(json) => barewire_p4::import::import(json).map_err(|error| error.to_string()),
         }
+    }
+
+    /// The program made ready for an engine, from its text on.
+    ///
+    /// # Errors
+    /// [`BenchError::Plan`], or the switch's: what is wrong with it.
+    pub fn prepare(&self, engine: EngineKind) -> Result<Prepared, BenchError> {
+        let program = self.program().map_err(|why| BenchError::Plan(format!("{}: {why}", self.typed)))?;
+        Prepared::new(Arc::new(program), engine)
+            .map_err(BenchError::control(format!("program {}", self.name)))
+    }
+
+    /// Its bmv2 JSON, for bmv2.
+    ///
+    /// # Errors
+    /// [`BenchError::Plan`]: there is none.
+    pub fn json(&self) -> Result<String, BenchError> {
+        if let Form::Json(json) = &self.form {
+            return Ok(json.clone());
+        }
+        let program = self.program().map_err(|why| BenchError::Plan(format!("{}: {why}", self.typed)))?;
+        barewire_p4::export::export(&program)
+            .map_err(|why| BenchError::Plan(format!("{} has no form for bmv2: {why}", self.typed)))
     }
 }
 
@@ -91,20 +129,25 @@ impl FromStr for Source {
 
     /// A name of [`NAMES`], or the path of P4 source or of a JSON file, known by its ending or a slash.
     fn from_str(text: &str) -> Result<Source, String> {
-        if let Some(json) = embedded(text) {
-            return Ok(Source { name: text.to_owned(), typed: text.to_owned(), json: Cow::Borrowed(json) });
+        if let Some(source) = embedded(text) {
+            let form = Form::Embedded(source);
+            return Ok(Source { name: text.to_owned(), typed: text.to_owned(), form });
         }
         let is_source = text.ends_with(".p4");
         if !text.contains('/') && !text.ends_with(".json") && !is_source {
             let near = suggest(text, NAMES);
             return Err(format!("`{text}` is no program here{near}, or a file of P4 source or JSON"));
         }
-        let json = match is_source {
-            true => barewire_p4_lower::to_json(&Files, &barewire_p4_source::Options::default(), text)?,
-            false => std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?,
+        let form = match is_source {
+            true => Form::File,
+            false => Form::Json(std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?),
         };
         let name = Path::new(text).file_stem().and_then(|s| s.to_str()).unwrap_or(text);
-        Ok(Source { name: name.to_owned(), typed: text.to_owned(), json: Cow::Owned(json) })
+        let source = Source { name: name.to_owned(), typed: text.to_owned(), form };
+        if is_source {
+            source.program()?;
+        }
+        Ok(source)
     }
 }
 
@@ -155,8 +198,16 @@ mod tests {
         let kinds = [Kind::Router(OURS), Kind::Ecmp, Kind::Acl, Kind::ManyTables, Kind::DeepHeaders];
         for (name, kind) in NAMES.iter().zip(kinds) {
             let source: Source = name.parse().unwrap();
-            let program = barewire_p4::import::import(&source.json).unwrap();
-            assert_eq!(kind_of(&program).unwrap(), kind, "{name}");
+            assert_eq!(kind_of(&source.program().unwrap()).unwrap(), kind, "{name}");
+            // The same from its file, from what the reference compiler makes of it, and from the JSON that bmv2 gets of us.
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+            for path in [format!("{root}/programs/{name}.p4"), format!("{root}/tests/p4c/{name}.json")] {
+                let other: Source = path.parse().unwrap();
+                assert_eq!(other.name, *name);
+                assert_eq!(kind_of(&other.program().unwrap()).unwrap(), kind, "{path}");
+            }
+            let written = barewire_p4::import::import(&source.json().unwrap()).unwrap();
+            assert_eq!(kind_of(&written).unwrap(), kind, "{name}");
         }
     }
 
@@ -166,18 +217,11 @@ mod tests {
         assert!(why.contains("did you mean `simple_router`?"), "{why}");
         assert!("/no/such.json".parse::<Source>().is_err());
         assert!("/no/such.p4".parse::<Source>().is_err());
-        // From source: the same workload as from what the reference compiler makes of it.
-        for name in NAMES {
-            let path = format!("{}/../../../programs/{name}.p4", env!("CARGO_MANIFEST_DIR"));
-            let source: Source = path.parse().unwrap();
-            let program = barewire_p4::import::import(&source.json).unwrap();
-            let embedded = barewire_p4::import::import(&name.parse::<Source>().unwrap().json).unwrap();
-            assert_eq!(kind_of(&program).unwrap(), kind_of(&embedded).unwrap(), "{name}");
-        }
         let source: Source =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/l2_learning.json").parse().unwrap();
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/l2_learning.p4").parse().unwrap();
         assert_eq!(source.name, "l2_learning");
-        let program = barewire_p4::import::import(&source.json).unwrap();
-        assert!(kind_of(&program).unwrap_err().to_string().contains("no workload is known"));
+        assert!(
+            kind_of(&source.program().unwrap()).unwrap_err().to_string().contains("no workload is known")
+        );
     }
 }

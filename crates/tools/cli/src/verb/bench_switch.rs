@@ -39,7 +39,7 @@ pub struct Args {
     /// Where the switch is measured: mem, pcap, xdp, packet; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
-    /// Programs: simple_router, ecmp_router, acl, many_tables, deep_headers, or a JSON file; several with commas
+    /// Programs: simple_router, ecmp_router, acl, many_tables, deep_headers, or a file of P4 source or bmv2 JSON; several with commas
     #[arg(long, value_delimiter = ',', default_value = "simple_router", value_name = "NAME|FILE")]
     program: Vec<Source>,
     /// Engines: native, interpreter, kernel (over xdp, offloads off); several with commas

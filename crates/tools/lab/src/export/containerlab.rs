@@ -52,8 +52,10 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Exported,
                 commands.push("ip link set dev br0 up".into());
             }
             SwitchKind::Barewire { program, entries, port, arguments } => {
-                binds.push(format!("{}:{FOLDER}/program.json:ro", program.display()));
-                let mut run = format!("barewire switch run {FOLDER}/program.json");
+                // Its ending tells the switch what it is.
+                let ending = program.extension().and_then(|e| e.to_str()).unwrap_or("json");
+                binds.push(format!("{}:{FOLDER}/program.{ending}:ro", program.display()));
+                let mut run = format!("barewire switch run {FOLDER}/program.{ending}");
                 for end in &ends {
                     let port = format!("{}@{}", end.port, switch_port(*port, &end.interface));
                     let _ = write!(run, " -i {}", shell_quoted(&port));

@@ -16,7 +16,7 @@ kind = "bridge"
 [[switch]]
 name = "s2"
 kind = "barewire"
-program = "p.json"
+program = "p.p4"
 entries = "e.txt"
 port = "xdp"
 arguments = ["--cpu-port", "it's 9"]
@@ -89,7 +89,7 @@ fn containerlab_gets_a_container_in_the_middle_of_an_impaired_link() {
         "        - \"ip link set dev p2 address 02:78:00:01:00:02\"\n        - \"ip link set dev p2 mtu 1400 txqueuelen 77\"\n        \
          - \"ethtool -K p2 rx on tx off sg off tso off gso off gro on rxvlan off txvlan off\"\n",
         "        - \"ip link set dev a mtu 1500\"\n        - \"ethtool -K a rx off",
-        "        - \"p.json:/barewire/program.json:ro\"\n",
+        "        - \"p.p4:/barewire/program.p4:ro\"\n",
         "        - \"link-wan.json:/barewire/link.json:ro\"\n",
         "    - endpoints: [\"r:eth0\", \"s1:p2\"]\n      mtu: 1400\n",
         "    - endpoints: [\"r:up\", \"link-wan:a\"]\n",
@@ -108,7 +108,7 @@ fn containerlab_gets_a_container_in_the_middle_of_an_impaired_link() {
             "barewire",
             "switch",
             "run",
-            "/barewire/program.json",
+            "/barewire/program.p4",
             "-i",
             "5@xdp:p5",
             "--cpu-port",
@@ -292,7 +292,7 @@ fn mininet_gets_a_script_that_python_runs() {
             "9090",
             "--cpu-port",
             "it's 9",
-            "p.json"
+            "p.p4"
         ]);
         assert_eq!(said["argv"], argv);
         let classes = serde_json::json!({"h1": "BarewireHost", "r": "BarewireHost", "s1": "BarewireBridge",

@@ -236,7 +236,13 @@ fn requests_stand_in_their_slots() {
 fn registers_counters_random() {
     let mut b = Builder::new();
     let m = b.metadata("m", &[48]);
-    b.program.registers.push(RegisterArray { name: "r".to_owned(), id: 0, size: 4, width: 12 });
+    b.program.registers.push(RegisterArray {
+        name: "r".to_owned(),
+        id: 0,
+        size: 4,
+        width: 12,
+        initial: BigUint::ZERO,
+    });
     b.program.counters.push(CounterArray { name: "c".to_owned(), id: 0, size: 2, direct: None });
     let mut f = b.done();
     let (r, c) = (RegisterId(0), CounterId(0));

@@ -84,7 +84,13 @@ fn state() -> PlainState {
             direct: None,
             result: None,
         }],
-        registers: vec![RegisterArray { name: "r".to_owned(), id: 0, size: 2, width: 70 }],
+        registers: vec![RegisterArray {
+            name: "r".to_owned(),
+            id: 0,
+            size: 2,
+            width: 70,
+            initial: BigUint::ZERO,
+        }],
         calculations: vec![Calculation {
             name: "c".to_owned(),
             algorithm: HashAlgorithm::Crc16Custom,

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn negative_register_values_are_twos_complement() {
-        let array = |width| RegisterArray { name: "r".into(), id: 0, size: 1, width };
+        let array = |width| RegisterArray { name: "r".into(), id: 0, size: 1, width, initial: BigUint::ZERO };
         assert_eq!(register_value(&array(8), -1), BigUint::from(255u32));
         assert_eq!(register_value(&array(8), -256), BigUint::from(0u32));
         assert_eq!(register_value(&array(8), 257), BigUint::from(1u32));

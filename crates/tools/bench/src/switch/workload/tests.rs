@@ -5,7 +5,7 @@ use crate::switch::program::{NAMES, Source, kind_of};
 use crate::switch::setup::apply;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::harness::Harness;
-use barewire_switch::prepared::{EngineKind, prepare};
+use barewire_switch::prepared::EngineKind;
 use std::sync::Arc;
 
 const SPEC: Spec = Spec { size: 64, entries: 100, masks: Masks::Some(8), flows: Some(300), seed: 1 };
@@ -123,7 +123,7 @@ fn wrong_packets_are_told_from_right_ones() {
 fn programs_do_what_is_expected_of_them() {
     for name in NAMES {
         let source: Source = name.parse().unwrap();
-        let prepared = Arc::new(prepare(&source.json, EngineKind::Interpreter).unwrap());
+        let prepared = Arc::new(source.prepare(EngineKind::Interpreter).unwrap());
         let kind = kind_of(&prepared.program).unwrap();
         for masks in [Masks::Some(8), Masks::All] {
             let made = Workload::make(kind, &Spec { masks, size: 200, ..SPEC }).unwrap();

@@ -1,7 +1,8 @@
 //! `barewire switch lsp`: a language server for editors, over standard input and output.
 
-use super::source::{Files, SourceArgs};
+use super::source::SourceArgs;
 use crate::failure::{Code, Failure};
+use barewire_switch::source::Files;
 
 /// Arguments.
 #[derive(clap::Args)]

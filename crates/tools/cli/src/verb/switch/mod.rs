@@ -102,6 +102,16 @@ fn load(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Arc
     if is_source(path) {
         return source::lower(path, options, console).map(Arc::new);
     }
+    let beside = path.with_extension("p4");
+    if !path.exists() && beside.is_file() {
+        let (json, source) = (path.display(), beside.display());
+        let failure = Failure::new(Code::Failed, format!("{json} is not there, and its source {source} is"));
+        return Err(failure
+            .hint(format!(
+                "give {source} itself, or make the other: barewire switch compile {source} -o {json}"
+            ))
+            .into());
+    }
     let text = read(path)?;
     let (program, notes) = barewire_p4::import::import_with_notes(&text)
         .map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))?;

@@ -7,22 +7,9 @@ use barewire_p4_source::diag::{Style, render_all};
 use barewire_p4_source::{
     Diagnostic, Diagnostics, MacroOption, Options, Read, Resolver, Severity, SourceMap, ast, types,
 };
+use barewire_switch::source::{Files, Made};
 use std::cell::RefCell;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Files of the file system.
-pub struct Files;
-
-impl Resolver for Files {
-    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
 
 /// Files of the file system, and which of them were asked for.
 #[derive(Default)]
@@ -151,16 +138,13 @@ pub fn lower_with(
     options: &Options,
     console: &Console,
 ) -> anyhow::Result<Program> {
-    let Read { map, found, made } = barewire_p4_lower::from_source(files, options, &path.to_string_lossy());
-    let Some(mut program) = made.flatten() else {
+    let Read { map, found, made } = barewire_switch::source::read(files, options, &path.to_string_lossy());
+    let Some(Made { program, without_json }) = made.flatten() else {
         draw(&map, &found, console);
         return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
     };
-    match barewire_p4::export::export(&program) {
-        Ok(json) => program.source = json,
-        Err(why) => {
-            console.note(&format!("{}: clients that ask for its JSON get none: {why}", path.display()))
-        }
+    if let Some(why) = without_json {
+        console.note(&format!("{}: clients that ask for its JSON get none: {why}", path.display()));
     }
     Ok(program)
 }

@@ -1,0 +1,5 @@
+// 8.5.1 both sides are of one type
+#include <core.p4>
+control c(inout bit<8> x, inout bit<16> y, in bool b) {  apply { 
+y = b ? x : y; //! type-error
+ } }
