@@ -17,7 +17,8 @@ fn a_program_in_the_kernel_between_hosts_of_mininet() {
     space.set_up("lo").expect("the switch answers there");
     let mut command = Command::new(python);
     command
-        .arg(root.join("crates/tools/cli/tests/mininet.py"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(root.join("crates/tools/cli/tests/mininet/kernel.py"))
         .arg(root.join("bindings/mininet"))
         .arg(env!("CARGO_BIN_EXE_barewire"))
         .arg(root.join("programs/simple_router.json"))
