@@ -19,7 +19,8 @@ pub enum HookChoice {
     /// At XDP, native where it is a card's; at tc from the first segment on that is larger than a frame.
     #[default]
     Auto,
-    /// XDP, in the driver. On a veth only where its other end polls; the senders there then cut their segments themselves.
+    /// XDP, in the driver. On a veth only where its other end polls; the senders there then cut their segments themselves, and have to
+    /// finish their checksums, too.
     Native,
     /// XDP, after the driver.
     Generic,

@@ -25,7 +25,7 @@ pub(super) enum Wanted {
 pub(super) enum Hook {
     /// XDP; tc from the first segment on that is larger than a frame
     Auto,
-    /// XDP in the driver; veth pairs need other ends that poll (ethtool -K INTERFACE gro on), which then cut large segments themselves
+    /// XDP in the driver; veth pairs need other ends that poll (ethtool -K INTERFACE gro on tx off), without checksum offload
     Native,
     /// XDP after the driver
     Generic,
