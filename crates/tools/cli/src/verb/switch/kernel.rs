@@ -87,10 +87,10 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
     for path in slow {
         let _ = writeln!(text, "to user space: {}: {}", path.place, path.reason);
     }
-    match &compiled.tc {
-        Ok(form) => drop(writeln!(text, "at tc: {} instructions", form.insns.len())),
-        Err(why) => drop(writeln!(text, "not at tc: {why}")),
-    }
+    let _ = match &compiled.tc {
+        Ok(form) => writeln!(text, "at tc: {} instructions", form.insns.len()),
+        Err(why) => writeln!(text, "not at tc: {why}"),
+    };
     for path in more_at_tc {
         let _ = writeln!(text, "to user space, at tc: {}: {}", path.place, path.reason);
     }
