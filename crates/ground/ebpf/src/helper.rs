@@ -9,7 +9,9 @@ pub const GET_PRANDOM_U32: i32 = 7;
 pub const TAIL_CALL: i32 = 12;
 pub const CLONE_REDIRECT: i32 = 13;
 pub const REDIRECT: i32 = 23;
+pub const SKB_CHANGE_TYPE: i32 = 32;
 pub const SKB_PULL_DATA: i32 = 39;
+pub const SKB_CHANGE_HEAD: i32 = 43;
 pub const XDP_ADJUST_HEAD: i32 = 44;
 pub const REDIRECT_MAP: i32 = 51;
 pub const XDP_ADJUST_META: i32 = 54;
@@ -30,4 +32,27 @@ pub mod xdp {
     pub const PASS: i32 = 2;
     pub const TX: i32 = 3;
     pub const REDIRECT: i32 = 4;
+}
+
+/// Offsets in `struct __sk_buff`, 32 bits each.
+pub mod skb {
+    pub const LEN: i16 = 0;
+    pub const PKT_TYPE: i16 = 4;
+    pub const MARK: i16 = 8;
+    /// The EtherType, as it is on the wire.
+    pub const PROTOCOL: i16 = 16;
+    pub const VLAN_PRESENT: i16 = 20;
+    pub const IFINDEX: i16 = 40;
+    pub const DATA: i16 = 76;
+    pub const DATA_END: i16 = 80;
+    /// Bytes of payload in each packet that is to be cut from this one; 0: it is not to be cut.
+    pub const GSO_SIZE: i16 = 176;
+    /// Verdicts. `UNSPEC` goes on as if there were no program.
+    pub const UNSPEC: i32 = -1;
+    pub const SHOT: i32 = 2;
+    pub const REDIRECT: i32 = 7;
+    /// Flag of [`super::REDIRECT`]: into the interface instead of out of it.
+    pub const F_INGRESS: i32 = 1;
+    /// [`PKT_TYPE`] of packets that are for this host.
+    pub const HOST: i32 = 0;
 }

@@ -3,21 +3,13 @@
 //! Numbers: `linux/rtnetlink.h`, `linux/if_link.h`, `struct bpf_prog_info` in `linux/bpf.h`. An answer that is missing or cut off
 //! leaves a hole, never an error.
 
-use crate::sys;
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+use crate::{netlink, sys};
 use std::fmt;
 use std::fs;
 use std::os::fd::AsRawFd;
 
-const NLM_F_REQUEST: u16 = 1;
-const RTM_NEWLINK: u16 = 16;
-const RTM_GETLINK: u16 = 18;
-const HEADER_LEN: usize = 16;
-const IFINFO_LEN: usize = 16;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_PROG_ID: u16 = 4;
-const TYPE_MASK: u16 = 0x3fff;
 /// Words of `struct bpf_prog_info` up to the end of its name, and where the name begins.
 const INFO_WORDS: usize = 10;
 const INFO_NAME: usize = 64;
@@ -55,39 +47,10 @@ impl fmt::Display for Holder {
 
 /// The number of the program at an interface's XDP hook.
 fn program_at(ifindex: u32) -> Option<u32> {
-    let mut socket = Socket::new(NETLINK_ROUTE).ok()?;
-    socket.bind_auto().ok()?;
-    socket.connect(&SocketAddr::new(0, 0)).ok()?;
-    // The kernel answers while it takes the question.
-    socket.set_non_blocking(true).ok()?;
-    let mut question = Vec::with_capacity(HEADER_LEN + IFINFO_LEN);
-    question.extend_from_slice(&((HEADER_LEN + IFINFO_LEN) as u32).to_ne_bytes());
-    question.extend_from_slice(&RTM_GETLINK.to_ne_bytes());
-    question.extend_from_slice(&NLM_F_REQUEST.to_ne_bytes());
-    question.extend_from_slice(&[0; 12]);
-    question.extend_from_slice(&ifindex.to_ne_bytes());
-    question.extend_from_slice(&[0; 8]);
-    socket.send(&question, 0).ok()?;
-    let (answer, _) = socket.recv_from_full().ok()?;
-    if u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?) != RTM_NEWLINK {
-        return None;
-    }
-    let xdp = attribute(answer.get(HEADER_LEN + IFINFO_LEN..)?, IFLA_XDP)?;
-    let id = attribute(xdp, IFLA_XDP_PROG_ID)?;
+    let answer = netlink::link(ifindex)?;
+    let xdp = netlink::attribute(netlink::attributes(&answer)?, IFLA_XDP)?;
+    let id = netlink::attribute(xdp, IFLA_XDP_PROG_ID)?;
     Some(u32::from_ne_bytes(id.get(..4)?.try_into().ok()?))
-}
-
-/// The value of the first attribute of a kind.
-fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let len = usize::from(u16::from_ne_bytes(rest.get(..2)?.try_into().ok()?));
-        let kind = u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?) & TYPE_MASK;
-        let value = rest.get(4..len)?;
-        if kind == wanted {
-            return Some(value);
-        }
-        rest = rest.get(len.next_multiple_of(4)..)?;
-    }
 }
 
 fn name_of(id: u32) -> Option<String> {
@@ -142,17 +105,6 @@ fn has_program(pid: u32, id: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attributes_are_found_and_what_is_cut_off_is_not() {
-        let mut list = vec![8, 0, 1, 0, 1, 2, 3, 4, 5, 0, 7, 0, 9, 0, 0, 0];
-        list.extend_from_slice(&[8, 0, 43, 0x80, 42, 0, 0, 0]);
-        assert_eq!(attribute(&list, 7), Some(&[9][..]));
-        assert_eq!(attribute(&list, 43), Some(&[42, 0, 0, 0][..]));
-        assert_eq!(attribute(&list, 44), None);
-        assert_eq!(attribute(&list[..20], 43), None);
-        assert_eq!(attribute(&[0, 0, 1, 0], 43), None);
-    }
 
     #[test]
     fn a_holder_is_told_in_words() {

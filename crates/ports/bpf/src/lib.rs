@@ -9,11 +9,15 @@
 mod holder;
 mod link;
 mod map;
+mod netlink;
+mod probe;
 mod program;
 mod sys;
 
 pub use holder::Holder;
 pub use link::{Hook, Link, XdpMode};
 pub use map::Map;
+pub use netlink::peer_is_elsewhere;
+pub use probe::takes_redirected;
 pub use program::{Kind, LoadError, Program, TestRun, Verified};
 pub use sys::{possible_cpus, raise_memlock};

@@ -31,7 +31,7 @@ impl XdpMode {
 pub enum Hook {
     /// XDP.
     Xdp(XdpMode),
-    /// The traffic-control hook for what comes in (`tcx`, kernel 6.6).
+    /// The traffic-control hook for what comes in (`tcx`, kernel 6.6). Others' programs there run before this one.
     TcIngress,
 }
 

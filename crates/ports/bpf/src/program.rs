@@ -188,6 +188,24 @@ impl Program {
         out.truncate(attr.data_size_out as usize);
         Ok(TestRun { verdict: attr.retval, packet: out, nanos: attr.duration })
     }
+
+    /// Runs an XDP program on a packet so many times, each a frame of its own, and does what it says: redirects send (kernel 5.18).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run_live(&self, packet: &[u8], repeat: u32) -> io::Result<()> {
+        const LIVE_FRAMES: u32 = 1 << 1;
+        let mut attr = sys::Run {
+            prog_fd: self.fd.as_raw_fd() as u32,
+            data_size_in: packet.len() as u32,
+            data_in: packet.as_ptr() as u64,
+            repeat,
+            flags: LIVE_FRAMES,
+            ..sys::Run::default()
+        };
+        // SAFETY: the packet is read and lives across the call; nothing is written but the attributes.
+        unsafe { sys::bpf(sys::PROG_TEST_RUN, &mut attr) }.map(drop)
+    }
 }
 
 fn text(log: &[u8]) -> String {

@@ -66,6 +66,8 @@ pub struct PacketConfig {
     pub promiscuous: bool,
     /// Share the interface's frames with other sockets.
     pub fanout: Option<Fanout>,
+    /// Receive only frames that carry this mark (`SO_MARK`, or what a program of the kernel set).
+    pub mark: Option<u32>,
     /// Who stamps.
     pub stamp: StampBy,
 }
@@ -83,6 +85,7 @@ impl PacketConfig {
             gso: false,
             promiscuous: false,
             fanout: None,
+            mark: None,
             stamp: StampBy::Kernel,
         }
     }
@@ -103,7 +106,7 @@ impl PacketConfig {
     /// Reads `packet:INTERFACE` with the options `rx=`, `tx=` (ring slots, 0 for none), `qdisc_bypass=1|0`,
     /// `ignore_outgoing=1|0`, `vnet_hdr=0|1`, `gso=0|1` (with the defaults of [`with_gso`](Self::with_gso)),
     /// `promiscuous=0|1`, `fanout=ID`, `fanout_mode=hash|round_robin|cpu|rollover|random|queue`,
-    /// `stamp=kernel|hardware|engine`.
+    /// `mark=NUMBER`, `stamp=kernel|hardware|engine`.
     ///
     /// # Errors
     /// [`OpenError::BadUri`] that names the option, with the nearest right word.
@@ -146,6 +149,7 @@ impl PacketConfig {
             (None, Some(_)) => return Err(uri.bad("`fanout_mode` needs `fanout=ID`")),
             (None, None) => None,
         };
+        config.mark = uri.take("mark")?;
         let sources =
             [("kernel", StampBy::Kernel), ("hardware", StampBy::Hardware), ("engine", StampBy::Engine)];
         config.stamp = uri.take_choice("stamp", &sources)?.unwrap_or_default();
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(config("packet:eth0").unwrap(), PacketConfig::new("eth0"));
         let c = config(
             "packet:eth0?rx=64&tx=128&qdisc_bypass=0&ignore_outgoing=off&vnet_hdr=1&promiscuous=yes&fanout=7\
-             &fanout_mode=cpu&stamp=hardware",
+             &fanout_mode=cpu&mark=9&stamp=hardware",
         );
         let expected = PacketConfig {
             interface: "eth0".to_owned(),
@@ -200,6 +204,7 @@ mod tests {
             gso: false,
             promiscuous: true,
             fanout: Some(Fanout { id: 7, mode: FanoutMode::Cpu }),
+            mark: Some(9),
             stamp: StampBy::Hardware,
         };
         assert_eq!(c.unwrap(), expected);

@@ -187,7 +187,8 @@ impl Opening<'_> {
                 (false, false) => "no virtio headers",
             },
             if config.promiscuous { ", promiscuous" } else { "" },
-            config.fanout.map_or(String::new(), |f| format!(", fanout group {} ({:?})", f.id, f.mode)),
+            config.fanout.map_or(String::new(), |f| format!(", fanout group {} ({:?})", f.id, f.mode))
+                + &config.mark.map_or(String::new(), |mark| format!(", frames with mark {mark:#x}")),
         )
     }
 }
@@ -226,6 +227,10 @@ impl PacketPort {
         if config.promiscuous {
             sys::join_promiscuous(&opening.socket, interface.index)
                 .map_err(opening.failed("setsockopt(PACKET_ADD_MEMBERSHIP)"))?;
+        }
+        if let Some(mark) = config.mark {
+            sys::take_marked(&opening.socket, mark)
+                .map_err(opening.failed("setsockopt(SO_ATTACH_FILTER)"))?;
         }
         sys::bind(&opening.socket, interface.index).map_err(opening.failed("bind(AF_PACKET)"))?;
         if !opening.join_fanout()? {

@@ -207,6 +207,22 @@ pub(crate) fn join_promiscuous(fd: &OwnedFd, ifindex: u32) -> io::Result<()> {
     unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
 }
 
+/// Receives only frames with a mark, by a filter of classic BPF (`linux/filter.h`).
+pub(crate) fn take_marked(fd: &OwnedFd, mark: u32) -> io::Result<()> {
+    /// `SKF_AD_OFF + SKF_AD_MARK`: where a program finds the mark.
+    const MARK_AT: u32 = (-0x1000_i32 + 20) as u32;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = [
+        step((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, MARK_AT),
+        step((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, 0, 1, mark),
+        step((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, u32::MAX),
+        step((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the option's own structure; the kernel copies the steps it points to.
+    unsafe { set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program) }
+}
+
 /// From here on frames of the interface arrive.
 pub(crate) fn bind(fd: &OwnedFd, ifindex: u32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain old data for which zero is valid.

@@ -8,6 +8,7 @@ use barewire_ebpf::{Alu, Bits, Cond, Reg, Size};
 use barewire_p4::hash::crc::NAMED;
 use barewire_p4::ir::{
     CalcInput, Calculation, CrcParameters, Expr, FieldId, FieldRef, HashAlgorithm, HashSource, HeaderId,
+    ProfileId,
 };
 use barewire_p4::phv::{Place, slot};
 
@@ -68,7 +69,7 @@ impl Gen<'_> {
             _ => groups.push(Group { header, items: vec![item], bits }),
         };
         let place = |header: HeaderId, field: u32| -> Made<(Place, u32)> {
-            let place = self.shape.layout.place(FieldId { header, field });
+            let place = self.field_place(FieldId { header, field })?;
             match place {
                 Place::Words { width, .. } | Place::Bits { width, .. } => Ok((place, width)),
                 Place::Varbit { .. } => Err(Reason::No("a hash over varbit fields")),
@@ -311,6 +312,15 @@ impl Gen<'_> {
         at
     }
 
+    /// `r0` = the hash by which a profile's selector chooses.
+    pub fn selector_hash(&mut self, profile: ProfileId) -> Made {
+        let program = self.program;
+        let Some(selector) = &program.profiles[profile.at()].selector else {
+            return Err(Reason::No("groups without a selector"));
+        };
+        self.compute(selector.algorithm, &selector.input)
+    }
+
     fn calculation(&mut self, calculation: &Calculation) -> Made {
         self.compute(calculation.algorithm, &calculation.input)
     }
@@ -356,7 +366,7 @@ impl Gen<'_> {
             let Found::Fixed(header) = self.header(&checksum.target.header)? else {
                 return Err(Reason::No("a checksum of an element that the packet names"));
             };
-            let place = self.shape.layout.place(FieldId { header, field: checksum.target.field });
+            let place = self.field_place(FieldId { header, field: checksum.target.field })?;
             if !Self::narrow(place) {
                 return Err(Reason::No("a checksum of more than 64 bits"));
             }

@@ -24,6 +24,10 @@ pub(crate) struct Plan {
     pub parser: bool,
     /// Registers may live in the kernel.
     pub registers: bool,
+    /// Bytes of a packet that the parser looks at, at most.
+    pub depth: u32,
+    /// Packets may become longer.
+    pub grows: bool,
 }
 
 impl Plan {
@@ -90,6 +94,8 @@ pub(crate) fn plan(program: &Program, target: &Target, shape: &mut Shape, regist
             _ => {}
         }
     }
+    walk.plan.depth = walk.code.depth;
+    walk.plan.grows = walk.code.grows;
     walk.plan
 }
 

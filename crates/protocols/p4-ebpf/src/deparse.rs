@@ -52,8 +52,19 @@ impl Gen<'_> {
         self.asm.load(Size::D, Reg::R2, VECTOR, parsed);
         self.asm.alu(Alu::Sub, Reg::R2, Reg::R0);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, same);
+        if self.is_tc() {
+            // Paths on which a packet gets shorter went to user space before.
+            self.asm.neg(Reg::R2);
+            self.asm.jump_if_imm(Bits::B64, Cond::SignedLt, Reg::R2, 0, no_room);
+        }
         self.asm.mov(Reg::R1, CTX);
-        self.asm.call(helper::XDP_ADJUST_HEAD);
+        match self.is_tc() {
+            false => self.asm.call(helper::XDP_ADJUST_HEAD),
+            true => {
+                self.asm.mov_imm(Reg::R3, 0);
+                self.asm.call(helper::SKB_CHANGE_HEAD);
+            }
+        }
         self.asm.jump_nonzero(Reg::R0, no_room);
         self.asm.place(same);
         self.asm.store_imm(Size::D, VECTOR, out, 0);
@@ -90,8 +101,9 @@ impl Gen<'_> {
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, skip);
         self.asm.load(Size::D, Reg::R1, VECTOR, out);
         self.asm.jump_if_imm(Bits::B64, Cond::Gt, Reg::R1, MAX_HEADERS, lost);
-        self.asm.load(Size::W, Reg::R0, CTX, helper::xdp::DATA);
-        self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
+        let (data, data_end) = self.ends_of_packet();
+        self.asm.load(Size::W, Reg::R0, CTX, data);
+        self.asm.load(Size::W, Reg::R2, CTX, data_end);
         self.asm.alu(Alu::Add, Reg::R0, Reg::R1);
         self.asm.mov(Reg::R3, Reg::R0);
         self.asm.add_imm(Reg::R3, bytes as i32);
@@ -137,7 +149,9 @@ impl Gen<'_> {
     /// Cut the packet.
     fn truncate(&mut self) {
         let truncates = self.program.actions.iter().flat_map(|a| &a.body);
-        if !truncates.into_iter().any(|stmt| matches!(stmt, barewire_p4::ir::Stmt::Truncate { .. })) {
+        if self.is_tc()
+            || !truncates.into_iter().any(|stmt| matches!(stmt, barewire_p4::ir::Stmt::Truncate { .. }))
+        {
             return;
         }
         let (at, done) = (self.slot(slot::TRUNCATE), self.asm.label());

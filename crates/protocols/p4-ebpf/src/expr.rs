@@ -553,8 +553,8 @@ impl Gen<'_> {
         self.asm.jump_if(Bits::B64, Cond::Ne, a, b, no);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, a, 0, yes);
         for field in 0..fields as u32 {
-            let place = |header| self.shape.layout.place(FieldId { header, field });
-            let (l, r) = (place(left), place(right));
+            let place = |header| self.field_place(FieldId { header, field });
+            let (l, r) = (place(left)?, place(right)?);
             if matches!(l, Place::Varbit { .. }) || matches!(r, Place::Varbit { .. }) {
                 return Err(Reason::No("comparison of headers with varbit fields"));
             }

@@ -3,7 +3,7 @@
 use crate::Reason;
 use crate::r#gen::{Gen, Made, POOL, TEMP, TEMP2, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Reg, Size};
-use barewire_p4::ir::{Expr, FieldId, FieldRef, HeaderId, HeaderRef, StackId};
+use barewire_p4::ir::{Expr, FieldId, FieldRef, HeaderId, HeaderRef, StackId, Width};
 use barewire_p4::phv::Place;
 
 /// A header behind a reference.
@@ -136,8 +136,32 @@ impl Gen<'_> {
         }
     }
 
+    /// Where a field whose value is read or written lies. At tc a transport checksum has none to speak of.
+    pub fn field_place(&self, field: FieldId) -> Made<Place> {
+        if self.is_tc() && self.is_transport_checksum(field) {
+            return Err(Reason::UNFINISHED);
+        }
+        Ok(self.shape.layout.place(field))
+    }
+
+    /// By its place in a header of UDP's or TCP's length: names are the program's own.
+    fn is_transport_checksum(&self, field: FieldId) -> bool {
+        const TCP: (u32, u32) = (160, 128);
+        const UDP: (u32, u32) = (64, 48);
+        let ty = self.program.header_type_of(field.header);
+        let width = |width: &Width| match width {
+            Width::Fixed(bits) => *bits,
+            Width::Varbit(_) => 0,
+        };
+        let Some(own) = ty.fields.get(field.field as usize).map(|own| width(&own.width)) else {
+            return false;
+        };
+        let before: u32 = ty.fields[..field.field as usize].iter().map(|field| width(&field.width)).sum();
+        !self.is_metadata(field.header) && own == 16 && [TCP, UDP].contains(&(ty.fixed_bits(), before))
+    }
+
     pub fn load_field(&mut self, field: FieldId, word: u32, to: Reg) -> Made {
-        let place = self.shape.layout.place(field);
+        let place = self.field_place(field)?;
         self.load_place(place, word, to, true)
     }
 

@@ -4,8 +4,8 @@
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
 use crate::cuts::Plan;
-use crate::maps::{self, Shape, config, drop_reason, fixed, verdict};
-use crate::{Compiled, MAX_INSNS, Reason, Refusal, SlowPath, Target};
+use crate::maps::{self, Shape, config, drop_reason, fixed, targets, verdict};
+use crate::{Form, Hook, MAX_INSNS, Reason, Refusal, SLOW_MARK, SlowPath, Target};
 use barewire_ebpf::helper;
 use barewire_ebpf::{Alu, Asm, AsmError, Atomic, Bits, Cond, Label, Reg, Size};
 use barewire_p4::chain::{Operand, Step};
@@ -22,6 +22,8 @@ pub(crate) const TEMP2: Reg = Reg::R7;
 pub(crate) const RECORD: Reg = Reg::R8;
 pub(crate) const CTX: Reg = Reg::R6;
 pub(crate) const VECTOR: Reg = Reg::R9;
+/// Bytes of a packet that lie in one piece at tc, whatever the parser looks at: an Ethernet header.
+const MIN_DEPTH: u32 = 14;
 /// Bytes of stack below which temporaries begin.
 const STACK_FIRST: i32 = 16;
 
@@ -54,6 +56,10 @@ pub(crate) struct Gen<'p> {
     /// Which pipeline is being compiled.
     pub pipeline: usize,
     pub cuts: Option<Plan>,
+    /// Bytes of a packet that the parser looks at, so far.
+    pub depth: u32,
+    /// Packets may become longer.
+    pub grows: bool,
     slow: Vec<(SlowPath, Label)>,
     drops: Vec<(u64, Label)>,
     spilled: i32,
@@ -75,10 +81,25 @@ impl<'p> Gen<'p> {
             parser_ends: Vec::new(),
             pipeline: 0,
             cuts: None,
+            depth: 0,
+            grows: false,
             slow: Vec::new(),
             drops: Vec::new(),
             spilled: 0,
             place: String::new(),
+        }
+    }
+
+    /// Whether the program is to stand at tc.
+    pub fn is_tc(&self) -> bool {
+        self.target.hook == Hook::Tc
+    }
+
+    /// Where the context says at which addresses the packet begins and ends.
+    pub fn ends_of_packet(&self) -> (i16, i16) {
+        match self.target.hook {
+            Hook::Xdp => (helper::xdp::DATA, helper::xdp::DATA_END),
+            Hook::Tc => (helper::skb::DATA, helper::skb::DATA_END),
         }
     }
 
@@ -212,20 +233,35 @@ impl<'p> Gen<'p> {
 
     /// Write a metadata field's low bits from a register.
     pub fn set_meta(&mut self, field: FieldId, from: Reg) -> Made {
-        let place = self.shape.layout.place(field);
+        let place = self.field_place(field)?;
         self.store_place(place, from)
     }
 
     fn prologue(&mut self) -> Made {
         let out = self.asm.label();
         self.asm.mov(CTX, Reg::R1);
+        let (abort, pass) = match self.target.hook {
+            Hook::Xdp => (helper::xdp::ABORTED, helper::xdp::PASS),
+            Hook::Tc => (helper::skb::SHOT, helper::skb::UNSPEC),
+        };
+        if self.is_tc() {
+            // One that this program sent to user space: the socket has it, and the kernel gets it as it would have.
+            let other = self.asm.label();
+            self.asm.load(Size::W, Reg::R1, CTX, helper::skb::MARK);
+            self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R1, SLOW_MARK as i32, other);
+            self.asm.mov_imm(Reg::R1, 0);
+            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+            self.asm.mov_imm(Reg::R0, helper::skb::UNSPEC);
+            self.asm.exit();
+            self.asm.place(other);
+        }
         self.asm.store_imm(Size::W, Reg::FP, -4, 0);
         self.asm.map(Reg::R1, fixed::VECTOR as i32);
         self.asm.mov(Reg::R2, Reg::FP);
         self.asm.add_imm(Reg::R2, -4);
         self.asm.call(helper::MAP_LOOKUP_ELEM);
         self.asm.jump_nonzero(Reg::R0, out);
-        self.asm.mov_imm(Reg::R0, helper::xdp::ABORTED);
+        self.asm.mov_imm(Reg::R0, abort);
         self.asm.exit();
         self.asm.place(out);
         self.asm.mov(VECTOR, Reg::R0);
@@ -246,16 +282,11 @@ impl<'p> Gen<'p> {
         let slow = self.slow(Reason::Overflow);
         self.asm.jump_nonzero(Reg::R1, slow);
 
-        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::DATA);
-        self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
-        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
         let at = self.slot(slot::PACKET_LEN);
-        self.asm.store(Size::D, VECTOR, at, Reg::R2);
-        let (fits, large) = (self.asm.label(), self.slow(Reason::TooLong));
-        self.asm.load(Size::D, Reg::R1, Reg::R7, config::MAX_FRAME as i16);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, fits);
-        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R2, Reg::R1, large);
-        self.asm.place(fits);
+        match self.target.hook {
+            Hook::Xdp => self.length_of_frame(at),
+            Hook::Tc => self.length_of_packet(at),
+        }
         if let Some(field) = self.target.packet_length {
             self.asm.load(Size::D, Reg::R0, VECTOR, at);
             self.set_meta(field, Reg::R0)?;
@@ -282,10 +313,14 @@ impl<'p> Gen<'p> {
         }
         // The port: packets from an interface that is none of ours go on to the kernel.
         let known = self.asm.label();
-        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::INGRESS_IFINDEX);
+        let interface = match self.target.hook {
+            Hook::Xdp => helper::xdp::INGRESS_IFINDEX,
+            Hook::Tc => helper::skb::IFINDEX,
+        };
+        self.asm.load(Size::W, Reg::R1, CTX, interface);
         self.lookup_index(fixed::PORTS, Reg::R1);
         self.asm.jump_nonzero(Reg::R0, known);
-        self.asm.mov_imm(Reg::R0, helper::xdp::PASS);
+        self.asm.mov_imm(Reg::R0, pass);
         self.asm.exit();
         self.asm.place(known);
         if let Some(field) = self.target.ingress_port {
@@ -295,13 +330,68 @@ impl<'p> Gen<'p> {
         Ok(())
     }
 
+    /// A frame's length, and whether every interface has room for it. Loses r1 and r2; the configuration is in r7.
+    fn length_of_frame(&mut self, at: i16) {
+        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::DATA);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
+        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
+        self.asm.store(Size::D, VECTOR, at, Reg::R2);
+        let (fits, large) = (self.asm.label(), self.slow(Reason::TooLong));
+        self.asm.load(Size::D, Reg::R1, Reg::R7, config::MAX_FRAME as i16);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, fits);
+        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R2, Reg::R1, large);
+        self.asm.place(fits);
+    }
+
+    /// The same at tc, where a packet may have its bytes in pieces, be a segment that is still to be cut, or have its tag beside it.
+    /// Loses r0 to r5.
+    fn length_of_packet(&mut self, at: i16) {
+        /// Ethernet, IPv4 and TCP: what each packet that is cut from a segment has before its payload, at least.
+        const HEADERS: i32 = 54;
+        let (fits, whole, linear) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let (large, tagged) = (self.slow(Reason::TooLong), self.slow(Reason::TAGGED));
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::VLAN_PRESENT);
+        self.asm.jump_nonzero(Reg::R1, tagged);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::LEN);
+        self.asm.store(Size::D, VECTOR, at, Reg::R2);
+        self.asm.load(Size::W, Reg::R3, CTX, helper::skb::GSO_SIZE);
+        if self.cuts.as_ref().is_some_and(|plan| plan.grows) {
+            // Whoever cuts a segment does not know of headers that came in front of it.
+            self.asm.jump_nonzero(Reg::R3, large);
+        }
+        self.asm.load(Size::D, Reg::R1, Reg::R7, config::MAX_FRAME as i16);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, fits);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R3, 0, whole);
+        self.asm.mov(Reg::R2, Reg::R3);
+        self.asm.add_imm(Reg::R2, HEADERS);
+        self.asm.place(whole);
+        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R2, Reg::R1, large);
+        self.asm.place(fits);
+        // What the parser looks at has to lie in one piece.
+        let depth = self.cuts.as_ref().map_or(0, |plan| plan.depth).max(MIN_DEPTH);
+        let short = self.asm.label();
+        self.asm.load(Size::D, Reg::R2, VECTOR, at);
+        self.asm.jump_if_imm(Bits::B64, Cond::Le, Reg::R2, depth as i32, short);
+        self.asm.mov_imm(Reg::R2, depth as i32);
+        self.asm.place(short);
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::DATA);
+        self.asm.load(Size::W, Reg::R3, CTX, helper::skb::DATA_END);
+        self.asm.alu(Alu::Sub, Reg::R3, Reg::R1);
+        self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R3, Reg::R2, linear);
+        self.asm.mov(Reg::R1, CTX);
+        self.asm.call(helper::SKB_PULL_DATA);
+        self.asm.place(linear);
+        self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
+    }
+
     fn needs_time(&self) -> bool {
         let set = |step: &Step| matches!(step, Step::Set(_, Operand::Slot(slot::NOW_US)));
-        self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
+        let stamps = self.shape.tables.iter().any(|table| table.hits.is_some());
+        stamps || self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
     }
 
     /// The whole program.
-    pub fn program_whole(mut self) -> Result<Compiled, Refusal> {
+    pub fn program_whole(mut self) -> Result<(Form, Shape), Refusal> {
         let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
         self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
         let steps = self.target.steps.clone();
@@ -345,7 +435,7 @@ impl<'p> Gen<'p> {
             }
         }
         self.ends();
-        let Gen { asm, shape, slow, target, registers, .. } = self;
+        let Gen { asm, shape, slow, target, .. } = self;
         let insns = asm.finish(target.far_jumps).map_err(|error| match error {
             AsmError::TooFar => {
                 Refusal::TooLarge("jumps of more than 32,767 instructions need kernel 6.6".to_owned())
@@ -355,13 +445,7 @@ impl<'p> Gen<'p> {
         if insns.len() > MAX_INSNS {
             return Err(Refusal::TooLarge(format!("{} instructions, of {MAX_INSNS} at most", insns.len())));
         }
-        Ok(Compiled {
-            insns,
-            maps: shape.maps.clone(),
-            shape,
-            slow: slow.into_iter().map(|(path, _)| path).collect(),
-            registers,
-        })
+        Ok((Form { insns, slow: slow.into_iter().map(|(path, _)| path).collect() }, shape))
     }
 
     /// Count a packet by how it ended. Loses r0 to r5.
@@ -383,6 +467,9 @@ impl<'p> Gen<'p> {
         self.asm.load(Size::D, TEMP2, VECTOR, result + 16);
         self.asm.store_imm(Size::D, VECTOR, result, verdict::FORWARD as i32);
         self.asm.store(Size::D, VECTOR, result + 8, TEMP2);
+        if self.is_tc() {
+            return self.forward_packet(no_port);
+        }
         self.asm.map(Reg::R1, fixed::DEVICES as i32);
         self.asm.mov(Reg::R2, TEMP2);
         self.asm.mov_imm(Reg::R3, helper::xdp::DROP);
@@ -390,6 +477,47 @@ impl<'p> Gen<'p> {
         self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, helper::xdp::REDIRECT, no_port);
         self.account(0);
         self.asm.mov_imm(Reg::R0, helper::xdp::REDIRECT);
+        self.asm.exit();
+    }
+
+    /// The same at tc: the port is in r7.
+    fn forward_packet(&mut self, no_port: Label) {
+        let out = self.asm.label();
+        self.lookup_index(fixed::TARGETS, TEMP2);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, no_port);
+        self.asm.load(Size::W, Reg::R8, Reg::R0, targets::IFINDEX as i16);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R8, 0, no_port);
+        self.asm.load(Size::W, Reg::R7, Reg::R0, targets::PEER as i16);
+        self.account(0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R7, 0, out);
+        // Straight to the other end only what that takes as if it had come by wire: for one host, of the same EtherType, with its
+        // headers where they were.
+        if self.cuts.as_ref().is_some_and(|plan| plan.grows) {
+            let growth = self.slot(slot::GROWTH);
+            self.asm.load(Size::D, Reg::R1, VECTOR, growth);
+            self.asm.jump_nonzero(Reg::R1, out);
+        }
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::DATA);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::DATA_END);
+        self.asm.mov(Reg::R3, Reg::R1);
+        self.asm.add_imm(Reg::R3, MIN_DEPTH as i32);
+        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R3, Reg::R2, out);
+        self.asm.load(Size::B, Reg::R2, Reg::R1, 0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Set, Reg::R2, 1, out);
+        self.asm.load(Size::H, Reg::R2, Reg::R1, 12);
+        self.asm.load(Size::W, Reg::R3, CTX, helper::skb::PROTOCOL);
+        self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, Reg::R3, out);
+        self.asm.mov(Reg::R1, CTX);
+        self.asm.mov_imm(Reg::R2, helper::skb::HOST);
+        self.asm.call(helper::SKB_CHANGE_TYPE);
+        self.asm.mov(Reg::R1, Reg::R8);
+        self.asm.mov_imm(Reg::R2, 0);
+        self.asm.call(helper::REDIRECT_PEER);
+        self.asm.exit();
+        self.asm.place(out);
+        self.asm.mov(Reg::R1, Reg::R8);
+        self.asm.mov_imm(Reg::R2, 0);
+        self.asm.call(helper::REDIRECT);
         self.asm.exit();
     }
 
@@ -404,19 +532,33 @@ impl<'p> Gen<'p> {
                 self.asm.store_imm(Size::D, VECTOR, result + 8, reason as i32);
             }
             self.account(2 + reason as u32);
-            self.asm.mov_imm(Reg::R0, helper::xdp::DROP);
+            let verdict = if self.is_tc() { helper::skb::SHOT } else { helper::xdp::DROP };
+            self.asm.mov_imm(Reg::R0, verdict);
             self.asm.exit();
         }
         let user = self.asm.label();
         let slow = self.slow.clone();
-        for (at, (_, label)) in slow.iter().enumerate() {
+        for (at, (path, label)) in slow.iter().enumerate() {
             self.asm.place(*label);
+            if path.reason == Reason::TooLong {
+                self.account(maps::TOO_LONG);
+            }
             self.asm.store_imm(Size::D, VECTOR, result + 8, at as i32);
             self.asm.jump(user);
         }
         self.asm.place(user);
         self.asm.store_imm(Size::D, VECTOR, result, verdict::SLOW as i32);
         self.account(1);
+        if self.is_tc() {
+            // Sockets saw it already. So it comes in again, with a mark by which the switch's knows it.
+            self.asm.mov_imm(Reg::R1, SLOW_MARK as i32);
+            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+            self.asm.load(Size::W, Reg::R1, CTX, helper::skb::IFINDEX);
+            self.asm.mov_imm(Reg::R2, helper::skb::F_INGRESS);
+            self.asm.call(helper::REDIRECT);
+            self.asm.exit();
+            return;
+        }
         // On to the interface's socket of the switch, untouched.
         self.asm.mov_imm(Reg::R0, helper::xdp::PASS);
         self.asm.exit();

@@ -33,6 +33,16 @@ use barewire_p4::chain::Step;
 use barewire_p4::ir::{FieldId, Program};
 use std::fmt;
 
+/// Where in the kernel a program stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hook {
+    /// XDP: frames, before the kernel makes anything of them.
+    #[default]
+    Xdp,
+    /// Traffic control, ingress: packets with all that the kernel knows of them, segments that are still to be cut included.
+    Tc,
+}
+
 /// What the target does around the program, and what the kernel at hand can do.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
@@ -50,6 +60,8 @@ pub struct Target {
     pub drop_port: u32,
     /// Jumps of 32 bits may be used (kernel 6.6).
     pub far_jumps: bool,
+    /// Where the program is to stand.
+    pub hook: Hook,
 }
 
 /// Why a packet has to go to user space.
@@ -68,11 +80,18 @@ pub enum Reason {
 impl Reason {
     /// Whether it is something of the program; otherwise it is of the moment, and may never come.
     pub fn is_of_the_program(&self) -> bool {
-        !matches!(self, Reason::Overflow | Reason::TooLong) && *self != Reason::DEEP
+        !matches!(self, Reason::Overflow | Reason::TooLong) && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
     /// A place in a packet that the verifier is not told of.
     pub(crate) const DEEP: Reason = Reason::No("headers deeper than 16 kB");
+    /// The kernel took the tag out of the frame before tc.
+    pub(crate) const TAGGED: Reason = Reason::No("a VLAN tag beside the frame, at tc");
+    /// No helper makes a packet shorter at its front, whatever its headers are.
+    pub(crate) const SHRINKS: Reason = Reason::No("headers taken away, at tc");
+    /// A sender that leaves its checksums to the card has not finished them.
+    pub(crate) const UNFINISHED: Reason =
+        Reason::No("a TCP or UDP checksum's value, which may be unfinished at tc");
 }
 
 impl fmt::Display for Reason {
@@ -128,12 +147,26 @@ pub struct Compiled {
     pub slow: Vec<SlowPath>,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
+    /// The same for tc, with the same maps; or why it has none.
+    pub tc: Result<Form, Refusal>,
 }
+
+/// A program's form for one hook.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// The instructions.
+    pub insns: Vec<Insn>,
+    /// Ways that end in user space.
+    pub slow: Vec<SlowPath>,
+}
+
+/// The mark of packets that go to user space from tc: they come in again at their interface, where the switch's socket takes those alone.
+pub const SLOW_MARK: u32 = 0x6277_6b31;
 
 /// The most instructions that are loaded; the kernel's own limit is on those it walks through, a million.
 pub const MAX_INSNS: usize = 200_000;
 
-/// Compiles a program for XDP.
+/// Compiles a program for XDP, and for tc where it can be.
 ///
 /// # Errors
 /// [`Refusal`]: why no packet would stay in the kernel.
@@ -160,6 +193,31 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         return Err(Refusal::Nothing { place, reason });
     }
     let registers = plan.registers;
+    let mut generator = r#gen::Gen::new(program, target, shape, registers);
+    generator.cuts = Some(plan);
+    let (form, shape) = generator.program_whole()?;
+    // Both look into the same maps, constants included.
+    let at_tc = Target { hook: Hook::Tc, ..target.clone() };
+    let (tc, shape) = match compile_tc(program, &at_tc, shape.clone(), registers) {
+        Ok((form, shape)) => (Ok(form), shape),
+        Err(refusal) => (Err(refusal), shape),
+    };
+    Ok(Compiled { insns: form.insns, maps: shape.maps.clone(), shape, slow: form.slow, registers, tc })
+}
+
+fn compile_tc(
+    program: &Program,
+    target: &Target,
+    mut shape: maps::Shape,
+    registers: bool,
+) -> Result<(Form, maps::Shape), Refusal> {
+    let plan = cuts::plan(program, target, &mut shape, registers);
+    if let Some((place, reason)) = plan.whole.clone() {
+        return Err(Refusal::Nothing { place, reason });
+    }
+    if registers && plan.any() && !program.registers.is_empty() {
+        return Err(Refusal::TooLarge("its registers would have two homes at tc".to_owned()));
+    }
     let mut generator = r#gen::Gen::new(program, target, shape, registers);
     generator.cuts = Some(plan);
     generator.program_whole()

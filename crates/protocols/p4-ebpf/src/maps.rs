@@ -6,9 +6,12 @@
 //! ports      hash: interface index -> port number
 //! devices    device map: port number -> interface
 //! statistics per CPU: packets by how they ended
+//! targets    array, for tc: port number -> interface index, and whether packets may go straight to its other end
 //! defaults   one value: each table's default record
 //! table T    exact: hash of the key; lpm: a trie, the prefix last; ternary: masks, a hash of (mask, masked key), records
 //! direct T   array: packets and bytes of each entry (handle + 1; 0 is the default entry)
+//! hits T     array: microseconds at which each entry was hit last (handle + 1)
+//! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
 //! ```
 //! A record is words: the action's number plus 1 in the low half of the first (with [`MEMBER`]: a member of the profile), the
 //! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out.
@@ -20,6 +23,12 @@ use barewire_p4::phv::Layout;
 
 /// In a record's low half: what follows is the number of a member of the table's profile.
 pub const MEMBER: u32 = 1 << 31;
+/// With [`MEMBER`]: a group of the table's profile, whose number follows.
+pub const GROUP: u32 = 1 << 30;
+/// In the place of a member's position in a group: how many there are.
+pub const GROUP_LEN: u32 = u32::MAX;
+/// The most places of members in all groups of a profile.
+pub const MAX_GROUP_PLACES: u32 = 1 << 18;
 /// Bytes of a record before its arguments.
 pub const RECORD_ARGS: u32 = 8;
 /// The most masks of a ternary table.
@@ -68,6 +77,16 @@ pub mod config {
     pub const LEN: u32 = 32;
 }
 
+/// Offsets in the values of `targets`.
+pub mod targets {
+    /// The interface's index, 32 bits; 0 where there is none.
+    pub const IFINDEX: u32 = 0;
+    /// Not 0: the interface's other end is in another network namespace, and packets may go straight there.
+    pub const PEER: u32 = 4;
+    /// Bytes of a value.
+    pub const LEN: u32 = 8;
+}
+
 /// Bytes of an element of a ternary table's mask array: in use or not, then the mask.
 pub const fn mask_bytes(key: u32) -> u32 {
     8 + key.next_multiple_of(8)
@@ -88,10 +107,14 @@ pub struct TableShape {
     pub records: Option<usize>,
     /// Counters of entries.
     pub direct: Option<usize>,
+    /// When entries were hit last, where they may time out.
+    pub hits: Option<usize>,
     /// Where its default record lies in `defaults`.
     pub default_at: u32,
     /// Members of its profile.
     pub members: Option<usize>,
+    /// Groups of its profile, where that has a selector.
+    pub groups: Option<usize>,
     /// Lpm: which key field is the prefix.
     pub prefix: Option<usize>,
 }
@@ -129,6 +152,8 @@ pub struct Shape {
     pub registers: Vec<usize>,
     /// Profiles: their members.
     pub members: Vec<usize>,
+    /// Profiles with selectors: places of groups.
+    pub groups: Vec<Option<usize>>,
     /// Tables of CRCs that the code looks into, by what they are of.
     pub crc: Vec<(barewire_p4::ir::CrcParameters, u32)>,
 }
@@ -143,12 +168,15 @@ pub mod fixed {
     pub const STATISTICS: usize = 4;
     pub const DEFAULTS: usize = 5;
     pub const CONSTANTS: usize = 6;
+    pub const TARGETS: usize = 7;
 }
 
 /// Scratch words: for wide values, parser keys, varbit lengths.
 pub const SCRATCH_WORDS: u32 = 56;
-/// Elements of `statistics`: forwarded, dropped by reason, to user space.
-pub const STATISTICS: u32 = 2 + drop_reason::COUNT as u32;
+/// Element of `statistics`: to user space for their length.
+pub const TOO_LONG: u32 = 2 + drop_reason::COUNT as u32;
+/// Elements of `statistics`: forwarded, to user space, dropped by reason, to user space for their length.
+pub const STATISTICS: u32 = 3 + drop_reason::COUNT as u32;
 
 fn array(name: &str, value: u32, entries: u32) -> MapSpec {
     let name = name.to_owned();
@@ -179,6 +207,7 @@ impl Shape {
             kind("statistics", MapKind::PercpuArray, 4, 8, STATISTICS),
             array("defaults", 8, 1),
             array("constants", 8, 1),
+            array("targets", targets::LEN, MAX_PORTS),
         ];
         let mut add = |spec: MapSpec| {
             maps.push(spec);
@@ -190,7 +219,7 @@ impl Shape {
             };
             actions.iter().map(words).max().unwrap_or(0)
         };
-        let mut members = Vec::new();
+        let (mut members, mut groups) = (Vec::new(), Vec::new());
         for (at, profile) in program.profiles.iter().enumerate() {
             let users = program
                 .tables
@@ -199,12 +228,15 @@ impl Shape {
             let words = users.map(|table| args(&table.actions)).max().unwrap_or(0);
             let bytes = RECORD_ARGS + 8 * words;
             members.push(add(kind(&profile.name, MapKind::Hash, 4, bytes, entries_of(profile.max_size))));
+            let name = format!("{}.g", profile.name.rsplit('.').next().unwrap_or(&profile.name));
+            let places = profile.selector.as_ref();
+            groups.push(places.map(|_| add(kind(&name, MapKind::Hash, 8, 4, MAX_GROUP_PLACES))));
         }
         let mut default_at = 0;
         let mut tables = Vec::new();
         for table in &program.tables {
             let profile = match table.source {
-                TableActions::Profile(profile) => Some(members[profile.at()]),
+                TableActions::Profile(profile) => Some((members[profile.at()], groups[profile.at()])),
                 TableActions::Direct => None,
             };
             let record_words = 1 + args(&table.actions);
@@ -236,6 +268,7 @@ impl Shape {
             counters,
             registers,
             members,
+            groups,
             crc: Vec::new(),
         }
     }
@@ -249,7 +282,7 @@ fn table_shape(
     table: &Table,
     record_words: u32,
     default_at: u32,
-    members: Option<usize>,
+    profile: Option<(usize, Option<usize>)>,
     add: &mut impl FnMut(MapSpec) -> usize,
 ) -> TableShape {
     let key = KeyLayout::of(table);
@@ -264,8 +297,10 @@ fn table_shape(
         masks: None,
         records: None,
         direct: None,
+        hits: None,
         default_at,
-        members,
+        members: profile.map(|(members, _)| members),
+        groups: profile.and_then(|(_, groups)| groups),
         prefix: None,
         key,
     };
@@ -289,6 +324,9 @@ fn table_shape(
     }
     if table.counter.is_some() {
         shape.direct = Some(spec(".c", MapKind::Array, 4, 16, entries + 1));
+    }
+    if table.support_timeout && !table.key.is_empty() {
+        shape.hits = Some(spec(".t", MapKind::Array, 4, 8, entries + 1));
     }
     shape
 }

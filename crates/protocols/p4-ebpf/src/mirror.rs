@@ -3,7 +3,9 @@
 //! Order is chosen so that a packet in between sees the table before or after: a ternary entry's record is there before its key,
 //! and its key before its mask.
 
-use crate::maps::{MAX_MASKS, MEMBER, Shape, TableShape, config, fixed, mask_bytes};
+use crate::maps::{
+    GROUP, GROUP_LEN, MAX_GROUP_PLACES, MAX_MASKS, MEMBER, Shape, TableShape, config, fixed, mask_bytes,
+};
 use barewire_ebpf::MapKind;
 use barewire_p4::ir::{ActionCall, CounterId, MatchKind, ProfileId, Program, RegisterId, TableId, TableKind};
 use barewire_p4::key::{MatchParam, arg_words};
@@ -65,6 +67,8 @@ pub struct Mirror {
     shape: Shape,
     tables: Vec<TableMirror>,
     defaults: Vec<u8>,
+    /// Places in the map of each group of each profile: more than are in use, as a packet may still look at them.
+    places: BTreeMap<(usize, u32), u32>,
     /// What `config` holds.
     config: [u64; (config::LEN / 8) as usize],
     /// Something went wrong outside.
@@ -73,6 +77,10 @@ pub struct Mirror {
 
 fn word32(value: u32) -> Vec<u8> {
     value.to_ne_bytes().to_vec()
+}
+
+fn place_key(group: u32, place: u32) -> Vec<u8> {
+    [group.to_ne_bytes(), place.to_ne_bytes()].concat()
 }
 
 fn be_bytes(value: &BigUint, bytes: u32) -> Vec<u8> {
@@ -109,7 +117,15 @@ impl Mirror {
     pub fn new(program: Arc<Program>, shape: Shape) -> Mirror {
         let tables = shape.tables.iter().map(|_| TableMirror::default()).collect();
         let defaults = vec![0; shape.maps[fixed::DEFAULTS].value as usize];
-        Mirror { program, shape, tables, defaults, config: [0; (config::LEN / 8) as usize], gave_up: false }
+        Mirror {
+            program,
+            shape,
+            tables,
+            defaults,
+            places: BTreeMap::new(),
+            config: [0; (config::LEN / 8) as usize],
+            gave_up: false,
+        }
     }
 
     /// The maps.
@@ -173,9 +189,9 @@ impl Mirror {
         words[0] = u64::from(entry) << 32;
         match action {
             Some(TableAction::Call(call)) => self.call_words(call, &mut words),
-            Some(TableAction::Member(member)) => words[0] |= u64::from(MEMBER | member & (MEMBER - 1)),
-            // Tables with selectors are applied in user space.
-            Some(TableAction::Group(_)) | None => {}
+            Some(TableAction::Member(member)) => words[0] |= u64::from(MEMBER | member & (GROUP - 1)),
+            Some(TableAction::Group(group)) => words[0] |= u64::from(MEMBER | GROUP | group & (GROUP - 1)),
+            None => {}
         }
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
@@ -281,6 +297,9 @@ impl Mirror {
         let record = self.record(&shape, Some(action), slot + 1);
         if let Some(direct) = shape.direct {
             out.push(MapOp { map: direct, key: word32(slot + 1), value: Some(vec![0; 16]) });
+        }
+        if let Some(hits) = shape.hits {
+            out.push(MapOp { map: hits, key: word32(slot + 1), value: Some(vec![0; 8]) });
         }
         let rank = u64::from(priority) << 32 | u64::from(handle);
         let mut keys = Vec::new();
@@ -435,7 +454,54 @@ impl Mirror {
         out.push(MapOp { map, key: word32(member), value: Some(value) });
     }
 
-    /// Take a profile's member away.
+    /// Set a group of a profile: each member as often as its weight says.
+    ///
+    /// # Errors
+    /// [`MirrorError::Full`]; packets then go to user space.
+    pub fn set_group(
+        &mut self,
+        profile: ProfileId,
+        group: u32,
+        members: &[(u32, u32)],
+        out: &mut Vec<MapOp>,
+    ) -> Result<(), MirrorError> {
+        let Some(map) = self.shape.groups[profile.at()] else { return Ok(()) };
+        let all: Vec<u32> = members
+            .iter()
+            .flat_map(|&(member, weight)| std::iter::repeat_n(member, weight as usize))
+            .collect();
+        let at = (profile.at(), group);
+        let had = self.places.get(&at).copied().unwrap_or(0);
+        let others: u64 = self
+            .places
+            .iter()
+            .filter(|((known, other), _)| (*known, *other) != at && *known == profile.at())
+            .map(|(_, places)| u64::from(*places) + 1)
+            .sum();
+        if others + all.len() as u64 + 1 > u64::from(MAX_GROUP_PLACES) {
+            self.give_up(out);
+            return Err(MirrorError::Full(self.program.profiles[profile.at()].name.clone()));
+        }
+        // Places first: whoever reads how many there are finds them. What is left of a larger group stays, for those who read that.
+        for (place, member) in all.iter().enumerate() {
+            out.push(MapOp { map, key: place_key(group, place as u32), value: Some(word32(*member)) });
+        }
+        out.push(MapOp { map, key: place_key(group, GROUP_LEN), value: Some(word32(all.len() as u32)) });
+        self.places.insert(at, had.max(all.len() as u32));
+        Ok(())
+    }
+
+    /// Remove a group: entries that name it run no action.
+    pub fn remove_group(&mut self, profile: ProfileId, group: u32, out: &mut Vec<MapOp>) {
+        let Some(map) = self.shape.groups[profile.at()] else { return };
+        let Some(places) = self.places.remove(&(profile.at(), group)) else { return };
+        out.push(MapOp { map, key: place_key(group, GROUP_LEN), value: None });
+        for place in 0..places {
+            out.push(MapOp { map, key: place_key(group, place), value: None });
+        }
+    }
+
+    /// Take a profile's member away: what names it runs no action.
     pub fn remove_member(&mut self, profile: ProfileId, member: u32, out: &mut Vec<MapOp>) {
         out.push(MapOp { map: self.shape.members[profile.at()], key: word32(member), value: None });
     }
@@ -456,6 +522,12 @@ impl Mirror {
         let map = self.shape.counters[counter.at()];
         let value = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
         out.push(MapOp { map, key: word32(index), value: Some(value) });
+    }
+
+    /// Where the time of an entry's last hit is: the map and the element.
+    pub fn last_hit(&self, table: TableId, handle: u32) -> Option<(usize, u32)> {
+        let map = self.shape.tables[table.at()].hits?;
+        Some((map, self.tables[table.at()].entries.get(&handle)?.slot + 1))
     }
 
     /// Where an entry's counter is: the map and the element; no handle: the default entry's.

@@ -7,7 +7,8 @@
 use crate::Reason;
 use crate::fields::Found;
 use crate::r#gen::{CTX, Gen, Made, POOL, ParserPlace, TEMP, TEMP2, VECTOR};
-use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
+use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
+use barewire_p4::chain::Step;
 use barewire_p4::ir::{
     Expr, FieldId, HeaderId, HeaderRef, Parser, ParserOp, StateId, TransitionMatch, Width,
 };
@@ -19,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_NODES: usize = 600;
 /// The furthest place in a packet that the verifier is told of.
 const MAX_AT: i32 = 0x3fff;
+/// Where a place lies that only the packet knows, when so many bytes are asked for beforehand.
+const DYNAMIC_DEPTH: u32 = 256;
 /// Scratch words for a transition's key.
 const KEY: u32 = 2;
 const KEY_WORDS: u32 = 16;
@@ -267,7 +270,9 @@ impl Gen<'_> {
     fn packet(&mut self, base: Reg, bytes: u32, short: Label) -> Made<i16> {
         let here = self.here()?;
         let mut offset = 0;
-        self.asm.load(Size::W, base, CTX, helper::xdp::DATA);
+        let (data, data_end) = self.ends_of_packet();
+        self.depth = self.depth.max(here.at.unwrap_or(DYNAMIC_DEPTH) + bytes);
+        self.asm.load(Size::W, base, CTX, data);
         match here.at {
             Some(at) if at + bytes <= MAX_AT as u32 => offset = at as i16,
             Some(_) => return Err(Reason::DEEP),
@@ -278,10 +283,28 @@ impl Gen<'_> {
                 self.asm.alu(Alu::Add, base, TEMP);
             }
         }
-        self.asm.load(Size::W, TEMP2, CTX, helper::xdp::DATA_END);
+        self.asm.load(Size::W, TEMP2, CTX, data_end);
         self.asm.mov(TEMP, base);
         self.asm.add_imm(TEMP, i32::from(offset) + bytes as i32);
-        self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, short);
+        if !self.is_tc() {
+            self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, short);
+            return Ok(offset);
+        }
+        // Not in the piece that can be looked at, or not in the packet.
+        let (fine, deep, len) = (self.asm.label(), self.slow(Reason::DEEP), self.slot(slot::PACKET_LEN));
+        self.asm.jump_if(Bits::B64, Cond::Le, TEMP, TEMP2, fine);
+        match here.at {
+            Some(at) => self.asm.mov_imm(TEMP, (at + bytes) as i32),
+            None => {
+                let parsed = self.slot(slot::PARSED);
+                self.asm.load(Size::D, TEMP, VECTOR, parsed);
+                self.asm.add_imm(TEMP, bytes as i32);
+            }
+        }
+        self.asm.load(Size::D, TEMP2, VECTOR, len);
+        self.asm.jump_if(Bits::B64, Cond::Le, TEMP, TEMP2, deep);
+        self.asm.jump(short);
+        self.asm.place(fine);
         Ok(offset)
     }
 
@@ -300,6 +323,7 @@ impl Gen<'_> {
 
     fn extract(&mut self, reference: &HeaderRef, varbit: Option<&Expr>) -> Made {
         let header = match self.header(reference)? {
+            Found::Fixed(header) if self.is_tc() && !self.is_emitted(header) => return Err(Reason::SHRINKS),
             Found::Fixed(header) => header,
             Found::Nothing => {
                 let fault = self.fault(self.errors.stack_out_of_bounds)?;
@@ -331,6 +355,13 @@ impl Gen<'_> {
             place.next[stack] += 1;
         }
         Ok(())
+    }
+
+    /// Whether a header goes back in front of the payload.
+    fn is_emitted(&self, header: HeaderId) -> bool {
+        self.target.steps.iter().any(|step| {
+            matches!(step, Step::Deparse(deparser) if self.program.deparsers[*deparser].order.contains(&header))
+        })
     }
 
     fn extract_fixed(&mut self, header: HeaderId, fixed: u32) -> Made {
@@ -454,6 +485,9 @@ impl Gen<'_> {
         }
         let offset = self.packet(Reg::R0, whole, short)?;
         self.copy_in(Reg::R0, offset, to, whole);
+        self.depth = self.depth.max(self.here()?.at.unwrap_or(DYNAMIC_DEPTH) + whole + max / 8);
+        // The packet is long enough, so it is in pieces.
+        let beyond = if self.is_tc() { self.slow(Reason::DEEP) } else { short };
         let done = self.asm.label();
         self.asm.load(Size::D, Reg::R1, VECTOR, kept);
         for at in 0..max / 8 {
@@ -461,7 +495,7 @@ impl Gen<'_> {
             self.asm.mov(TEMP, Reg::R0);
             let offset = offset + whole as i16 + at as i16;
             self.asm.add_imm(TEMP, i32::from(offset) + 1);
-            self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, short);
+            self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, beyond);
             self.asm.load(Size::B, TEMP, Reg::R0, offset);
             self.asm.store(Size::B, VECTOR, (byte + at) as i16, TEMP);
         }
@@ -492,6 +526,9 @@ impl Gen<'_> {
     }
 
     fn advance(&mut self, bits: &Expr) -> Made {
+        if self.is_tc() {
+            return Err(Reason::SHRINKS);
+        }
         let errors = self.errors;
         let (short, invalid) =
             (self.fault(errors.packet_too_short)?, self.fault(errors.parser_invalid_argument)?);

@@ -115,6 +115,7 @@ impl Gen<'_> {
             }
             Stmt::Random { dst, low, high } => self.random(dst, low, high),
             Stmt::Hash { dst, source, base, max } => self.hash_stmt(dst, source, base.as_ref(), max.as_ref()),
+            Stmt::Truncate { .. } if self.is_tc() => Err(Reason::No("truncation, at tc")),
             Stmt::Truncate { len } => {
                 // The kernel cuts no packet shorter than an Ethernet header.
                 let len = match len {
@@ -201,7 +202,7 @@ impl Gen<'_> {
     }
 
     fn assign_to(&mut self, field: FieldId, value: &Expr) -> Made {
-        let place = self.shape.layout.place(field);
+        let place = self.field_place(field)?;
         if Self::narrow(place) {
             self.eval(value, 0, 0)?;
             return self.store_place(place, Reg::R0);
@@ -223,7 +224,7 @@ impl Gen<'_> {
         let Found::Fixed(header) = self.header(&dst.header)? else {
             return Err(Reason::No("a result for an element that the packet names"));
         };
-        let place = self.shape.layout.place(FieldId { header, field: dst.field });
+        let place = self.field_place(FieldId { header, field: dst.field })?;
         if Self::narrow(place) {
             let from = self.scratch(0);
             self.asm.load(Size::D, Reg::R0, VECTOR, from);
@@ -342,7 +343,14 @@ impl Gen<'_> {
         let (fixed, varbit) = (ty.fixed_bits(), ty.varbit());
         let (same, at, growth) = (self.asm.label(), self.valid_byte(header), self.slot(slot::GROWTH));
         self.asm.load(Size::B, Reg::R0, VECTOR, at);
+        if !valid && self.is_tc() {
+            return Err(Reason::SHRINKS);
+        }
         if valid {
+            self.grows = true;
+            if self.is_tc() && self.program.headers[header.at()].union.is_some() {
+                return Err(Reason::SHRINKS);
+            }
             if varbit.is_some() {
                 return Err(Reason::No("setValid of headers with varbit fields"));
             }
@@ -375,6 +383,10 @@ impl Gen<'_> {
     fn copy_header(&mut self, dst: HeaderId, src: Option<HeaderId>) -> Made {
         if self.is_metadata(dst) || src.is_some_and(|src| self.is_metadata(src)) {
             return Err(Reason::No("copies of metadata as headers"));
+        }
+        // It may be there before, and not afterwards.
+        if self.is_tc() {
+            return Err(Reason::SHRINKS);
         }
         let at = self.valid_byte(dst);
         let Some(src) = src else {
@@ -431,6 +443,9 @@ impl Gen<'_> {
     }
 
     fn shift_stack(&mut self, stack: StackId, count: u32, up: bool) -> Made {
+        if self.is_tc() {
+            return Err(Reason::SHRINKS);
+        }
         if self.parser.is_some() {
             return Err(Reason::No("push and pop in the parser"));
         }

@@ -3,10 +3,13 @@
 use crate::Reason;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, RECORD, VECTOR};
-use crate::maps::{MAX_KEY, MAX_MASKS, MEMBER, fixed};
+use crate::maps::{GROUP, GROUP_LEN, MAX_KEY, MAX_MASKS, fixed};
 use crate::pipeline::{DISPATCH, NO_ACTION};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
-use barewire_p4::ir::{ActionId, FieldId, KeySource, NextNode, NodeId, TableActions, TableId, TableKind};
+use barewire_p4::ir::{
+    ActionId, FieldId, KeySource, NextNode, NodeId, ProfileId, TableActions, TableId, TableKind,
+};
+use barewire_p4::phv::slot;
 use num_bigint::BigUint;
 
 /// Scratch words: whether an entry was hit, the best ternary match, the entry's number.
@@ -14,6 +17,9 @@ const HIT: u32 = 48;
 const BEST: u32 = 49;
 const BEST_SLOT: u32 = 50;
 const ENTRY: u32 = 51;
+/// A group and a place in it, and the selector's hash.
+const PLACE: u32 = 52;
+const HASH: u32 = 53;
 
 impl Gen<'_> {
     /// Actions that a table can run.
@@ -37,13 +43,10 @@ impl Gen<'_> {
         if ir.meter.is_some() {
             return Err(Reason::No("direct meters"));
         }
-        if ir.support_timeout {
-            return Err(Reason::No("idle time-outs"));
-        }
         if let TableActions::Profile(profile) = ir.source
             && self.program.profiles[profile.at()].selector.is_some()
         {
-            return Err(Reason::No("action selectors"));
+            self.selector_hash(profile).map_err(|_| Reason::No("an action selector's hash"))?;
         }
         if self.shape.tables[table.at()].key.bytes > MAX_KEY {
             return Err(Reason::No("a key of more than 200 bytes"));
@@ -86,7 +89,7 @@ impl Gen<'_> {
             match self.header(&field.header)? {
                 Found::Fixed(header) => {
                     let id = FieldId { header, field: field.field };
-                    let place = self.shape.layout.place(id);
+                    let place = self.field_place(id)?;
                     self.load_place(place, word, Reg::R0, false)?;
                     self.only_if_valid(header);
                 }
@@ -95,7 +98,7 @@ impl Gen<'_> {
                     self.index(&index, 0)?;
                     let number = field.field;
                     self.among(&elements, 0, &mut |this, header| {
-                        let place = this.shape.layout.place(FieldId { header, field: number });
+                        let place = this.field_place(FieldId { header, field: number })?;
                         this.load_place(place, word, Reg::R0, false)?;
                         this.only_if_valid(header);
                         Ok(())
@@ -215,7 +218,10 @@ impl Gen<'_> {
             self.asm.mov(Reg::R2, Reg::R1);
             self.asm.alu_imm(Alu::Rsh, Reg::R2, 31);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, plain);
-            self.asm.alu_imm(Alu::And, Reg::R1, (MEMBER - 1) as i32);
+            if let (Some(groups), TableActions::Profile(profile)) = (shape.groups, ir.source) {
+                self.member_of_group(groups, profile, none)?;
+            }
+            self.asm.alu_imm(Alu::And, Reg::R1, (GROUP - 1) as i32);
             self.lookup_index(members, Reg::R1);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
             self.asm.mov(RECORD, Reg::R0);
@@ -246,6 +252,32 @@ impl Gen<'_> {
         Ok(())
     }
 
+    /// `r1` is a record's member; or its group, then the member that the selector chooses, or on to `none`.
+    fn member_of_group(&mut self, groups: usize, profile: ProfileId, none: Label) -> Made {
+        let (place, hash) = (self.scratch(PLACE), self.scratch(HASH));
+        let (group, single) = (self.asm.label(), self.asm.label());
+        self.asm.jump_if_imm(Bits::B64, Cond::Set, Reg::R1, GROUP as i32, group);
+        self.asm.jump(single);
+        self.asm.place(group);
+        self.asm.alu_imm(Alu::And, Reg::R1, (GROUP - 1) as i32);
+        self.asm.store(Size::W, VECTOR, place, Reg::R1);
+        self.selector_hash(profile)?;
+        self.asm.store(Size::D, VECTOR, hash, Reg::R0);
+        self.asm.store_imm(Size::W, VECTOR, place + 4, GROUP_LEN as i32);
+        self.lookup(groups, place as u32);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        self.asm.load(Size::W, Reg::R2, Reg::R0, 0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, none);
+        self.asm.load(Size::D, Reg::R1, VECTOR, hash);
+        self.asm.alu(Alu::Mod, Reg::R1, Reg::R2);
+        self.asm.store(Size::W, VECTOR, place + 4, Reg::R1);
+        self.lookup(groups, place as u32);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        self.asm.load(Size::W, Reg::R1, Reg::R0, 0);
+        self.asm.place(single);
+        Ok(())
+    }
+
     fn follow(&mut self, next: &NextNode, action: Option<ActionId>, to: &dyn Fn(Option<NodeId>) -> Label) {
         match next {
             NextNode::ByAction { by_action, default } => {
@@ -264,8 +296,18 @@ impl Gen<'_> {
         }
     }
 
-    /// The entry's counter.
+    /// The entry's counter, and the time of its hit.
     fn count_entry(&mut self, table: TableId) {
+        if let Some(hits) = self.shape.tables[table.at()].hits {
+            let (entry, none, now) = (self.scratch(ENTRY), self.asm.label(), self.slot(slot::NOW_US));
+            self.asm.load(Size::D, Reg::R1, VECTOR, entry);
+            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, none);
+            self.lookup_index(hits, Reg::R1);
+            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+            self.asm.load(Size::D, Reg::R1, VECTOR, now);
+            self.asm.store(Size::D, Reg::R0, 0, Reg::R1);
+            self.asm.place(none);
+        }
         let Some(direct) = self.shape.tables[table.at()].direct else { return };
         let (entry, none) = (self.scratch(ENTRY), self.asm.label());
         self.asm.load(Size::D, Reg::R1, VECTOR, entry);

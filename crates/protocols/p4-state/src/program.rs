@@ -243,6 +243,11 @@ impl ProgramState {
         on!(Table, self.table(table)?, |of: &mut TableState| of.set_counter(handle, packets, bytes))
     }
 
+    /// Say that an entry was hit at a time, by somebody else who looks at a copy of it.
+    pub fn touch(&mut self, table: TableId, handle: u32, at_us: u64) -> Result<(), StateError> {
+        on!(Table, self.table(table)?, |of: &mut TableState| of.touch(handle, at_us))
+    }
+
     /// Let an entry time out when it has not been hit for so long; 0: never. It starts to age now.
     pub fn set_ttl(
         &mut self,

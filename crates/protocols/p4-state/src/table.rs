@@ -574,6 +574,14 @@ impl TableState {
         (end < self.top).then_some(end)
     }
 
+    /// Say that an entry was hit at a time, by somebody else who looks at a copy of it.
+    pub fn touch(&mut self, handle: u32, at_us: u64) -> Result<(), EntryError> {
+        let record = self.live(handle)?;
+        let last = &mut self.slab.get_mut(record)[LAST_HIT];
+        *last = at_us.max(*last);
+        Ok(())
+    }
+
     /// Let an entry time out when it has not been hit for so long; 0: never. It starts to age now.
     pub fn set_ttl(&mut self, handle: u32, ttl_us: u64, now_us: u64) -> Result<(), EntryError> {
         let record = self.live(handle)?;

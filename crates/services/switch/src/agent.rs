@@ -62,6 +62,7 @@ impl Agent for SwitchAgent {
         work += self.plane.report_ports(&self.inbox);
         work += self.plane.poll_learner(now, &self.inbox);
         work += self.plane.deliver_to_cpu(&self.inbox);
+        self.plane.look_at_hook(now);
         self.plane.ports.nudge(now);
         work + self.plane.ports.flush(now)
     }

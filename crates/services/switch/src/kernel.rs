@@ -4,15 +4,19 @@
 //! ([`Kernel::run`]); what the program hands over ([`Ran::Slow`]) the data path of the same plane does from the beginning, as
 //! nothing was done for it yet.
 
+mod attach;
+
 use crate::store::StateWrite;
+use attach::{Attached, Place};
+pub use attach::{HookChoice, may_stand_at};
 use barewire_base::DropReason;
-use barewire_bpf::{Holder, Hook, Kind, Link, LoadError, Map, Program, Verified, XdpMode};
+use barewire_bpf::{Kind, LoadError, Map, Program, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
-use barewire_engine::Interface;
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
-use barewire_p4_ebpf::maps::{MAX_PORTS, drop_reason, fixed, verdict};
+pub use barewire_p4_ebpf::SlowPath;
+use barewire_p4_ebpf::maps::{TOO_LONG, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
-use barewire_p4_ebpf::{Compiled, Refusal, SlowPath};
+use barewire_p4_ebpf::{Compiled, Refusal};
 use barewire_p4_state::ProgramState;
 use num_bigint::BigUint;
 use std::collections::HashMap;
@@ -100,19 +104,6 @@ pub fn far_jumps() -> bool {
     })
 }
 
-/// An interface that the program stands at.
-#[derive(Debug)]
-struct Attached {
-    port: u32,
-    interface: String,
-    index: u32,
-    mtu: u32,
-    link: Link,
-    native: bool,
-    /// Which hook, and why.
-    how: String,
-}
-
 /// Values that only the kernel counts, to be added to the data path's own.
 #[derive(Debug, Clone)]
 pub enum Fold {
@@ -122,17 +113,23 @@ pub enum Fold {
     Direct(TableId, Vec<u32>),
     /// Registers, from one to another (excluded).
     Registers(RegisterId, u64, u64),
+    /// When entries were hit last.
+    Hits(TableId, Arc<[u32]>),
 }
-
-/// Bytes of Ethernet and one VLAN tag, beside the MTU.
-const FRAME_OVERHEAD: u32 = 18;
 
 /// A program in the kernel.
 pub struct Kernel {
     compiled: Arc<Compiled>,
     mirror: Mirror,
     maps: Vec<Map>,
+    /// At XDP.
     program: Program,
+    /// At tc; or why not.
+    tc: Result<Program, String>,
+    /// Where it stands, or will.
+    place: Place,
+    /// Where it was asked to.
+    choice: HookChoice,
     ops: Vec<MapOp>,
     /// What could not be mirrored, the first of it.
     trouble: Option<String>,
@@ -172,9 +169,16 @@ impl Kernel {
     pub fn load(program: Arc<Ir>, compiled: Arc<Compiled>) -> Result<Kernel, KernelError> {
         let maps = compiled.maps.iter().map(create).collect::<Result<Vec<Map>, _>>()?;
         let fds: Vec<i32> = maps.iter().map(AsRawFd::as_raw_fd).collect();
-        let mut insns = compiled.insns.clone();
-        bind_maps(&mut insns, &fds);
-        let loaded = Program::load(Kind::Xdp, "barewire_p4", &insns).map_err(KernelError::Load)?;
+        let load = |kind, insns: &[Insn]| {
+            let mut insns = insns.to_vec();
+            bind_maps(&mut insns, &fds);
+            Program::load(kind, "barewire_p4", &insns)
+        };
+        let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
+        let tc = match &compiled.tc {
+            Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
+            Err(refusal) => Err(refusal.to_string()),
+        };
         let register_sizes = program.registers.iter().map(|register| register.size).collect();
         let mirror = Mirror::new(program, compiled.shape.clone());
         Ok(Kernel {
@@ -182,6 +186,9 @@ impl Kernel {
             mirror,
             maps,
             program: loaded,
+            tc,
+            place: Place::default(),
+            choice: HookChoice::Auto,
             ops: Vec::new(),
             trouble: None,
             attached: Vec::new(),
@@ -198,7 +205,10 @@ impl Kernel {
 
     /// Ways to user space.
     pub fn slow(&self) -> &[SlowPath] {
-        &self.compiled.slow
+        match (&self.place, &self.compiled.tc) {
+            (Place::Tc(_), Ok(form)) => &form.slow,
+            _ => &self.compiled.slow,
+        }
     }
 
     /// What the verifier counted.
@@ -242,6 +252,13 @@ impl Kernel {
                 mirror.remove_member(*profile, *member, &mut ops);
                 Ok(())
             }
+            StateWrite::SetGroup { profile, group, members } => {
+                mirror.set_group(*profile, *group, members, &mut ops)
+            }
+            StateWrite::RemoveGroup { profile, group } => {
+                mirror.remove_group(*profile, *group, &mut ops);
+                Ok(())
+            }
             StateWrite::Registers { register, from, to, value } => {
                 for index in *from..*to {
                     mirror.set_register(*register, index as u32, value, &mut ops);
@@ -262,7 +279,7 @@ impl Kernel {
                 }
                 Ok(())
             }
-            // Selectors, meters, value sets and hash parameters: user space does what asks for them.
+            // Meters, value sets and hash parameters: user space does what asks for them.
             _ => Ok(()),
         };
         if let Err(error @ MirrorError::Full(_)) = &done {
@@ -297,137 +314,6 @@ impl Kernel {
         self.write(&ops)
     }
 
-    /// Puts the program at an interface, under a port's number; says how. Packets that it hands over go on to the
-    /// interface's sockets.
-    ///
-    /// # Errors
-    /// In words: no such interface, another program there, a number too large.
-    pub fn attach(&mut self, port: u32, interface: &str) -> Result<String, String> {
-        if port >= MAX_PORTS {
-            return Err(format!("port {port}: the kernel's ports have numbers below {MAX_PORTS}"));
-        }
-        let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
-        let index = found.index;
-        let words = |error: &io::Error, hook: &str| match error.raw_os_error() {
-            // EBUSY and EEXIST.
-            Some(16 | 17) => {
-                let who = Holder::of_xdp(index)
-                    .map_or_else(|| format!("ip -d link show dev {interface}"), |holder| holder.to_string());
-                format!("another XDP program is attached to `{interface}`: {who}")
-            }
-            _ => format!("bpf(BPF_LINK_CREATE) at `{interface}`, {hook} hook: {error}"),
-        };
-        let generic = |why: &str| match Link::attach(&self.program, index, Hook::Xdp(XdpMode::Generic)) {
-            Ok(link) => Ok((link, false, format!("generic hook ({why})"))),
-            Err(error) => Err(words(&error, "generic")),
-        };
-        let (link, native, how) = if found.driver == "veth" {
-            // A frame goes into a veth's native hook only where its peer polls (NAPI), which cannot be asked where the peer is in
-            // another namespace; the generic one takes any.
-            generic("a veth's native one loses frames where a peer does not poll")?
-        } else {
-            match Link::attach(&self.program, index, Hook::Xdp(XdpMode::Native)) {
-                Ok(link) => (link, true, "native hook".to_owned()),
-                // Somebody else's program is there, or may not be joined.
-                Err(error) if matches!(error.raw_os_error(), Some(1 | 16 | 17)) => {
-                    return Err(words(&error, "native"));
-                }
-                Err(error) => generic(&format!("the driver refused the native one: {error}"))?,
-            }
-        };
-        let attached = Attached {
-            port,
-            interface: interface.to_owned(),
-            index: found.index,
-            mtu: found.mtu,
-            link,
-            native,
-            how: how.clone(),
-        };
-        self.set_port(&attached).map_err(|error| error.to_string())?;
-        self.attached.push(attached);
-        self.set_max_frame().map_err(|error| error.to_string())?;
-        Ok(format!("{interface}: {how}"))
-    }
-
-    /// Both ways between a port's number and its interface.
-    fn set_port(&self, attached: &Attached) -> io::Result<()> {
-        let (port, index) = (attached.port.to_ne_bytes(), attached.index.to_ne_bytes());
-        self.maps[fixed::DEVICES].update(&port, &index)?;
-        self.maps[fixed::PORTS].update(&index, &port)
-    }
-
-    fn set_max_frame(&mut self) -> Result<(), KernelError> {
-        let least = self.attached.iter().map(|attached| attached.mtu).min();
-        self.set_max_frame_to(least)
-    }
-
-    fn set_max_frame_to(&mut self, least: Option<u32>) -> Result<(), KernelError> {
-        let mut ops = Vec::new();
-        self.mirror.set_max_frame(least.map_or(0, |mtu| mtu + FRAME_OVERHEAD), &mut ops);
-        self.write(&ops)
-    }
-
-    /// Takes the program from a port's interface.
-    pub fn detach(&mut self, port: u32) {
-        self.attached.retain(|attached| {
-            if attached.port != port {
-                return true;
-            }
-            let _ = self.maps[fixed::PORTS].delete(&attached.index.to_ne_bytes());
-            let _ = self.maps[fixed::DEVICES].delete(&port.to_ne_bytes());
-            false
-        });
-        let _ = self.set_max_frame();
-    }
-
-    /// A port is well again: its interface may be another one under the same name.
-    pub fn look_at(&mut self, port: u32) {
-        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
-        let name = self.attached[at].interface.clone();
-        let same = Interface::find(&name, &name).is_ok_and(|found| found.index == self.attached[at].index);
-        if !same {
-            self.detach(port);
-            if let Err(why) = self.attach(port, &name) {
-                self.trouble = Some(why);
-            }
-        }
-    }
-
-    /// Stand where another program stood, from the next packet on, and leave it nowhere.
-    pub fn take_over(&mut self, old: &mut Kernel) {
-        // Before the first packet comes, all ports and lengths are known: it may leave by any of them. What the program does not know
-        // would be dropped, or go to user space, whose queues are emptied when programs change.
-        if let Err(error) = self.set_max_frame_to(old.attached.iter().map(|attached| attached.mtu).min()) {
-            self.trouble = Some(error.to_string());
-        }
-        for attached in &old.attached {
-            if let Err(error) = self.set_port(attached) {
-                self.trouble = Some(format!("`{}`: {error}", attached.interface));
-            }
-        }
-        for attached in std::mem::take(&mut old.attached) {
-            match attached.link.replace(&self.program) {
-                Ok(()) => self.attached.push(attached),
-                Err(error) => self.trouble = Some(format!("`{}`: {error}", attached.interface)),
-            }
-        }
-        let _ = self.set_max_frame();
-    }
-
-    /// Interfaces the program stands at: port, name, and whether in the driver.
-    pub fn interfaces(&self) -> impl Iterator<Item = (u32, &str, bool)> {
-        self.attached.iter().map(|attached| (attached.port, attached.interface.as_str(), attached.native))
-    }
-
-    /// At which hook the program stands for a port, and why; or what keeps it from there.
-    pub fn note(&self, port: u32) -> Option<String> {
-        match self.attached.iter().find(|attached| attached.port == port) {
-            Some(attached) => Some(format!("XDP at the {}", attached.how)),
-            None => self.trouble.as_ref().map(|why| format!("not in the kernel: {why}")),
-        }
-    }
-
     /// What the kernel has counted since the last time, for the data path to add to its own.
     pub fn fold(&mut self, what: &Fold, state: &mut ProgramState) {
         match what {
@@ -451,6 +337,14 @@ impl Kernel {
                         let (p, b) = (stats.packets.wrapping_add(packets), stats.bytes.wrapping_add(bytes));
                         let _ = state.set_direct_counter(*table, Some(handle), p, b);
                     }
+                }
+            }
+            Fold::Hits(table, handles) => {
+                for &handle in handles.iter() {
+                    let Some((map, index)) = self.mirror.last_hit(*table, handle) else { continue };
+                    let hit = self.maps[map].lookup(&index.to_ne_bytes());
+                    let Ok(Some(Ok(hit))) = hit.map(|hit| hit.map(|hit| hit.try_into())) else { continue };
+                    let _ = state.touch(*table, handle, u64::from_ne_bytes(hit));
                 }
             }
             Fold::Registers(register, from, to) => {
@@ -523,6 +417,11 @@ impl Kernel {
         self.statistic(0)
     }
 
+    /// Packets that it handed over because they were longer than an interface's frames.
+    pub fn too_long(&self) -> u64 {
+        self.statistic(TOO_LONG)
+    }
+
     /// Packets that it handed over.
     pub fn handed_over(&self) -> u64 {
         self.statistic(1)
@@ -562,7 +461,8 @@ impl Kernel {
         self.maps[fixed::PORTS].update(&LOOPBACK.to_ne_bytes(), &port.to_ne_bytes())?;
         let vector = &self.maps[fixed::VECTOR];
         vector.update(&0_u32.to_ne_bytes(), &vec![0; vector.value_len()])?;
-        let ran = match self.program.test_run(bytes, 1) {
+        let program = self.at_place()?;
+        let ran = match program.test_run(bytes, 1) {
             Ok(ran) => ran,
             // More than a page does not fit before XDP.
             Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
@@ -591,7 +491,15 @@ impl Kernel {
     /// # Errors
     /// The kernel's.
     pub fn time(&self, bytes: &[u8], repeat: u32) -> io::Result<u32> {
-        self.program.test_run(bytes, repeat).map(|ran| ran.nanos)
+        self.at_place()?.test_run(bytes, repeat).map(|ran| ran.nanos)
+    }
+
+    fn at_place(&self) -> io::Result<&Program> {
+        match (&self.place, &self.tc) {
+            (Place::Xdp, _) => Ok(&self.program),
+            (Place::Tc(_), Ok(program)) => Ok(program),
+            (Place::Tc(_), Err(why)) => Err(io::Error::other(why.clone())),
+        }
     }
 
     fn two_words(&self, map: usize, index: u32) -> [u64; 2] {

@@ -10,7 +10,7 @@ use crate::learn::Learner;
 use crate::ports::Ports;
 use crate::pre::Pre;
 use crate::prepared::Prepared;
-use barewire_base::{DropReason, Instant};
+use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::Pool;
 use barewire_p4_state::ProgramState;
 use barewire_port::PortUri;
@@ -31,12 +31,33 @@ pub struct Plane {
     digests: Vec<DigestList>,
     /// The program in the kernel, which gets every write as well.
     pub kernel: Option<Box<Kernel>>,
+    /// When it is looked at which hook suits that program.
+    look_at: Instant,
+}
+
+/// How often it is looked at, at most.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Why a program moves to tc.
+const SEEN: &str = "segments larger than a frame came";
+
+/// The socket for what a program hands over at an interface.
+fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewire_port::OpenError> {
+    let mut uri = format!("packet:{interface}");
+    let mut mark = "?";
+    if gso {
+        uri += "?gso=1";
+        mark = "&";
+    }
+    if at_tc {
+        uri += &format!("{mark}mark={}", barewire_p4_ebpf::SLOW_MARK);
+    }
+    uri.parse()
 }
 
 impl Plane {
     /// A plane of its parts.
     pub fn new(datapath: Datapath, ports: Ports, pool: Pool, capture: Option<PathBuf>) -> Plane {
-        Plane { datapath, ports, pool, capture, digests: Vec::new(), kernel: None }
+        Plane { datapath, ports, pool, capture, digests: Vec::new(), kernel: None, look_at: Instant::ZERO }
     }
 
     /// What the running program remembers here (the kernel counts for itself).
@@ -53,17 +74,49 @@ impl Plane {
                 "'{uri}': the kernel's ports are interfaces by their names, such as 1@eth1"
             )));
         }
-        let socket: PortUri = format!("packet:{interface}")
-            .parse()
-            .map_err(|e: barewire_port::OpenError| refuse(e.to_string()))?;
+        let gso = self.datapath.config().pass_offloads;
+        let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        let socket = socket_at(interface, kernel.is_at_tc(), gso).map_err(|e| refuse(e.to_string()))?;
         let capture = self.capture.as_deref();
         self.ports.add(port, &socket, &self.pool, capture).map_err(|e| refuse(e.to_string()))?;
-        let Some(kernel) = &mut self.kernel else { return Ok(()) };
         if let Err(why) = kernel.attach(port, interface) {
             self.ports.remove(port);
             return Err(refuse(why));
         }
         Ok(())
+    }
+
+    /// Open the sockets of the kernel's ports anew, for a program that stands at tc or does not.
+    fn set_sockets(&mut self, at_tc: bool) -> Result<(), barewire_port::OpenError> {
+        let Some(kernel) = &self.kernel else { return Ok(()) };
+        let gso = self.datapath.config().pass_offloads;
+        for (port, interface, _) in kernel.interfaces() {
+            self.ports.replace(port, &socket_at(interface, at_tc, gso)?, &self.pool)?;
+        }
+        Ok(())
+    }
+
+    /// Look, not often, whether the kernel's program stands at the right hook.
+    #[inline]
+    pub fn look_at_hook(&mut self, now: Instant) {
+        if self.kernel.is_some() && now >= self.look_at {
+            self.look_at = now + LOOK_EVERY;
+            self.settle_hook();
+        }
+    }
+
+    #[cold]
+    fn settle_hook(&mut self) {
+        if !self.kernel.as_ref().is_some_and(|kernel| kernel.wants_tc()) {
+            return;
+        }
+        // The sockets first: they must not see what the program at tc forwards.
+        let done = self.set_sockets(true).map_err(|error| error.to_string());
+        let Some(kernel) = &mut self.kernel else { return };
+        if let Err(why) = done.and_then(|()| kernel.move_to_tc(SEEN)) {
+            kernel.stay_at_xdp(&why);
+            let _ = self.set_sockets(false);
+        }
     }
 
     /// Packets come up from the kernel: see [`Kernel::lend_registers`].
@@ -147,8 +200,18 @@ impl Replica for Plane {
             if let Err(error) = new.start_at(self.datapath.instant(0).as_nanos()) {
                 new.failed(&error);
             }
+            let config = self.datapath.config();
+            new.choose(config.hook, config.pass_offloads);
             if let Some(old) = &mut self.kernel {
+                let was_at_tc = old.is_at_tc();
                 new.take_over(old);
+                self.kernel = kernel;
+                if let Some(kernel) = &self.kernel
+                    && kernel.is_at_tc() != was_at_tc
+                {
+                    let _ = self.set_sockets(!was_at_tc);
+                }
+                return;
             }
         }
         self.kernel = kernel;

@@ -259,6 +259,22 @@ impl Ports {
         Ok(())
     }
 
+    /// Open another port in the place of one, under its number; nobody is told. What the old one had not given is lost.
+    ///
+    /// # Errors
+    /// As for [`barewire_engine::open_port`]; then it is as it was.
+    pub fn replace(&mut self, number: u32, uri: &PortUri, pool: &Pool) -> Result<(), OpenError> {
+        let Some(at) = self.position(number) else {
+            return Err(uri.bad(format!("there is no port {number}")));
+        };
+        let port = barewire_engine::open_port(uri, pool)?;
+        let slot = &mut self.slots[at];
+        slot.flush(self.now);
+        (slot.port, slot.uri, slot.ground) = (port, uri.text().to_owned(), Ground::of(uri));
+        self.generation += 1;
+        Ok(())
+    }
+
     /// Take a port that is open already.
     pub fn add_open(&mut self, number: u32, uri: String, port: Box<dyn Port>) {
         let slot = PortSlot {

@@ -3,6 +3,7 @@
 //! These tests need the right to load programs (root, or CAP_BPF and CAP_NET_ADMIN), and say so loudly when they have not.
 
 use barewire_p4::ir::{Arch, Program};
+use barewire_p4_ebpf::Refusal;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::harness::HarnessError;
 use barewire_switch::kernel::Kernel;
@@ -56,6 +57,8 @@ fn the_verifier_has_nothing_to_say() {
     let mut programs = Vec::new();
     files(&corpus, "json", &mut programs);
     let (mut whole, mut partly, mut walked, mut longest) = (0, 0, 0, (0, String::new()));
+    let mut at_tc = 0;
+    let mut not_at_tc: BTreeMap<String, usize> = BTreeMap::new();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let mut slow: BTreeMap<String, usize> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -82,6 +85,14 @@ fn the_verifier_has_nothing_to_say() {
         let compiled = Arc::clone(prepared.kernel().expect("it was compiled for the kernel"));
         match Kernel::load(program, compiled) {
             Ok(kernel) => {
+                match (kernel.has_tc(), &kernel.compiled().tc) {
+                    (Ok(()), _) => at_tc += 1,
+                    (Err(why), Ok(_)) => wrong.push(format!("{name}, at tc: {why}")),
+                    (Err(_), Err(Refusal::Nothing { reason, .. })) => {
+                        *not_at_tc.entry(reason.to_string()).or_default() += 1;
+                    }
+                    (Err(why), Err(_)) => *not_at_tc.entry(why.to_owned()).or_default() += 1,
+                }
                 let mut any = false;
                 for path in kernel.slow() {
                     if path.reason.is_of_the_program() {
@@ -105,13 +116,21 @@ fn the_verifier_has_nothing_to_say() {
     }
     println!("{} programs: {whole} loaded whole, {partly} with ways to user space", programs.len());
     println!("the verifier walked {walked} instructions, {} for {}", longest.0, longest.1);
+    println!("{at_tc} of them have a form for tc");
+    not_at_tc.iter().for_each(|(why, count)| println!("not at tc: {count:4} {why}"));
     refused.iter().for_each(|(why, count)| println!("refused: {count:4} {why}"));
     slow.iter().for_each(|(why, count)| println!("to user space: {count:4} {why}"));
     assert!(wrong.is_empty(), "the verifier refused {}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(whole > 100, "{whole}");
+    assert!(at_tc > 100, "{at_tc}");
 }
 
-fn stf(path: &Path) -> Option<Result<stf::Outcome, String>> {
+/// At which hook a program is to stand.
+fn at(tc: bool) -> TargetConfig {
+    TargetConfig { pass_offloads: tc, ..TargetConfig::default() }
+}
+
+fn stf(path: &Path, tc: bool) -> Option<Result<stf::Outcome, String>> {
     let program = import(&path.with_extension("json"))?;
     if program.arch == Arch::Psa {
         return None;
@@ -122,7 +141,10 @@ fn stf(path: &Path) -> Option<Result<stf::Outcome, String>> {
         Err(error) if error.to_string().contains("bpf(") => return Some(Err(error.to_string())),
         Err(_) => return None,
     };
-    match stf::run(Arc::new(prepared), TargetConfig::default(), &without_runts(&text)) {
+    if tc && prepared.kernel().is_some_and(|compiled| compiled.tc.is_err()) {
+        return None;
+    }
+    match stf::run(Arc::new(prepared), at(tc), &without_runts(&text)) {
         Ok(outcome) => Some(Ok(outcome)),
         Err(RunError::Harness(HarnessError::Kernel(error))) => Some(Err(error.to_string())),
         Err(error) => Some(Err(error.to_string())),
@@ -158,6 +180,15 @@ fn without_runts(text: &str) -> String {
 /// Every packet test, those of the corpus and our own.
 #[test]
 fn packet_tests_pass() {
+    pass_at(false);
+}
+
+#[test]
+fn packet_tests_pass_at_tc() {
+    pass_at(true);
+}
+
+fn pass_at(tc: bool) {
     if !may_load() {
         return;
     }
@@ -169,7 +200,7 @@ fn packet_tests_pass() {
     let (mut passed, mut in_user_space, mut sent, mut handed_over) = (0, 0, 0, 0);
     let mut failed = Vec::new();
     for test in &tests {
-        match stf(test) {
+        match stf(test, tc) {
             None => in_user_space += 1,
             Some(Ok(outcome)) => {
                 sent += outcome.sent as u64;
@@ -218,6 +249,58 @@ fn registers_are_one() {
         assert_eq!(switch.send(1, bytes).expect("it fits").len(), 1);
     }
     assert_eq!((seen(&mut switch), switch.handed_over), (6, 3));
+}
+
+/// A packet that the kernel forwards keeps the entries alive that it hits; what nobody learned goes to user space.
+#[test]
+fn hits_in_the_kernel_are_hits() {
+    use barewire_p4::ir::{ActionCall, ActionId};
+    use barewire_p4::key::MatchParam;
+    use barewire_p4_state::TableAction;
+    use barewire_switch::control::link::Replica;
+    use barewire_switch::harness::Harness;
+    use barewire_switch::kernel::Fold;
+    if !may_load() {
+        return;
+    }
+    let json = include_str!("../../../../programs/l2_learning.json");
+    let program = Arc::new(barewire_p4::import::import(json).expect("our own program"));
+    for tc in [false, true] {
+        let prepared = Prepared::for_kernel(Arc::clone(&program), 511).expect("it has a form for the kernel");
+        let mut switch = Harness::new(Arc::new(prepared), at(tc)).expect("a switch");
+        let (sources, destinations) =
+            (switch.switch().table("sources").expect("a table"), switch.switch().table("destinations"));
+        let call = |name: &str, args: &[u32]| {
+            let known = program.actions.iter().position(|action| action.name.ends_with(name));
+            let action = ActionId::from(known.expect("an action"));
+            TableAction::Call(ActionCall { action, args: args.iter().map(|&arg| arg.into()).collect() })
+        };
+        let exact = |value: u32| MatchParam::Exact(value.into());
+        let control = switch.switch().clone();
+        let known = control.add_entry(sources, vec![exact(7), exact(1)], 0, call("NoAction", &[]));
+        let known = known.expect("an entry") as u32;
+        control
+            .add_entry(destinations.expect("a table"), vec![exact(9)], 0, call("forward", &[2]))
+            .expect("an entry");
+        let packet = |source: u8| {
+            let mut packet = vec![0_u8; 60];
+            (packet[5], packet[11]) = (9, source);
+            packet
+        };
+        let hit = |switch: &mut Harness| {
+            let plane = switch.plane();
+            plane.fold(&Fold::Hits(sources, [known].into()));
+            plane.datapath_state().hits(sources, known).expect("the entry is there")
+        };
+        for us in [5000, 7000] {
+            switch.advance_us(us);
+            assert_eq!(switch.send(1, &packet(7)).expect("it fits").len(), 1);
+        }
+        assert_eq!((switch.handed_over, hit(&mut switch)), (0, 12_000));
+        switch.advance_us(1000);
+        assert_eq!(switch.send(1, &packet(8)).expect("it fits").len(), 1);
+        assert_eq!((switch.handed_over, hit(&mut switch)), (1, 12_000));
+    }
 }
 
 mod differential {
@@ -416,11 +499,20 @@ mod differential {
         entries: usize,
     }
 
-    fn one(program: &Arc<Program>, rounds: usize, prng: &mut Prng, sums: &mut Sums) -> Result<(), String> {
+    fn one(
+        program: &Arc<Program>,
+        tc: bool,
+        rounds: usize,
+        prng: &mut Prng,
+        sums: &mut Sums,
+    ) -> Result<(), String> {
         let interpreter =
             Prepared::new(Arc::clone(program), EngineKind::Interpreter).map_err(|e| e.to_string())?;
         let Ok(kernel) = Prepared::for_kernel(Arc::clone(program), 511) else { return Ok(()) };
-        let side = |prepared| Harness::new(Arc::new(prepared), TargetConfig::default());
+        if tc && kernel.kernel().is_some_and(|compiled| compiled.tc.is_err()) {
+            return Ok(());
+        }
+        let side = |prepared| Harness::new(Arc::new(prepared), at(tc));
         let mut left = side(interpreter).map_err(|e| e.to_string())?;
         let mut right = side(kernel).map_err(|e| e.to_string())?;
         let mut oracle = Interpreter::new(Arc::clone(program));
@@ -473,6 +565,15 @@ mod differential {
     /// Random entries and packets through the interpreter and through the kernel: the same packets, counters and registers.
     #[test]
     fn packets_fare_as_in_the_interpreter() {
+        fare_at(false);
+    }
+
+    #[test]
+    fn packets_fare_as_in_the_interpreter_at_tc() {
+        fare_at(true);
+    }
+
+    fn fare_at(tc: bool) {
         let Some(corpus) = barewire_testing::shared("data/p4") else { return };
         if !may_load() {
             return;
@@ -488,7 +589,7 @@ mod differential {
             };
             let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
             compared += 1;
-            if let Err(why) = one(&program, 120, &mut prng, &mut sums) {
+            if let Err(why) = one(&program, tc, 120, &mut prng, &mut sums) {
                 wrong.push(format!("{name}: {why}"));
             }
         }

@@ -462,6 +462,7 @@ impl Switch {
         let asked = Arc::clone(&indices);
         // Before the engines are asked: a hit that comes while they answer, or after, makes nothing idle.
         let now_us = self.time_us();
+        self.fold(&Fold::Hits(table, Arc::clone(&indices)));
         let hits = self.ask_all(move |replica: &mut dyn Replica| {
             crate::store::read::last_hits(replica.state(), table, &asked)
         })?;

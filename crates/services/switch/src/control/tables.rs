@@ -380,6 +380,7 @@ impl Switch {
         let mut ages = Vec::with_capacity(asked.len());
         for some in asked.chunks(CHUNK as usize) {
             let indices: Arc<[u32]> = some.iter().map(|(_, index, _)| *index).collect();
+            self.fold(&Fold::Hits(t, Arc::clone(&indices)));
             let hits = self.ask_state(move |_| {
                 Ok(move |state: Option<&mut ProgramState>| read::last_hits(state, t, &indices))
             })?;

@@ -11,6 +11,7 @@ pub mod psa;
 pub mod queues;
 pub mod v1model;
 
+use crate::kernel::HookChoice;
 use crate::learn::Learner;
 use crate::pre::{LAG_HASH, Pre, PreLimits};
 use crate::prepared::{Exec, Prepared};
@@ -58,6 +59,8 @@ pub struct TargetConfig {
     /// Pass checksums and segmentation that a sender left to an offload on to the next port, instead of finishing
     /// checksums first. The program then must not look at transport checksums.
     pub pass_offloads: bool,
+    /// Where programs in the kernel stand.
+    pub hook: HookChoice,
 }
 
 impl Default for TargetConfig {
@@ -68,6 +71,7 @@ impl Default for TargetConfig {
             priorities: 1,
             replication: PreLimits::default(),
             pass_offloads: false,
+            hook: HookChoice::Auto,
         }
     }
 }

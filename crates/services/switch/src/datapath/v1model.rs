@@ -77,6 +77,7 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         mcast_grp: fields.mcast_grp.field(),
         drop_port,
         far_jumps: crate::kernel::far_jumps(),
+        hook: barewire_p4_ebpf::Hook::Xdp,
     }
 }
 

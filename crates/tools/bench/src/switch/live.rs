@@ -7,6 +7,7 @@ use super::figures::{
 use super::files::Folder;
 use super::load::{self, Ends, Exchanged};
 use super::program::{Kind, Source, kind_of};
+use super::redirect::{At, Redirect};
 use super::row::{Paced, SwitchRow, SwitchRun};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
@@ -22,6 +23,7 @@ use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_measure::Contention;
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_switch::control::SwitchConfig;
+use barewire_switch::datapath::TargetConfig;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ pub enum System {
     Bridge,
     /// The kernel's router.
     Routing,
+    /// A bare redirect in the kernel, below which no program in the kernel comes.
+    Redirect(At),
     /// Our ports in a loop, without a program.
     BareLoop {
         /// The ports' scheme.
@@ -67,6 +71,7 @@ impl System {
             System::Direct => "direct",
             System::Bridge => "bridge",
             System::Routing => "routing",
+            System::Redirect(_) => "bare-redirect",
             System::BareLoop { .. } => "bare-loop",
             System::Barewire { .. } => "barewire",
             System::Bmv2 => "bmv2",
@@ -75,6 +80,9 @@ impl System {
 
     pub(crate) fn over(&self) -> &str {
         match self {
+            System::Redirect(At::Xdp) => "xdp",
+            System::Redirect(At::Tc) => "tc",
+            System::Redirect(At::TcPeer) => "tc-peer",
             System::BareLoop { over } | System::Barewire { over, .. } => over,
             _ => "veth",
         }
@@ -83,7 +91,7 @@ impl System {
     pub(crate) fn way(&self) -> Way {
         match self {
             System::Direct => Way::Direct,
-            System::Bridge | System::BareLoop { .. } => Way::SameNetwork,
+            System::Bridge | System::Redirect(_) | System::BareLoop { .. } => Way::SameNetwork,
             System::Routing => Way::KernelRouter,
             System::Barewire { .. } | System::Bmv2 => Way::P4,
         }
@@ -136,6 +144,7 @@ pub struct LiveCell {
 pub(crate) enum Forwarder<'a> {
     Nothing,
     Bridge(Bridge<'a>),
+    Redirect(Redirect),
     Loop(Looping),
     Switch(Serving),
     Bmv2(bmv2::Running, Folder),
@@ -241,6 +250,7 @@ pub(crate) fn start<'a>(
     Ok(match system {
         System::Direct | System::Routing => Forwarder::Nothing,
         System::Bridge => Forwarder::Bridge(wires.bridge()?),
+        System::Redirect(at) => Forwarder::Redirect(wires.switch.enter(|| Redirect::start(*at))??),
         System::BareLoop { over } => {
             let uris = PORTS.map(|interface| uri(over, interface, cell));
             Forwarder::Loop(wires.switch.enter(|| bare_loop(&uris, cell.idle, cell.offloads))??)
@@ -257,6 +267,7 @@ pub(crate) fn start<'a>(
                 pool: pool_config(cell.offloads),
                 ports,
                 control: SwitchConfig { engine: *engine, ..SwitchConfig::default() },
+                target: TargetConfig { pass_offloads: cell.offloads, ..TargetConfig::default() },
                 ..ServerConfig::default()
             };
             let prepared = program.prepared(*engine)?;
@@ -348,7 +359,7 @@ impl Forwarder<'_> {
     fn cpu_ns(&self) -> Option<u64> {
         let ours = |name: &'static str| bmv2::tasks_cpu_ns("/proc/self/task", move |comm| comm == name);
         match self {
-            Forwarder::Nothing | Forwarder::Bridge(_) => None,
+            Forwarder::Nothing | Forwarder::Bridge(_) | Forwarder::Redirect(_) => None,
             Forwarder::Loop(_) => ours(LOOP_THREAD),
             Forwarder::Switch(_) => ours(ENGINE_THREAD),
             Forwarder::Bmv2(running, _) => running.cpu_ns(),
@@ -584,7 +595,10 @@ pub fn measure(
 fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) -> SwitchRow {
     let runs_program = matches!(system, System::Barewire { .. } | System::Bmv2);
     let mut notes = Vec::new();
-    if cell.offloads && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {
+    let in_kernel = matches!(system, System::Barewire { engine: EngineKind::Kernel, .. });
+    if cell.offloads && in_kernel {
+        notes.push("at tc: frames that are still to be cut pass whole".to_owned());
+    } else if cell.offloads && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {
         notes.push("gso=1: frames that are still to be cut pass whole".to_owned());
     }
     if !cell.options.is_empty() && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {

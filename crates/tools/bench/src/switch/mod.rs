@@ -2,7 +2,7 @@
 //!
 //! What flows through: a [`program::Source`] and a [`workload::Spec`] make a [`workload::Workload`], which is table entries
 //! ([`setup::Step`]), packets and what must become of each. [`mem`] runs it between memory ports, [`files`] between
-//! capture files, [`live`] between hosts on [`wires`] of its own under the traffic of [`load`]; [`bmv2`] runs the same program
+//! capture files, [`inside`] in the kernel, [`live`] between hosts on [`wires`] of its own under the traffic of [`load`]; [`bmv2`] runs the same program
 //! with the same entries on bmv2, where that is installed. What comes out is [`SwitchRow`]s, and
 //! [`render`] makes tables of them. [`plan`] says which rows a command asks for.
 pub(crate) mod figures;
@@ -11,11 +11,13 @@ mod row;
 pub mod bmv2;
 pub mod count;
 pub mod files;
+pub mod inside;
 pub mod live;
 pub mod load;
 pub mod mem;
 pub mod plan;
 pub mod program;
+pub mod redirect;
 pub mod render;
 pub mod setup;
 pub mod wires;

@@ -4,9 +4,10 @@ use super::files::FilesCell;
 use super::live::{LiveCell, System, Tests};
 use super::mem::MemCell;
 use super::program::Source;
+use super::redirect::At;
 use super::row::SwitchRow;
 use super::workload::{Masks, Spec};
-use super::{bmv2, files, live, mem};
+use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::published::plan::SEED_RUNS;
@@ -33,6 +34,8 @@ pub enum Over {
     Packet,
     /// Between hosts, over DPDK's packet sockets.
     Dpdk,
+    /// In the kernel, on packets of no interface.
+    TestRun,
 }
 
 /// What a plan expects: setting up a table, packets per second from file to file, ours and bmv2's.
@@ -47,12 +50,13 @@ impl Over {
     }
 }
 
-const OVERS: [(&str, Over); 5] = [
+const OVERS: [(&str, Over); 6] = [
     ("mem", Over::Mem),
     ("pcap", Over::Pcap),
     ("xdp", Over::Xdp),
     ("packet", Over::Packet),
     ("dpdk", Over::Dpdk),
+    ("test-run", Over::TestRun),
 ];
 
 impl fmt::Display for Over {
@@ -195,28 +199,34 @@ impl Request {
         if self.seconds == Duration::ZERO || self.runs == 0 || self.packets == 0 {
             return refuse("a run needs some time, and there must be one");
         }
-        if self.offloads && self.overs.iter().any(|over| matches!(over, Over::Xdp | Over::Dpdk)) {
+        let in_kernel = self.engines.contains(&EngineKind::Kernel);
+        let takes_none = |over: &Over| *over == Over::Dpdk || (*over == Over::Xdp && !in_kernel);
+        if self.offloads && self.overs.iter().any(takes_none) {
             return refuse(
-                "xdp ports take no frame that is still to be cut: `--offloads on` goes over packet",
+                "xdp ports take no frame that is still to be cut: `--offloads on` goes over packet, or with `--engine kernel`",
             );
         }
-        if self.gso && !self.overs.contains(&Over::Packet) {
-            return refuse("`--gso` goes over packet: add it to `--over`");
+        if self.gso && !in_kernel && !self.overs.contains(&Over::Packet) {
+            return refuse("`--gso` and `--offloads off,on` go over packet, or with `--engine kernel`");
         }
-        if self.engines.contains(&EngineKind::Kernel) {
-            if let Some(over) = self.overs.iter().find(|over| !matches!(over, Over::Xdp | Over::Packet)) {
-                return refuse(&format!(
-                    "the kernel's engine is at XDP, between interfaces: not over {over}"
-                ));
-            }
-            if !self.overs.contains(&Over::Xdp) {
-                return refuse("the kernel's engine is at XDP: add xdp to `--over`");
-            }
+        let is_kernels = |over: &Over| matches!(over, Over::Xdp | Over::TestRun);
+        if in_kernel && !self.overs.iter().any(is_kernels) {
+            return refuse(
+                "the kernel's engine is at interfaces, or in test runs: add xdp or test-run to `--over`",
+            );
+        }
+        if self.overs.contains(&Over::TestRun) && !in_kernel {
+            return refuse("test runs are of the kernel's engine: add `--engine kernel`");
         }
         if self.iperf && bmv2::on_path("iperf").is_none() {
             return refuse("`iperf` is not on the PATH");
         }
         Ok(())
+    }
+
+    /// Engines whose packets are in user space.
+    fn user_engines(&self) -> impl Iterator<Item = &EngineKind> {
+        self.engines.iter().filter(|engine| **engine != EngineKind::Kernel)
     }
 
     /// The points of the sweep.
@@ -252,17 +262,22 @@ impl Request {
                 Baseline::Bmv2 => systems.push(System::Bmv2),
             }
         }
-        for over in self.overs.iter().filter(|over| match over {
-            Over::Packet => true,
-            Over::Xdp | Over::Dpdk => !offloads,
-            _ => false,
-        }) {
-            let over = over.to_string();
-            systems.push(System::BareLoop { over: over.clone() });
+        for &over in self.overs.iter().filter(|over| over.needs_hosts()) {
+            // Ports in user space.
+            let takes = over == Over::Packet || !offloads;
+            let text = over.to_string();
+            if takes {
+                systems.push(System::BareLoop { over: text.clone() });
+            }
             for &engine in &self.engines {
-                // Programs in the kernel are at XDP, whatever user space's ports are.
-                if engine != EngineKind::Kernel || over == Over::Xdp.to_string() {
-                    systems.push(System::Barewire { over: over.clone(), engine });
+                // Programs in the kernel are at the interface, whatever user space's ports are.
+                if engine == EngineKind::Kernel && over == Over::Xdp {
+                    let floors: &[At] = if offloads { &[At::Tc, At::TcPeer] } else { &[At::Xdp] };
+                    systems.extend(floors.iter().map(|&at| System::Redirect(at)));
+                    let over = if offloads { "tc" } else { "xdp" }.to_owned();
+                    systems.push(System::Barewire { over, engine });
+                } else if engine != EngineKind::Kernel && takes {
+                    systems.push(System::Barewire { over: text.clone(), engine });
                 }
             }
         }
@@ -290,6 +305,7 @@ impl Request {
         let has = |baseline| self.baselines.contains(&baseline);
         let alone = |over: &Over| match over {
             Over::Mem => (self.seconds + MEM_SETUP).saturating_mul(points * engines),
+            Over::TestRun => (self.seconds + MEM_SETUP).saturating_mul(2 * points),
             Over::Pcap => {
                 let ours = seconds(self.packets as f64 / PCAP_PPS).saturating_mul(engines);
                 let bmv2 = has(Baseline::Bmv2) && bmv2::Installed::find().is_some();
@@ -348,7 +364,7 @@ impl Request {
             match over {
                 Over::Mem => {
                     for (source, spec) in self.points() {
-                        for &engine in &self.engines {
+                        for &engine in self.user_engines() {
                             go_on()?;
                             let cell = MemCell { source: source.clone(), engine, spec };
                             let name = format!("{} over mem ({engine})", source.name);
@@ -358,7 +374,7 @@ impl Request {
                         }
                     }
                 }
-                Over::Pcap => {
+                Over::Pcap | Over::TestRun => {
                     let why =
                         "a capture is replayed as fast as it goes: `--search` is for mem, xdp and packet";
                     return Err(BenchError::Plan(why.to_owned()));
@@ -404,7 +420,7 @@ impl Request {
                     for (source, spec) in self.points() {
                         go_on()?;
                         let cell = |&engine: &EngineKind| MemCell { source: source.clone(), engine, spec };
-                        let cells: Vec<MemCell> = self.engines.iter().map(cell).collect();
+                        let cells: Vec<MemCell> = self.user_engines().map(cell).collect();
                         let measured = self.pinned(|| {
                             mem::measure(&cells, self.runs, self.seconds, &self.command, progress)
                         });
@@ -418,10 +434,20 @@ impl Request {
                             source: source.clone(),
                             spec,
                             packets: self.packets,
-                            engines: self.engines.clone(),
+                            engines: self.user_engines().copied().collect(),
                             bmv2: self.baselines.contains(&Baseline::Bmv2),
                         };
                         take(self.pinned(|| files::measure(&cell, self.runs, &self.command, progress)))?;
+                    }
+                }
+                Over::TestRun => {
+                    for (source, spec) in self.points() {
+                        go_on()?;
+                        let cell = MemCell { source: source.clone(), engine: EngineKind::Kernel, spec };
+                        let measured = self.pinned(|| {
+                            inside::measure(&cell, self.runs, self.seconds, &self.command, progress)
+                        });
+                        take(measured.map(|rows| (rows, Vec::new())))?;
                     }
                 }
                 Over::Xdp | Over::Packet | Over::Dpdk => {}
@@ -542,13 +568,16 @@ mod tests {
             ..request()
         };
         let why = |overs: &[Over]| with(overs).check().map_err(|error| error.to_string());
-        assert!(why(&[Over::Mem, Over::Xdp]).unwrap_err().contains("not over mem"));
-        assert!(why(&[Over::Packet]).unwrap_err().contains("add xdp"));
+        assert!(why(&[Over::Mem, Over::Packet]).unwrap_err().contains("add xdp"));
         assert_eq!(why(&[Over::Xdp, Over::Packet]), Ok(()));
+        assert_eq!(why(&[Over::Mem, Over::TestRun]), Ok(()));
         let systems = with(&[Over::Xdp, Over::Packet]).systems(false);
         let kernel = |system: &&System| matches!(system, System::Barewire { engine: EngineKind::Kernel, .. });
         assert_eq!(systems.iter().filter(kernel).count(), 1, "{systems:?}");
-        assert_eq!(with(&[Over::Xdp, Over::Packet]).systems(true).iter().filter(kernel).count(), 0);
+        let on = with(&[Over::Xdp]).systems(true);
+        let names: Vec<(&str, &str)> = on.iter().map(|system| (system.name(), system.over())).collect();
+        let floors = [("bare-redirect", "tc"), ("bare-redirect", "tc-peer")];
+        assert_eq!(names, [("direct", "veth"), floors[0], floors[1], ("barewire", "tc")]);
     }
 
     #[test]
@@ -574,7 +603,7 @@ mod tests {
         };
         assert!(why(|r| r.runs = 0).contains("must be one"));
         assert!(why(|r| (r.overs, r.offloads) = (vec![Over::Xdp], true)).contains("goes over packet"));
-        assert!(why(|r| (r.overs, r.gso) = (vec![Over::Xdp], true)).contains("add it"));
+        assert!(why(|r| (r.overs, r.gso) = (vec![Over::Xdp], true)).contains("go over packet"));
         assert!(request().check().is_ok());
     }
 

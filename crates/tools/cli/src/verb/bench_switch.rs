@@ -33,16 +33,17 @@ one voids the row. Over `xdp` and `packet` two hosts with a switch between them 
   barewire bench switch --over mem --program acl --masks 64,all --entries 10,1000,10000
   barewire bench switch --over pcap --baseline bmv2
   barewire bench switch --over xdp,packet --baseline bridge,bmv2 --gso --seconds 5
-  barewire bench switch --engine native,kernel --over xdp --baseline bridge --seconds 5"
+  barewire bench switch --engine native,kernel --over xdp --baseline bridge --offloads off,on --seconds 5
+  barewire bench switch --engine native,kernel --over mem,test-run --program simple_router,acl"
 )]
 pub struct Args {
-    /// Where the switch is measured: mem, pcap, xdp, packet; several with commas
+    /// Where the switch is measured: mem, pcap, xdp, packet, test-run (programs in the kernel, alone); several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
     /// Programs: simple_router, ecmp_router, acl, many_tables, deep_headers, or a file of P4 source or bmv2 JSON; several with commas
     #[arg(long, value_delimiter = ',', default_value = "simple_router", value_name = "NAME|FILE")]
     program: Vec<Source>,
-    /// Engines: native, interpreter, kernel (over xdp, offloads off); several with commas
+    /// Engines: native, interpreter, kernel (over xdp and test-run); several with commas
     #[arg(long, value_delimiter = ',', default_value = "native")]
     engine: Vec<EngineKind>,
     /// Bytes of a packet without FCS, 60 to 1518; several with commas
@@ -75,9 +76,9 @@ pub struct Args {
     /// iperf beside our own TCP stream
     #[arg(long, help_heading = "Baselines")]
     iperf: bool,
-    /// Offloads of the hosts (off in bmv2's own benchmark)
-    #[arg(long, value_enum, default_value_t = Switched::Off)]
-    offloads: Switched,
+    /// Offloads of the hosts (off in bmv2's own benchmark): on, off, or both with a comma
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "off")]
+    offloads: Vec<Switched>,
     /// Rows with offloads on, too: frames that are still to be cut pass our packet ports whole
     #[arg(long)]
     gso: bool,
@@ -145,8 +146,9 @@ impl Args {
             baselines: self.baselines(),
             tests: self.tests.clone(),
             iperf: self.iperf,
-            offloads: self.offloads == Switched::On,
-            gso: self.gso,
+            offloads: !self.offloads.contains(&Switched::Off),
+            gso: self.gso
+                || (self.offloads.contains(&Switched::Off) && self.offloads.contains(&Switched::On)),
             idle: self.idle,
             idle_state: self.idle_state.into(),
             options: self.options.clone(),

@@ -4,7 +4,7 @@ use super::prepare;
 use crate::console::print;
 use crate::failure::{Code, Failure};
 use barewire_p4::ir::Program;
-use barewire_switch::kernel::Kernel;
+use barewire_switch::kernel::{Kernel, SlowPath};
 use barewire_switch::prepared::EngineKind;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -29,7 +29,14 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
         }
     })?;
     let verified = kernel.verified();
-    let slow: Vec<_> = kernel.slow().iter().filter(|path| path.reason.is_of_the_program()).collect();
+    let of_program = |path: &&SlowPath| path.reason.is_of_the_program();
+    let slow: Vec<_> = kernel.slow().iter().filter(of_program).collect();
+    // What goes to user space at tc beside that.
+    let more_at_tc: Vec<&SlowPath> = match &compiled.tc {
+        Ok(form) => form.slow.iter().filter(of_program).filter(|path| !slow.contains(path)).collect(),
+        Err(_) => Vec::new(),
+    };
+    let told = |path: &&SlowPath| json!({"place": path.place, "reason": path.reason.to_string()});
     if as_json {
         let document = json!({
             "schema": 1,
@@ -43,8 +50,14 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
                 "value_bytes": map.value,
                 "entries": map.entries,
             })).collect::<Vec<_>>(),
-            "user_space": slow.iter().map(|path| json!({"place": path.place, "reason": path.reason.to_string()}))
-                .collect::<Vec<_>>(),
+            "user_space": slow.iter().map(told).collect::<Vec<_>>(),
+            "tc": match &compiled.tc {
+                Ok(form) => json!({
+                    "instructions": form.insns.len(),
+                    "user_space": more_at_tc.iter().map(told).collect::<Vec<_>>(),
+                }),
+                Err(why) => json!({"none": why.to_string()}),
+            },
             "verifier": {
                 "instructions": verified.instructions,
                 "states": verified.states,
@@ -73,6 +86,13 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
     }
     for path in slow {
         let _ = writeln!(text, "to user space: {}: {}", path.place, path.reason);
+    }
+    let _ = match &compiled.tc {
+        Ok(form) => writeln!(text, "at tc: {} instructions", form.insns.len()),
+        Err(why) => writeln!(text, "not at tc: {why}"),
+    };
+    for path in more_at_tc {
+        let _ = writeln!(text, "to user space, at tc: {}: {}", path.place, path.reason);
     }
     print(&text)?;
     Ok(Code::Done)

@@ -1,5 +1,6 @@
 //! `barewire switch`: run, check, look into, trace, test and command a P4 switch.
 
+mod choose;
 pub mod cli;
 pub mod compile;
 pub mod fmt;

@@ -1,9 +1,10 @@
 //! `barewire switch run`: a program on ports.
 
+use super::choose::{Choice, Hook, Wanted};
 use super::serve::{Plan, base, serve};
 use super::source::SourceArgs;
 use super::watch::Watch;
-use super::{Engine, load, prepare};
+use super::{load, prepare};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_engine::IdleStrategy;
@@ -51,7 +52,10 @@ pub struct Args {
     device_id: u64,
     /// Which engine runs the program
     #[arg(long, value_enum, default_value = "native")]
-    engine: Engine,
+    engine: Wanted,
+    /// Where in the kernel the program stands
+    #[arg(long, value_enum, default_value = "auto")]
+    hook: Hook,
     /// Engines that share the ports' frames (packet:IF?fanout=...)
     #[arg(long, default_value_t = 1)]
     engines: usize,
@@ -129,14 +133,29 @@ pub fn port(text: &str) -> Result<(u32, String), String> {
 /// # Errors
 /// What was refused or could not be opened.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
-    let (options, engine) = (args.source.options(), args.engine.into());
+    if args.hook != Hook::Auto && !matches!(args.engine, Wanted::Auto | Wanted::Kernel) {
+        return Err(Failure::new(Code::Usage, "--hook is for programs in the kernel")
+            .hint("--engine kernel")
+            .into());
+    }
+    let options = args.source.options();
+    let program = match &args.program {
+        Some(path) if args.engine == Wanted::Auto || !args.watch => Some(load(path, &options, console)?),
+        _ => None,
+    };
+    let choice = Choice {
+        ports: &args.interface,
+        engines: args.engines,
+        cpu_port: args.cpu_port,
+        drop_port: args.drop_port,
+    };
+    let engine = choice.engine(args.engine, program.as_ref(), console);
     let (prepared, watch) = match &args.program {
         Some(path) if args.watch => {
             let (watch, prepared) = Watch::start(path.clone(), options, engine, console)?;
             (Some(prepared), Some(watch))
         }
-        Some(path) => (Some(prepare(&load(path, &options, console)?, engine)?), None),
-        None => (None, None),
+        _ => (program.map(|program| prepare(&program, engine)).transpose()?, None),
     };
     let target = TargetConfig {
         drop_port: args.drop_port,
@@ -148,6 +167,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             l2_nodes: args.max_l2_entries,
         },
         pass_offloads: args.gso,
+        hook: args.hook.into(),
     };
     let mut server = base(target, args.device_id);
     server.engines = args.engines;
@@ -161,7 +181,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         server.pool.frames = server.pool.frames.min(4096);
     }
     server.control.enable_swap = args.enable_swap;
-    server.control.engine = args.engine.into();
+    server.control.engine = engine;
     let mut grpc_options = GrpcOptions { device_id: args.device_id, ..GrpcOptions::default() };
     match (&args.p4info, &args.program, &prepared) {
         (Some(path), Some(_), Some(prepared)) => {

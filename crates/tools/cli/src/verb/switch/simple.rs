@@ -11,6 +11,7 @@ use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_port::suggest;
 use barewire_switch::datapath::TargetConfig;
+use barewire_switch::kernel::HookChoice;
 use barewire_switch::pre::PreLimits;
 use barewire_switch::prepared::EngineKind;
 use barewire_switch_control::p4info;
@@ -321,6 +322,7 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
         priorities: parsed.priorities,
         replication: parsed.replication,
         pass_offloads: false,
+        hook: HookChoice::Auto,
     };
     let mut server = base(config, parsed.device_id);
     server.ports = match parsed.use_files {

@@ -1,0 +1,331 @@
+//! Where a program stands: at which interfaces, at which hook, and why there.
+//!
+//! XDP is the faster one for frames. A sender on a veth pair that leaves cutting to its card sends segments that are no frames, and
+//! those only tc takes. Nobody can ask for the offloads of an end in another network namespace: so a program begins at XDP, and moves
+//! to tc when the first such segment comes.
+
+use super::{Kernel, KernelError};
+use barewire_bpf::{Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, takes_redirected};
+use barewire_engine::Interface;
+use barewire_p4_ebpf::maps::{MAX_PORTS, fixed, targets};
+use std::io;
+
+/// Bytes of Ethernet and one VLAN tag, beside the MTU.
+const FRAME_OVERHEAD: u32 = 18;
+
+/// Where programs in the kernel are to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HookChoice {
+    /// At XDP, native where it is a card's; at tc from the first segment on that is larger than a frame.
+    #[default]
+    Auto,
+    /// XDP, in the driver. On a veth only where its other end polls; the senders there then cut their segments themselves, and have to
+    /// finish their checksums, too.
+    Native,
+    /// XDP, after the driver.
+    Generic,
+    /// Traffic control.
+    Tc,
+}
+
+/// At which hook.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Place {
+    #[default]
+    Xdp,
+    /// Traffic control, and why.
+    Tc(&'static str),
+}
+
+/// An interface that the program stands at.
+#[derive(Debug)]
+pub(super) struct Attached {
+    port: u32,
+    interface: String,
+    index: u32,
+    mtu: u32,
+    /// Its other end is in another network namespace.
+    peer: bool,
+    link: Link,
+    native: bool,
+    /// Which hook, and why.
+    how: String,
+}
+
+/// What became of a call that attaches, in words.
+fn words(error: &io::Error, interface: &str, index: u32, hook: &str) -> String {
+    match error.raw_os_error() {
+        // EBUSY and EEXIST.
+        Some(16 | 17) => {
+            let who = Holder::of_xdp(index)
+                .map_or_else(|| format!("ip -d link show dev {interface}"), |holder| holder.to_string());
+            format!("another XDP program is attached to `{interface}`: {who}")
+        }
+        _ => format!("bpf(BPF_LINK_CREATE) at `{interface}`, {hook} hook: {error}"),
+    }
+}
+
+/// At XDP: the link, whether in the driver, and how and why.
+fn at_xdp(program: &Program, found: &Interface, choice: HookChoice) -> Result<(Link, bool, String), String> {
+    let index = found.index;
+    if choice == HookChoice::Native {
+        let link = Link::attach(program, index, Hook::Xdp(XdpMode::Native))
+            .map_err(|error| words(&error, &found.name, index, "native"))?;
+        if found.driver != "veth" {
+            return Ok((link, true, "XDP at the native hook (asked for)".to_owned()));
+        }
+        // Asked while the program is there: a veth takes frames only then.
+        return match takes_redirected(index) {
+            Ok(true) => {
+                Ok((link, true, "XDP at the native hook (asked for; the other end polls)".to_owned()))
+            }
+            Ok(false) => Err(format!(
+                "`{0}` takes no frames from XDP: its other end does not poll. Switch generic receive offload on there (ethtool -K \
+                 INTERFACE gro on), or take another hook",
+                found.name
+            )),
+            Err(error) => {
+                Err(format!("whether `{}` takes frames from XDP cannot be found out: {error}", found.name))
+            }
+        };
+    }
+    let generic = |why: &str| match Link::attach(program, index, Hook::Xdp(XdpMode::Generic)) {
+        Ok(link) => Ok((link, false, format!("XDP at the generic hook ({why})"))),
+        Err(error) => Err(words(&error, &found.name, index, "generic")),
+    };
+    if choice == HookChoice::Generic {
+        return generic("asked for");
+    }
+    if found.driver == "veth" {
+        // A frame goes into a veth's native hook only where its peer polls (NAPI), which cannot be asked where the peer is in
+        // another namespace; the generic one takes any.
+        return generic("a veth's native one loses frames where a peer does not poll");
+    }
+    match Link::attach(program, index, Hook::Xdp(XdpMode::Native)) {
+        Ok(link) => Ok((link, true, "XDP at the native hook".to_owned())),
+        // Somebody else's program is there, or may not be joined.
+        Err(error) if matches!(error.raw_os_error(), Some(1 | 16 | 17)) => {
+            Err(words(&error, &found.name, index, "native"))
+        }
+        Err(error) => generic(&format!("the driver refused the native one: {error}")),
+    }
+}
+
+/// The same at tc.
+fn at_tc(
+    program: &Program,
+    found: &Interface,
+    why: &str,
+    peer: bool,
+) -> Result<(Link, bool, String), String> {
+    let there = if peer { "; packets go straight to the other end of its wire" } else { "" };
+    match Link::attach(program, found.index, Hook::TcIngress) {
+        Ok(link) => Ok((link, false, format!("tc, tcx at ingress ({why}{there})"))),
+        // EINVAL: the kernel has no such links.
+        Err(error) if error.raw_os_error() == Some(22) => {
+            Err(format!("tc at `{}` needs tcx, which kernels have from 6.6 on: {error}", found.name))
+        }
+        Err(error) => Err(words(&error, &found.name, found.index, "tcx")),
+    }
+}
+
+/// Whether a program could stand at an interface now.
+///
+/// # Errors
+/// In words: no such interface, or another program is there.
+pub fn may_stand_at(interface: &str) -> Result<(), String> {
+    let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
+    match Holder::of_xdp(found.index) {
+        Some(holder) => Err(format!("another XDP program is attached to `{interface}`: {holder}")),
+        None => Ok(()),
+    }
+}
+
+impl Kernel {
+    /// Whether a program's form for tc was loaded, or why not.
+    pub fn has_tc(&self) -> Result<(), &str> {
+        self.tc.as_ref().map(drop).map_err(String::as_str)
+    }
+
+    /// Whether it stands at tc, or will: then what it hands over carries [`barewire_p4_ebpf::SLOW_MARK`].
+    pub fn is_at_tc(&self) -> bool {
+        matches!(self.place, Place::Tc(_))
+    }
+
+    /// Say where it is to stand, before it stands anywhere; `segments`: large ones are to pass whole.
+    pub fn choose(&mut self, choice: HookChoice, segments: bool) {
+        self.choice = choice;
+        self.place = match choice {
+            HookChoice::Tc => Place::Tc("asked for"),
+            HookChoice::Auto if segments && self.tc.is_ok() => Place::Tc("large segments are to pass whole"),
+            _ => Place::Xdp,
+        };
+    }
+
+    /// Whether segments come that only tc takes, and it does not stand there.
+    pub fn wants_tc(&self) -> bool {
+        self.choice == HookChoice::Auto
+            && self.place == Place::Xdp
+            && self.tc.is_ok()
+            && !self.attached.is_empty()
+            && self.too_long() > 0
+    }
+
+    /// Puts the program at an interface, under a port's number; says how. Packets that it hands over go on to the
+    /// interface's sockets.
+    ///
+    /// # Errors
+    /// In words: no such interface, another program there, a number too large.
+    pub fn attach(&mut self, port: u32, interface: &str) -> Result<String, String> {
+        if port >= MAX_PORTS {
+            return Err(format!("port {port}: the kernel's ports have numbers below {MAX_PORTS}"));
+        }
+        let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
+        let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
+        let (link, native, how) = match (&self.place, &self.tc) {
+            (Place::Tc(why), Ok(program)) => at_tc(program, &found, why, peer)?,
+            (Place::Tc(_), Err(why)) => return Err(format!("the program has no form for tc: {why}")),
+            (Place::Xdp, _) => at_xdp(&self.program, &found, self.choice)?,
+        };
+        let attached = Attached {
+            port,
+            interface: interface.to_owned(),
+            index: found.index,
+            mtu: found.mtu,
+            peer,
+            link,
+            native,
+            how: how.clone(),
+        };
+        self.set_port(&attached).map_err(|error| error.to_string())?;
+        self.attached.push(attached);
+        self.set_max_frame().map_err(|error| error.to_string())?;
+        Ok(format!("{interface}: {how}"))
+    }
+
+    /// From XDP to tc, at all interfaces. Between the two both stand there, and a packet meets the first alone.
+    ///
+    /// # Errors
+    /// In words; then it is where it was.
+    pub fn move_to_tc(&mut self, why: &'static str) -> Result<(), String> {
+        let Ok(program) = &self.tc else { return Err("no form for tc".to_owned()) };
+        let mut links = Vec::new();
+        for attached in &self.attached {
+            let found =
+                Interface::find(&attached.interface, &attached.interface).map_err(|e| e.to_string())?;
+            links.push(at_tc(program, &found, why, attached.peer)?);
+        }
+        for (attached, (link, native, how)) in self.attached.iter_mut().zip(links) {
+            (attached.link, attached.native, attached.how) = (link, native, how);
+        }
+        self.place = Place::Tc(why);
+        Ok(())
+    }
+
+    /// It cannot stand at tc: do not try again.
+    pub fn stay_at_xdp(&mut self, why: &str) {
+        self.tc = Err(why.to_owned());
+    }
+
+    /// Both ways between a port's number and its interface.
+    fn set_port(&self, attached: &Attached) -> io::Result<()> {
+        let (port, index) = (attached.port.to_ne_bytes(), attached.index.to_ne_bytes());
+        self.maps[fixed::DEVICES].update(&port, &index)?;
+        self.set_target(attached.port, attached.index, attached.peer)?;
+        self.maps[fixed::PORTS].update(&index, &port)
+    }
+
+    fn set_target(&self, port: u32, index: u32, peer: bool) -> io::Result<()> {
+        let mut target = [0; targets::LEN as usize];
+        target[targets::IFINDEX as usize..][..4].copy_from_slice(&index.to_ne_bytes());
+        target[targets::PEER as usize..][..4].copy_from_slice(&u32::from(peer).to_ne_bytes());
+        self.maps[fixed::TARGETS].update(&port.to_ne_bytes(), &target)
+    }
+
+    fn set_max_frame(&mut self) -> Result<(), KernelError> {
+        let least = self.attached.iter().map(|attached| attached.mtu).min();
+        self.set_max_frame_to(least)
+    }
+
+    fn set_max_frame_to(&mut self, least: Option<u32>) -> Result<(), KernelError> {
+        let mut ops = Vec::new();
+        self.mirror.set_max_frame(least.map_or(0, |mtu| mtu + FRAME_OVERHEAD), &mut ops);
+        self.write(&ops)
+    }
+
+    /// Takes the program from a port's interface.
+    pub fn detach(&mut self, port: u32) {
+        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
+        let gone = self.attached.remove(at);
+        let _ = self.maps[fixed::PORTS].delete(&gone.index.to_ne_bytes());
+        let _ = self.maps[fixed::DEVICES].delete(&port.to_ne_bytes());
+        let _ = self.set_target(port, 0, false);
+        let _ = self.set_max_frame();
+    }
+
+    /// A port is well again: its interface may be another one under the same name, or its other end elsewhere.
+    pub fn look_at(&mut self, port: u32) {
+        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
+        let attached = &self.attached[at];
+        let name = attached.interface.clone();
+        let same = Interface::find(&name, &name).is_ok_and(|found| {
+            let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
+            (found.index, found.mtu, peer) == (attached.index, attached.mtu, attached.peer)
+        });
+        if !same {
+            self.detach(port);
+            if let Err(why) = self.attach(port, &name) {
+                self.trouble = Some(why);
+            }
+        }
+    }
+
+    /// Stand where another program stood, from the next packet on, and leave it nowhere.
+    pub fn take_over(&mut self, old: &mut Kernel) {
+        // Before the first packet comes, all ports and lengths are known: it may leave by any of them. What the program does not know
+        // would be dropped, or go to user space, whose queues are emptied when programs change.
+        if let Err(error) = self.set_max_frame_to(old.attached.iter().map(|attached| attached.mtu).min()) {
+            self.trouble = Some(error.to_string());
+        }
+        for attached in &old.attached {
+            if let Err(error) = self.set_port(attached) {
+                self.trouble = Some(format!("`{}`: {error}", attached.interface));
+            }
+        }
+        self.place = if self.tc.is_ok() { old.place.clone() } else { Place::Xdp };
+        let same = self.place == old.place;
+        for mut attached in std::mem::take(&mut old.attached) {
+            let done = match (&self.place, &self.tc) {
+                (Place::Tc(_), Ok(program)) => {
+                    attached.link.replace(program).map_err(|error| error.to_string())
+                }
+                _ if same => attached.link.replace(&self.program).map_err(|error| error.to_string()),
+                // The old one stood at tc, where this one has no form.
+                _ => Interface::find(&attached.interface, &attached.interface)
+                    .map_err(|error| error.to_string())
+                    .and_then(|found| at_xdp(&self.program, &found, HookChoice::Auto))
+                    .map(|(link, native, how)| {
+                        (attached.link, attached.native, attached.how) = (link, native, how);
+                    }),
+            };
+            match done {
+                Ok(()) => self.attached.push(attached),
+                Err(error) => self.trouble = Some(format!("`{}`: {error}", attached.interface)),
+            }
+        }
+        let _ = self.set_max_frame();
+    }
+
+    /// Interfaces the program stands at: port, name, and whether in the driver.
+    pub fn interfaces(&self) -> impl Iterator<Item = (u32, &str, bool)> {
+        self.attached.iter().map(|attached| (attached.port, attached.interface.as_str(), attached.native))
+    }
+
+    /// At which hook the program stands for a port, and why; or what keeps it from there.
+    pub fn note(&self, port: u32) -> Option<String> {
+        match self.attached.iter().find(|attached| attached.port == port) {
+            Some(attached) => Some(attached.how.clone()),
+            None => self.trouble.as_ref().map(|why| format!("not in the kernel: {why}")),
+        }
+    }
+}

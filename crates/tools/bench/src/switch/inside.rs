@@ -1,0 +1,191 @@
+//! A program's form for the kernel, alone: `BPF_PROG_TEST_RUN` on the workload's packets, without any interface.
+//!
+//! What is timed is the program with its look-ups, by the kernel, between the first and the last of so many runs on one packet. What a
+//! driver, a redirect or a socket costs is not in it. A run changes the packet that the next one gets: its time to live goes down, so
+//! there are fewer runs than that allows; and where its length changes, one run each. At XDP the kernel patches its dispatcher before
+//! the first of several runs, which finds caches cold.
+
+use super::mem::MemCell;
+use super::program::kind_of;
+use super::row::{SwitchRow, SwitchRun};
+use super::setup::apply;
+use super::workload::{IN_PORT, Workload};
+use crate::error::{BenchError, go_on};
+use crate::rounds::turns;
+use barewire_base::Duration;
+use barewire_measure::{Contention, stamp};
+use barewire_switch::datapath::TargetConfig;
+use barewire_switch::harness::Harness;
+use barewire_switch::prepared::{EngineKind, prepare};
+use std::sync::Arc;
+
+/// Runs on a packet between two readings of the clock: the workloads' packets have a time to live of 64.
+const REPEAT: u32 = 48;
+
+/// One program at one hook.
+struct Rig {
+    harness: Harness,
+    workload: Workload,
+    next: usize,
+    repeat: u32,
+    row: SwitchRow,
+    done: Vec<SwitchRun>,
+}
+
+impl Rig {
+    fn build(cell: &MemCell, tc: bool, duration: Duration, command: &str) -> Result<Rig, BenchError> {
+        let begin = stamp();
+        let prepared = prepare(&cell.source.json, EngineKind::Kernel)
+            .map_err(BenchError::control(format!("program {}", cell.source.name)))?;
+        let load_us = stamp().since(begin).as_nanos() / 1000;
+        if let (true, Some(Err(why))) = (tc, prepared.kernel().map(|compiled| compiled.tc.as_ref())) {
+            return Err(BenchError::Plan(format!("program {} at tc: {why}", cell.source.name)));
+        }
+        let workload = Workload::make(kind_of(&prepared.program)?, &cell.spec)?;
+        let target = TargetConfig { pass_offloads: tc, ..TargetConfig::default() };
+        let mut harness = Harness::new(Arc::new(prepared), target)
+            .map_err(|error| BenchError::Plan(format!("program {}: {error}", cell.source.name)))?;
+        let begin = stamp();
+        let switch = harness.switch().clone();
+        let written = apply(&switch, &workload.steps, &mut || harness.apply())?;
+        harness.apply();
+        let took = stamp().since(begin).as_secs_f64().max(1e-9);
+        let row = SwitchRow {
+            system: "barewire".to_owned(),
+            over: if tc { "test-run at tc" } else { "test-run at xdp" }.to_owned(),
+            program: Some(cell.source.name.clone()),
+            engine: Some(EngineKind::Kernel.to_string()),
+            size: workload.size,
+            entries: Some(workload.entries),
+            masks: workload.masks,
+            flows: Some(workload.flows.len() as u32),
+            table_writes_per_s: Some((written as f64 / took).round()),
+            load_us: Some(load_us),
+            seconds: duration.as_secs_f64(),
+            notes: workload.notes.clone(),
+            command: command.to_owned(),
+            ..SwitchRow::default()
+        };
+        Ok(Rig { harness, workload, next: 0, repeat: REPEAT, row, done: Vec::new() })
+    }
+
+    /// Each packet by itself: it becomes what it has to.
+    fn check(&mut self) {
+        for flow in 0..self.workload.flows.len() {
+            let packet = self.workload.packet(flow);
+            let sent = self.harness.send(IN_PORT, &packet).unwrap_or_default();
+            let expected = usize::from(!self.workload.flows[flow].fates.is_empty());
+            if sent.len() != expected {
+                let became = sent.len();
+                self.row.void =
+                    Some(format!("wrong: packet {flow} became {became} packets and not {expected}"));
+                return;
+            }
+            if let Some(why) =
+                sent.iter().find_map(|sent| self.workload.check(flow, sent.port, &sent.bytes).err())
+            {
+                self.row.void = Some(format!("wrong: {why}"));
+                return;
+            }
+            self.row.checked += 1;
+            if sent.iter().any(|sent| sent.bytes.len() != packet.len()) {
+                self.repeat = 1;
+            }
+        }
+        self.row.notes.push(format!("the program alone, {} runs on each packet", self.repeat));
+        let handed_over = self.harness.handed_over;
+        if handed_over > 0 {
+            self.row.void = Some(format!("{handed_over} packets are for user space"));
+        }
+        if let Some(failure) = self.harness.failures.first() {
+            self.row.void = Some(failure.clone());
+        }
+    }
+
+    fn run(&mut self, duration: Duration) -> Result<SwitchRun, BenchError> {
+        let watch = Contention::start().threads(1);
+        let start = stamp();
+        let (mut ns, mut packets) = (0_u64, 0_u64);
+        while stamp().since(start) < duration && !crate::interrupted() {
+            let packet = self.workload.packet(self.next);
+            self.next = (self.next + 1) % self.workload.flows.len();
+            let Some(kernel) = &self.harness.plane().kernel else {
+                return Err(BenchError::Plan("the kernel has no program".to_owned()));
+            };
+            let took = kernel.time(&packet, self.repeat).map_err(BenchError::io("bpf(BPF_PROG_TEST_RUN)"))?;
+            ns += u64::from(took) * u64::from(self.repeat);
+            packets += u64::from(self.repeat);
+        }
+        Ok(SwitchRun {
+            rate_pps: (ns > 0).then(|| packets as f64 * 1e9 / ns as f64),
+            contended: watch.finish().contended,
+            ..SwitchRun::default()
+        })
+    }
+}
+
+/// Runs a program at XDP and, where it has a form for it, at tc, in turn: a row for each.
+///
+/// # Errors
+/// [`BenchError`] when it has no form for the kernel, or the kernel takes none.
+pub fn measure(
+    cell: &MemCell,
+    runs: u32,
+    duration: Duration,
+    command: &str,
+    progress: &mut dyn FnMut(String),
+) -> Result<Vec<SwitchRow>, BenchError> {
+    let mut rigs = vec![Rig::build(cell, false, duration, command)?];
+    go_on()?;
+    match Rig::build(cell, true, duration, command) {
+        Ok(rig) => rigs.push(rig),
+        Err(error) => progress(error.to_string()),
+    }
+    rigs.iter_mut().for_each(Rig::check);
+    for round in 0..runs {
+        for at in turns(round, rigs.len()) {
+            let rig = &mut rigs[at];
+            if crate::interrupted() || rig.row.void.is_some() {
+                continue;
+            }
+            progress(format!("run {} of {runs}: {}", round + 1, rig.row.title()));
+            let run = rig.run(duration)?;
+            rig.done.push(run);
+        }
+    }
+    let finish = |mut rig: Rig| {
+        rig.row.take_runs(std::mem::take(&mut rig.done));
+        rig.row
+    };
+    Ok(rigs.into_iter().map(finish).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::program::NAMES;
+    use crate::switch::workload::{Masks, Spec};
+    use barewire_testing::{Needs, have};
+
+    #[test]
+    fn every_program_forwards_what_it_has_to_in_the_kernel() {
+        let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+        for name in NAMES {
+            let spec = Spec { size: 64, entries: 50, masks: Masks::Some(4), flows: Some(100), seed: 3 };
+            let cell = MemCell { source: name.parse().unwrap(), engine: EngineKind::Kernel, spec };
+            let rows = match measure(&cell, 1, Duration::from_millis(10), "test", &mut |_| {}) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    println!("{name} has no form for the kernel: {error}");
+                    continue;
+                }
+            };
+            for row in &rows {
+                let in_user_space = row.void.as_ref().is_some_and(|why| why.contains("for user space"));
+                assert!(row.void.is_none() || in_user_space, "{name}: {row:?}");
+                assert_eq!(row.checked, 100, "{name}: {row:?}");
+                assert!(in_user_space || row.ns_per_packet > Some(0.0), "{name}: {row:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The kernel's engine in Mininet, by the classes of `bindings/mininet`.
+
+use barewire_lab::{Namespace, is_root_capable};
+use barewire_testing::{Needs, have, program};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Streams, a link down and up, the switch stopped and started, in a network namespace of the test's own.
+#[test]
+fn a_program_in_the_kernel_between_hosts_of_mininet() {
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
+    let Some(_) = have(Needs::Peers, program("mnexec")) else { return };
+    let Some(python) = have(Needs::Peers, program("python3")) else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let folder = tempfile::tempdir().expect("a folder");
+    let space = Namespace::anonymous().expect("a namespace");
+    space.set_up("lo").expect("the switch answers there");
+    let mut command = Command::new(python);
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(root.join("crates/tools/cli/tests/mininet/kernel.py"))
+        .arg(root.join("bindings/mininet"))
+        .arg(env!("CARGO_BIN_EXE_barewire"))
+        .arg(root.join("programs/simple_router.json"))
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = space.spawn_in(&mut command).expect("it starts");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let switch = std::fs::read_to_string(folder.path().join("s1.log")).unwrap_or_default();
+    assert!(
+        output.status.success() && said.contains("mininet: all well"),
+        "{said}\n{}\nthe switch: {switch}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
