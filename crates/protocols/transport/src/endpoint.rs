@@ -354,6 +354,14 @@ impl<M: Memory> Endpoint<M> {
         unused.or_else(|| (0..n).map(port).find(|&p| !self.listens(p)))
     }
 
+    /// An ephemeral UDP port that nothing uses, drawn until one is `wanted`: so answers come in where the caller likes them. `None` when
+    /// none was found soon.
+    pub fn draw_udp_port(&mut self, wanted: impl Fn(u16) -> bool) -> Option<u16> {
+        let (first, last) = self.config.ephemeral_udp_ports;
+        let n = u64::from(last - first) + 1;
+        (0..PORT_TRIES).map(|_| first + (self.ids.draw() % n) as u16).find(|&p| !self.serves(p) && wanted(p))
+    }
+
     /// Opens a flow from `local` (port zero: an ephemeral one) to `remote`. `Connected` or `ConnectFailed` follows;
     /// messages may be queued meanwhile.
     pub fn connect(

@@ -145,6 +145,9 @@ impl DaemonAgent {
                 let opened = self.stack.port_mut().reopen();
                 if opened.is_ok() {
                     self.link.reopened.add(1);
+                    if let Some(links) = &mut self.links {
+                        links.learn_queues();
+                    }
                 }
                 // Its descriptor is another.
                 self.generation += 1;
@@ -500,12 +503,18 @@ impl DaemonAgent {
             _ if !is_permitted => Err(ConnectFailure::NotPermitted),
             _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
-            Some(ip) => endpoint
-                .connect(now, number, SocketAddr::new(ip, local_udp_port), remote, ordered, token)
-                .map_err(|e| match e {
-                    ConnectError::TableFull | ConnectError::NoPort => ConnectFailure::TableFull,
-                    _ => ConnectFailure::Unreachable,
-                }),
+            Some(ip) => {
+                let udp_port = match &self.links {
+                    Some(links) if local_udp_port == 0 => links.choose_udp_port(endpoint, ip, remote),
+                    _ => local_udp_port,
+                };
+                endpoint.connect(now, number, SocketAddr::new(ip, udp_port), remote, ordered, token).map_err(
+                    |e| match e {
+                        ConnectError::TableFull | ConnectError::NoPort => ConnectFailure::TableFull,
+                        _ => ConnectFailure::Unreachable,
+                    },
+                )
+            }
         };
         if let Some(a) = endpoint.memory_mut().get(number) {
             match result {

@@ -25,6 +25,8 @@ const KEYS: [&str; 43] = [
     "bytes",
     "window",
     "connections",
+    "engines",
+    "queues",
     "offered_per_s",
     "arrivals",
     "threads",
