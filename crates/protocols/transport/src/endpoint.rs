@@ -196,11 +196,13 @@ impl<M: Memory> Endpoint<M> {
             Some(_) => (ids, (0..flows).map(|_| None).collect()),
             None => (secret, Vec::new()),
         };
+        let ids = Ids::new(ids);
         let events_max =
             config.send_messages_max as usize + config.recv_messages_max as usize + flows * EVENTS_PER_FLOW;
         Ok(Endpoint {
             memory,
-            ids: Ids::new(ids),
+            generation: ids.first_generation(),
+            ids,
             flows: (0..flows).map(|_| Flow::empty()).collect(),
             free: (0..config.flows_max).rev().collect(),
             segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
@@ -218,7 +220,6 @@ impl<M: Memory> Endpoint<M> {
             udp_ports: vec![0; 1 << 16].into_boxed_slice(),
             strays: Strays::new(),
             counters: Counters::default(),
-            generation: 0,
             half_open: 0,
             half_open_at: HashMap::with_capacity(64),
             peers: Peers::new(flows),

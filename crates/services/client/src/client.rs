@@ -21,7 +21,10 @@ use std::time::Duration;
 
 #[cfg(feature = "tokio")]
 mod later;
+mod reattach;
 mod wait;
+
+use reattach::Steady;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
 const RING_CHECK: Duration = Duration::from_millis(1);
@@ -41,12 +44,21 @@ pub struct ClientConfig {
     /// How long [`Client::wait_event`] polls before it sleeps. Polling answers sooner and keeps a core busy; with fewer cores
     /// than busy threads it costs more than it gains. Default: 0.
     pub spin: Duration,
+    /// Outlive the daemon: when it goes, say what became of flows and messages, look for it, attach again and listen on the same
+    /// ports. [`Event::Detached`] has the order of events. Costs a note for each message sent. Default: off.
+    pub reattach: bool,
 }
 
 impl ClientConfig {
     /// The default daemon, under this name.
     pub fn new(name: &str) -> ClientConfig {
-        ClientConfig { name: name.to_owned(), socket: PathBuf::new(), geometry: None, spin: Duration::ZERO }
+        ClientConfig {
+            name: name.to_owned(),
+            socket: PathBuf::new(),
+            geometry: None,
+            spin: Duration::ZERO,
+            reattach: false,
+        }
     }
 }
 
@@ -82,6 +94,8 @@ pub struct Client {
     undelivered: u64,
     /// Who is at the other ends of encrypted flows.
     peers: HashMap<FlowId, PeerIdentity>,
+    /// Where the client outlives its daemon.
+    steady: Option<Box<Steady>>,
 }
 
 impl Client {
@@ -115,6 +129,7 @@ impl Client {
             owed: VecDeque::new(),
             ring_was_full: false,
             undelivered: 0,
+            steady: config.reattach.then(|| Box::new(Steady::new(config))),
         })
     }
 
@@ -159,6 +174,9 @@ impl Client {
     fn ask_to_listen(&mut self, udp_port: u16, token: u64, fate: Fate) -> Result<(), SendError> {
         self.submit(&Request::Listen { token, udp_port, local: None })?;
         self.calls.listens(udp_port, token, fate);
+        if let Some(steady) = &mut self.steady {
+            steady.listens(udp_port, token);
+        }
         self.flush();
         Ok(())
     }
@@ -170,6 +188,9 @@ impl Client {
     pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
         self.submit(&Request::Unlisten { udp_port })?;
         self.calls.listening.retain(|p| *p != udp_port);
+        if let Some(steady) = &mut self.steady {
+            steady.unlistens(udp_port);
+        }
         self.flush();
         Ok(())
     }
@@ -294,6 +315,9 @@ impl Client {
             self.shares.end(flow, u64::from(block));
             self.undelivered += u64::from(!delivered);
         }
+        if let Some(steady) = &mut self.steady {
+            steady.ends(offset);
+        }
     }
 
     fn is_too_large(&self, len: usize) -> bool {
@@ -341,7 +365,11 @@ impl Client {
         let request = Request::Send { flow: flow.to_raw(), offset, len, token };
         self.submit_for(&request, Some(flow), len).inspect_err(|_| {
             self.end_send(flow, offset, true);
-        })
+        })?;
+        if let Some(steady) = &mut self.steady {
+            steady.begins(flow, offset, len, token);
+        }
+        Ok(())
     }
 
     /// Sends a copy of `message`. That it was queued says nothing of its arrival: [`Event::Closed`] says how its flow ended,
@@ -452,6 +480,10 @@ impl Client {
             return Some(event);
         }
         let event = self.take_completion();
+        if event.is_none() && self.steady.is_some() && self.channel.is_closed() {
+            self.mourn();
+            return self.queued.pop_front();
+        }
         if event.is_none() && self.shares.has_refusals() {
             return self.writable(true);
         }
@@ -610,7 +642,7 @@ impl Client {
     #[inline]
     pub fn read_at(&self, message: &Inbound, at: usize, out: &mut [u8]) -> usize {
         if message.home != self.home.number() {
-            return 0;
+            return self.steady.as_ref().map_or(0, |steady| steady.read(message, at, out));
         }
         self.read_raw(message.offset, message.len, at, out)
     }
