@@ -36,6 +36,8 @@ pub struct Interface {
     pub ethernet: bool,
     /// Whether it is administratively up.
     pub up: bool,
+    /// Whether it is up and something is at the other end of its cable, as far as its driver can tell.
+    pub carrier: bool,
     /// Receive queues, at least 1.
     pub queues: u32,
     /// The driver's name (`veth`, `ixgbe`, ...), empty when it does not say.
@@ -82,6 +84,8 @@ impl Interface {
             mac: (kind == libc::ARPHRD_ETHER).then_some(MacAddr(mac)),
             ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
             up: i32::from(flags) & libc::IFF_UP != 0,
+            carrier: i32::from(flags) & (libc::IFF_UP | libc::IFF_RUNNING)
+                == libc::IFF_UP | libc::IFF_RUNNING,
             queues: ask.queues(),
             driver: ask.driver(),
         })

@@ -115,6 +115,8 @@ impl Opening<'_> {
         // first, which the generic hook does not (benches/runs/2026-11-21-message-service/xdp-attach-abab.txt).
         let better_generic = self.config.attach == Attach::Auto
             && self.config.mode != Mode::ZeroCopy
+            // Only the native hook of a veth knows on which queue a frame came: the one on which its peer sent it.
+            && !self.config.share
             && self.interface.driver == "veth";
         if self.config.attach != Attach::Generic && !better_generic {
             match attach(XdpMode::Native) {

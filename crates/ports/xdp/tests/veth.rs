@@ -152,6 +152,7 @@ fn ports_with_queues_of_their_own_share_a_program() {
         let deliver = |ports: &mut [XdpPort], queue: u32, to: Option<usize>, tag: u8| {
             let mut far =
                 open(XdpConfig { queues: Queues::List(vec![queue]), ..XdpConfig::new(FAR) }, &pools[2]);
+            println!("round {tag}: a frame on queue {queue}");
             let frame = arp_request([10, 0, tag, queue as u8], [10, 0, 0, 99]);
             send(&mut far, &pools[2], &frame);
             if let Some(to) = to {

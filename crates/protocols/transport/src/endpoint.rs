@@ -360,7 +360,10 @@ impl<M: Memory> Endpoint<M> {
     pub fn draw_udp_port(&mut self, wanted: impl Fn(u16) -> bool) -> Option<u16> {
         let (first, last) = self.config.ephemeral_udp_ports;
         let n = u64::from(last - first) + 1;
-        (0..PORT_TRIES).map(|_| first + (self.ids.draw() % n) as u16).find(|&p| !self.serves(p) && wanted(p))
+        (0..PORT_TRIES).find_map(|_| {
+            let port = first + (self.ids.draw() % n) as u16;
+            (!self.serves(port) && wanted(port)).then_some(port)
+        })
     }
 
     /// Opens a flow from `local` (port zero: an ephemeral one) to `remote`. `Connected` or `ConnectFailed` follows;

@@ -134,6 +134,7 @@ impl DaemonAgent {
     fn obey_link(&mut self, order: LinkOrder, now: Instant) {
         match order {
             LinkOrder::Down => self.link.downs.add(1),
+            LinkOrder::CarrierLost => self.link.carrier_losses.add(1),
             LinkOrder::MtuChanged => self.link.mtu_changes.add(1),
             LinkOrder::MacChanged(to) => {
                 self.link.mac_changes.add(1);

@@ -2,6 +2,7 @@
 //! duty cycle asks nobody.
 //!
 //! ```text
+//! no carrier        counted and told, as is its return; frames are lost meanwhile, flows live as long as their patience
 //! down, up          counted and told; frames are dropped meanwhile, flows live as long as their patience
 //! away              told; nothing can be done
 //! there again       the port is opened anew, in every engine; flows go on that were patient enough
@@ -37,6 +38,8 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) enum LinkOrder {
     /// It went down or away.
     Down,
+    /// It is up, and nothing is at the other end of its cable.
+    CarrierLost,
     /// Its MTU changed.
     MtuChanged,
     /// Its MAC changed; the host's is this one from now on, or stays as it is.
@@ -58,6 +61,7 @@ pub(crate) struct LinkReport {
 #[derive(Default)]
 pub(crate) struct LinkCounters {
     pub downs: Counter,
+    pub carrier_losses: Counter,
     pub reopened: Counter,
     pub mtu_changes: Counter,
     pub mac_changes: Counter,
@@ -102,6 +106,8 @@ pub(crate) struct LinkGuard {
     asked: Vec<bool>,
     retry_at: Instant,
     failure_told: bool,
+    /// That there is no carrier was told; that there is one again was not.
+    lacks_carrier: bool,
     small_since: Option<Instant>,
     lines_left: u32,
     line_at: Instant,
@@ -135,6 +141,7 @@ impl LinkGuard {
             seen: Some(seen),
             retry_at: Instant::ZERO,
             failure_told: false,
+            lacks_carrier: false,
             small_since: None,
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
@@ -219,6 +226,7 @@ impl LinkGuard {
         if was_up && !is_up {
             self.order_all(|| LinkOrder::Down);
         }
+        self.look_at_carrier(was.as_ref());
         self.hear_reports(now);
         let Some(i) = self.seen.clone() else {
             self.small_since = None;
@@ -256,6 +264,23 @@ impl LinkGuard {
             self.follow(&i)?;
         }
         Ok(())
+    }
+
+    /// One that is only just up is given the time to find its carrier: that takes a card seconds.
+    fn look_at_carrier(&mut self, was: Option<&Interface>) {
+        let name = self.name.clone();
+        let Some(i) = self.seen.as_ref().filter(|i| i.up && i.index == self.port_index) else {
+            // Told as what it is.
+            self.lacks_carrier = false;
+            return;
+        };
+        if !i.carrier && was.is_some_and(|w| w.carrier && w.index == i.index) && !self.lacks_carrier {
+            self.lacks_carrier = true;
+            self.order_all(|| LinkOrder::CarrierLost);
+            self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
+        } else if i.carrier && std::mem::take(&mut self.lacks_carrier) {
+            self.tell(&format!("interface {name} has a carrier again"));
+        }
     }
 
     fn check_mtu(&mut self, i: &Interface, now: Instant) -> Result<(), DaemonError> {

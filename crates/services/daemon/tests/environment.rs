@@ -58,10 +58,13 @@ fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
         Fault::Down | Fault::NoCarrier => {
             let host = usize::from(matches!(fault, Fault::NoCarrier));
             let downs = rig.sum(host, "port.link_downs");
+            let losses = rig.sum(1 - host, "port.carrier_losses");
             let lost = rig.sum(host, "port.drop.port_down");
             rig.ip(host, &["link", "set", "eth0", "down"]);
             // Before it is up again: the watcher asks how things are, and may have had no core meanwhile.
             eventually("the fault is counted", || rig.sum(host, "port.link_downs") > downs);
+            let other = || rig.sum(1 - host, "port.carrier_losses") > losses;
+            eventually("the other end has lost its carrier", other);
             std::thread::sleep(Duration::from_millis(100));
             // As far as a machine that is away for a while allows: spinning is a hundred times more.
             rig.nobody_spins();
@@ -196,6 +199,11 @@ fn packet_under_loss() {
 #[test]
 fn xdp() {
     torment(Kind { name: "xdp", scheme: "xdp", ..PACKET });
+}
+
+#[test]
+fn xdp_with_engines() {
+    torment(Kind { name: "xdp with 2 engines", scheme: "xdp", engines: 2, queues: 2, ..PACKET });
 }
 
 #[test]
