@@ -558,6 +558,97 @@ static void gone(const char *how) {
   puts("gone");
 }
 
+/* The next event, by waiting for it or by looking for it. */
+static bw_event next_of(bw_client *client, const char *how) {
+  bw_event event;
+  int got;
+  if (strcmp(how, "wait") == 0) {
+    CHECK(bw_wait_event(client, 30000, &event) == 1);
+    return event;
+  }
+  for (int i = 0; (got = bw_next_event(client, &event)) == 0 && i < 30000; i++) {
+    struct timespec ms = {0, 1000000};
+    CHECK(nanosleep(&ms, NULL) == 0);
+  }
+  CHECK(got == 1);
+  return event;
+}
+
+/* Outlives its daemon: hears what became of what it had sent, and listens again when there is another. */
+static void steady(const char *where, const char *how) {
+  static char bytes[4096];
+  bw_client *client;
+  bw_event event;
+  bw_addr addr;
+  bw_flow flow;
+  bw_message old;
+  uint64_t sent = 0, first = 0;
+  int code;
+  CHECK(bw_client_attach_steady("steady", NULL, &client) == BW_OK);
+  CHECK(bw_listen_wait(client, 700, 9, 5000) == BW_OK);
+  CHECK(bw_unconfirmed(client, bytes, sizeof bytes) == BW_ERR_INVALID);
+  /* A message from this very host, to have one in hand. */
+  CHECK(bw_addr_parse("10.9.0.1:700", 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_send(client, flow, "in hand", 7) == BW_OK);
+  do event = next_of(client, how);
+  while (event.kind != BW_EVENT_MESSAGE);
+  old = event.message;
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == 7 && memcmp(bytes, "in hand", 7) == 0);
+  /* Its reader sleeps, so that of all that is sent some stays unconfirmed. */
+  CHECK(bw_addr_parse(where, 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  do {
+    bw_buf buf;
+    memset(bytes, (int)(sent % 251), sizeof bytes);
+    memcpy(bytes, &sent, sizeof sent);
+    if ((code = bw_reserve(client, sizeof bytes, &buf)) != BW_OK) break;
+    CHECK(bw_write(client, &buf, 0, bytes, sizeof bytes) == BW_OK);
+    if ((code = bw_commit(client, flow, &buf, sent + 1)) == BW_OK) sent++;
+  } while (code == BW_OK);
+  CHECK(code == BW_ERR_AGAIN && sent > 2 && bw_flush(client) == BW_OK);
+  ready();
+
+  do {
+    event = next_of(client, how);
+    if (event.kind == BW_EVENT_DELIVERED) CHECK(event.token == ++first);
+  } while (event.kind != BW_EVENT_DETACHED);
+  /* Both ends of the one flow, and one of the other. */
+  CHECK(event.reason == 3 && event.token == sent - first && event.token > 0);
+  CHECK(bw_send(client, flow, "x", 1) == BW_ERR_DAEMON_GONE && bw_listen(client, 701, 0) == BW_ERR_DAEMON_GONE);
+  for (uint64_t number = first; number < sent; number++) {
+    static char again[sizeof bytes];
+    event = next_of(client, how);
+    CHECK(event.kind == BW_EVENT_UNCONFIRMED && event.flow == flow && event.token == number + 1);
+    CHECK(event.reason == sizeof bytes && bw_unconfirmed(client, NULL, 0) == (int)sizeof bytes);
+    CHECK(bw_unconfirmed(client, again, sizeof again) == (int)sizeof bytes);
+    memset(bytes, (int)(number % 251), sizeof bytes);
+    memcpy(bytes, &number, sizeof number);
+    CHECK(memcmp(again, bytes, sizeof bytes) == 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    event = next_of(client, how);
+    CHECK(event.kind == BW_EVENT_CLOSED && event.reason == BW_CLOSED_LOCAL_RESET);
+  }
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == 7 && memcmp(bytes, "in hand", 7) == 0);
+  CHECK(bw_wait_event(client, 120, &event) == 0 && bw_next_event(client, &event) == 0);
+  CHECK(bw_wake(client) == BW_OK && bw_wait_event(client, -1, &event) == 1 && event.kind == BW_EVENT_WOKEN);
+  puts("detached");
+  fflush(stdout);
+
+  event = next_of(client, how);
+  CHECK(event.kind == BW_EVENT_REATTACHED);
+  event = next_of(client, how);
+  CHECK(event.kind == BW_EVENT_LISTENING && event.token == 9 && event.local.port == 700);
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == BW_ERR_INVALID);
+  CHECK(bw_message_release(client, &old) == BW_ERR_INVALID);
+  CHECK(bw_send(client, flow, "x", 1) == BW_ERR_NO_FLOW);
+  CHECK(bw_addr_parse("10.9.0.1:700", 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_send(client, flow, "anew", 4) == BW_OK);
+  do event = next_of(client, how);
+  while (event.kind != BW_EVENT_MESSAGE);
+  CHECK(bw_message_read(client, &event.message, bytes, sizeof bytes) == 4 && memcmp(bytes, "anew", 4) == 0);
+  CHECK(bw_message_release(client, &event.message) == BW_OK && bw_client_free(client) == BW_OK);
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "serve") == 0)
     serve((uint16_t)atoi(argv[2]), atoi(argv[3]));
@@ -580,6 +671,8 @@ int main(int argc, char **argv) {
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)
     gone(argv[2]);
+  else if (argc == 4 && strcmp(argv[1], "steady") == 0)
+    steady(argv[2], argv[3]);
   else
     return 2;
   return 0;
