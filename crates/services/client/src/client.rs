@@ -5,6 +5,7 @@ use crate::error::{SendError, WaitError};
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
+use crate::view::View;
 use barewire_channel::control::ControlConn;
 use barewire_channel::{
     AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach,
@@ -642,7 +643,7 @@ impl Client {
     #[inline]
     pub fn read_at(&self, message: &Inbound, at: usize, out: &mut [u8]) -> usize {
         if message.home != self.home.number() {
-            return self.steady.as_ref().map_or(0, |steady| steady.read(message, at, out));
+            return self.view(message).map_or(0, |view| view.copy(at, out));
         }
         self.read_raw(message.offset, message.len, at, out)
     }
@@ -653,6 +654,15 @@ impl Client {
     pub fn read_raw(&self, offset: u32, len: u32, at: usize, out: &mut [u8]) -> usize {
         let n = (len as usize).saturating_sub(at).min(out.len());
         if self.channel.recv_memory().read(offset as usize + at, &mut out[..n]) { n } else { 0 }
+    }
+
+    /// A received message, to be read where it lies. `None` for another client's. It lies there until it is released.
+    pub fn view<'a>(&'a self, message: &'a Inbound) -> Option<View<'a>> {
+        let memory = match message.home == self.home.number() {
+            true => self.channel.recv_memory(),
+            false => self.steady.as_ref()?.memory_of(message)?,
+        };
+        View::new(memory, message.offset, message.len)
     }
 
     /// A received message as a vector.

@@ -4,7 +4,7 @@
 use super::*;
 use barewire_base::{Counter, Duration, Prng};
 use barewire_host::{Host, HostConfig};
-use barewire_transport::{Config, ConnectFailure, Endpoint, Event, FlowId, HeapMemory};
+use barewire_transport::{Config, ConnectFailure, Endpoint, Event, FlowId, HeapMemory, SendError};
 use barewire_wire::MacAddr;
 use std::net::Ipv4Addr;
 
@@ -48,10 +48,22 @@ impl Engine {
     }
 
     fn send(&mut self, now: Instant, flow: FlowId, bytes: &[u8]) {
+        assert!(self.try_send(now, flow, bytes), "no room");
+    }
+
+    /// False: there is no room now.
+    fn try_send(&mut self, now: Instant, flow: FlowId, bytes: &[u8]) -> bool {
         let endpoint = self.stack.endpoint_mut();
-        let buf = endpoint.memory_mut().reserve(bytes.len() as u32).unwrap();
+        let Some(buf) = endpoint.memory_mut().reserve(bytes.len() as u32) else { return false };
         endpoint.memory_mut().send_bytes(buf).copy_from_slice(bytes);
-        endpoint.send(now, flow, buf, 0).unwrap();
+        match endpoint.send(now, flow, buf, 0) {
+            Ok(()) => true,
+            Err(SendError::WouldBlock) => {
+                assert!(endpoint.memory_mut().release_send(buf));
+                false
+            }
+            Err(e) => panic!("{e}"),
+        }
     }
 }
 
@@ -416,27 +428,26 @@ fn an_engine_that_is_stalled_again_and_again_loses_nothing() {
             message[4..8].copy_from_slice(&(n as u32).to_be_bytes());
             message
         };
-        for n in 0..MESSAGES {
-            let now = world.now;
-            for i in 0..FLOWS {
-                let (engine, flow) = flows[i];
-                world.engines[engine].send(now, flow, &say(i, n));
-                let back = accepted[i];
-                world.peer().send(now, back, &say(FLOWS + i, n));
-            }
-            world.run(Duration::from_millis(2));
-        }
         let all = FLOWS * MESSAGES;
         let heard = |world: &World| -> [usize; 2] {
             let (peer, engines) = world.engines.split_last().unwrap();
             [peer.received.len(), engines.iter().map(|e| e.received.len()).sum()]
         };
-        // Some two minutes of their time at most; seconds are enough.
-        for _ in 0..1_200 {
+        // What each flow says next, clients first. Some five minutes of their time at most; seconds are enough.
+        let mut said = [0; 2 * FLOWS];
+        for _ in 0..150_000 {
+            let now = world.now;
+            for (from, n) in said.iter_mut().enumerate() {
+                let (engine, flow) = match flows.get(from) {
+                    Some((engine, flow)) => (&mut world.engines[*engine], *flow),
+                    None => (world.engines.last_mut().unwrap(), accepted[from - FLOWS]),
+                };
+                *n += usize::from(*n < MESSAGES && engine.try_send(now, flow, &say(from, *n)));
+            }
             if heard(&world) == [all, all] {
                 break;
             }
-            world.run(Duration::from_millis(100));
+            world.run(Duration::from_millis(2));
         }
         // Whatever is still under way may not arrive a second time.
         world.run(Duration::from_secs(1));

@@ -10,6 +10,7 @@
 use super::*;
 use crate::share::FlowHasher;
 use barewire_base::Instant;
+use barewire_channel::Region;
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
@@ -76,14 +77,10 @@ impl Steady {
         self.listens.retain(|p| *p != udp_port);
     }
 
-    /// Bytes of a message that came over the channel to the last daemon.
-    pub(super) fn read(&self, message: &Inbound, at: usize, out: &mut [u8]) -> usize {
-        let Some((home, channel)) = &self.retired else { return 0 };
-        if home.number() != message.home {
-            return 0;
-        }
-        let n = message.len().saturating_sub(at).min(out.len());
-        if channel.recv_memory().read(message.offset as usize + at, &mut out[..n]) { n } else { 0 }
+    /// Where a message lies that came over the channel to the last daemon.
+    pub(super) fn memory_of(&self, message: &Inbound) -> Option<&Region> {
+        let (home, channel) = self.retired.as_ref()?;
+        (home.number() == message.home).then(|| channel.recv_memory())
     }
 }
 
