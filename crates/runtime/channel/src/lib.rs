@@ -57,7 +57,6 @@ mod wake_tests;
 pub use app_side::{AppChannel, Sleeper, Wake, Waker};
 pub use attach::{AttachError, Attached, attach, attach_any};
 pub use barewire_ring::Region;
-pub use barewire_ring::Region;
 pub use control::{ControlConn, ControlListener};
 pub use daemon_side::DaemonChannel;
 pub use entry::{BadEntry, Completion, PEER_NAME_MAX, Request};

@@ -240,6 +240,9 @@ impl Client {
     /// Writes a request; a refusal is remembered as that of `len` bytes on `flow`.
     #[inline]
     fn submit_for(&mut self, request: &Request, flow: Option<FlowId>, len: u32) -> Result<(), SendError> {
+        if self.steady.is_some() && self.is_detached() {
+            return Err(SendError::DaemonGone);
+        }
         if self.channel.submit(request) {
             return Ok(());
         }

@@ -60,6 +60,12 @@ impl Inbound {
         self.len == 0
     }
 
+    /// Where it is, for foreign interfaces: offset and length in bytes. A name for it, unlike that of any other message of its client or
+    /// endpoint at the time.
+    pub fn place(&self) -> (u32, u32) {
+        (self.offset, self.len)
+    }
+
     /// The message as numbers (flow, offset and length in bytes), for foreign interfaces: it is theirs to give back now.
     pub fn into_raw(self) -> (FlowId, u32, u32) {
         let raw = (self.flow, self.offset, self.len);

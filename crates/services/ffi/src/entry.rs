@@ -284,7 +284,7 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 ///
 /// # Safety
 /// Each pointer is null or valid for a read.
-unsafe fn connect_arguments(
+pub(crate) unsafe fn connect_arguments(
     remote: *const BwAddr,
     options: *const BwConnectOptions,
 ) -> Result<(SocketAddr, ConnectOptions), Failure> {

@@ -390,66 +390,71 @@ impl Session {
                 _ => return None,
             },
         };
-        Some(match event {
-            Event::Message(inbound) => message(types::BW_EVENT_MESSAGE, inbound),
-            Event::Writable { flow } => {
-                BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
-            }
-            Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
-            Event::Connected { flow, token, local, remote } => BwEvent {
-                flow: flow.to_raw(),
-                token,
-                local: local.into(),
-                remote: remote.into(),
-                ..BwEvent::new(types::BW_EVENT_CONNECTED)
-            },
-            Event::ConnectFailed { token, reason, .. } => BwEvent {
-                token,
-                reason: types::connect_code(reason),
-                ..BwEvent::new(types::BW_EVENT_CONNECT_FAILED)
-            },
-            Event::Accepted { flow, token, local, remote } => BwEvent {
-                flow: flow.to_raw(),
-                token,
-                local: local.into(),
-                remote: remote.into(),
-                ..BwEvent::new(types::BW_EVENT_ACCEPTED)
-            },
-            Event::Delivered { flow, token, delivered } => {
-                let kind = if delivered { types::BW_EVENT_DELIVERED } else { types::BW_EVENT_UNDELIVERED };
-                BwEvent { flow: flow.to_raw(), token, ..BwEvent::new(kind) }
-            }
-            Event::Listening { token, udp_port } => listener(types::BW_EVENT_LISTENING, token, udp_port),
-            Event::ListenFailed { token, udp_port } => {
-                listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port)
-            }
-            Event::Closed { flow, reason } => BwEvent {
-                flow: flow.to_raw(),
-                reason: types::closed_code(reason),
-                ..BwEvent::new(types::BW_EVENT_CLOSED)
-            },
-            Event::Detached { flows, unconfirmed } => BwEvent {
+        match event {
+            Event::Detached { flows, unconfirmed } => Some(BwEvent {
                 token: unconfirmed as u64,
                 reason: flows as u32,
                 ..BwEvent::new(types::BW_EVENT_DETACHED)
-            },
+            }),
             Event::Unconfirmed { flow, token, bytes } => {
                 let reason = bytes.len() as u32;
                 self.unconfirmed = Some(bytes);
                 let (flow, token) = (flow.to_raw(), token.unwrap_or(0));
-                BwEvent { flow, token, reason, ..BwEvent::new(types::BW_EVENT_UNCONFIRMED) }
+                Some(BwEvent { flow, token, reason, ..BwEvent::new(types::BW_EVENT_UNCONFIRMED) })
             }
             Event::Reattached => {
                 // They slept on the old daemon's bell, and belong to its memory.
                 self.sleeper = None;
                 self.reserved.clear();
                 self.held = Some(HashMap::default());
-                BwEvent::new(types::BW_EVENT_REATTACHED)
+                Some(BwEvent::new(types::BW_EVENT_REATTACHED))
             }
-            // What this release has no number for.
-            _ => return None,
-        })
+            event => event_of(event),
+        }
     }
+}
+
+/// What an event is in numbers; `None`: this release has none for it.
+#[inline]
+pub(crate) fn event_of(event: Event) -> Option<BwEvent> {
+    Some(match event {
+        Event::Message(inbound) => message(types::BW_EVENT_MESSAGE, inbound),
+        Event::Writable { flow } => {
+            BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
+        }
+        Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
+        Event::Connected { flow, token, local, remote } => BwEvent {
+            flow: flow.to_raw(),
+            token,
+            local: local.into(),
+            remote: remote.into(),
+            ..BwEvent::new(types::BW_EVENT_CONNECTED)
+        },
+        Event::ConnectFailed { token, reason, .. } => BwEvent {
+            token,
+            reason: types::connect_code(reason),
+            ..BwEvent::new(types::BW_EVENT_CONNECT_FAILED)
+        },
+        Event::Accepted { flow, token, local, remote } => BwEvent {
+            flow: flow.to_raw(),
+            token,
+            local: local.into(),
+            remote: remote.into(),
+            ..BwEvent::new(types::BW_EVENT_ACCEPTED)
+        },
+        Event::Delivered { flow, token, delivered } => {
+            let kind = if delivered { types::BW_EVENT_DELIVERED } else { types::BW_EVENT_UNDELIVERED };
+            BwEvent { flow: flow.to_raw(), token, ..BwEvent::new(kind) }
+        }
+        Event::Listening { token, udp_port } => listener(types::BW_EVENT_LISTENING, token, udp_port),
+        Event::ListenFailed { token, udp_port } => listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port),
+        Event::Closed { flow, reason } => BwEvent {
+            flow: flow.to_raw(),
+            reason: types::closed_code(reason),
+            ..BwEvent::new(types::BW_EVENT_CLOSED)
+        },
+        _ => return None,
+    })
 }
 
 fn message(kind: u32, inbound: Inbound) -> BwEvent {

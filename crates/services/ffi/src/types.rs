@@ -8,6 +8,11 @@ pub struct BwClient {
     _opaque: [u8; 0],
 }
 
+/// An endpoint in the program's own thread, without a daemon. What the pointer holds is a ticket and no address: never follow it.
+pub struct BwEmbedded {
+    _opaque: [u8; 0],
+}
+
 /// Number of a flow. Unique within a daemon's life; never used for another flow.
 pub type BwFlow = u64;
 
