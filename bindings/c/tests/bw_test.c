@@ -649,6 +649,78 @@ static void steady(const char *where, const char *how) {
   CHECK(bw_message_release(client, &event.message) == BW_OK && bw_client_free(client) == BW_OK);
 }
 
+static void *elsewhere(void *endpoint) {
+  bw_event event;
+  CHECK(bw_embedded_poll(endpoint) == BW_ERR_HANDLE && bw_embedded_next_event(endpoint, &event) == BW_ERR_HANDLE);
+  CHECK(bw_embedded_free(endpoint) == BW_ERR_HANDLE);
+  return NULL;
+}
+
+/* The next event of one of two endpoints of this thread, while both go on. */
+static bw_event next_of_two(bw_embedded *wanted, bw_embedded *other) {
+  bw_event event;
+  int got = 0;
+  for (int i = 0; i < 10000000 && got == 0; i++) {
+    CHECK(bw_embedded_poll(wanted) >= 0 && bw_embedded_poll(other) >= 0);
+    got = bw_embedded_next_event(wanted, &event);
+  }
+  CHECK(got == 1);
+  return event;
+}
+
+/* Two endpoints in one thread, without a daemon: what one says the other reads where it lies, and says back. */
+static void embedded(const char *port) {
+  static unsigned char bytes[100000];
+  bw_embedded *a, *b, *none;
+  bw_event event;
+  bw_addr to;
+  bw_flow flow, back;
+  const void *where;
+  pthread_t thread;
+  CHECK(bw_embedded_open("carrier-pigeon:1", "10.0.0.1/24", NULL, &none) == BW_ERR_SYSTEM && none == NULL);
+  CHECK(strstr(bw_last_error(), "carrier-pigeon") != NULL);
+  CHECK(bw_embedded_open(port, "10.0.0.1", NULL, &none) == BW_ERR_INVALID && strstr(bw_last_error(), "10.0.0.1/24") != NULL);
+  CHECK(bw_embedded_open(port, "10.0.0.1/33", NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, NULL, NULL, &none) == BW_ERR_INVALID && bw_embedded_open(NULL, "", NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, "10.0.0.1/24", "router", &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, "10.0.0.1/24,fd00::1/64", "10.0.0.254", &a) == BW_OK);
+  CHECK(bw_embedded_open(port, "10.0.0.2/24", NULL, &b) == BW_OK && a != b);
+  CHECK(pthread_create(&thread, NULL, elsewhere, a) == 0 && pthread_join(thread, NULL) == 0);
+
+  CHECK(bw_embedded_listen(b, 888, 5) == BW_OK && bw_embedded_listen(b, 0, 5) == BW_ERR_INVALID);
+  CHECK(bw_addr_parse("10.0.0.2:888", 0, &to) == BW_OK);
+  CHECK(bw_embedded_connect(a, &to, NULL, 7, &flow) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_CONNECTED && event.flow == flow && event.token == 7 && event.remote.port == 888);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_ACCEPTED && event.token == 5);
+  back = event.flow;
+  for (size_t len = 0; len <= sizeof bytes; len = len * 3 + 1) {
+    for (size_t i = 0; i < len; i++) bytes[i] = byte_of(len, i);
+    CHECK(bw_embedded_send(a, flow, bytes, len) == BW_OK);
+    event = next_of_two(b, a);
+    CHECK(event.kind == BW_EVENT_MESSAGE && event.flow == back && event.message.len == len);
+    CHECK(bw_embedded_message(b, &event.message, &where) == (int)len && where != NULL && memcmp(where, bytes, len) == 0);
+    CHECK(bw_embedded_message(a, &event.message, &where) == BW_ERR_INVALID);
+    CHECK(bw_embedded_send(b, back, where, len) == BW_OK);
+    bw_message copy = event.message;
+    CHECK(bw_embedded_release(b, &event.message) == BW_OK && bw_embedded_release(b, &event.message) == BW_ERR_INVALID);
+    CHECK(bw_embedded_message(b, &copy, &where) == BW_ERR_INVALID && bw_embedded_release(b, &copy) == BW_ERR_INVALID);
+    event = next_of_two(a, b);
+    CHECK(event.kind == BW_EVENT_MESSAGE && bw_embedded_message(a, &event.message, &where) == (int)len);
+    CHECK(memcmp(where, bytes, len) == 0 && bw_embedded_release(a, &event.message) == BW_OK);
+  }
+  CHECK(bw_embedded_send(a, flow, NULL, 1) == BW_ERR_INVALID && bw_embedded_send(a, 12345, "x", 1) == BW_ERR_NO_FLOW);
+  CHECK(bw_embedded_send(a, flow, bytes, SIZE_MAX) == BW_ERR_TOO_LARGE);
+  CHECK(bw_embedded_close(a, 12345) == BW_ERR_NO_FLOW && bw_embedded_reset(a, 12345) == BW_ERR_NO_FLOW);
+  CHECK(bw_embedded_close(a, flow) == BW_OK);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_CLOSED && event.flow == back && event.reason == BW_CLOSED_PEER);
+  CHECK(bw_embedded_next_event(a, NULL) == BW_ERR_INVALID);
+  CHECK(bw_embedded_free(a) == BW_OK && bw_embedded_free(a) == BW_ERR_HANDLE && bw_embedded_poll(a) == BW_ERR_HANDLE);
+  CHECK(bw_embedded_free(b) == BW_OK && bw_embedded_free(NULL) == BW_OK);
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "serve") == 0)
     serve((uint16_t)atoi(argv[2]), atoi(argv[3]));
@@ -671,6 +743,8 @@ int main(int argc, char **argv) {
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)
     gone(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "embedded") == 0)
+    embedded(argv[2]);
   else if (argc == 4 && strcmp(argv[1], "steady") == 0)
     steady(argv[2], argv[3]);
   else

@@ -20,7 +20,7 @@ fn exactly_the_headers_functions_are_exported() {
     let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
     names.retain(|n| n != "_init" && n != "_fini");
     assert_eq!(names, declared(&header));
-    assert_eq!(names.len(), 44);
+    assert_eq!(names.len(), 56);
 }
 
 #[test]
@@ -122,6 +122,14 @@ fn a_daemon_that_stops_ends_every_wait() {
         rig.a.take().unwrap().stop().unwrap();
         assert_eq!(waiter.succeed(), "gone\n", "{how}");
     }
+}
+
+#[test]
+fn a_program_without_a_daemon_has_the_engine_in_its_own_thread() {
+    let dir = Dir::new("embedded");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let port = format!("mem:c-embedded-{}", std::process::id());
+    Program::start(&program, &dir.path().join("none.sock"), &["embedded", &port]).succeed();
 }
 
 #[test]
