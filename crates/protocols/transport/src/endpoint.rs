@@ -587,6 +587,28 @@ impl<M: Memory> Endpoint<M> {
         true
     }
 
+    /// Packets have at most `mtu` bytes from now on. Flows whose segments were cut for more are reset, as their segments would never
+    /// arrive; says how many.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: too few for a packet; nothing was done.
+    pub fn set_mtu(&mut self, now: Instant, mtu: u16) -> Result<u32, ConfigError> {
+        Config { mtu, ..self.config.clone() }.check()?;
+        self.config.mtu = mtu;
+        let mut ended = 0;
+        for slot in 0..self.config.flows_max {
+            let f = &self.flows[slot as usize];
+            let tag = if f.shield == Shield::Plain { 0 } else { msg::TAG_LEN as u16 };
+            let is_cut_for_more = f.mss + tag > self.config.mss(f.remote.is_ipv6());
+            if matches!(f.state, State::Connecting | State::Accepting | State::Open) && is_cut_for_more {
+                self.queue_last_reset(slot, CloseReason::Reset);
+                self.end(slot, now, CloseReason::LocalReset);
+                ended += 1;
+            }
+        }
+        Ok(ended)
+    }
+
     /// Ends everything of an application that is gone. No events are left for it. A flow that both ends have closed, and
     /// whose peer has every message, finishes by itself: an application may leave as soon as it heard the end.
     pub fn drop_owner(&mut self, now: Instant, owner: u32) {

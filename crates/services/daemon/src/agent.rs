@@ -136,6 +136,10 @@ impl DaemonAgent {
             LinkOrder::Down => self.link.downs.add(1),
             LinkOrder::CarrierLost => self.link.carrier_losses.add(1),
             LinkOrder::MtuChanged => self.link.mtu_changes.add(1),
+            LinkOrder::MtuLowered(mtu) => {
+                // Never an error: the watcher knows the least.
+                let _ = self.stack.set_mtu(now, mtu);
+            }
             LinkOrder::MacChanged(to) => {
                 self.link.mac_changes.add(1);
                 if let Some(mac) = to {

@@ -20,7 +20,7 @@ use barewire_host::{Host, HostConfig};
 use barewire_port::{OpenError, PortUri};
 use barewire_transport::Endpoint;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -261,7 +261,9 @@ impl Daemon {
             mtu = mtu.min(started.mtu);
         }
         let watchdog = Watchdog::from_env(&daemon.counters_path(), usize::from(engines));
-        let control = Control::new(listener, config.clone(), u32::from(mtu), lines, watchdog, aside.clone());
+        let told_mtu = Arc::new(AtomicU32::new(mtu.into()));
+        let control =
+            Control::new(listener, config.clone(), Arc::clone(&told_mtu), lines, watchdog, aside.clone());
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
@@ -279,7 +281,7 @@ impl Daemon {
             })?;
         daemon.control = Some(control);
         if let (Some(watch), Some(seen)) = (watch, seen) {
-            let ground = Ground { mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
+            let ground = Ground { mtu, told_mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
             let failure = Arc::clone(&daemon.failure);
             let guard = LinkGuard::new(watch, seen, ground, link_lines, heard, failure, aside.clone());
             let run = move || guard.run(&stop);

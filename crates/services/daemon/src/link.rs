@@ -8,9 +8,11 @@
 //! there again       the port is opened anew, in every engine; flows go on that were patient enough
 //! another MAC       the host follows, and asks its neighbours, by which they learn it
 //! a larger MTU      counted and told
-//! a smaller MTU     the daemon ends with an error: segments in flight were cut for the old one, and would never arrive
+//! a smaller MTU     counted and told; flows whose segments were cut for the old one are reset, as those would never arrive, and
+//!                   new ones are cut for this one
 //! ```
-//! With RDMA, whose connections keep the MAC address that they were made with, another MAC ends the daemon, too.
+//! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
+//! daemon with an error.
 
 use crate::aside::Aside;
 use crate::daemon::DaemonError;
@@ -20,7 +22,7 @@ use barewire_port::OpenError;
 use barewire_wire::MacAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const RETRY: Duration = Duration::from_millis(200);
 /// How long a smaller MTU must last to be meant: tools that set up a link change it more than once.
 const MTU_GRACE: Duration = Duration::from_secs(1);
+/// Smallest MTU that messages need, in bytes.
+const MTU_MIN: u16 = 256;
 /// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns
 /// must not fill a log.
 const LINES_MAX: u32 = 20;
@@ -42,6 +46,8 @@ pub(crate) enum LinkOrder {
     CarrierLost,
     /// Its MTU changed.
     MtuChanged,
+    /// Packets have at most so many bytes from now on.
+    MtuLowered(u16),
     /// Its MAC changed; the host's is this one from now on, or stays as it is.
     MacChanged(Option<MacAddr>),
     /// It was made anew, with this index: open the port on it, and report.
@@ -79,6 +85,8 @@ pub(crate) struct LinkLine {
 pub(crate) struct Ground {
     /// The MTU that hosts and transports count on, in bytes.
     pub mtu: u16,
+    /// The same, for whoever tells applications.
+    pub told_mtu: Arc<AtomicU32>,
     /// The MAC is the configuration's, whatever the interface has.
     pub fixed_mac: bool,
     /// RDMA connections keep the MAC they were made with.
@@ -292,14 +300,29 @@ impl LinkGuard {
         if now < since + MTU_GRACE {
             return Ok(());
         }
-        Err(DaemonError::Interface {
-            name: self.name.clone(),
-            what: format!(
-                "its MTU was lowered to {}, and flows were opened for {}; hint: start the daemon again, or set interface.mtu to what \
-                 the link always carries",
-                i.mtu, self.ground.mtu
-            ),
-        })
+        let ours = self.ground.mtu;
+        match u16::try_from(i.mtu).ok().filter(|mtu| *mtu >= MTU_MIN && !self.ground.rdma) {
+            Some(mtu) => {
+                self.ground.mtu = mtu;
+                self.small_since = None;
+                self.ground.told_mtu.store(mtu.into(), Ordering::Relaxed);
+                self.order_all(|| LinkOrder::MtuLowered(mtu));
+                let name = self.name.clone();
+                self.tell(&format!(
+                    "interface {name} keeps its MTU of {mtu}: the daemon sends packets of {mtu}, and flows that were opened for more \
+                     are reset; hint: set interface.mtu to what the link always carries"
+                ));
+                Ok(())
+            }
+            None => Err(DaemonError::Interface {
+                name: self.name.clone(),
+                what: format!(
+                    "its MTU was lowered to {}, and RDMA connections keep the one of {ours}, or it is too small for messages; hint: \
+                     start the daemon again, or set interface.mtu to what the link always carries",
+                    i.mtu
+                ),
+            }),
+        }
     }
 
     fn follow(&mut self, i: &Interface) -> Result<(), DaemonError> {

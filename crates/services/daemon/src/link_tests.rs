@@ -23,7 +23,7 @@ impl Bed {
         let seen = watch.look().expect("it is there");
         let ((to_engine, orders), (reports, heard)) = (mpsc::channel(), mpsc::channel());
         let line = LinkLine { orders: to_engine, pending: Arc::default(), waker: Waker::new().unwrap() };
-        let ground = Ground { mtu: 1500, fixed_mac: false, rdma: false };
+        let ground = Ground { mtu: 1500, told_mtu: Arc::default(), fixed_mac: false, rdma: false };
         let (aside, _threads) = aside::start(std::io::sink()).unwrap();
         let guard = LinkGuard::new(watch, seen, ground, vec![line], heard, Arc::default(), aside);
         Some(Bed { near, far, guard, orders, reports })

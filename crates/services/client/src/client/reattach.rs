@@ -152,6 +152,8 @@ impl Client {
             Some((std::mem::replace(&mut self.home, home), std::mem::replace(&mut self.channel, channel)));
         steady.is_detached = false;
         self._control = control;
+        // What was released meanwhile was the old daemon's.
+        self.owed.clear();
         self.queued.push_back(Event::Reattached);
         for (udp_port, token) in listens {
             let token = token.unwrap_or(0);
