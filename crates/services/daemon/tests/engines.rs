@@ -159,8 +159,10 @@ fn all_arrive(shape: &Shape) {
         u64::from(engines) * MESSAGES
     );
     drop(clients);
-    let forwarded: u64 = (0..engines).map(|e| counter(&b, &format!("{e}.stack.forwarded"))).sum();
-    assert!(engines == 1 || forwarded > MESSAGES, "only {forwarded} frames changed hands");
+    if engines > 1 {
+        let forwarded: u64 = (0..engines).map(|e| counter(&b, &format!("{e}.stack.forwarded"))).sum();
+        assert!(forwarded > MESSAGES, "only {forwarded} frames changed hands");
+    }
     a.stop().unwrap();
     b.stop().unwrap();
 }

@@ -200,7 +200,7 @@ impl Args {
     fn systems(&self) -> Vec<System> {
         let mut modes: Vec<Mode> = Vec::new();
         let usual = [if self.engines > 1 { Mode::Daemon } else { Mode::Embedded }];
-        for &mode in if self.mode.is_empty() { &usual[..] } else { &self.mode } {
+        for &mode in if self.mode.is_empty() { &usual[..] } else { &self.mode[..] } {
             let encrypted = mode.encrypted().filter(|_| self.secure);
             for mode in [Some(mode), encrypted].into_iter().flatten() {
                 if !modes.contains(&mode) {
