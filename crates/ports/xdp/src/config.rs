@@ -30,7 +30,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
     /// In the driver where it can, else in the kernel's generic path; on a veth in the generic path, which is the shorter one
-    /// there.
+    /// there, unless ports share it: only the driver's hook keeps the queue on which a frame was sent.
     #[default]
     Auto,
     /// In the driver, or opening fails.

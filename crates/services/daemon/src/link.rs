@@ -30,6 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const RETRY: Duration = Duration::from_millis(200);
 /// How long a smaller MTU must last to be meant: tools that set up a link change it more than once.
 const MTU_GRACE: Duration = Duration::from_secs(1);
+/// How long a carrier must be away to be lost.
+const CARRIER_GRACE: Duration = Duration::from_millis(500);
 /// Smallest MTU that messages need, in bytes.
 const MTU_MIN: u16 = 256;
 /// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns
@@ -116,6 +118,7 @@ pub(crate) struct LinkGuard {
     failure_told: bool,
     /// That there is no carrier was told; that there is one again was not.
     lacks_carrier: bool,
+    no_carrier_since: Option<Instant>,
     small_since: Option<Instant>,
     lines_left: u32,
     line_at: Instant,
@@ -150,6 +153,7 @@ impl LinkGuard {
             retry_at: Instant::ZERO,
             failure_told: false,
             lacks_carrier: false,
+            no_carrier_since: None,
             small_since: None,
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
@@ -183,7 +187,9 @@ impl LinkGuard {
     fn wait(&self, now: Instant) -> Option<Duration> {
         let retry = (self.seen.is_some() && self.closed.contains(&true)).then_some(self.retry_at);
         let grace = self.small_since.map(|since| since + MTU_GRACE);
-        [retry, grace].into_iter().flatten().min().map(|at| at.since(now))
+        let carrier =
+            self.no_carrier_since.filter(|_| !self.lacks_carrier).map(|since| since + CARRIER_GRACE);
+        [retry, grace, carrier].into_iter().flatten().min().map(|at| at.since(now))
     }
 
     fn tell(&mut self, line: &str) {
@@ -234,7 +240,7 @@ impl LinkGuard {
         if was_up && !is_up {
             self.order_all(|| LinkOrder::Down);
         }
-        self.look_at_carrier(was.as_ref());
+        self.look_at_carrier(now);
         self.hear_reports(now);
         let Some(i) = self.seen.clone() else {
             self.small_since = None;
@@ -274,20 +280,26 @@ impl LinkGuard {
         Ok(())
     }
 
-    /// One that is only just up is given the time to find its carrier: that takes a card seconds.
-    fn look_at_carrier(&mut self, was: Option<&Interface>) {
+    /// What lasts only a moment is no loss: a link that is set up has no carrier at first.
+    fn look_at_carrier(&mut self, now: Instant) {
         let name = self.name.clone();
-        let Some(i) = self.seen.as_ref().filter(|i| i.up && i.index == self.port_index) else {
-            // Told as what it is.
-            self.lacks_carrier = false;
-            return;
-        };
-        if !i.carrier && was.is_some_and(|w| w.carrier && w.index == i.index) && !self.lacks_carrier {
-            self.lacks_carrier = true;
-            self.order_all(|| LinkOrder::CarrierLost);
-            self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
-        } else if i.carrier && std::mem::take(&mut self.lacks_carrier) {
-            self.tell(&format!("interface {name} has a carrier again"));
+        let is_here = |i: &&Interface| i.up && i.index == self.port_index;
+        match self.seen.as_ref().filter(is_here).map(|i| i.carrier) {
+            Some(false) => {
+                let since = *self.no_carrier_since.get_or_insert(now);
+                if !self.lacks_carrier && now >= since + CARRIER_GRACE {
+                    self.lacks_carrier = true;
+                    self.order_all(|| LinkOrder::CarrierLost);
+                    self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
+                }
+            }
+            has_one => {
+                self.no_carrier_since = None;
+                // Down or away is told as what it is.
+                if std::mem::take(&mut self.lacks_carrier) && has_one.is_some() {
+                    self.tell(&format!("interface {name} has a carrier again"));
+                }
+            }
         }
     }
 

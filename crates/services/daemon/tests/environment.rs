@@ -238,7 +238,7 @@ fn a_smaller_mtu_resets_flows_and_the_daemon_goes_on() {
         if !is_able() {
             return;
         }
-        let mut rig = Rig::new(kind);
+        let rig = Rig::new(kind);
         rig.flows("at first");
         // A change that is taken back is none.
         rig.ip(0, &["link", "set", "eth0", "mtu", "1400"]);
