@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 /// Host 1, in a process of its own.
 pub struct Other {
-    process: Child,
+    pub process: Child,
 }
 
 impl Other {
