@@ -25,6 +25,8 @@
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *
+ * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place.
+ *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
@@ -247,6 +249,25 @@
 #define BW_EVENT_REQUEST_CANCELLED 16
 
 /**
+ * The daemon is gone, and this client, of bw_client_attach_steady, looks for another: `token` (messages of which nobody knows whether
+ * they arrived), `reason` (flows that there were). BW_EVENT_UNCONFIRMED follows for each of those messages, then
+ * BW_EVENT_CONNECT_FAILED and BW_EVENT_CLOSED for attempts and flows.
+ */
+#define BW_EVENT_DETACHED 17
+
+/**
+ * The daemon went before it had said what became of a message: `flow`, `token` (what it was committed with, or 0), `reason` (its length in
+ * bytes). bw_unconfirmed has the message until the next event. In the order in which messages were sent.
+ */
+#define BW_EVENT_UNCONFIRMED 18
+
+/**
+ * A daemon is there again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
+ * bw_event_fd is another; messages and buffers of before are no longer good (BW_ERR_INVALID).
+ */
+#define BW_EVENT_REATTACHED 19
+
+/**
  * The deadline passed. The server was told to stop.
  */
 #define BW_UNANSWERED_DEADLINE 1
@@ -374,7 +395,7 @@
 /**
  * Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
  */
-#define BW_ABI_VERSION 2
+#define BW_ABI_VERSION 3
 
 /**
  * Bytes that hold any text of `bw_addr_format`, its final zero included.
@@ -405,6 +426,11 @@
  * A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
  */
 typedef struct bw_client bw_client;
+
+/**
+ * An endpoint in the program's own thread, without a daemon. What the pointer holds is a ticket and no address: never follow it.
+ */
+typedef struct bw_embedded bw_embedded;
 
 /**
  * An address and a UDP port.
@@ -571,6 +597,17 @@ const char *bw_last_error(void);
 int bw_client_attach(const char *name,
                      const char *socket,
                      struct bw_client **client);
+
+/**
+ * As bw_client_attach, for a client that outlives its daemon. When that is gone, no call but those that send, listen or connect gives
+ * BW_ERR_DAEMON_GONE: events say what became of flows and messages (BW_EVENT_DETACHED), bw_next_event and bw_wait_event look for a daemon
+ * every 50 ms, and BW_EVENT_REATTACHED says that there is one. A daemon must be there at first.
+ *
+ * @return As bw_client_attach.
+ */
+int bw_client_attach_steady(const char *name,
+                            const char *socket,
+                            struct bw_client **client);
 
 /**
  * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
@@ -824,6 +861,13 @@ int bw_message_read_at(struct bw_client *client,
                        size_t len);
 
 /**
+ * Copies the message that the last event, BW_EVENT_UNCONFIRMED, told of, or its first `len` bytes.
+ *
+ * @return The length of the message, or BW_ERR_INVALID when no such event came last.
+ */
+int bw_unconfirmed(struct bw_client *client, void *out, size_t len);
+
+/**
  * Gives a received message back: its memory is free, its sender may send more. `message` is used up. The daemon sees it with
  * the next bw_flush, send or wait.
  *
@@ -889,6 +933,115 @@ int bw_fail(struct bw_client *client, bw_flow flow, uint64_t request, uint16_t c
  * @return Milliseconds; INT_MAX when no request has a deadline.
  */
 int bw_sleep_max_ms(struct bw_client *client);
+
+/**
+ * Opens a port in this thread: the engine runs in bw_embedded_poll, and there is no daemon. All calls on the endpoint are this thread's;
+ * others get BW_ERR_HANDLE. Flows are not encrypted.
+ *
+ * @param port       The port's URI, such as "xdp:eth0".
+ * @param addresses  Our addresses with the lengths of their networks: "10.0.0.1/24", several with commas.
+ * @param gateway    The router to other networks, such as "10.0.0.254"; null: none.
+ * @param endpoint   Receives the endpoint.
+ * @return BW_OK, BW_ERR_INVALID, BW_ERR_SYSTEM (bw_last_error says what could not be opened).
+ */
+int bw_embedded_open(const char *port,
+                     const char *addresses,
+                     const char *gateway,
+                     struct bw_embedded **endpoint);
+
+/**
+ * Closes the port; flows end at once, without a word to their peers. Null does nothing.
+ *
+ * @return BW_OK, BW_ERR_HANDLE.
+ */
+int bw_embedded_free(struct bw_embedded *endpoint);
+
+/**
+ * One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Call it all the time, or when bw_embedded_fd is
+ * readable and at least every millisecond.
+ *
+ * @return How many frames moved, BW_ERR_SYSTEM while the port is down (go on calling: it may come back), BW_ERR_HANDLE.
+ */
+int bw_embedded_poll(struct bw_embedded *endpoint);
+
+/**
+ * A descriptor for an epoll or poll of your own, readable when frames have arrived. Neither read it nor close it. It is another after the
+ * interface was made anew.
+ *
+ * @return The descriptor, or BW_ERR_INVALID for a port that has none.
+ */
+int bw_embedded_fd(struct bw_embedded *endpoint);
+
+/**
+ * Takes connections on a UDP port: BW_EVENT_ACCEPTED for each, with `token`.
+ *
+ * @return BW_OK, BW_ERR_PORT_TAKEN, BW_ERR_INVALID for port 0.
+ */
+int bw_embedded_listen(struct bw_embedded *endpoint, uint16_t udp_port, uint64_t token);
+
+/**
+ * Starts to connect. BW_EVENT_CONNECTED or BW_EVENT_CONNECT_FAILED follows, with `token`. Messages may be sent at once.
+ *
+ * @param options  How; null: the default.
+ * @param flow     Receives the flow; may be null.
+ * @return BW_OK, BW_ERR_INVALID, BW_ERR_TABLE_FULL, BW_ERR_UNREACHABLE.
+ */
+int bw_embedded_connect(struct bw_embedded *endpoint,
+                        const struct bw_addr *remote,
+                        const struct bw_connect_options *options,
+                        uint64_t token,
+                        bw_flow *flow);
+
+/**
+ * Queues a copy of a message; bw_embedded_poll sends it.
+ *
+ * @return BW_OK, BW_ERR_AGAIN (poll, take events, try again after BW_EVENT_WRITABLE), BW_ERR_TOO_LARGE, BW_ERR_NO_FLOW, BW_ERR_CLOSING,
+ *         BW_ERR_INVALID.
+ */
+int bw_embedded_send(struct bw_embedded *endpoint,
+                     bw_flow flow,
+                     const void *bytes,
+                     size_t len);
+
+/**
+ * The next thing that happened; never waits. The kinds are those of a client: connected, accepted, message, writable, closed.
+ *
+ * @return 1 with `event` filled in, 0 when there is none.
+ */
+int bw_embedded_next_event(struct bw_embedded *endpoint,
+                           struct bw_event *event);
+
+/**
+ * Where the bytes of a received message lie: read them in place, until the message is released or the endpoint freed.
+ *
+ * @param bytes  Receives the address; it is not null, also for a message without bytes.
+ * @return The message's length, or BW_ERR_INVALID.
+ */
+int bw_embedded_message(struct bw_embedded *endpoint,
+                        const struct bw_message *message,
+                        const void **bytes);
+
+/**
+ * Gives a received message back: its memory is free, its sender may send more. `message` is used up.
+ *
+ * @return BW_OK, BW_ERR_INVALID.
+ */
+int bw_embedded_release(struct bw_embedded *endpoint, struct bw_message *message);
+
+/**
+ * Closes a flow after everything queued was acknowledged, which takes calls of bw_embedded_poll; BW_EVENT_CLOSED follows.
+ *
+ * @return BW_OK, BW_ERR_NO_FLOW.
+ */
+int bw_embedded_close(struct bw_embedded *endpoint,
+                      bw_flow flow);
+
+/**
+ * Ends a flow at once; BW_EVENT_CLOSED follows.
+ *
+ * @return BW_OK, BW_ERR_NO_FLOW.
+ */
+int bw_embedded_reset(struct bw_embedded *endpoint, bw_flow flow);
 
 #ifdef __cplusplus
 }  // extern "C"

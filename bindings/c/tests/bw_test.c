@@ -558,6 +558,179 @@ static void gone(const char *how) {
   puts("gone");
 }
 
+/* The next event, by waiting for it or by looking for it. */
+static bw_event next_of(bw_client *client, const char *how) {
+  bw_event event;
+  int got;
+  if (strcmp(how, "wait") == 0) {
+    CHECK(bw_wait_event(client, 30000, &event) == 1);
+    return event;
+  }
+  for (int i = 0; (got = bw_next_event(client, &event)) == 0 && i < 30000; i++) {
+    struct timespec ms = {0, 1000000};
+    CHECK(nanosleep(&ms, NULL) == 0);
+  }
+  CHECK(got == 1);
+  return event;
+}
+
+/* Outlives its daemon: hears what became of what it had sent, and listens again when there is another. */
+static void steady(const char *where, const char *how) {
+  static char bytes[4096];
+  bw_client *client;
+  bw_event event;
+  bw_addr addr;
+  bw_flow flow;
+  bw_message old;
+  uint64_t sent = 0, first = 0;
+  int code;
+  CHECK(bw_client_attach_steady("steady", NULL, &client) == BW_OK);
+  CHECK(bw_listen_wait(client, 700, 9, 5000) == BW_OK);
+  CHECK(bw_unconfirmed(client, bytes, sizeof bytes) == BW_ERR_INVALID);
+  /* A message from this very host, to have one in hand. */
+  CHECK(bw_addr_parse("10.9.0.1:700", 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_send(client, flow, "in hand", 7) == BW_OK);
+  do event = next_of(client, how);
+  while (event.kind != BW_EVENT_MESSAGE);
+  old = event.message;
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == 7 && memcmp(bytes, "in hand", 7) == 0);
+  /* Its reader sleeps, so that of all that is sent some stays unconfirmed. */
+  CHECK(bw_addr_parse(where, 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  for (;;) {
+    bw_buf buf;
+    memset(bytes, (int)(sent % 251), sizeof bytes);
+    memcpy(bytes, &sent, sizeof sent);
+    if ((code = bw_reserve(client, sizeof bytes, &buf)) == BW_OK) {
+      CHECK(bw_write(client, &buf, 0, bytes, sizeof bytes) == BW_OK);
+      code = bw_commit(client, flow, &buf, sent + 1);
+    }
+    if (code == BW_OK) {
+      sent++;
+      continue;
+    }
+    CHECK(code == BW_ERR_AGAIN && bw_flush(client) == BW_OK);
+    /* Its transport takes them for a while; then nothing comes any more. */
+    code = bw_wait_event(client, 500, &event);
+    if (code == 0 && sent > first) break;
+    CHECK(code >= 0);
+    if (code == 1 && event.kind == BW_EVENT_DELIVERED) CHECK(event.token == ++first);
+  }
+  ready();
+
+  do {
+    event = next_of(client, how);
+    if (event.kind == BW_EVENT_DELIVERED) CHECK(event.token == ++first);
+  } while (event.kind != BW_EVENT_DETACHED);
+  /* Both ends of the one flow, and one of the other. */
+  CHECK(event.reason == 3 && event.token == sent - first && event.token > 0);
+  CHECK(bw_send(client, flow, "x", 1) == BW_ERR_DAEMON_GONE && bw_listen(client, 701, 0) == BW_ERR_DAEMON_GONE);
+  for (uint64_t number = first; number < sent; number++) {
+    static char again[sizeof bytes];
+    event = next_of(client, how);
+    CHECK(event.kind == BW_EVENT_UNCONFIRMED && event.flow == flow && event.token == number + 1);
+    CHECK(event.reason == sizeof bytes && bw_unconfirmed(client, NULL, 0) == (int)sizeof bytes);
+    CHECK(bw_unconfirmed(client, again, sizeof again) == (int)sizeof bytes);
+    memset(bytes, (int)(number % 251), sizeof bytes);
+    memcpy(bytes, &number, sizeof number);
+    CHECK(memcmp(again, bytes, sizeof bytes) == 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    event = next_of(client, how);
+    CHECK(event.kind == BW_EVENT_CLOSED && event.reason == BW_CLOSED_LOCAL_RESET);
+  }
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == 7 && memcmp(bytes, "in hand", 7) == 0);
+  CHECK(bw_wait_event(client, 120, &event) == 0 && bw_next_event(client, &event) == 0);
+  CHECK(bw_wake(client) == BW_OK && bw_wait_event(client, -1, &event) == 1 && event.kind == BW_EVENT_WOKEN);
+  puts("detached");
+  fflush(stdout);
+
+  event = next_of(client, how);
+  CHECK(event.kind == BW_EVENT_REATTACHED);
+  event = next_of(client, how);
+  CHECK(event.kind == BW_EVENT_LISTENING && event.token == 9 && event.local.port == 700);
+  CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == BW_ERR_INVALID);
+  CHECK(bw_message_release(client, &old) == BW_ERR_INVALID);
+  CHECK(bw_send(client, flow, "x", 1) == BW_ERR_NO_FLOW);
+  CHECK(bw_addr_parse("10.9.0.1:700", 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_send(client, flow, "anew", 4) == BW_OK);
+  do event = next_of(client, how);
+  while (event.kind != BW_EVENT_MESSAGE);
+  CHECK(bw_message_read(client, &event.message, bytes, sizeof bytes) == 4 && memcmp(bytes, "anew", 4) == 0);
+  CHECK(bw_message_release(client, &event.message) == BW_OK && bw_client_free(client) == BW_OK);
+}
+
+static void *elsewhere(void *endpoint) {
+  bw_event event;
+  CHECK(bw_embedded_poll(endpoint) == BW_ERR_HANDLE && bw_embedded_next_event(endpoint, &event) == BW_ERR_HANDLE);
+  CHECK(bw_embedded_free(endpoint) == BW_ERR_HANDLE);
+  return NULL;
+}
+
+/* The next event of one of two endpoints of this thread, while both go on. */
+static bw_event next_of_two(bw_embedded *wanted, bw_embedded *other) {
+  bw_event event;
+  int got = 0;
+  for (int i = 0; i < 10000000 && got == 0; i++) {
+    CHECK(bw_embedded_poll(wanted) >= 0 && bw_embedded_poll(other) >= 0);
+    got = bw_embedded_next_event(wanted, &event);
+  }
+  CHECK(got == 1);
+  return event;
+}
+
+/* Two endpoints in one thread, without a daemon: what one says the other reads where it lies, and says back. */
+static void embedded(const char *port) {
+  static unsigned char bytes[100000];
+  bw_embedded *a, *b, *none;
+  bw_event event;
+  bw_addr to;
+  bw_flow flow, back;
+  const void *where;
+  pthread_t thread;
+  CHECK(bw_embedded_open("carrier-pigeon:1", "10.0.0.1/24", NULL, &none) == BW_ERR_SYSTEM && none == NULL);
+  CHECK(strstr(bw_last_error(), "carrier-pigeon") != NULL);
+  CHECK(bw_embedded_open(port, "10.0.0.1", NULL, &none) == BW_ERR_INVALID && strstr(bw_last_error(), "10.0.0.1/24") != NULL);
+  CHECK(bw_embedded_open(port, "10.0.0.1/33", NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, NULL, NULL, &none) == BW_ERR_INVALID && bw_embedded_open(NULL, "", NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, "10.0.0.1/24", "router", &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, "10.0.0.1/24,fd00::1/64", "10.0.0.254", &a) == BW_OK);
+  CHECK(bw_embedded_open(port, "10.0.0.2/24", NULL, &b) == BW_OK && a != b);
+  CHECK(pthread_create(&thread, NULL, elsewhere, a) == 0 && pthread_join(thread, NULL) == 0);
+
+  CHECK(bw_embedded_listen(b, 888, 5) == BW_OK && bw_embedded_listen(b, 0, 5) == BW_ERR_INVALID);
+  CHECK(bw_addr_parse("10.0.0.2:888", 0, &to) == BW_OK);
+  CHECK(bw_embedded_connect(a, &to, NULL, 7, &flow) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_CONNECTED && event.flow == flow && event.token == 7 && event.remote.port == 888);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_ACCEPTED && event.token == 5);
+  back = event.flow;
+  for (size_t len = 0; len <= sizeof bytes; len = len * 3 + 1) {
+    for (size_t i = 0; i < len; i++) bytes[i] = byte_of(len, i);
+    CHECK(bw_embedded_send(a, flow, bytes, len) == BW_OK);
+    event = next_of_two(b, a);
+    CHECK(event.kind == BW_EVENT_MESSAGE && event.flow == back && event.message.len == len);
+    CHECK(bw_embedded_message(b, &event.message, &where) == (int)len && where != NULL && memcmp(where, bytes, len) == 0);
+    CHECK(bw_embedded_message(a, &event.message, &where) == BW_ERR_INVALID);
+    CHECK(bw_embedded_send(b, back, where, len) == BW_OK);
+    bw_message copy = event.message;
+    CHECK(bw_embedded_release(b, &event.message) == BW_OK && bw_embedded_release(b, &event.message) == BW_ERR_INVALID);
+    CHECK(bw_embedded_message(b, &copy, &where) == BW_ERR_INVALID && bw_embedded_release(b, &copy) == BW_ERR_INVALID);
+    event = next_of_two(a, b);
+    CHECK(event.kind == BW_EVENT_MESSAGE && bw_embedded_message(a, &event.message, &where) == (int)len);
+    CHECK(memcmp(where, bytes, len) == 0 && bw_embedded_release(a, &event.message) == BW_OK);
+  }
+  CHECK(bw_embedded_send(a, flow, NULL, 1) == BW_ERR_INVALID && bw_embedded_send(a, 12345, "x", 1) == BW_ERR_NO_FLOW);
+  CHECK(bw_embedded_send(a, flow, bytes, SIZE_MAX) == BW_ERR_TOO_LARGE);
+  CHECK(bw_embedded_close(a, 12345) == BW_ERR_NO_FLOW && bw_embedded_reset(a, 12345) == BW_ERR_NO_FLOW);
+  CHECK(bw_embedded_close(a, flow) == BW_OK);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_CLOSED && event.flow == back && event.reason == BW_CLOSED_PEER);
+  CHECK(bw_embedded_next_event(a, NULL) == BW_ERR_INVALID);
+  CHECK(bw_embedded_free(a) == BW_OK && bw_embedded_free(a) == BW_ERR_HANDLE && bw_embedded_poll(a) == BW_ERR_HANDLE);
+  CHECK(bw_embedded_free(b) == BW_OK && bw_embedded_free(NULL) == BW_OK);
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "serve") == 0)
     serve((uint16_t)atoi(argv[2]), atoi(argv[3]));
@@ -580,6 +753,10 @@ int main(int argc, char **argv) {
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)
     gone(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "embedded") == 0)
+    embedded(argv[2]);
+  else if (argc == 4 && strcmp(argv[1], "steady") == 0)
+    steady(argv[2], argv[3]);
   else
     return 2;
   return 0;

@@ -12,6 +12,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const NEAR_ENOUGH: f64 = 0.7;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+pub(crate) const ETHTOOL_GRXFH: u32 = 0x29;
+const ETHTOOL_GRSSH: u32 = 0x46;
+/// Words of `struct ethtool_rxfh` in front of table and key.
+const RXFH_WORDS: usize = 6;
+/// Most words of a table and bytes of a key that are believed.
+const RSS_TABLE_MAX: usize = 1 << 16;
+const RSS_KEY_MAX: usize = 1 << 10;
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// An interface, as it was when [`find`](Interface::find) looked.
@@ -29,6 +36,8 @@ pub struct Interface {
     pub ethernet: bool,
     /// Whether it is administratively up.
     pub up: bool,
+    /// Whether it is up and something is at the other end of its cable, as far as its driver can tell.
+    pub carrier: bool,
     /// Receive queues, at least 1.
     pub queues: u32,
     /// The driver's name (`veth`, `ixgbe`, ...), empty when it does not say.
@@ -75,6 +84,8 @@ impl Interface {
             mac: (kind == libc::ARPHRD_ETHER).then_some(MacAddr(mac)),
             ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
             up: i32::from(flags) & libc::IFF_UP != 0,
+            carrier: i32::from(flags) & (libc::IFF_UP | libc::IFF_RUNNING)
+                == libc::IFF_UP | libc::IFF_RUNNING,
             queues: ask.queues(),
             driver: ask.driver(),
         })
@@ -116,14 +127,14 @@ pub fn names() -> Vec<String> {
 }
 
 /// A socket to ask through, and the name to ask about.
-struct Ask {
+pub(crate) struct Ask {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
 impl Ask {
     /// `name` is shorter than `IFNAMSIZ`.
-    fn new(name: &str) -> io::Result<Ask> {
+    pub(crate) fn new(name: &str) -> io::Result<Ask> {
         // SAFETY: creates a descriptor, owned here alone.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -155,15 +166,40 @@ impl Ask {
         }
     }
 
+    /// Sends one ethtool command, `words[0]`, which is answered in place.
+    pub(crate) fn ethtool_words(&self, words: &mut [u32]) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: `words` is as large as the structure of each command used here, with the sizes it announces, and outlives the
+        // call.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Sends one ethtool command whose answer is `N` words, command included.
     fn ethtool<const N: usize>(&self, command: u32) -> Option<[u32; N]> {
         let mut answer = [0u32; N];
         answer[0] = command;
-        let mut request = self.request();
-        request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-        // SAFETY: `answer` is as large as the structure of each command used here, and outlives the call.
-        let rc = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
-        (rc == 0).then_some(answer)
+        self.ethtool_words(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    /// Table, key and number of the hash function: `struct ethtool_rxfh` has the table's entries in word 2, the key's bytes in word 3
+    /// and the function in the first byte of word 4. Asked without room it says how much there is.
+    pub(crate) fn rss(&self) -> Option<(Vec<u32>, Vec<u8>, u8)> {
+        let sizes = self.ethtool::<RXFH_WORDS>(ETHTOOL_GRSSH)?;
+        let (table, key) = (sizes[2] as usize, sizes[3] as usize);
+        if table == 0 || key == 0 || table > RSS_TABLE_MAX || key > RSS_KEY_MAX {
+            return None;
+        }
+        let mut words = vec![0u32; RXFH_WORDS + table + key.div_ceil(4)];
+        (words[0], words[2], words[3]) = (ETHTOOL_GRSSH, sizes[2], sizes[3]);
+        self.ethtool_words(&mut words).ok()?;
+        let bytes: Vec<u8> =
+            words[RXFH_WORDS + table..].iter().flat_map(|w| w.to_ne_bytes()).take(key).collect();
+        Some((words[RXFH_WORDS..RXFH_WORDS + table].to_vec(), bytes, words[4].to_ne_bytes()[0]))
     }
 
     /// Receive queues: `struct ethtool_channels` has rx_count in word 5 and combined_count in word 8.

@@ -35,10 +35,12 @@ mod config;
 mod open;
 mod port;
 mod ring;
+mod rss;
 mod sys;
 mod vnet;
 mod watch;
 
 pub use config::{Fanout, FanoutMode, PacketConfig, StampBy};
 pub use port::PacketPort;
+pub use rss::Rss;
 pub use watch::LinkWatch;

@@ -30,7 +30,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
     /// In the driver where it can, else in the kernel's generic path; on a veth in the generic path, which is the shorter one
-    /// there.
+    /// there, unless ports share it: only the driver's hook keeps the queue on which a frame was sent.
     #[default]
     Auto,
     /// In the driver, or opening fails.
@@ -94,6 +94,16 @@ pub struct XdpConfig {
     /// Recognise transport checksums that a virtual peer left to its hardware, and mark them
     /// [`ChecksumState::Partial`](barewire_frame::ChecksumState). Has an effect on `veth` only.
     pub mark_unfinished: bool,
+    /// Share the XDP program with other ports of this process on the interface that serve other queues. Default off: the
+    /// interface is this port's alone.
+    pub share: bool,
+}
+
+impl Queues {
+    /// Reads `all`, a number, a range `0-3` or a list `0,2`.
+    pub fn parse(text: &str) -> Option<Queues> {
+        if text == "all" { Some(Queues::All) } else { queues(text) }
+    }
 }
 
 impl XdpConfig {
@@ -114,13 +124,14 @@ impl XdpConfig {
             claim: Vec::new(),
             kernel_stamp: true,
             mark_unfinished: true,
+            share: false,
         }
     }
 
     /// Reads `xdp:INTERFACE` with the options
     /// `queue=all|0|0-3|0,2`, `mode=auto|copy|zerocopy`, `attach=auto|native|generic`,
     /// `rx=`, `tx=`, `fill=`, `completion=` (ring entries), `fill_frames=`, `need_wakeup=auto|on|off`,
-    /// `busy_poll_us=`, `busy_poll_budget=`, `claim=ADDRESS,...|all`, `kernel_stamp=1|0`, `mark_unfinished=1|0`.
+    /// `busy_poll_us=`, `busy_poll_budget=`, `claim=ADDRESS,...|all`, `kernel_stamp=1|0`, `mark_unfinished=1|0`, `share=0|1`.
     ///
     /// # Errors
     /// [`OpenError::BadUri`] that names the option, with the nearest right word.
@@ -131,7 +142,7 @@ impl XdpConfig {
         }
         let mut config = XdpConfig::new(&uri.target);
         if let Some(text) = uri.take_text("queue") {
-            config.queues = queues(&text).ok_or_else(|| {
+            config.queues = Queues::parse(&text).ok_or_else(|| {
                 uri.bad_value("queue", &text, "`all`, a number, a range `0-3` or a list `0,2` is expected")
             })?;
         }
@@ -161,9 +172,11 @@ impl XdpConfig {
                 uri.bad_value("claim", &text, &format!("{e}; addresses, or `all` for every frame"))
             })?;
         }
-        for (key, to) in
-            [("kernel_stamp", &mut config.kernel_stamp), ("mark_unfinished", &mut config.mark_unfinished)]
-        {
+        for (key, to) in [
+            ("kernel_stamp", &mut config.kernel_stamp),
+            ("mark_unfinished", &mut config.mark_unfinished),
+            ("share", &mut config.share),
+        ] {
             if uri.options.contains_key(key) {
                 *to = uri.take_flag(key)?;
             } else {
@@ -217,9 +230,6 @@ impl XdpConfig {
 const QUEUES_MAX: u32 = 1024;
 
 fn queues(text: &str) -> Option<Queues> {
-    if text == "all" {
-        return Some(Queues::All);
-    }
     let mut list = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -249,7 +259,7 @@ mod tests {
     fn every_option_is_read() {
         let c = config(
             "xdp:eth0?queue=0-2,5&mode=copy&attach=generic&rx=64&tx=4096&fill=256&fill_frames=96&need_wakeup=off&busy_poll_us=50\
-             &claim=10.0.0.2,fd00::2&kernel_stamp=0&mark_unfinished=off",
+             &claim=10.0.0.2,fd00::2&kernel_stamp=0&mark_unfinished=off&share=1",
         )
         .unwrap();
         let expected = XdpConfig {
@@ -266,6 +276,7 @@ mod tests {
             claim: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
             kernel_stamp: false,
             mark_unfinished: false,
+            share: true,
             ..XdpConfig::new("eth0")
         };
         assert_eq!(c, expected);

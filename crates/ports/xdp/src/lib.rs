@@ -12,6 +12,9 @@
 //! clock and redirects them to the socket of their queue; everything else goes on to the kernel's own stack. It hangs
 //! on a link descriptor, so that it vanishes with the process, however that ends.
 //!
+//! Several ports of a process, each on a thread and with queues of its own, share the program (`share=1`): this is how several
+//! engines serve one interface.
+//!
 //! What the hook does not see: a VLAN tag that the card cut out (`ethtool -K eth0 rxvlan off` leaves it in), and whether
 //! a checksum was verified. Frames larger than the MTU, of a virtual peer that segments late, do not fit into a chunk:
 //! the kernel drops them, and they are counted as too large (`ethtool -K PEER tso off gso off`).
@@ -21,6 +24,7 @@
 #![warn(missing_docs)]
 
 mod config;
+mod hook;
 mod open;
 mod port;
 mod ring;

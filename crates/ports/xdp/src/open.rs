@@ -1,18 +1,17 @@
 //! Opening: what is there, what was asked for, and what came of it.
 
-use crate::config::{Attach, Mode, NeedWakeup, Queues, XdpConfig};
+use crate::config::{Mode, NeedWakeup, Queues, XdpConfig};
 use crate::port::{Queue, XdpPort};
-use crate::program::{Program, STAMP_LEN};
+use crate::program::STAMP_LEN;
 use crate::sys;
 use barewire_base::Instant;
-use barewire_bpf::{Hook, Kind, Link, Map, XdpMode};
-use barewire_ebpf::{MapKind, MapSpec};
 use barewire_frame::{Ledger, Pool, StampSource};
 use barewire_packet::interface::Interface;
 use barewire_packet::outgoing::{ETH_LEN, VLAN_LEN};
 use barewire_port::{OpenError, PortCaps, PortCounters};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes that the kernel leaves free in front of a received frame (`XDP_PACKET_HEADROOM`).
@@ -33,10 +32,10 @@ const BUSY_TRIES: u32 = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the steps of opening have in common.
-struct Opening<'a> {
-    uri: String,
-    config: &'a XdpConfig,
-    interface: Interface,
+pub(crate) struct Opening<'a> {
+    pub(crate) uri: String,
+    pub(crate) config: &'a XdpConfig,
+    pub(crate) interface: Interface,
 }
 
 impl XdpPort {
@@ -65,12 +64,12 @@ impl XdpPort {
 }
 
 impl Opening<'_> {
-    fn unsupported(&self, what: impl Into<String>) -> OpenError {
+    pub(crate) fn unsupported(&self, what: impl Into<String>) -> OpenError {
         OpenError::Unsupported { uri: self.uri.clone(), what: what.into() }
     }
 
     /// What a failed call means to the caller.
-    fn failed(&self, call: &'static str, needs: &'static str, source: io::Error) -> OpenError {
+    pub(crate) fn failed(&self, call: &'static str, needs: &'static str, source: io::Error) -> OpenError {
         let uri = self.uri.clone();
         let name = &self.interface.name;
         match source.raw_os_error() {
@@ -103,26 +102,10 @@ impl Opening<'_> {
         let queues = self.queues()?;
         let target = self.fill_target(&pool, queues.len())?;
 
-        let last = queues.iter().max().copied().unwrap_or(0);
-        let sockets = MapSpec {
-            name: "barewire_xsk".to_owned(),
-            kind: MapKind::XskMap,
-            key: 4,
-            value: 4,
-            entries: last + 1,
-            initial: Vec::new(),
-        };
-        let map = with_memlock(|| Map::create(&sockets))
-            .map_err(|e| self.failed("bpf(BPF_MAP_CREATE)", "CAP_BPF and CAP_NET_ADMIN", e))?;
-        let stamp_cookie = config.kernel_stamp.then(sys::random);
-        let program = Program { map_fd: map.as_raw_fd(), claim: &config.claim, stamp_cookie }
-            .assemble()
-            .ok_or_else(|| self.unsupported("as many claimed addresses"))?;
-        let program = with_memlock(|| Ok(barewire_bpf::Program::load(Kind::Xdp, "barewire_xdp", &program)?))
-            .map_err(|e| self.failed("bpf(BPF_PROG_LOAD)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         // Before the sockets: zero copy wants to know whether the hook is the driver's. Until the map is filled the
         // program passes every frame to the kernel.
-        let (link, native, hook) = self.attach(&program)?;
+        let hook = if config.share { self.shared_hook()? } else { Arc::new(self.make_hook()?) };
+        let native = hook.native;
 
         let ledger = Ledger::new(pool);
         let mut opened: Vec<Queue> = Vec::with_capacity(queues.len());
@@ -146,13 +129,13 @@ impl Opening<'_> {
             mtu: self.interface.mtu,
             frame_max,
             mac: self.interface.mac,
-            rx_stamp: if config.kernel_stamp { StampSource::Kernel } else { StampSource::Engine },
+            rx_stamp: if hook.stamp_cookie.is_some() { StampSource::Kernel } else { StampSource::Engine },
             queues: queues.len() as u16,
             in_place: true,
             zero_copy: how.zero_copy,
             tx_checksum: true,
             lossless_bits: false,
-            description: self.describe(&how, &hook, &queues, &busy_poll_words),
+            description: self.describe(&how, &hook.words, &queues, &busy_poll_words),
         };
         let mut port = XdpPort {
             config: config.clone(),
@@ -166,19 +149,20 @@ impl Opening<'_> {
             in_flight: 0,
             tx_pending: false,
             down_until: None,
-            stamp_cookie,
+            stamp_cookie: hook.stamp_cookie,
             mark_unfinished: config.mark_unfinished && self.interface.driver == "veth",
             next_look: Instant::ZERO,
             ifindex: self.interface.index,
             epoll,
-            link: Some(link),
+            hook: Some(Arc::clone(&hook)),
         };
         // Last, and owned by the port, whose drop takes the chunks back: from here on frames arrive.
         for queue in &mut port.queues {
             queue.kick_rx_when(busy_poll, how.zero_copy && how.need_wakeup);
             queue.refill(&mut port.ledger);
             let socket = queue.socket.as_raw_fd();
-            map.update(&queue.number.to_ne_bytes(), &socket.to_ne_bytes())
+            hook.map
+                .update(&queue.number.to_ne_bytes(), &socket.to_ne_bytes())
                 .map_err(|e| self.failed("bpf(BPF_MAP_UPDATE_ELEM)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         }
         Ok(port)
@@ -252,62 +236,6 @@ impl Opening<'_> {
             }));
         }
         Ok(share.min(self.config.fill_ring as usize) as u32)
-    }
-
-    /// Attaches the program: the link, whether it is native, and the words for it.
-    fn attach(&self, program: &barewire_bpf::Program) -> Result<(Link, bool, String), OpenError> {
-        let attach = |mode| retry_busy(|| Link::attach(program, self.interface.index, Hook::Xdp(mode)));
-        let mut refused = None;
-        // A veth's native hook wants headroom that a frame sent by AF_XDP does not have: the kernel copies it into a new buffer
-        // first, which the generic hook does not (benches/runs/2026-11-21-message-service/xdp-attach-abab.txt).
-        let better_generic = self.config.attach == Attach::Auto
-            && self.config.mode != Mode::ZeroCopy
-            && self.interface.driver == "veth";
-        if self.config.attach != Attach::Generic && !better_generic {
-            match attach(XdpMode::Native) {
-                Ok(link) => return Ok((link, true, "native hook".to_owned())),
-                Err(e) => {
-                    let taken = matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
-                    let demanded = self.config.attach == Attach::Native || self.config.mode == Mode::ZeroCopy;
-                    if taken || demanded || e.raw_os_error() == Some(libc::EPERM) {
-                        return Err(self.attach_failed(e, "native"));
-                    }
-                    refused = Some(e);
-                }
-            }
-        }
-        let link = attach(XdpMode::Generic).map_err(|e| self.attach_failed(e, "generic"))?;
-        let why = match refused {
-            Some(e) => format!("generic hook (the driver refused the native one: {})", plain(&e)),
-            None if better_generic => "generic hook (a veth's native one copies once more)".to_owned(),
-            None => "generic hook (as asked)".to_owned(),
-        };
-        Ok((link, false, why))
-    }
-
-    fn attach_failed(&self, e: io::Error, hook: &str) -> OpenError {
-        let name = &self.interface.name;
-        match e.raw_os_error() {
-            Some(libc::EBUSY | libc::EEXIST) => OpenError::Io {
-                uri: self.uri.clone(),
-                call: "bpf(BPF_LINK_CREATE)",
-                source: hinted(
-                    &e,
-                    &format!(
-                        "another XDP program is attached to `{name}` (see: ip -d link show dev {name}); stop the \
-                         program that owns it, or take it off: ip link set dev {name} xdp off"
-                    ),
-                ),
-            },
-            Some(libc::EOPNOTSUPP) => self.unsupported(format!("the {hook} XDP hook on `{name}`")),
-            // Its way of attaching is not older.
-            Some(libc::EINVAL) => OpenError::Io {
-                uri: self.uri.clone(),
-                call: "bpf(BPF_LINK_CREATE)",
-                source: hinted(&e, "xdp: needs Linux 5.9 or later; packet: goes with older ones"),
-            },
-            _ => self.failed("bpf(BPF_LINK_CREATE)", "CAP_NET_ADMIN and CAP_BPF", e),
-        }
     }
 
     /// Opens the queue that owns the UMEM and transmits.
@@ -467,12 +395,12 @@ struct Bound {
 }
 
 /// `error` with a hint behind it.
-fn hinted(error: &io::Error, hint: &str) -> io::Error {
+pub(crate) fn hinted(error: &io::Error, hint: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{}; hint: {hint}", plain(error)))
 }
 
 /// The words of an error without ` (os error N)`.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
@@ -481,7 +409,7 @@ fn plain(error: &io::Error) -> String {
 }
 
 /// Tries once more with a raised limit of locked memory when the first failure looks like that limit.
-fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match call() {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOBUFS | libc::ENOMEM)) => {
             barewire_bpf::raise_memlock();
@@ -492,7 +420,7 @@ fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// Repeats a call that says `EBUSY` for up to two seconds.
-fn retry_busy<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry_busy<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..BUSY_TRIES {
         match call() {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(BUSY_PAUSE),

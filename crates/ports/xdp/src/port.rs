@@ -1,6 +1,7 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::config::XdpConfig;
+use crate::hook::Hook;
 use crate::open::wait_until_free;
 use crate::program::STAMP_LEN;
 use crate::sys::{self, Completion, Fill, Rx, Tx};
@@ -10,6 +11,7 @@ use barewire_packet::{checksum, outgoing};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// Chunks that are missing from a fill ring before it is topped up: one index update for many.
 const REFILL_BATCH: u32 = 16;
@@ -145,8 +147,8 @@ pub struct XdpPort {
     pub(crate) next_look: Instant,
     pub(crate) ifindex: u32,
     pub(crate) epoll: Option<OwnedFd>,
-    /// The attached program, which holds the map.
-    pub(crate) link: Option<barewire_bpf::Link>,
+    /// The attached program, ours alone or shared.
+    pub(crate) hook: Option<Arc<Hook>>,
 }
 
 impl XdpPort {
@@ -472,9 +474,13 @@ impl XdpPort {
 
     /// Closes the sockets and takes back what the kernel had. Nothing is received or sent any more.
     fn close(&mut self) {
-        // The program first, so that nothing more is redirected; then sockets and mappings, each of which keeps the
-        // kernel's side alive.
-        self.link = None;
+        // The program first, or our part of a shared one, so that nothing more is redirected; then sockets and mappings,
+        // each of which keeps the kernel's side alive.
+        if let Some(hook) = self.hook.take() {
+            for queue in &self.queues {
+                let _ = hook.map.delete(&queue.number.to_ne_bytes());
+            }
+        }
         self.epoll = None;
         let numbers: Vec<u32> = self.queues.iter().map(|q| q.number).collect();
         self.queues.clear();

@@ -131,6 +131,54 @@ fn what_was_chosen_is_said() {
     });
 }
 
+/// As several engines do: each port has a pool and queues of its own, and one program brings each its frames.
+#[test]
+fn ports_with_queues_of_their_own_share_a_program() {
+    with_veth("ports_share_a_program", 4, || {
+        let pools = [pool(512), pool(512), pool(512)];
+        let shared = |queues: &[u32]| XdpConfig {
+            queues: Queues::List(queues.to_vec()),
+            share: true,
+            ..XdpConfig::new(NEAR)
+        };
+        let mut ports = vec![open(shared(&[0, 2]), &pools[0]), open(shared(&[1]), &pools[1])];
+        let refused = |config: XdpConfig, why: &str| match XdpPort::open(config, pools[2].clone()) {
+            Ok(_) => panic!("must be refused"),
+            Err(e) => assert!(e.to_string().contains(why), "{e}"),
+        };
+        refused(XdpConfig { kernel_stamp: false, ..shared(&[3]) }, "agree on claim");
+        refused(shared(&[1]), "queue 1 of `bw-near` belongs to another AF_XDP socket");
+
+        let deliver = |ports: &mut [XdpPort], queue: u32, to: Option<usize>, tag: u8| {
+            let mut far =
+                open(XdpConfig { queues: Queues::List(vec![queue]), ..XdpConfig::new(FAR) }, &pools[2]);
+            println!("round {tag}: a frame on queue {queue}");
+            let frame = arp_request([10, 0, tag, queue as u8], [10, 0, 0, 99]);
+            send(&mut far, &pools[2], &frame);
+            if let Some(to) = to {
+                receive(&mut ports[to], |data| data == frame);
+            }
+            for (i, port) in ports.iter_mut().enumerate() {
+                assert!(Some(i) == to || !hears(port, |data| data == frame), "queue {queue} at port {i}");
+            }
+        };
+        deliver(&mut ports, 0, Some(0), 1);
+        deliver(&mut ports, 1, Some(1), 1);
+        deliver(&mut ports, 2, Some(0), 1);
+        deliver(&mut ports, 3, None, 1);
+        // One closes, another comes: those that stay notice nothing.
+        drop(ports.remove(0));
+        deliver(&mut ports, 1, Some(0), 2);
+        deliver(&mut ports, 0, None, 2);
+        ports.push(open(shared(&[0, 2, 3]), &pools[0]));
+        deliver(&mut ports, 3, Some(1), 3);
+        // The last one takes the program along, so that a port alone may have the interface.
+        drop(ports);
+        let mut alone = vec![open(XdpConfig { kernel_stamp: false, ..XdpConfig::new(NEAR) }, &pools[0])];
+        deliver(&mut alone, 2, Some(0), 4);
+    });
+}
+
 #[test]
 fn several_queues_share_one_umem() {
     with_veth("several_queues_share_one_umem", 4, || {

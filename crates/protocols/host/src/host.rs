@@ -92,6 +92,11 @@ impl Host {
         }
     }
 
+    /// Packets have at most `mtu` bytes from now on: no more than it was made for.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.config.mtu = mtu.min(self.config.mtu);
+    }
+
     /// What it was made of.
     pub fn config(&self) -> &HostConfig {
         &self.config

@@ -196,11 +196,13 @@ impl<M: Memory> Endpoint<M> {
             Some(_) => (ids, (0..flows).map(|_| None).collect()),
             None => (secret, Vec::new()),
         };
+        let ids = Ids::new(ids);
         let events_max =
             config.send_messages_max as usize + config.recv_messages_max as usize + flows * EVENTS_PER_FLOW;
         Ok(Endpoint {
             memory,
-            ids: Ids::new(ids),
+            generation: ids.first_generation(),
+            ids,
             flows: (0..flows).map(|_| Flow::empty()).collect(),
             free: (0..config.flows_max).rev().collect(),
             segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
@@ -218,7 +220,6 @@ impl<M: Memory> Endpoint<M> {
             udp_ports: vec![0; 1 << 16].into_boxed_slice(),
             strays: Strays::new(),
             counters: Counters::default(),
-            generation: 0,
             half_open: 0,
             half_open_at: HashMap::with_capacity(64),
             peers: Peers::new(flows),
@@ -352,6 +353,17 @@ impl<M: Memory> Endpoint<M> {
         // listener's will not, as its port is what its clients know.
         let unused = (0..n.min(PORT_TRIES)).map(port).find(|&p| !self.serves(p));
         unused.or_else(|| (0..n).map(port).find(|&p| !self.listens(p)))
+    }
+
+    /// An ephemeral UDP port that nothing uses, drawn until one is `wanted`: so answers come in where the caller likes them. `None` when
+    /// none was found soon.
+    pub fn draw_udp_port(&mut self, wanted: impl Fn(u16) -> bool) -> Option<u16> {
+        let (first, last) = self.config.ephemeral_udp_ports;
+        let n = u64::from(last - first) + 1;
+        (0..PORT_TRIES).find_map(|_| {
+            let port = first + (self.ids.draw() % n) as u16;
+            (!self.serves(port) && wanted(port)).then_some(port)
+        })
     }
 
     /// Opens a flow from `local` (port zero: an ephemeral one) to `remote`. `Connected` or `ConnectFailed` follows;
@@ -573,6 +585,28 @@ impl<M: Memory> Endpoint<M> {
         self.queue_reset(slot, CloseReason::Reset);
         self.end(slot, now, CloseReason::LocalReset);
         true
+    }
+
+    /// Packets have at most `mtu` bytes from now on. Flows whose segments were cut for more are reset, as their segments would never
+    /// arrive; says how many.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: too few for a packet; nothing was done.
+    pub fn set_mtu(&mut self, now: Instant, mtu: u16) -> Result<u32, ConfigError> {
+        Config { mtu, ..self.config.clone() }.check()?;
+        self.config.mtu = mtu;
+        let mut ended = 0;
+        for slot in 0..self.config.flows_max {
+            let f = &self.flows[slot as usize];
+            let tag = if f.shield == Shield::Plain { 0 } else { msg::TAG_LEN as u16 };
+            let is_cut_for_more = f.mss + tag > self.config.mss(f.remote.is_ipv6());
+            if matches!(f.state, State::Connecting | State::Accepting | State::Open) && is_cut_for_more {
+                self.queue_last_reset(slot, CloseReason::Reset);
+                self.end(slot, now, CloseReason::LocalReset);
+                ended += 1;
+            }
+        }
+        Ok(ended)
     }
 
     /// Ends everything of an application that is gone. No events are left for it. A flow that both ends have closed, and

@@ -150,7 +150,9 @@ impl<M: Memory> Endpoint<M> {
             _ => return Verdict::Drop(DropReason::Malformed),
         };
         let known = self.by_remote.get(&(remote, init.src_cid)).copied();
+        let is_secure = init.options & option::SECURE != 0;
         if let Some(slot) = known
+            && !(is_secure && self.is_forgery(slot))
             && !self.is_superseded(now, slot, remote, local, header, &init, packet)
         {
             // Its ACCEPT was lost, or the INIT came twice.
@@ -171,9 +173,9 @@ impl<M: Memory> Endpoint<M> {
         if let Some(refusal) = self.refuse_by_policy(now, local, remote, &init) {
             return refusal;
         }
-        let said = match init.options & option::SECURE {
-            0 => None,
-            _ => match self.said_in(local, &init, header, packet) {
+        let said = match is_secure {
+            false => None,
+            true => match self.said_in(local, &init, header, packet) {
                 Ok(said) => Some(said),
                 Err(reason) => return Verdict::Drop(reason),
             },
@@ -226,7 +228,7 @@ impl<M: Memory> Endpoint<M> {
             }
         }
         if let Some(old) = known {
-            // The later of two that proved as much.
+            // The later of two that proved as much, or one that proved more.
             self.end(old, now, CloseReason::TimedOut);
         }
         let Some(slot) = self.open(now, owner, local, remote, token) else {
@@ -265,6 +267,14 @@ impl<M: Memory> Endpoint<M> {
         f.control_due = true;
         self.touch(slot, now);
         Verdict::Consumed
+    }
+
+    /// Whether the flow in `slot`, asked for by this client in the clear, is one that it never asked for: it asks for encryption under
+    /// the same connection id. Somebody who sees the wire was quicker. What follows needs a cookie, so only he can say otherwise, and he
+    /// could end a flow in the clear anyway.
+    fn is_forgery(&self, slot: u32) -> bool {
+        let f = &self.flows[slot as usize];
+        f.is_accepted && f.shield == Shield::Plain
     }
 
     /// Whether the half-open flow in `slot` gives way to this INIT of the same client.

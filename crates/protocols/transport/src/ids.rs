@@ -28,6 +28,10 @@ pub(crate) fn slot_of(cid: u64) -> u32 {
     (cid & ((1 << SLOT_BITS) - 1)) as u32
 }
 
+/// Bits of the first number of a flow that are random. With the slot's it stays below 2^53, which every language's numbers hold, for
+/// thousands of millions of flows.
+const GENERATION_RANDOM_BITS: u32 = 31;
+
 pub(crate) struct Ids {
     draw: [u8; 16],
     cookie: [u8; 16],
@@ -40,6 +44,14 @@ impl Ids {
         draw.copy_from_slice(&secret[..16]);
         cookie.copy_from_slice(&secret[16..]);
         Ids { draw, cookie, counter: 0 }
+    }
+
+    /// Where the numbers of flows begin: not where those of the last endpoint on this host did, so that none of its names a flow of this
+    /// one.
+    pub(crate) fn first_generation(&self) -> u64 {
+        let mut h = SipHasher24::new_with_key(&self.draw);
+        h.write_u64(0);
+        h.finish() >> (64 - GENERATION_RANDOM_BITS)
     }
 
     /// The next number that nobody outside can predict.

@@ -3,12 +3,14 @@
 
 mod common;
 use barewire_base::DropReason;
-use barewire_sim::{Direction, LinkConfig};
+use barewire_sim::{Direction, LinkConfig, Node};
 use barewire_transport::security::{PrivateKey, Security};
 use barewire_transport::*;
 use barewire_wire::msg::{self, Kind, option, secure};
 use common::*;
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 fn wire() -> LinkConfig {
@@ -115,5 +117,73 @@ fn a_peer_is_known_after_its_flow_has_ended() {
         };
         let names = (who(p.a()), who(p.b()));
         assert_eq!(names, ("station 2".to_owned(), "station 1".to_owned()), "{trust:?}");
+    }
+}
+
+/// Where plain clients are served, too: somebody who sees a client ask for encryption asks for a plain flow in its name, and is quicker;
+/// he may even say that it is open. The true client gets its encrypted flow all the same, at once, and nothing of his is left.
+#[test]
+fn a_plain_init_in_the_name_of_a_client_pins_nothing() {
+    let open_to_all = |n, trust| {
+        let mut s = security(n, trust);
+        s.require = false;
+        with(s)
+    };
+    for confirms in [false, true] {
+        let mut p = pair_with(4, wire(), &open_to_all(1, Trust::Known), &open_to_all(2, Trust::Anywhere));
+        let asked = Rc::new(RefCell::new(None));
+        let keep = asked.clone();
+        p.world.observe(move |d| {
+            if kind_of(d.bytes).is_some_and(|(kind, _)| kind == Kind::Init) && keep.borrow().is_none() {
+                *keep.borrow_mut() = packet_of(d.bytes).map(<[u8]>::to_vec);
+            }
+        });
+        let start = p.world.now();
+        p.connect(true, false);
+        while asked.borrow().is_none() {
+            p.run(us(1));
+        }
+        let asked = asked.borrow_mut().take().unwrap();
+        let init = init(msg::Init::parse(&asked).unwrap().src_cid, false);
+        let port = p.a().endpoint.flows().next().unwrap().local.port();
+        // He is next to the server: no time passes until it has what he says, and he what it answers.
+        let say = |p: &mut Pair, packet: &[u8]| {
+            let (pool, now) = (p.world.pool().clone(), p.world.now());
+            let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+            p.b().handle_frame(now, forge::frame(&pool, (mac(1), mac(2)), (a, port), (b, PORT), packet));
+            let mut accept = None;
+            while let Some(frame) = p.b().poll_transmit(now) {
+                match kind_of(frame.data()) {
+                    Some((Kind::Accept, _)) => accept = Some(frame.data().to_vec()),
+                    _ => p.world.inject(p.link, Direction::Reverse, frame),
+                }
+            }
+            accept
+        };
+        let accept = say(&mut p, &init).expect("plain clients are served");
+        if confirms {
+            let accept = packet_of(&accept).unwrap();
+            let (head, accept) = (msg::Header::parse(accept).unwrap(), msg::Accept::parse(accept).unwrap());
+            let mut ack = vec![0; msg::COMMON_LEN];
+            let from = forge::header(Kind::Ack, accept.src_cid);
+            msg::Header { seq: 9, ack: head.seq, credit: 100, ..from }.emit(&mut ack);
+            forge::seal(&mut ack);
+            say(&mut p, &ack);
+            assert!(p.b().flow_from().is_some(), "the forged flow is open");
+        }
+        let a = p.a;
+        p.world.run_while(secs(6), |w| w.node::<Station>(a).flow_from().is_none()).unwrap_done();
+        let took = p.world.now().since(start);
+        assert!(took < ms(100), "confirms {confirms}: the flow is open after {took}");
+        p.run(ms(20));
+        let flow = p.a().flow_from().unwrap();
+        let states: Vec<_> = p.b().endpoint.flows().map(|f| (f.state, f.cipher.is_some())).collect();
+        assert_eq!(states, [("open", true)], "confirms {confirms}");
+        assert_eq!(p.b().closes().len(), usize::from(confirms));
+        p.b().events.clear();
+        p.a().send(flow, b"in private", 1).unwrap();
+        p.run(ms(20));
+        assert_eq!(p.b().inbox[0].1, b"in private");
+        p.b().endpoint.audit().unwrap();
     }
 }

@@ -257,6 +257,20 @@ impl AppChannel {
         Ok(waker)
     }
 
+    /// Lets the waker of another channel end the waits on this one, too: the one that took its place.
+    pub fn adopt_waker(&mut self, old: &AppChannel) -> Option<Waker> {
+        self.waker.clone_from(&old.waker);
+        self.waker.clone()
+    }
+
+    /// What to sleep on while there is no daemon: only a [`Waker`] and the time end it.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn lonely_sleeper(&mut self) -> io::Result<Sleeper> {
+        Ok(Sleeper { waker: self.waker()?, doorbell: sys::eventfd()? })
+    }
+
     /// What to sleep on without the channel at hand.
     ///
     /// # Errors

@@ -59,8 +59,8 @@ mod waker;
 
 pub use agent::Agent;
 pub use attach::{AttachError, Attached, HostSettings, RandomError, random};
-pub use barewire_packet::LinkWatch;
 pub use barewire_packet::interface::Interface;
+pub use barewire_packet::{LinkWatch, Rss};
 pub use counters::{EngineCounters, EngineSlots};
 pub use engine::{Engine, EngineConfig, EngineLinks, PUBLISH_INTERVAL, SLOW_CYCLE, UNWATCHED_POLL};
 pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnError};
@@ -69,7 +69,7 @@ pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
     PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,
 };
-pub use ports::{best_port, for_host, interface_of, open_port, target_on};
+pub use ports::{best_port, engine_port, for_host, interface_of, open_port, queues_of, target_on};
 pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};
 pub use registry::{Family, Place, Unit, families, place};
 pub use spawn::EngineHandle;

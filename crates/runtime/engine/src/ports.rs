@@ -4,7 +4,7 @@ use barewire_frame::{Pool, PoolConfig};
 use barewire_packet::PacketPort;
 use barewire_packet::interface::Interface;
 use barewire_port::{OpenError, Port, PortUri};
-use barewire_xdp::{CLAIM_MAX, XdpPort};
+use barewire_xdp::{CLAIM_MAX, Queues, XdpPort};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,7 +44,7 @@ const QUEUES_MAX: u32 = 128;
 ///
 /// Over `xdp:` only what is sent to `addresses` is taken, so that the machine keeps its own addresses (`claim` in the URI says
 /// otherwise; `claim=all` takes every frame), and each receive queue of a card with many has frames for a burst, which the pool
-/// holds beside those that `pool` asks for (unless the URI says `queue` or `fill_frames`). Any other port is as `uri` says.
+/// holds beside those that `pool` asks for (unless the URI says `fill_frames`). Any other port is as `uri` says.
 ///
 /// # Errors
 /// [`OpenError::NotFound`] for an interface that is not there, [`OpenError::BadUri`] for more addresses than can be claimed.
@@ -75,12 +75,52 @@ fn with_claims(uri: PortUri, addresses: &[IpAddr]) -> Result<PortUri, OpenError>
     Ok(uri.with("claim", claims.join(",")))
 }
 
+/// The `xdp:` port of one of several engines that share an interface: the receive queues that are its own, dealt out in turns of
+/// those that there are or that the URI names, with one XDP program for all.
+///
+/// # Errors
+/// [`OpenError::NotFound`] for an interface that is not there, [`OpenError::Unsupported`] when it has fewer queues than there are
+/// engines, [`OpenError::BadUri`].
+pub fn engine_port(uri: PortUri, engine: u8, engines: u8) -> Result<PortUri, OpenError> {
+    if uri.scheme != "xdp" || engines <= 1 {
+        return Ok(uri);
+    }
+    let there = Interface::find(uri.text(), &uri.target)?.queues;
+    let all = match uri.options.get("queue").map(|text| Queues::parse(text)) {
+        Some(Some(Queues::List(list))) => list,
+        // What cannot be read is told when the port is opened.
+        Some(None) => return Ok(uri),
+        Some(Some(Queues::All)) | None => (0..there).collect(),
+    };
+    if all.len() < usize::from(engines) {
+        return Err(OpenError::Unsupported {
+            uri: uri.text().to_owned(),
+            what: format!(
+                "{engines} engines on {} receive queues, of which each needs one; hint: more queues (ethtool -L {} combined {engines}), \
+                 fewer engines, or packet:{}",
+                all.len(),
+                uri.target,
+                uri.target
+            ),
+        });
+    }
+    let own = all.iter().skip(usize::from(engine)).step_by(usize::from(engines));
+    let own: Vec<String> = own.map(ToString::to_string).collect();
+    Ok(uri.with("queue", own.join(",")).with("share", 1))
+}
+
+/// The receive queues that the URI of an `xdp:` port lists.
+pub fn queues_of(uri: &PortUri) -> Option<Vec<u32>> {
+    match Queues::parse(uri.options.get("queue").filter(|_| uri.scheme == "xdp")?)? {
+        Queues::List(list) => Some(list),
+        Queues::All => None,
+    }
+}
+
 fn with_frames(uri: PortUri, queues: u32, mut pool: PoolConfig) -> (PortUri, PoolConfig) {
+    let queues = queues_of(&uri).map_or(queues, |list| list.len() as u32);
     let frames = queues.min(QUEUES_MAX) * FILL_FRAMES_PER_QUEUE;
-    if frames <= FILL_FRAMES_DEFAULT
-        || uri.options.contains_key("queue")
-        || uri.options.contains_key("fill_frames")
-    {
+    if frames <= FILL_FRAMES_DEFAULT || uri.options.contains_key("fill_frames") {
         return (uri, pool);
     }
     pool.frames = pool.frames.saturating_add(frames);
@@ -174,6 +214,11 @@ mod tests {
         assert_eq!(of("xdp:eth0", 64), (Some(64 * 256), 8192 + 64 * 256));
         assert_eq!(of("xdp:eth0", 1000), (Some(128 * 256), 8192 + 128 * 256));
         assert_eq!(of("xdp:eth0?queue=3", 64), (None, 8192));
+        assert_eq!(
+            of("xdp:eth0?queue=0-31", 64),
+            (Some(32 * 256), 8192 + 32 * 256),
+            "of those that it serves"
+        );
         assert_eq!(of("xdp:eth0?fill_frames=4096", 64), (Some(4096), 8192));
     }
 }

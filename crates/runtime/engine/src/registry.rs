@@ -156,6 +156,7 @@ const TABLE: &[Row] = &[
     ("port", "syscalls", Counter, Unit::Count, "System calls made for I/O, the count that explains most latencies.", ENGINE),
     ("port", "tx_full", Counter, Unit::Count, "Times that a transmit found no room.", ENGINE),
     ("port", "link_downs", Counter, Unit::Count, "Times that the port's interface went down or away.", ENGINE),
+    ("port", "carrier_losses", Counter, Unit::Count, "Times that the port's interface lost its carrier while it was up.", ENGINE),
     ("port", "reopened", Counter, Unit::Count, "Times that the port was opened again, on an interface that was made anew.", ENGINE),
     ("port", "mtu_changes", Counter, Unit::Count, "Times that the MTU of the port's interface changed.", ENGINE),
     ("port", "mac_changes", Counter, Unit::Count, "Times that the MAC address of the port's interface changed.", ENGINE),

@@ -205,6 +205,17 @@ impl<M: Memory> Stack<M> {
         self.endpoint.routes_changed(now);
     }
 
+    /// Packets have at most `mtu` bytes from now on: see [`Endpoint::set_mtu`]. Not with RDMA, whose paths keep the MTU that they were
+    /// made with.
+    ///
+    /// # Errors
+    /// Too few for a packet.
+    pub fn set_mtu(&mut self, now: Instant, mtu: u16) -> Result<u32, barewire_transport::ConfigError> {
+        let ended = self.endpoint.set_mtu(now, mtu)?;
+        self.host.set_mtu(mtu);
+        Ok(ended)
+    }
+
     /// The endpoint.
     pub fn endpoint(&self) -> &Endpoint<M> {
         &self.endpoint

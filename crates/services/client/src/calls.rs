@@ -167,6 +167,32 @@ impl Calls {
         !self.unwanted.is_empty() && self.unwanted.remove(&flow)
     }
 
+    /// The daemon is gone: what it has not answered it never will. Tells so, and says on which UDP ports somebody listens or wanted to.
+    pub(crate) fn orphan(&mut self, tell: &mut VecDeque<Event>) -> Vec<u16> {
+        let mut attempts: Vec<_> = self.attempts.drain().collect();
+        attempts.sort_unstable_by_key(|(number, _)| *number);
+        for (_, Attempt { fate, flow, .. }) in attempts {
+            let flow = flow.unwrap_or(FlowId::from_raw(u64::MAX));
+            match fate {
+                Fate::Told(token) => {
+                    tell.push_back(Event::ConnectFailed { flow, token, reason: ConnectFailure::Unreachable });
+                }
+                Fate::GivenUp(token) => {
+                    if let Verdict::Tell(event) = cancelled(token, flow) {
+                        tell.push_back(event);
+                    }
+                }
+                Fate::Waited => {}
+            }
+        }
+        self.unwanted.clear();
+        let wanted = self.listens.drain(..).filter(|l| matches!(l.fate, Fate::Told(_))).map(|l| l.udp_port);
+        let mut ports: Vec<u16> = self.listening.drain(..).chain(wanted).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
     pub(crate) fn listens(&mut self, udp_port: u16, token: u64, fate: Fate) {
         let again = self.listens.iter().any(|l| l.udp_port == udp_port && matches!(l.fate, Fate::GivenUp(_)));
         self.listens.push_back(Listen { udp_port, token, fate, again, answer: None });

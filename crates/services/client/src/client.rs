@@ -5,6 +5,7 @@ use crate::error::{SendError, WaitError};
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
+use crate::view::View;
 use barewire_channel::control::ControlConn;
 use barewire_channel::{
     AppChannel, AttachError, Attached, Completion, Geometry, Request, Sleeper, Wake, Waker, attach,
@@ -21,7 +22,10 @@ use std::time::Duration;
 
 #[cfg(feature = "tokio")]
 mod later;
+mod reattach;
 mod wait;
+
+use reattach::Steady;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
 const RING_CHECK: Duration = Duration::from_millis(1);
@@ -41,12 +45,21 @@ pub struct ClientConfig {
     /// How long [`Client::wait_event`] polls before it sleeps. Polling answers sooner and keeps a core busy; with fewer cores
     /// than busy threads it costs more than it gains. Default: 0.
     pub spin: Duration,
+    /// Outlive the daemon: when it goes, say what became of flows and messages, look for it, attach again and listen on the same
+    /// ports. [`Event::Detached`] has the order of events. Costs a note for each message sent. Default: off.
+    pub reattach: bool,
 }
 
 impl ClientConfig {
     /// The default daemon, under this name.
     pub fn new(name: &str) -> ClientConfig {
-        ClientConfig { name: name.to_owned(), socket: PathBuf::new(), geometry: None, spin: Duration::ZERO }
+        ClientConfig {
+            name: name.to_owned(),
+            socket: PathBuf::new(),
+            geometry: None,
+            spin: Duration::ZERO,
+            reattach: false,
+        }
     }
 }
 
@@ -82,6 +95,8 @@ pub struct Client {
     undelivered: u64,
     /// Who is at the other ends of encrypted flows.
     peers: HashMap<FlowId, PeerIdentity>,
+    /// Where the client outlives its daemon.
+    steady: Option<Box<Steady>>,
 }
 
 impl Client {
@@ -115,6 +130,7 @@ impl Client {
             owed: VecDeque::new(),
             ring_was_full: false,
             undelivered: 0,
+            steady: config.reattach.then(|| Box::new(Steady::new(config))),
         })
     }
 
@@ -159,6 +175,9 @@ impl Client {
     fn ask_to_listen(&mut self, udp_port: u16, token: u64, fate: Fate) -> Result<(), SendError> {
         self.submit(&Request::Listen { token, udp_port, local: None })?;
         self.calls.listens(udp_port, token, fate);
+        if let Some(steady) = &mut self.steady {
+            steady.listens(udp_port, token);
+        }
         self.flush();
         Ok(())
     }
@@ -170,6 +189,9 @@ impl Client {
     pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
         self.submit(&Request::Unlisten { udp_port })?;
         self.calls.listening.retain(|p| *p != udp_port);
+        if let Some(steady) = &mut self.steady {
+            steady.unlistens(udp_port);
+        }
         self.flush();
         Ok(())
     }
@@ -218,6 +240,9 @@ impl Client {
     /// Writes a request; a refusal is remembered as that of `len` bytes on `flow`.
     #[inline]
     fn submit_for(&mut self, request: &Request, flow: Option<FlowId>, len: u32) -> Result<(), SendError> {
+        if self.steady.is_some() && self.is_detached() {
+            return Err(SendError::DaemonGone);
+        }
         if self.channel.submit(request) {
             return Ok(());
         }
@@ -294,6 +319,9 @@ impl Client {
             self.shares.end(flow, u64::from(block));
             self.undelivered += u64::from(!delivered);
         }
+        if let Some(steady) = &mut self.steady {
+            steady.ends(offset);
+        }
     }
 
     fn is_too_large(&self, len: usize) -> bool {
@@ -341,7 +369,11 @@ impl Client {
         let request = Request::Send { flow: flow.to_raw(), offset, len, token };
         self.submit_for(&request, Some(flow), len).inspect_err(|_| {
             self.end_send(flow, offset, true);
-        })
+        })?;
+        if let Some(steady) = &mut self.steady {
+            steady.begins(flow, offset, len, token);
+        }
+        Ok(())
     }
 
     /// Sends a copy of `message`. That it was queued says nothing of its arrival: [`Event::Closed`] says how its flow ended,
@@ -452,6 +484,10 @@ impl Client {
             return Some(event);
         }
         let event = self.take_completion();
+        if event.is_none() && self.steady.is_some() && self.channel.is_closed() {
+            self.mourn();
+            return self.queued.pop_front();
+        }
         if event.is_none() && self.shares.has_refusals() {
             return self.writable(true);
         }
@@ -610,7 +646,7 @@ impl Client {
     #[inline]
     pub fn read_at(&self, message: &Inbound, at: usize, out: &mut [u8]) -> usize {
         if message.home != self.home.number() {
-            return 0;
+            return self.view(message).map_or(0, |view| view.copy(at, out));
         }
         self.read_raw(message.offset, message.len, at, out)
     }
@@ -621,6 +657,15 @@ impl Client {
     pub fn read_raw(&self, offset: u32, len: u32, at: usize, out: &mut [u8]) -> usize {
         let n = (len as usize).saturating_sub(at).min(out.len());
         if self.channel.recv_memory().read(offset as usize + at, &mut out[..n]) { n } else { 0 }
+    }
+
+    /// A received message, to be read where it lies. `None` for another client's. It lies there until it is released.
+    pub fn view<'a>(&'a self, message: &'a Inbound) -> Option<View<'a>> {
+        let memory = match message.home == self.home.number() {
+            true => self.channel.recv_memory(),
+            false => self.steady.as_ref()?.memory_of(message)?,
+        };
+        View::new(memory, message.offset, message.len)
     }
 
     /// A received message as a vector.

@@ -60,6 +60,12 @@ impl Inbound {
         self.len == 0
     }
 
+    /// Where it is, for foreign interfaces: offset and length in bytes. A name for it, unlike that of any other message of its client or
+    /// endpoint at the time.
+    pub fn place(&self) -> (u32, u32) {
+        (self.offset, self.len)
+    }
+
     /// The message as numbers (flow, offset and length in bytes), for foreign interfaces: it is theirs to give back now.
     pub fn into_raw(self) -> (FlowId, u32, u32) {
         let raw = (self.flow, self.offset, self.len);
@@ -176,6 +182,29 @@ pub enum Event {
         /// Its UDP port.
         udp_port: u16,
     },
+    /// The daemon is gone, and the client looks for another ([`ClientConfig::reattach`](crate::ClientConfig::reattach)). All that the daemon
+    /// had said came before; what was received can still be read until the daemon after the next is there. Next come
+    /// [`Unconfirmed`](Event::Unconfirmed), one for each message of which nobody knows whether it arrived, then
+    /// [`ConnectFailed`](Event::ConnectFailed) and [`Closed`](Event::Closed) for attempts and flows.
+    Detached {
+        /// Flows that were there.
+        flows: usize,
+        /// Messages that may have arrived or not.
+        unconfirmed: usize,
+    },
+    /// A message was sent, and the daemon went before it had said what became of it: here it is again. It may have arrived. In the order
+    /// in which the messages were sent; there is no [`Delivered`](Event::Delivered) for it.
+    Unconfirmed {
+        /// The flow that it was sent on, which is no more.
+        flow: FlowId,
+        /// What it was given.
+        token: Option<u64>,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+    /// A daemon is there again. Ports that were listened on are asked for anew: [`Listening`](Event::Listening) or
+    /// [`ListenFailed`](Event::ListenFailed) follow. Descriptors (`event_fd`), sleepers, reservations and the number are new; wakers stay.
+    Reattached,
     /// A flow has ended.
     Closed {
         /// The flow.

@@ -38,6 +38,7 @@ mod event;
 pub mod requests;
 mod returns;
 mod share;
+mod view;
 
 pub use barewire_channel::AttachError;
 pub use barewire_channel::Geometry;
@@ -50,3 +51,4 @@ pub use embedded::{Embedded, EmbeddedConfig};
 pub use error::{CloseWaitError, ConnectWaitError, OpenError, SendError, WaitError};
 pub use event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 pub use share::ASIDE_BYTES;
+pub use view::View;

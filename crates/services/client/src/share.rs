@@ -180,6 +180,14 @@ impl Shares {
         self.flows.values().filter(|s| s.state != State::Ended).count()
     }
 
+    /// Flows that have not ended, in the order of their numbers.
+    pub(crate) fn flows(&self) -> Vec<FlowId> {
+        let live = self.flows.iter().filter(|(_, s)| s.state != State::Ended);
+        let mut flows: Vec<_> = live.map(|(flow, _)| *flow).collect();
+        flows.sort_unstable_by_key(|flow| flow.to_raw());
+        flows
+    }
+
     /// Flows that messages may be sent on.
     pub(crate) fn open_flows(&self) -> Vec<FlowId> {
         self.flows.iter().filter(|(_, s)| s.state == State::Open).map(|(flow, _)| *flow).collect()

@@ -134,7 +134,12 @@ impl DaemonAgent {
     fn obey_link(&mut self, order: LinkOrder, now: Instant) {
         match order {
             LinkOrder::Down => self.link.downs.add(1),
+            LinkOrder::CarrierLost => self.link.carrier_losses.add(1),
             LinkOrder::MtuChanged => self.link.mtu_changes.add(1),
+            LinkOrder::MtuLowered(mtu) => {
+                // Never an error: the watcher knows the least.
+                let _ = self.stack.set_mtu(now, mtu);
+            }
             LinkOrder::MacChanged(to) => {
                 self.link.mac_changes.add(1);
                 if let Some(mac) = to {
@@ -145,6 +150,9 @@ impl DaemonAgent {
                 let opened = self.stack.port_mut().reopen();
                 if opened.is_ok() {
                     self.link.reopened.add(1);
+                    if let Some(links) = &mut self.links {
+                        links.learn_queues();
+                    }
                 }
                 // Its descriptor is another.
                 self.generation += 1;
@@ -500,12 +508,18 @@ impl DaemonAgent {
             _ if !is_permitted => Err(ConnectFailure::NotPermitted),
             _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
-            Some(ip) => endpoint
-                .connect(now, number, SocketAddr::new(ip, local_udp_port), remote, ordered, token)
-                .map_err(|e| match e {
-                    ConnectError::TableFull | ConnectError::NoPort => ConnectFailure::TableFull,
-                    _ => ConnectFailure::Unreachable,
-                }),
+            Some(ip) => {
+                let udp_port = match &self.links {
+                    Some(links) if local_udp_port == 0 => links.choose_udp_port(endpoint, ip, remote),
+                    _ => local_udp_port,
+                };
+                endpoint.connect(now, number, SocketAddr::new(ip, udp_port), remote, ordered, token).map_err(
+                    |e| match e {
+                        ConnectError::TableFull | ConnectError::NoPort => ConnectFailure::TableFull,
+                        _ => ConnectFailure::Unreachable,
+                    },
+                )
+            }
         };
         if let Some(a) = endpoint.memory_mut().get(number) {
             match result {

@@ -36,9 +36,10 @@ use crate::rdma::{OBJECTS_MAX, Quotas};
 use crate::security::SecurityTable;
 use crate::users::{UserQuotas, UserRules};
 use barewire_channel::Geometry;
-use barewire_engine::IdleStrategy;
+use barewire_engine::{IdleStrategy, engine_port};
 use barewire_frame::PoolConfig;
 use barewire_host::NEIGHBOURS_LIMIT;
+use barewire_port::{OpenError, PortUri};
 use barewire_roce as roce;
 use barewire_transport as transport;
 use barewire_wire::MacAddr;
@@ -421,7 +422,8 @@ impl Config {
             return Err(bad("daemon.engines", config.engines, format!("from 1 to {ENGINES_MAX}")));
         }
         if config.engines > 1 && !config.shares_interface() {
-            let why = "several engines need a port that several sockets can share: packet:INTERFACE";
+            let why = "several engines need a port that several sockets can share: packet:INTERFACE, or \
+                       xdp:INTERFACE with as many receive queues";
             return Err(bad("daemon.engines", config.engines, why));
         }
         set(&mut config.applications_max, daemon.applications_max);
@@ -571,16 +573,18 @@ impl Config {
     }
 
     fn shares_interface(&self) -> bool {
-        self.port.parse::<barewire_port::PortUri>().is_ok_and(|uri| uri.scheme == "packet")
+        self.port.parse::<PortUri>().is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
     }
 
-    /// The port of one engine: with several, each joins the interface's fanout group.
-    pub(crate) fn port_of(&self) -> String {
-        if self.engines == 1 || self.port.contains("fanout=") {
-            return self.port.clone();
+    /// The port of one engine: with several, each joins the interface's fanout group, or has receive queues of its own.
+    pub(crate) fn port_of(&self, engine: u8) -> Result<PortUri, OpenError> {
+        let uri: PortUri = self.port.parse()?;
+        match uri.scheme.as_str() {
+            "packet" if self.engines > 1 && !uri.options.contains_key("fanout") => {
+                Ok(uri.with("fanout", self.fanout_group()))
+            }
+            _ => engine_port(uri, engine, self.engines),
         }
-        let separator = if self.port.contains('?') { '&' } else { '?' };
-        format!("{}{separator}fanout={}", self.port, self.fanout_group())
     }
 
     /// The number of the engines' fanout group. By the address, of which a link has one: in containers on the host's network

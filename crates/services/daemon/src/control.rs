@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 pub(crate) struct Control {
     listener: ControlListener,
     config: Config,
-    mtu: u32,
+    mtu: Arc<AtomicU32>,
     /// To each engine. An application is served by engine number modulo how many there are.
     lines: Vec<Line>,
     connections: Vec<Connection>,
@@ -62,7 +62,7 @@ impl Control {
     pub(crate) fn new(
         listener: ControlListener,
         config: Config,
-        mtu: u32,
+        mtu: Arc<AtomicU32>,
         lines: Vec<Line>,
         watchdog: Option<Watchdog>,
         aside: Aside,
@@ -269,7 +269,7 @@ impl Control {
             application: number as u32,
             addresses: self.config.addresses(),
             geometry,
-            mtu: self.mtu,
+            mtu: self.mtu.load(Ordering::Relaxed),
         };
         if socket.send(&FromDaemon::Welcome(welcome), &fds.as_fds()).is_err() {
             // Gone already: the next look at the socket says so.

@@ -29,6 +29,7 @@ fn values(
     }
     for (name, counter) in [
         ("link_downs", &link.downs),
+        ("carrier_losses", &link.carrier_losses),
         ("reopened", &link.reopened),
         ("mtu_changes", &link.mtu_changes),
         ("mac_changes", &link.mac_changes),

@@ -20,7 +20,7 @@ use barewire_host::{Host, HostConfig};
 use barewire_port::{OpenError, PortUri};
 use barewire_transport::Endpoint;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -102,10 +102,9 @@ impl From<RandomError> for DaemonError {
 }
 
 /// Built on the engine's thread: ports, frames and flows stay there.
-fn build_stack(config: &Config, engine: u8) -> Result<Stack<Applications>, DaemonError> {
-    let port = config.port_of();
+fn build_stack(config: &Config, port: &PortUri, engine: u8) -> Result<Stack<Applications>, DaemonError> {
     let settings = HostSettings {
-        port: &port,
+        port: port.text(),
         pool: config.pool,
         ipv4: &config.ipv4,
         ipv6: &config.ipv6,
@@ -189,7 +188,8 @@ fn start_engine(
         let (config, page, pending) = (config.clone(), Arc::clone(page), Arc::clone(&pending));
         let aside = aside.clone();
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
-            let stack = build_stack(&config, engine)?;
+            let port = config.port_of(engine).map_err(AttachError::from)?;
+            let stack = build_stack(&config, &port, engine)?;
             let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
             let rdma = stack
                 .rdma()
@@ -197,7 +197,7 @@ fn start_engine(
             let published = Published::register(&page, &prefix, &stack, rdma.as_deref())?;
             let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
             let orders = Orders { pending, commands: orders, link, link_reports };
-            let links = links.map(LinkEnds::open).transpose().map_err(AttachError::from)?;
+            let links = links.map(|ends| ends.open(port)).transpose().map_err(AttachError::from)?;
             Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
         }
     };
@@ -261,7 +261,9 @@ impl Daemon {
             mtu = mtu.min(started.mtu);
         }
         let watchdog = Watchdog::from_env(&daemon.counters_path(), usize::from(engines));
-        let control = Control::new(listener, config.clone(), u32::from(mtu), lines, watchdog, aside.clone());
+        let told_mtu = Arc::new(AtomicU32::new(mtu.into()));
+        let control =
+            Control::new(listener, config.clone(), Arc::clone(&told_mtu), lines, watchdog, aside.clone());
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
@@ -279,7 +281,7 @@ impl Daemon {
             })?;
         daemon.control = Some(control);
         if let (Some(watch), Some(seen)) = (watch, seen) {
-            let ground = Ground { mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
+            let ground = Ground { mtu, told_mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
             let failure = Arc::clone(&daemon.failure);
             let guard = LinkGuard::new(watch, seen, ground, link_lines, heard, failure, aside.clone());
             let run = move || guard.run(&stop);

@@ -2,14 +2,17 @@
 //! duty cycle asks nobody.
 //!
 //! ```text
+//! no carrier        counted and told, as is its return; frames are lost meanwhile, flows live as long as their patience
 //! down, up          counted and told; frames are dropped meanwhile, flows live as long as their patience
 //! away              told; nothing can be done
 //! there again       the port is opened anew, in every engine; flows go on that were patient enough
 //! another MAC       the host follows, and asks its neighbours, by which they learn it
 //! a larger MTU      counted and told
-//! a smaller MTU     the daemon ends with an error: segments in flight were cut for the old one, and would never arrive
+//! a smaller MTU     counted and told; flows whose segments were cut for the old one are reset, as those would never arrive, and
+//!                   new ones are cut for this one
 //! ```
-//! With RDMA, whose connections keep the MAC address that they were made with, another MAC ends the daemon, too.
+//! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
+//! daemon with an error.
 
 use crate::aside::Aside;
 use crate::daemon::DaemonError;
@@ -19,7 +22,7 @@ use barewire_port::OpenError;
 use barewire_wire::MacAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +30,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 const RETRY: Duration = Duration::from_millis(200);
 /// How long a smaller MTU must last to be meant: tools that set up a link change it more than once.
 const MTU_GRACE: Duration = Duration::from_secs(1);
+/// How long a carrier must be away to be lost.
+const CARRIER_GRACE: Duration = Duration::from_millis(500);
+/// Smallest MTU that messages need, in bytes.
+const MTU_MIN: u16 = 256;
 /// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns
 /// must not fill a log.
 const LINES_MAX: u32 = 20;
@@ -37,8 +44,12 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) enum LinkOrder {
     /// It went down or away.
     Down,
+    /// It is up, and nothing is at the other end of its cable.
+    CarrierLost,
     /// Its MTU changed.
     MtuChanged,
+    /// Packets have at most so many bytes from now on.
+    MtuLowered(u16),
     /// Its MAC changed; the host's is this one from now on, or stays as it is.
     MacChanged(Option<MacAddr>),
     /// It was made anew, with this index: open the port on it, and report.
@@ -58,6 +69,7 @@ pub(crate) struct LinkReport {
 #[derive(Default)]
 pub(crate) struct LinkCounters {
     pub downs: Counter,
+    pub carrier_losses: Counter,
     pub reopened: Counter,
     pub mtu_changes: Counter,
     pub mac_changes: Counter,
@@ -75,6 +87,8 @@ pub(crate) struct LinkLine {
 pub(crate) struct Ground {
     /// The MTU that hosts and transports count on, in bytes.
     pub mtu: u16,
+    /// The same, for whoever tells applications.
+    pub told_mtu: Arc<AtomicU32>,
     /// The MAC is the configuration's, whatever the interface has.
     pub fixed_mac: bool,
     /// RDMA connections keep the MAC they were made with.
@@ -102,6 +116,9 @@ pub(crate) struct LinkGuard {
     asked: Vec<bool>,
     retry_at: Instant,
     failure_told: bool,
+    /// That there is no carrier was told; that there is one again was not.
+    lacks_carrier: bool,
+    no_carrier_since: Option<Instant>,
     small_since: Option<Instant>,
     lines_left: u32,
     line_at: Instant,
@@ -135,6 +152,8 @@ impl LinkGuard {
             seen: Some(seen),
             retry_at: Instant::ZERO,
             failure_told: false,
+            lacks_carrier: false,
+            no_carrier_since: None,
             small_since: None,
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
@@ -168,7 +187,9 @@ impl LinkGuard {
     fn wait(&self, now: Instant) -> Option<Duration> {
         let retry = (self.seen.is_some() && self.closed.contains(&true)).then_some(self.retry_at);
         let grace = self.small_since.map(|since| since + MTU_GRACE);
-        [retry, grace].into_iter().flatten().min().map(|at| at.since(now))
+        let carrier =
+            self.no_carrier_since.filter(|_| !self.lacks_carrier).map(|since| since + CARRIER_GRACE);
+        [retry, grace, carrier].into_iter().flatten().min().map(|at| at.since(now))
     }
 
     fn tell(&mut self, line: &str) {
@@ -219,6 +240,7 @@ impl LinkGuard {
         if was_up && !is_up {
             self.order_all(|| LinkOrder::Down);
         }
+        self.look_at_carrier(now);
         self.hear_reports(now);
         let Some(i) = self.seen.clone() else {
             self.small_since = None;
@@ -258,6 +280,29 @@ impl LinkGuard {
         Ok(())
     }
 
+    /// What lasts only a moment is no loss: a link that is set up has no carrier at first.
+    fn look_at_carrier(&mut self, now: Instant) {
+        let name = self.name.clone();
+        let is_here = |i: &&Interface| i.up && i.index == self.port_index;
+        match self.seen.as_ref().filter(is_here).map(|i| i.carrier) {
+            Some(false) => {
+                let since = *self.no_carrier_since.get_or_insert(now);
+                if !self.lacks_carrier && now >= since + CARRIER_GRACE {
+                    self.lacks_carrier = true;
+                    self.order_all(|| LinkOrder::CarrierLost);
+                    self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
+                }
+            }
+            has_one => {
+                self.no_carrier_since = None;
+                // Down or away is told as what it is.
+                if std::mem::take(&mut self.lacks_carrier) && has_one.is_some() {
+                    self.tell(&format!("interface {name} has a carrier again"));
+                }
+            }
+        }
+    }
+
     fn check_mtu(&mut self, i: &Interface, now: Instant) -> Result<(), DaemonError> {
         if i.mtu >= u32::from(self.ground.mtu) {
             self.small_since = None;
@@ -267,14 +312,29 @@ impl LinkGuard {
         if now < since + MTU_GRACE {
             return Ok(());
         }
-        Err(DaemonError::Interface {
-            name: self.name.clone(),
-            what: format!(
-                "its MTU was lowered to {}, and flows were opened for {}; hint: start the daemon again, or set interface.mtu to what \
-                 the link always carries",
-                i.mtu, self.ground.mtu
-            ),
-        })
+        let ours = self.ground.mtu;
+        match u16::try_from(i.mtu).ok().filter(|mtu| *mtu >= MTU_MIN && !self.ground.rdma) {
+            Some(mtu) => {
+                self.ground.mtu = mtu;
+                self.small_since = None;
+                self.ground.told_mtu.store(mtu.into(), Ordering::Relaxed);
+                self.order_all(|| LinkOrder::MtuLowered(mtu));
+                let name = self.name.clone();
+                self.tell(&format!(
+                    "interface {name} keeps its MTU of {mtu}: the daemon sends packets of {mtu}, and flows that were opened for more \
+                     are reset; hint: set interface.mtu to what the link always carries"
+                ));
+                Ok(())
+            }
+            None => Err(DaemonError::Interface {
+                name: self.name.clone(),
+                what: format!(
+                    "its MTU was lowered to {}, and RDMA connections keep the one of {ours}, or it is too small for messages; hint: \
+                     start the daemon again, or set interface.mtu to what the link always carries",
+                    i.mtu
+                ),
+            }),
+        }
     }
 
     fn follow(&mut self, i: &Interface) -> Result<(), DaemonError> {

@@ -23,7 +23,7 @@ impl Bed {
         let seen = watch.look().expect("it is there");
         let ((to_engine, orders), (reports, heard)) = (mpsc::channel(), mpsc::channel());
         let line = LinkLine { orders: to_engine, pending: Arc::default(), waker: Waker::new().unwrap() };
-        let ground = Ground { mtu: 1500, fixed_mac: false, rdma: false };
+        let ground = Ground { mtu: 1500, told_mtu: Arc::default(), fixed_mac: false, rdma: false };
         let (aside, _threads) = aside::start(std::io::sink()).unwrap();
         let guard = LinkGuard::new(watch, seen, ground, vec![line], heard, Arc::default(), aside);
         Some(Bed { near, far, guard, orders, reports })
@@ -88,4 +88,34 @@ fn a_port_on_an_interface_that_is_gone_again_is_none() {
     assert!(second.len() == 1 && second != first, "{first:?} {second:?}");
     bed.report(second[0], Ok(()));
     assert!(bed.reopens().is_empty());
+}
+
+fn set_down(namespace: &Namespace) {
+    let ip = || std::process::Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap();
+    assert!(namespace.enter(ip).unwrap().success());
+}
+
+#[test]
+fn a_carrier_that_is_lost_is_told_once_each_time() {
+    let Some(mut bed) = Bed::new() else { return };
+    let losses = |bed: &mut Bed| {
+        let mut all = 0;
+        for _ in 0..200 {
+            let guard = &mut bed.guard;
+            bed.near.enter(|| guard.look(now()).unwrap()).unwrap();
+            all += bed.orders.try_iter().filter(|order| matches!(order, LinkOrder::CarrierLost)).count();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        all
+    };
+    assert_eq!(losses(&mut bed), 0);
+    for _ in 0..2 {
+        set_down(&bed.far);
+        assert_eq!(losses(&mut bed), 1);
+        bed.far.set_up("eth0").unwrap();
+        assert_eq!(losses(&mut bed), 0);
+    }
+    // Down is another thing.
+    set_down(&bed.near);
+    assert_eq!(losses(&mut bed), 0);
 }

@@ -2,13 +2,17 @@
 //!
 //! A connection id names its engine, a handshake names a UDP port whose listener is in a table that all engines read. Frames
 //! for another engine are copied into a memory link to it; one that is full drops and counts, as a queue of the card would.
+//!
+//! Where the card says how it chooses a queue, an engine opens its flows from UDP ports whose answers come in on a queue of its own, so
+//! that few frames change hands.
 
 use barewire_base::{DropReason, Instant};
-use barewire_engine::{Stack, Steered, Steering};
+use barewire_engine::{Rss, Stack, Steered, Steering, queues_of};
 use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
 use barewire_host::Datagram;
-use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port};
-use barewire_transport::{Memory, engine_for};
+use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port, PortUri};
+use barewire_transport::{Endpoint, Memory, engine_for};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -113,6 +117,12 @@ struct Link {
     out: Burst,
 }
 
+/// The receive queues of one engine, and how the card chooses among all.
+struct Queues {
+    rss: Rss,
+    own: Vec<u32>,
+}
+
 /// One engine's links, on its thread.
 pub(crate) struct Links {
     own: u8,
@@ -121,17 +131,31 @@ pub(crate) struct Links {
     table: Arc<ListenTable>,
     now: Instant,
     pool: Pool,
+    /// The engine's port on the interface.
+    port: PortUri,
+    queues: Option<Queues>,
 }
 
 impl LinkEnds {
-    pub(crate) fn open(self) -> Result<Links, PoolError> {
+    pub(crate) fn open(self, port: PortUri) -> Result<Links, PoolError> {
         let pool = Pool::new(pool_config(self.mtu))?;
         let links = self
             .ends
             .into_iter()
             .map(|end| end.map(|end| Link { port: end.open(pool.clone()), out: Burst::new() }))
             .collect();
-        Ok(Links { own: self.own, links, rx: Burst::new(), table: self.table, now: Instant::ZERO, pool })
+        let mut links = Links {
+            own: self.own,
+            links,
+            rx: Burst::new(),
+            table: self.table,
+            now: Instant::ZERO,
+            pool,
+            port,
+            queues: None,
+        };
+        links.learn_queues();
+        Ok(links)
     }
 }
 
@@ -142,6 +166,25 @@ impl Links {
 
     pub(crate) fn own(&self) -> u8 {
         self.own
+    }
+
+    /// Asks the card how it chooses a receive queue: anew whenever the port was opened.
+    pub(crate) fn learn_queues(&mut self) {
+        let own = queues_of(&self.port);
+        self.queues = own.and_then(|own| Some(Queues { rss: Rss::of(&self.port.target)?, own }));
+    }
+
+    /// A UDP port for a flow from `local` to `remote` whose answers come in here; zero: any will do, or none was found.
+    pub(crate) fn choose_udp_port<M: Memory>(
+        &self,
+        endpoint: &mut Endpoint<M>,
+        local: IpAddr,
+        remote: SocketAddr,
+    ) -> u16 {
+        let Some(Queues { rss, own }) = &self.queues else { return 0 };
+        let comes_here =
+            |port| rss.queue(remote, SocketAddr::new(local, port)).is_some_and(|queue| own.contains(&queue));
+        endpoint.draw_udp_port(comes_here).unwrap_or(0)
     }
 
     /// Takes in what other engines received for this one.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
-pub const BW_ABI_VERSION: u32 = 2;
+pub const BW_ABI_VERSION: u32 = 3;
 /// Bytes that hold any text of `bw_addr_format`, its final zero included.
 pub const BW_ADDR_TEXT_MAX: usize = 64;
 
@@ -91,24 +91,53 @@ pub unsafe extern "C" fn bw_client_attach(
     socket: *const c_char,
     client: *mut *mut BwClient,
 ) -> c_int {
-    guard(|| {
-        // SAFETY: this entry's contract.
-        let (name, socket) = unsafe { (text(name), text(socket)) };
-        // SAFETY: this entry's contract.
-        unsafe { put(client, std::ptr::null_mut()) }?;
-        let mut config = ClientConfig::new(name.as_deref().unwrap_or("application"));
-        if let Some(socket) = socket {
-            if socket.is_empty() {
-                return Err(Failure::new(BW_ERR_NO_DAEMON, "a socket's path has 1 to 107 bytes"));
-            }
-            config.socket = PathBuf::from(socket.as_ref());
+    // SAFETY: this entry's contract.
+    guard(|| unsafe { attach(name, socket, client, false) })
+}
+
+/// As bw_client_attach, for a client that outlives its daemon. When that is gone, no call but those that send, listen or connect gives
+/// BW_ERR_DAEMON_GONE: events say what became of flows and messages (BW_EVENT_DETACHED), bw_next_event and bw_wait_event look for a daemon
+/// every 50 ms, and BW_EVENT_REATTACHED says that there is one. A daemon must be there at first.
+///
+/// @return As bw_client_attach.
+///
+/// # Safety
+/// Strings end with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_client_attach_steady(
+    name: *const c_char,
+    socket: *const c_char,
+    client: *mut *mut BwClient,
+) -> c_int {
+    // SAFETY: this entry's contract.
+    guard(|| unsafe { attach(name, socket, client, true) })
+}
+
+/// # Safety
+/// Strings end with a zero byte; `client` is null or valid for a write.
+unsafe fn attach(
+    name: *const c_char,
+    socket: *const c_char,
+    client: *mut *mut BwClient,
+    reattach: bool,
+) -> Result<c_int, Failure> {
+    // SAFETY: this function's contract.
+    let (name, socket) = unsafe { (text(name), text(socket)) };
+    // SAFETY: this function's contract.
+    unsafe { put(client, std::ptr::null_mut()) }?;
+    let mut config = ClientConfig::new(name.as_deref().unwrap_or("application"));
+    if let Some(socket) = socket {
+        if socket.is_empty() {
+            return Err(Failure::new(BW_ERR_NO_DAEMON, "a socket's path has 1 to 107 bytes"));
         }
-        let session = Session::new(Client::attach_with(&config)?);
-        let ticket = CLIENTS.insert(session).ok_or(BW_ERR_TOO_MANY)?;
-        // SAFETY: this entry's contract.
-        unsafe { put(client, std::ptr::without_provenance_mut(ticket)) }?;
-        Ok(0)
-    })
+        config.socket = PathBuf::from(socket.as_ref());
+    }
+    config.reattach = reattach;
+    let session = Session::new(Client::attach_with(&config)?, reattach);
+    let ticket = CLIENTS.insert(session).ok_or(BW_ERR_TOO_MANY)?;
+    // SAFETY: this function's contract.
+    unsafe { put(client, std::ptr::without_provenance_mut(ticket)) }?;
+    Ok(0)
 }
 
 /// Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
@@ -255,7 +284,7 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 ///
 /// # Safety
 /// Each pointer is null or valid for a read.
-unsafe fn connect_arguments(
+pub(crate) unsafe fn connect_arguments(
     remote: *const BwAddr,
     options: *const BwConnectOptions,
 ) -> Result<(SocketAddr, ConnectOptions), Failure> {

@@ -1,7 +1,7 @@
 //! The C ABI of the message service: `libbarewire`, whose header `bindings/c/barewire.h` is generated from this source.
 //!
 //! ```text
-//! entry, memory, request
+//! entry, memory, request, embedded
 //!                 extern "C": null checks, the panic boundary, pointers into values   unsafe
 //! session         a client and what C needs beside it
 //! table           clients by ticket: what C holds is no address
@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod boundary;
+pub mod embedded;
 pub mod entry;
 pub mod error;
 pub mod memory;

@@ -271,9 +271,35 @@ pub unsafe extern "C" fn bw_message_read_at(
         // SAFETY: not null, so there is room for `len` bytes by this entry's contract, and `n` is no more. C sees the bytes
         // only after this call.
         let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), n) };
-        let got = with(client, |s| Ok(s.client.read_raw(message.offset, message.len, at, out)))?;
+        let got = with(client, |s| match s.holds(&message) {
+            true => Ok(s.client.read_raw(message.offset, message.len, at, out)),
+            false => Err(BW_ERR_INVALID.into()),
+        })?;
         // Fewer only for a message that this client never got.
         if got == n { Ok(n as c_int) } else { Err(BW_ERR_INVALID.into()) }
+    })
+}
+
+/// Copies the message that the last event, BW_EVENT_UNCONFIRMED, told of, or its first `len` bytes.
+///
+/// @return The length of the message, or BW_ERR_INVALID when no such event came last.
+///
+/// # Safety
+/// `out` has room for `len` bytes; it may be null when `len` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_unconfirmed(client: *mut BwClient, out: *mut c_void, len: usize) -> c_int {
+    guard(|| {
+        let bytes =
+            with(client, |s| s.unconfirmed().map(<[u8]>::to_vec).ok_or_else(|| BW_ERR_INVALID.into()))?;
+        let n = len.min(bytes.len());
+        if n > 0 {
+            if out.is_null() {
+                return Err(BW_ERR_INVALID.into());
+            }
+            // SAFETY: not null, so there is room for `len` bytes by this entry's contract, and `n` is no more.
+            unsafe { out.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), n) };
+        }
+        Ok(c_int::try_from(bytes.len()).unwrap_or(c_int::MAX))
     })
 }
 
@@ -293,6 +319,10 @@ pub unsafe extern "C" fn bw_message_release(client: *mut BwClient, message: *mut
             return Err(BW_ERR_INVALID.into());
         }
         with(client, |s| {
+            if !s.holds(&got) {
+                return Err(BW_ERR_INVALID.into());
+            }
+            s.lets_go(&got);
             s.client.release_raw(FlowId::from_raw(got.flow), got.offset, got.len);
             Ok(())
         })?;

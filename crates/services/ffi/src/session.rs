@@ -19,6 +19,8 @@ use std::time::Duration;
 pub(crate) const OURS: u64 = 1 << 63;
 /// Looks in vain after which the doorbell is looked at: a daemon that was killed says nothing in the shared memory.
 const LOOKS: u32 = 256;
+/// How long a wait without a daemon sleeps before it looks for one again.
+const LOOK_FOR_DAEMON: Duration = Duration::from_millis(50);
 
 pub(crate) struct Session {
     pub client: Client,
@@ -38,6 +40,11 @@ pub(crate) struct Session {
     connecting: Vec<(u64, ConnectId)>,
     /// Since `bw_requests`.
     pub requests: Option<Requests>,
+    /// Of a client that outlives its daemon: the messages that C holds, by their offset, so that one of the daemon before is not taken for
+    /// another of this one.
+    held: Option<HashMap<u32, u64, BuildHasherDefault<OffsetHasher>>>,
+    /// The message that the last event told of as unconfirmed.
+    unconfirmed: Option<Vec<u8>>,
 }
 
 /// Offsets are multiples of 64: spread by one multiplication.
@@ -69,7 +76,8 @@ pub(crate) enum Step {
 }
 
 impl Session {
-    pub(crate) fn new(client: Client) -> Session {
+    /// `is_steady`: the client outlives its daemon.
+    pub(crate) fn new(client: Client, is_steady: bool) -> Session {
         Session {
             client,
             looks: 0,
@@ -81,6 +89,8 @@ impl Session {
             reserved: HashMap::default(),
             connecting: Vec::new(),
             requests: None,
+            held: is_steady.then(HashMap::default),
+            unconfirmed: None,
         }
     }
 
@@ -135,6 +145,13 @@ impl Session {
                 if !self.client.is_closed() {
                     return Ok(None);
                 }
+                if self.held.is_some() {
+                    match self.outlive() {
+                        Some(event) => return Ok(Some(event)),
+                        None if self.client.is_detached() => return Ok(None),
+                        None => continue,
+                    }
+                }
                 // What it said before it closed may have come between the two looks.
                 match self.client.next_event() {
                     Some(event) => match self.translate(event) {
@@ -148,6 +165,46 @@ impl Session {
             if let Some(event) = self.translate(event) {
                 return Ok(Some(event));
             }
+        }
+    }
+
+    /// The daemon is gone: what is said of that, and a look for the next one. Why there is none is no failure of this call.
+    #[cold]
+    fn outlive(&mut self) -> Option<BwEvent> {
+        let event = match self.client.next_event() {
+            Some(event) => event,
+            None => {
+                let _ = self.client.try_reattach();
+                self.client.next_event()?
+            }
+        };
+        self.translate(event)
+    }
+
+    /// The message that the last event told of as unconfirmed.
+    pub(crate) fn unconfirmed(&self) -> Option<&[u8]> {
+        self.unconfirmed.as_deref()
+    }
+
+    /// Whether C may have this message: always, but for clients that outlive their daemon, whose messages go with it.
+    #[inline]
+    pub(crate) fn holds(&self, message: &BwMessage) -> bool {
+        self.held.as_ref().is_none_or(|held| held.get(&message.offset) == Some(&message.flow))
+    }
+
+    /// C gives a message back.
+    #[inline]
+    pub(crate) fn lets_go(&mut self, message: &BwMessage) {
+        if let Some(held) = &mut self.held {
+            held.remove(&message.offset);
+        }
+    }
+
+    /// Remembers a message that C is given.
+    #[inline]
+    fn hands_out(&mut self, event: &BwEvent) {
+        if let Some(held) = &mut self.held {
+            held.insert(event.message.offset, event.message.flow);
         }
     }
 
@@ -172,6 +229,15 @@ impl Session {
             }
             if left == Some(Duration::ZERO) {
                 return Ok(Step::Done(None));
+            }
+            if self.client.is_detached() {
+                // The daemon's bell rings no more.
+                let failed = |e: std::io::Error| Failure::new(BW_ERR_SYSTEM, e.to_string());
+                let sleeper = Arc::new(self.client.lonely_sleeper().map_err(failed)?);
+                self.waker = Some(self.client.waker().map_err(failed)?);
+                self.waiting = true;
+                let nap = left.map_or(LOOK_FOR_DAEMON, |left| left.min(LOOK_FOR_DAEMON));
+                return Ok(Step::Sleep(sleeper, Some(nap)));
             }
             let Some(sleeper) = &self.sleeper else {
                 let failed = |e: std::io::Error| Failure::new(BW_ERR_SYSTEM, e.to_string());
@@ -276,6 +342,18 @@ impl Session {
 
     #[inline]
     fn translate(&mut self, event: Event) -> Option<BwEvent> {
+        if self.unconfirmed.is_some() {
+            self.unconfirmed = None;
+        }
+        let event = self.in_numbers(event)?;
+        if event.message.flow != 0 {
+            self.hands_out(&event);
+        }
+        Some(event)
+    }
+
+    #[inline]
+    fn in_numbers(&mut self, event: Event) -> Option<BwEvent> {
         if let Event::Connected { token, .. } | Event::ConnectFailed { token, .. } = &event
             && let Some(at) = self.connecting.iter().position(|(t, _)| t == token)
         {
@@ -312,48 +390,71 @@ impl Session {
                 _ => return None,
             },
         };
-        Some(match event {
-            Event::Message(inbound) => message(types::BW_EVENT_MESSAGE, inbound),
-            Event::Writable { flow } => {
-                BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
+        match event {
+            Event::Detached { flows, unconfirmed } => Some(BwEvent {
+                token: unconfirmed as u64,
+                reason: flows as u32,
+                ..BwEvent::new(types::BW_EVENT_DETACHED)
+            }),
+            Event::Unconfirmed { flow, token, bytes } => {
+                let reason = bytes.len() as u32;
+                self.unconfirmed = Some(bytes);
+                let (flow, token) = (flow.to_raw(), token.unwrap_or(0));
+                Some(BwEvent { flow, token, reason, ..BwEvent::new(types::BW_EVENT_UNCONFIRMED) })
             }
-            Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
-            Event::Connected { flow, token, local, remote } => BwEvent {
-                flow: flow.to_raw(),
-                token,
-                local: local.into(),
-                remote: remote.into(),
-                ..BwEvent::new(types::BW_EVENT_CONNECTED)
-            },
-            Event::ConnectFailed { token, reason, .. } => BwEvent {
-                token,
-                reason: types::connect_code(reason),
-                ..BwEvent::new(types::BW_EVENT_CONNECT_FAILED)
-            },
-            Event::Accepted { flow, token, local, remote } => BwEvent {
-                flow: flow.to_raw(),
-                token,
-                local: local.into(),
-                remote: remote.into(),
-                ..BwEvent::new(types::BW_EVENT_ACCEPTED)
-            },
-            Event::Delivered { flow, token, delivered } => {
-                let kind = if delivered { types::BW_EVENT_DELIVERED } else { types::BW_EVENT_UNDELIVERED };
-                BwEvent { flow: flow.to_raw(), token, ..BwEvent::new(kind) }
+            Event::Reattached => {
+                // They slept on the old daemon's bell, and belong to its memory.
+                self.sleeper = None;
+                self.reserved.clear();
+                self.held = Some(HashMap::default());
+                Some(BwEvent::new(types::BW_EVENT_REATTACHED))
             }
-            Event::Listening { token, udp_port } => listener(types::BW_EVENT_LISTENING, token, udp_port),
-            Event::ListenFailed { token, udp_port } => {
-                listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port)
-            }
-            Event::Closed { flow, reason } => BwEvent {
-                flow: flow.to_raw(),
-                reason: types::closed_code(reason),
-                ..BwEvent::new(types::BW_EVENT_CLOSED)
-            },
-            // What this release has no number for.
-            _ => return None,
-        })
+            event => event_of(event),
+        }
     }
+}
+
+/// What an event is in numbers; `None`: this release has none for it.
+#[inline]
+pub(crate) fn event_of(event: Event) -> Option<BwEvent> {
+    Some(match event {
+        Event::Message(inbound) => message(types::BW_EVENT_MESSAGE, inbound),
+        Event::Writable { flow } => {
+            BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
+        }
+        Event::Woken => BwEvent::new(types::BW_EVENT_WOKEN),
+        Event::Connected { flow, token, local, remote } => BwEvent {
+            flow: flow.to_raw(),
+            token,
+            local: local.into(),
+            remote: remote.into(),
+            ..BwEvent::new(types::BW_EVENT_CONNECTED)
+        },
+        Event::ConnectFailed { token, reason, .. } => BwEvent {
+            token,
+            reason: types::connect_code(reason),
+            ..BwEvent::new(types::BW_EVENT_CONNECT_FAILED)
+        },
+        Event::Accepted { flow, token, local, remote } => BwEvent {
+            flow: flow.to_raw(),
+            token,
+            local: local.into(),
+            remote: remote.into(),
+            ..BwEvent::new(types::BW_EVENT_ACCEPTED)
+        },
+        Event::Delivered { flow, token, delivered } => {
+            let kind = if delivered { types::BW_EVENT_DELIVERED } else { types::BW_EVENT_UNDELIVERED };
+            BwEvent { flow: flow.to_raw(), token, ..BwEvent::new(kind) }
+        }
+        Event::Listening { token, udp_port } => listener(types::BW_EVENT_LISTENING, token, udp_port),
+        Event::ListenFailed { token, udp_port } => listener(types::BW_EVENT_LISTEN_FAILED, token, udp_port),
+        Event::Closed { flow, reason } => BwEvent {
+            flow: flow.to_raw(),
+            reason: types::closed_code(reason),
+            ..BwEvent::new(types::BW_EVENT_CLOSED)
+        },
+        _ => return None,
+    })
 }
 
 fn message(kind: u32, inbound: Inbound) -> BwEvent {

@@ -8,6 +8,11 @@ pub struct BwClient {
     _opaque: [u8; 0],
 }
 
+/// An endpoint in the program's own thread, without a daemon. What the pointer holds is a ticket and no address: never follow it.
+pub struct BwEmbedded {
+    _opaque: [u8; 0],
+}
+
 /// Number of a flow. Unique within a daemon's life; never used for another flow.
 pub type BwFlow = u64;
 
@@ -151,6 +156,17 @@ pub const BW_EVENT_FAILURE: u32 = 14;
 pub const BW_EVENT_UNANSWERED: u32 = 15;
 /// The caller no longer waits for this request: `flow`, `token` (its number).
 pub const BW_EVENT_REQUEST_CANCELLED: u32 = 16;
+
+/// The daemon is gone, and this client, of bw_client_attach_steady, looks for another: `token` (messages of which nobody knows whether
+/// they arrived), `reason` (flows that there were). BW_EVENT_UNCONFIRMED follows for each of those messages, then
+/// BW_EVENT_CONNECT_FAILED and BW_EVENT_CLOSED for attempts and flows.
+pub const BW_EVENT_DETACHED: u32 = 17;
+/// The daemon went before it had said what became of a message: `flow`, `token` (what it was committed with, or 0), `reason` (its length in
+/// bytes). bw_unconfirmed has the message until the next event. In the order in which messages were sent.
+pub const BW_EVENT_UNCONFIRMED: u32 = 18;
+/// A daemon is there again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
+/// bw_event_fd is another; messages and buffers of before are no longer good (BW_ERR_INVALID).
+pub const BW_EVENT_REATTACHED: u32 = 19;
 
 /// The deadline passed. The server was told to stop.
 pub const BW_UNANSWERED_DEADLINE: u32 = 1;

@@ -20,7 +20,7 @@ fn exactly_the_headers_functions_are_exported() {
     let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
     names.retain(|n| n != "_init" && n != "_fini");
     assert_eq!(names, declared(&header));
-    assert_eq!(names.len(), 42);
+    assert_eq!(names.len(), 56);
 }
 
 #[test]
@@ -121,6 +121,30 @@ fn a_daemon_that_stops_ends_every_wait() {
         assert_eq!(waiter.line(), "ready");
         rig.a.take().unwrap().stop().unwrap();
         assert_eq!(waiter.succeed(), "gone\n", "{how}");
+    }
+}
+
+#[test]
+fn a_program_without_a_daemon_has_the_engine_in_its_own_thread() {
+    let dir = Dir::new("embedded");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let port = format!("mem:c-embedded-{}", std::process::id());
+    Program::start(&program, &dir.path().join("none.sock"), &["embedded", &port]).succeed();
+}
+
+#[test]
+fn a_steady_client_outlives_its_daemon() {
+    for how in ["wait", "poll"] {
+        let mut rig = Rig::start_small("steady");
+        let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+        let mut sleeper = Program::start(&program, &rig.socket(2), &["sleep", "888"]);
+        assert_eq!(sleeper.line(), "ready");
+        let mut client = Program::start(&program, &rig.socket(1), &["steady", "10.9.0.2:888", how]);
+        assert_eq!(client.line(), "ready");
+        rig.a.take().unwrap().stop().unwrap();
+        assert_eq!(client.line(), "detached", "{how}");
+        rig.restart_a();
+        client.succeed();
     }
 }
 

@@ -33,6 +33,8 @@ const HEAD: &str = "\
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *
+ * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place.
+ *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
@@ -46,6 +48,7 @@ fn the_committed_header_is_what_the_source_says() {
         guard: "BAREWIRE_H",
         names: &[
             ("BwClient", "bw_client"),
+            ("BwEmbedded", "bw_embedded"),
             ("BwFlow", "bw_flow"),
             ("BwAddr", "bw_addr"),
             ("BwConnectOptions", "bw_connect_options"),
@@ -54,7 +57,7 @@ fn the_committed_header_is_what_the_source_says() {
             ("BwMessage", "bw_message"),
             ("BwEvent", "bw_event"),
         ],
-        source: &["error.rs", "types.rs", "entry.rs", "memory.rs", "request.rs"],
+        source: &["error.rs", "types.rs", "entry.rs", "memory.rs", "request.rs", "embedded.rs"],
     };
     header.check();
 }

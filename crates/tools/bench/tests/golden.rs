@@ -47,6 +47,8 @@ fn closed() -> MsgRow {
         size: 1024,
         window: 1,
         connections: 1,
+        engines: None,
+        queues: None,
         samples: 120_000,
         rtt_ns: times(8_210, 18_040, 19_100, 21_499, 22_300, 1_203_000),
         rtt_of_runs_ns: RunsNs {

@@ -123,7 +123,7 @@ impl AsyncClient {
         AsyncClient::attach_with(&ClientConfig::new(name)).await
     }
 
-    /// Attaches. [`ClientConfig::spin`] has no meaning here.
+    /// Attaches. [`ClientConfig::spin`] and [`ClientConfig::reattach`] have no meaning here.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -131,7 +131,7 @@ impl AsyncClient {
     /// # Panics
     /// As [`attach`](Self::attach).
     pub async fn attach_with(config: &ClientConfig) -> Result<AsyncClient, AttachError> {
-        let config = config.clone();
+        let config = ClientConfig { reattach: false, ..config.clone() };
         // It connects and waits for the daemon's answer.
         let attached = tokio::task::spawn_blocking(move || Client::attach_with(&config)).await;
         match attached {

@@ -111,7 +111,7 @@ impl Client {
     /// Signals do not end the wait; their handlers can, with a [`Waker`].
     ///
     /// # Errors
-    /// [`WaitError::DaemonGone`] once everything said before was handed out.
+    /// [`WaitError::DaemonGone`] once everything said before was handed out; not with [`ClientConfig::reattach`].
     pub fn wait_event(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, WaitError> {
         self.flush();
         if let Some(event) = self.next_event() {
@@ -134,6 +134,11 @@ impl Client {
             let left = timeout.map(|t| t.saturating_sub(barewire_engine::now().since(start).into()));
             let nap = self.nap(left);
             match self.channel.wait(nap) {
+                Ok(Wake::Gone) if self.steady.is_some() && !self.channel.is_inherited() => {
+                    if let Some(event) = self.await_daemon(left)? {
+                        return Ok(Some(event));
+                    }
+                }
                 Ok(Wake::Gone) => return Err(WaitError::DaemonGone),
                 Ok(Wake::TimedOut) if nap == left => {
                     // Dropped by another thread, or freed by a message that nobody asked after.

@@ -4,7 +4,7 @@ use crate::common::{Dir, PATIENCE, attach_to, config, counters, eventually, patt
 use barewire_base::Prng;
 use barewire_channel::Geometry;
 use barewire_client::{Client, ConnectOptions, Event, FlowId, SendError, WaitError};
-use barewire_daemon::{Daemon, DaemonError};
+use barewire_daemon::Daemon;
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use std::collections::VecDeque;
@@ -119,9 +119,9 @@ impl Rig {
         self.daemons[host] = Some(started.unwrap_or_else(|e| panic!("{}: {e}", kind.name)));
     }
 
-    /// Waits until a daemon ends by itself.
-    pub fn wait_for_the_end_of(&mut self, host: usize) -> Result<(), DaemonError> {
-        self.daemons[host].take().expect("it runs").wait()
+    /// The MTU of which a daemon tells applications that attach now.
+    pub fn welcomed_mtu(&self, host: usize) -> u32 {
+        attach_to(&self.socket(host), "asks for the MTU", Some(geometry())).unwrap().mtu()
     }
 
     pub fn make_wire(&self, macs: Option<[[u8; 6]; 2]>) {

@@ -93,7 +93,7 @@ impl DaemonCell {
         self
     }
 
-    /// The configuration file of an encrypting daemon, with its key beside it.
+    /// The configuration file of a daemon that encrypts or has several engines, with its key beside it.
     fn configure(
         &self,
         folder: &Path,
@@ -101,19 +101,25 @@ impl DaemonCell {
         run: u64,
         ips: [Ipv4Addr; 2],
     ) -> Result<PathBuf, AnyError> {
-        let security = keys(side as u8, ips[1 - side]);
-        let (key, path) = (folder.join(format!("{side}.key")), folder.join(format!("{side}.toml")));
-        keyfile::create(&key, private_key(side as u8))?;
-        let peer = &security.peers()[0];
-        let text = format!(
-            "[interface]\nport = {:?}\nipv4 = [\"{}/24\"]\n[security]\nkey = {key:?}\n\
-             [[security.peer]]\nname = {:?}\nkey = \"{}\"\naddresses = [\"{}\"]\n",
+        let path = folder.join(format!("{side}.toml"));
+        let mut text = format!(
+            "[daemon]\nengines = {}\n[interface]\nport = {:?}\nipv4 = [\"{}/24\"]\n",
+            self.info.workload.engines,
             self.uri(side, run),
             ips[side],
-            peer.name,
-            peer.key,
-            ips[1 - side],
         );
+        if self.is_encrypted {
+            let security = keys(side as u8, ips[1 - side]);
+            let key = folder.join(format!("{side}.key"));
+            keyfile::create(&key, private_key(side as u8))?;
+            let peer = &security.peers()[0];
+            text += &format!(
+                "[security]\nkey = {key:?}\n[[security.peer]]\nname = {:?}\nkey = \"{}\"\naddresses = [\"{}\"]\n",
+                peer.name,
+                peer.key,
+                ips[1 - side],
+            );
+        }
         std::fs::write(&path, text)?;
         Ok(path)
     }
@@ -140,7 +146,8 @@ impl DaemonCell {
         for side in 0..2 {
             let namespace = self.hosts.as_ref().map(|h| [&h.ns_a, &h.ns_b][side]);
             let name = format!("bench-{}-{run}-{side}", std::process::id());
-            let file = self.is_encrypted.then(|| self.configure(&folder.0, side, run, ips)).transpose()?;
+            let is_told_by_file = self.is_encrypted || workload.engines > 1;
+            let file = is_told_by_file.then(|| self.configure(&folder.0, side, run, ips)).transpose()?;
             let command = |socket: &Path| {
                 let mut c = Command::new(&self.binary);
                 c.args(["--quiet", "up", "--with-parent", "--name", &name]);
@@ -165,39 +172,48 @@ impl DaemonCell {
             meter.process(end, daemon.child.id());
         }
 
+        let servers = attach_all(&daemons[1].socket, "bench server", workload)?;
         let stop = AtomicBool::new(false);
-        // An application and an engine on each side.
-        let watch = Contention::start().threads(4);
-        let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
-        let (client_end, server_end) = std::thread::scope(|scope| {
+        // Each side has its engines; the server has an application for each, the client one thread for all.
+        let watch = Contention::start().threads(1 + 3 * usize::from(workload.engines));
+        let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(usize::from(workload.engines));
+        let (client_end, server_ends) = std::thread::scope(|scope| {
             let (stop, idle, meter) = (&stop, self.idle, &meter);
-            let (client_socket, server_socket) = (daemons[0].socket.clone(), daemons[1].socket.clone());
-            let server = scope.spawn(move || {
-                watched(core(1), move || -> Result<(), AnyError> {
-                    meter.joins(End::Server);
-                    let mut client = attach(&server_socket, "bench server", workload)?;
-                    client.listen_wait(SERVER_PORT, 0, CONNECT_TIMEOUT)?;
-                    let _ = ready.send(());
-                    echo(&mut client, idle, stop, workload.size as usize)
+            let client_socket = daemons[0].socket.clone();
+            let serve = |(mut client, udp_port): (Client, u16)| {
+                let ready = ready.clone();
+                scope.spawn(move || {
+                    watched(core(1), move || -> Result<(), AnyError> {
+                        meter.joins(End::Server);
+                        client.listen_wait(udp_port, 0, CONNECT_TIMEOUT)?;
+                        let _ = ready.send(());
+                        drop(ready);
+                        echo(&mut client, idle, stop, workload.size as usize)
+                    })
                 })
-            });
-            let client = is_ready.recv().is_ok().then(|| {
+            };
+            let servers: Vec<_> = servers.into_iter().zip(SERVER_PORT..).map(serve).collect();
+            drop(ready);
+            let all_ready = is_ready.iter().take(servers.len()).count() == servers.len();
+            let client = all_ready.then(|| {
                 scope.spawn(move || {
                     watched(core(0), move || -> Result<RunResult, AnyError> {
                         meter.joins(End::Client);
-                        let client = attach(&client_socket, "bench client", workload)?;
+                        let clients = attach_all(&client_socket, "bench client", workload)?;
                         let server = SocketAddr::from((ips[1], SERVER_PORT));
-                        let mut client = DaemonClient::connect(client, server, workload, idle)?;
+                        let mut client = DaemonClient::connect(clients, server, workload, idle)?;
                         Ok(meter.run(&mut client, workload)?)
                     })
                 })
             });
             let client_end = client.map(|c| c.join());
             stop.store(true, Ordering::Relaxed);
-            (client_end, server.join())
+            (client_end, servers.into_iter().map(|s| s.join()).collect::<Vec<_>>())
         });
-        let (server, _) = server_end.map_err(|_| BenchError::Panicked("server"))??;
-        server?;
+        for end in server_ends {
+            let (server, _) = end.map_err(|_| BenchError::Panicked("server"))??;
+            server?;
+        }
         let client = client_end.ok_or_else(|| io::Error::other("the server did not start"))?;
         let (result, _) = client.map_err(|_| BenchError::Panicked("client"))??;
         let mut result = result?;
@@ -295,6 +311,11 @@ fn attach(socket: &Path, name: &str, workload: &MsgWorkload) -> Result<Client, A
     Ok(Client::attach_with(&config)?)
 }
 
+/// An application for each engine: the daemon deals them out in turns, first come first.
+fn attach_all(socket: &Path, name: &str, workload: &MsgWorkload) -> Result<Vec<Client>, AnyError> {
+    (0..workload.engines).map(|_| attach(socket, name, workload)).collect()
+}
+
 /// Sends every message back until `stop`.
 fn echo(client: &mut Client, idle: IdleStrategy, stop: &AtomicBool, size: usize) -> Result<(), AnyError> {
     let mut bytes = vec![0; size];
@@ -355,15 +376,17 @@ fn put(client: &mut Client, flow: FlowId, bytes: &[u8]) -> Result<Option<(FlowId
 
 /// The client of a run through daemons.
 struct DaemonClient {
-    client: Client,
+    /// One for each engine; connection `c` is of `clients[c % clients.len()]`.
+    clients: Vec<Client>,
     flows: Vec<FlowId>,
     idle: IdleStrategy,
     bytes: Vec<u8>,
 }
 
 impl DaemonClient {
+    /// Connection `c` goes to the server's UDP port plus the number of its engine.
     fn connect(
-        mut client: Client,
+        mut clients: Vec<Client>,
         server: SocketAddr,
         workload: &MsgWorkload,
         idle: IdleStrategy,
@@ -371,27 +394,43 @@ impl DaemonClient {
         let mut flows = Vec::new();
         for token in 0..u64::from(workload.connections) {
             let options = ConnectOptions { token, ..ConnectOptions::default() };
-            flows.push(client.connect_wait(server, &options, CONNECT_TIMEOUT)?);
+            let engine = token as usize % clients.len();
+            let to = SocketAddr::new(server.ip(), server.port() + engine as u16);
+            flows.push(clients[engine].connect_wait(to, &options, CONNECT_TIMEOUT)?);
         }
-        Ok(DaemonClient { client, flows, idle, bytes: vec![0; workload.size as usize] })
+        Ok(DaemonClient { clients, flows, idle, bytes: vec![0; workload.size as usize] })
+    }
+
+    /// Which of the connections of `engine` this is.
+    #[inline]
+    fn connection(&self, engine: usize, flow: FlowId) -> u32 {
+        match self.flows.as_slice() {
+            [_] => 0,
+            flows => {
+                let mut own = flows.iter().enumerate().skip(engine).step_by(self.clients.len());
+                own.find(|(_, f)| **f == flow).map_or(0, |(c, _)| c as u32)
+            }
+        }
     }
 
     #[inline]
-    fn take(&mut self, event: Event, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
+    fn take(
+        &mut self,
+        engine: usize,
+        event: Event,
+        on_response: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<usize, SystemError> {
         match event {
             Event::Message(message) => {
-                let len = self.client.read(&message, &mut self.bytes);
-                let connection = match self.flows.as_slice() {
-                    [_] => 0,
-                    flows => flows.iter().position(|f| *f == message.flow()).unwrap_or(0) as u32,
-                };
-                self.client.release(message);
+                let connection = self.connection(engine, message.flow());
+                let client = &mut self.clients[engine];
+                let len = client.read(&message, &mut self.bytes);
+                client.release(message);
                 on_response(connection, &self.bytes[..len]);
                 Ok(1)
             }
             Event::Closed { flow, .. } => {
-                let connection = self.flows.iter().position(|f| *f == flow).unwrap_or(0) as u32;
-                Err(SystemError::Closed { system: "barewire", connection })
+                Err(SystemError::Closed { system: "barewire", connection: self.connection(engine, flow) })
             }
             _ => Ok(0),
         }
@@ -401,7 +440,8 @@ impl DaemonClient {
 impl RequestResponse for DaemonClient {
     #[inline]
     fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
-        match put(&mut self.client, self.flows[connection as usize], message) {
+        let engine = connection as usize % self.clients.len();
+        match put(&mut self.clients[engine], self.flows[connection as usize], message) {
             Ok(none) => Ok(none.is_none()),
             Err(e) => Err(SystemError::Other(e)),
         }
@@ -409,19 +449,22 @@ impl RequestResponse for DaemonClient {
 
     #[inline]
     fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
-        self.client.flush();
         let mut responses = 0;
-        while let Some(event) = self.client.next_event() {
-            responses += self.take(event, on_response)?;
+        for engine in 0..self.clients.len() {
+            self.clients[engine].flush();
+            while let Some(event) = self.clients[engine].next_event() {
+                responses += self.take(engine, event, on_response)?;
+            }
         }
         if responses > 0 {
             return Ok(responses);
         }
         match (self.idle, wait) {
             (IdleStrategy::Spin, _) => std::hint::spin_loop(),
-            (IdleStrategy::Park { .. }, Wait::AtMost(most)) => {
-                match self.client.wait_event(Some(most.into())) {
-                    Ok(Some(event)) => return self.take(event, on_response),
+            // One thread sleeps on one application only.
+            (IdleStrategy::Park { .. }, Wait::AtMost(most)) if self.clients.len() == 1 => {
+                match self.clients[0].wait_event(Some(most.into())) {
+                    Ok(Some(event)) => return self.take(0, event, on_response),
                     Ok(None) => {}
                     Err(WaitError::Io(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(e) => return Err(SystemError::Other(e.into())),

@@ -55,6 +55,15 @@ pub enum PlanError {
         /// What it does run over.
         only: &'static str,
     },
+    /// Only a daemon has several engines.
+    #[error("mode `{mode}` has one engine; several have `daemon`, `daemon-park` and `daemon-secure`")]
+    Engines {
+        /// The mode.
+        mode: Mode,
+    },
+    /// Several engines share an interface; a pair in memory is no interface.
+    #[error("several engines share an interface: over `packet` or `xdp`, not over `{0}`")]
+    EnginesOver(Over),
     /// An embedded endpoint polls: only a daemon's engine sleeps.
     #[error("idle strategy `{0}` is for a daemon; an embedded endpoint polls: `spin` or `yield`")]
     Park(IdleStrategy),
@@ -275,12 +284,21 @@ impl Place {
     /// # Errors
     /// When hosts are needed and cannot be made. For a baseline alone they are not needed.
     pub fn prepare(systems: &[System]) -> Result<Place, LabError> {
+        Place::prepare_with(systems, 1)
+    }
+
+    /// As [`prepare`](Self::prepare), with so many queues at each end of the link.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_with(systems: &[System], queues: u32) -> Result<Place, LabError> {
         let needed = systems.iter().any(System::needs_hosts);
         if !needed && !systems.iter().any(|s| matches!(s, System::Kernel(_))) {
             return Ok(Place { hosts: None, no_hosts: None });
         }
         let config = TwoHostsConfig {
             label: None,
+            link: LinkConfig { queues, ..LinkConfig::default() },
             twin: Some(LinkConfig { offloads: true, ..LinkConfig::default() }),
             ..TwoHostsConfig::default()
         };
@@ -359,6 +377,9 @@ fn cell_for(
         }
         System::Barewire { mode: mode @ (Mode::Daemon | Mode::DaemonPark | Mode::DaemonSecure), over } => {
             let hosts = place.hosts.as_ref().filter(|_| over.needs_hosts()).map(Arc::clone);
+            if workload.engines > 1 && !matches!(over.scheme(), "packet" | "xdp") {
+                return Err(PlanError::EnginesOver(over.clone()));
+            }
             if !over.needs_hosts() && over.as_str() != "mem" {
                 let only = "`mem`, `packet`, `xdp` and `dpdk`";
                 return Err(PlanError::ModeOver { mode: *mode, over: over.clone(), only });
@@ -377,6 +398,9 @@ fn cell_for(
             );
             let cell = if mode.is_encrypted() { cell.encrypted() } else { cell };
             return Ok(Box::new(cell));
+        }
+        System::Barewire { mode, .. } if workload.engines > 1 => {
+            return Err(PlanError::Engines { mode: *mode });
         }
         System::Barewire { mode, over } => (*mode, over),
     };
@@ -587,6 +611,11 @@ mod tests {
         let s = settings();
         assert!(refusal(barewire(Mode::Daemon, "unix"), &s).contains("runs over"));
         assert!(refusal(barewire(Mode::EmbeddedOneThread, "unix"), &s).contains("not over `unix`"));
+        let several =
+            |connections, engines| MsgWorkload { window: 2, connections, engines, ..MsgWorkload::default() };
+        let two = Settings { workload: several(2, 2), ..settings() };
+        assert!(refusal(barewire(Mode::Embedded, "xdp"), &two).contains("has one engine"));
+        assert!(refusal(barewire(Mode::Daemon, "mem"), &two).contains("not over `mem`"));
         let park = Settings { idle: Some(IdleStrategy::default()), ..settings() };
         assert!(refusal(barewire(Mode::Embedded, "mem"), &park).contains("`spin` or `yield`"));
     }

@@ -196,6 +196,9 @@ pub(crate) fn workload_notes(row: &MsgRow) -> String {
     if row.connections > 1 {
         let _ = write!(text, ", {} connections", row.connections);
     }
+    if let Some(engines) = row.engines {
+        let _ = write!(text, ", {engines} engines on {} queues", row.queues.unwrap_or(1));
+    }
     if let Some(offered) = row.offered_per_s {
         let _ = write!(text, ", offered {}/s, times from the intended send", rate(offered));
     }

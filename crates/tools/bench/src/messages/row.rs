@@ -133,6 +133,12 @@ pub struct MsgRow {
     pub window: u32,
     /// Connections they are spread over.
     pub connections: u32,
+    /// Engines of each daemon, and receive queues of its interface, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engines: Option<u8>,
+    /// Receive queues of each interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
     /// Responses with a time, over all runs.
     pub samples: u64,
     /// Round trip: service time, the samples of all runs together.
@@ -310,6 +316,8 @@ impl MsgRow {
             size: w.size,
             window: w.window,
             connections: w.connections,
+            engines: (w.engines > 1 && info.name.has_engines()).then_some(w.engines),
+            queues: (w.queues > 1 && info.name.system == "barewire").then_some(w.queues),
             samples: service.samples(),
             rtt_ns,
             rtt_of_runs_ns: RunsNs {

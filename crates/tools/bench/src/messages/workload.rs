@@ -46,6 +46,11 @@ pub struct MsgWorkload {
     pub runs: u32,
     /// Connections that the slots are spread over: slot `s` uses connection `s % connections`.
     pub connections: u32,
+    /// Engines of each daemon, which share the interface. On both sides each has an application; connection `c` uses engine
+    /// `c % engines`. Embedded endpoints and baselines have one.
+    pub engines: u8,
+    /// Receive queues of each interface, and transmit queues, where the run makes the hosts. `xdp:` wants one for each engine.
+    pub queues: u32,
     /// Fill each request from (seed, sequence) and compare every byte of its response.
     pub verify: bool,
     /// Seed of the payload and of Poisson gaps. Printed with the row, so that a run replays.
@@ -65,6 +70,8 @@ impl Default for MsgWorkload {
             warmup_max: Duration::ZERO,
             runs: 5,
             connections: 1,
+            engines: 1,
+            queues: 1,
             verify: false,
             seed: 1,
         }
@@ -89,6 +96,14 @@ pub enum WorkloadError {
         /// The window.
         window: u32,
     },
+    /// No engine, or some that no connection would use.
+    #[error("engines {engines}: must be 1 to the connections ({connections}), or some would never be used")]
+    Engines {
+        /// What was asked for.
+        engines: u8,
+        /// The connections.
+        connections: u32,
+    },
     /// The rate is no positive number or too large.
     #[error("rate {0}: must be more than 0 and at most {RATE_MAX} per second")]
     Rate(f64),
@@ -111,6 +126,9 @@ impl MsgWorkload {
         }
         if !(1..=self.window).contains(&self.connections) {
             return Err(WorkloadError::Connections { connections: self.connections, window: self.window });
+        }
+        if !(1..=self.connections).contains(&self.engines.into()) {
+            return Err(WorkloadError::Engines { engines: self.engines, connections: self.connections });
         }
         match self.rate {
             Some(rate) if !(rate > 0.0 && rate <= RATE_MAX) => return Err(WorkloadError::Rate(rate)),
@@ -216,6 +234,11 @@ pub struct SystemName {
 }
 
 impl SystemName {
+    /// Whether it may have several engines: a daemon may.
+    pub(crate) fn has_engines(&self) -> bool {
+        self.system == "barewire" && self.mode.starts_with("daemon")
+    }
+
     /// Whether it encrypts the messages: the name says so.
     pub(crate) fn is_secure(&self) -> bool {
         self.mode.ends_with("-secure")
@@ -319,6 +342,8 @@ mod tests {
             with(&|w| w.connections = 2),
             Err(WorkloadError::Connections { connections: 2, window: 1 })
         );
+        assert_eq!(with(&|w| w.engines = 2), Err(WorkloadError::Engines { engines: 2, connections: 1 }));
+        assert_eq!(with(&|w| w.engines = 0), Err(WorkloadError::Engines { engines: 0, connections: 1 }));
         assert_eq!(with(&|w| w.rate = Some(0.0)), Err(WorkloadError::Rate(0.0)));
         assert!(with(&|w| w.rate = Some(f64::NAN)).is_err());
         assert_eq!(with(&|w| w.duration = Duration::ZERO), Err(WorkloadError::Duration));

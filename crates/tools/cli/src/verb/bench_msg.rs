@@ -41,21 +41,27 @@ pub struct Args {
     /// Port between the ends: mem, packet, unix, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
-    /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park, embedded-secure, daemon-secure; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "embedded")]
+    /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park, embedded-secure, daemon-secure; several with commas [default: embedded, or daemon with several --engines]
+    #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
+    /// Engines of each daemon, on one interface: each with receive queues, and an application, of its own
+    #[arg(long, default_value_t = 1, conflicts_with_all = ["end", "search"])]
+    engines: u8,
+    /// Queues of each interface, each way [default: one for each engine]
+    #[arg(long, conflicts_with = "end")]
+    queues: Option<u32>,
     /// Each mode encrypted as well, and the cipher alone: what encryption costs, in one run
     #[arg(long, conflicts_with = "end")]
     secure: bool,
     /// Bytes of a request, and of its response
     #[arg(long, default_value_t = 1024, help_heading = "Workload")]
     size: u32,
-    /// Requests in flight; several with commas [default: 1, or 256 with --rate]
+    /// Requests in flight; several with commas [default: one for each connection, or 256 with --rate]
     #[arg(long, value_delimiter = ',', help_heading = "Workload")]
     window: Vec<u32>,
-    /// Connections that the requests are spread over
-    #[arg(long, default_value_t = 1, help_heading = "Workload")]
-    connections: u32,
+    /// Connections that the requests are spread over [default: one for each engine]
+    #[arg(long, help_heading = "Workload")]
+    connections: Option<u32>,
     /// Warm-up before it
     #[arg(long, default_value = "0.5", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
     warmup: Duration,
@@ -153,9 +159,17 @@ impl Args {
     fn windows(&self) -> Vec<u32> {
         match (self.window.is_empty(), self.rate.is_empty()) {
             (false, _) => self.window.clone(),
-            (true, true) => vec![1],
+            (true, true) => vec![self.connections()],
             (true, false) => vec![OPEN_WINDOW],
         }
+    }
+
+    fn connections(&self) -> u32 {
+        self.connections.unwrap_or(u32::from(self.engines).max(1))
+    }
+
+    fn queues(&self) -> u32 {
+        self.queues.unwrap_or(u32::from(self.engines).max(1))
     }
 
     fn workload(&self, window: u32, rate: Option<f64>) -> MsgWorkload {
@@ -171,7 +185,9 @@ impl Args {
             warmup: self.warmup,
             warmup_max: self.warmup_max,
             runs: self.timing.runs,
-            connections: self.connections,
+            connections: self.connections(),
+            engines: self.engines,
+            queues: self.queues(),
             verify: self.verify,
             seed: self.seed,
         }
@@ -183,7 +199,8 @@ impl Args {
 
     fn systems(&self) -> Vec<System> {
         let mut modes: Vec<Mode> = Vec::new();
-        for &mode in &self.mode {
+        let usual = [if self.engines > 1 { Mode::Daemon } else { Mode::Embedded }];
+        for &mode in if self.mode.is_empty() { &usual[..] } else { &self.mode[..] } {
             let encrypted = mode.encrypted().filter(|_| self.secure);
             for mode in [Some(mode), encrypted].into_iter().flatten() {
                 if !modes.contains(&mode) {
@@ -318,7 +335,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             for settings in &all {
                 cells_for(&systems, &Place::nothing(), settings)?;
             }
-            let place = Place::prepare(&systems)?;
+            let place = Place::prepare_with(&systems, args.queues())?;
             if let Some(why) = &place.no_hosts {
                 console.note(&format!("baselines run over loopback: {why}"));
             }
@@ -383,7 +400,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
     let systems = args.systems();
     // Refused before hosts are made for it.
     cells_for(&systems, &Place::nothing(), &settings)?;
-    let place = Place::prepare(&systems)?;
+    let place = Place::prepare_with(&systems, args.queues())?;
     let Asked { kind, goals, range } = asked;
     let late = Duration::from_nanos((args.late_ms * 1e6) as u64);
     let request = messages::Request { kind, goals, range, late };

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 43] = [
+const KEYS: [&str; 45] = [
     "system",
     "engine",
     "mode",
@@ -25,6 +25,8 @@ const KEYS: [&str; 43] = [
     "bytes",
     "window",
     "connections",
+    "engines",
+    "queues",
     "offered_per_s",
     "arrivals",
     "threads",

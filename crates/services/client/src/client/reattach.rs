@@ -1,0 +1,191 @@
+//! A daemon that goes and comes back. The client finds the new one by itself and says what became of what the old one had.
+//!
+//! ```text
+//! gone    everything that the old daemon had said -> Detached -> Unconfirmed, one for each message whose arrival was not confirmed,
+//!         in the order in which they were sent -> ConnectFailed, Closed
+//! back    Reattached -> Listening, for each port that was listened on
+//! ```
+//! The memory of the old channel stays ours, so the bytes of what was sent are still there, and what was received can still be read.
+
+use super::*;
+use crate::share::FlowHasher;
+use barewire_base::Instant;
+use barewire_channel::Region;
+use std::collections::BTreeMap;
+use std::hash::BuildHasherDefault;
+
+/// How long after a failed attempt to attach the next one comes.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// A message whose fate the daemon has not told.
+struct Sent {
+    /// Counts messages, so that they are told of in the order in which they were sent.
+    number: u64,
+    flow: FlowId,
+    len: u32,
+    token: u64,
+}
+
+/// What outlives a daemon.
+pub(super) struct Steady {
+    config: ClientConfig,
+    /// By its place in the memory to send from.
+    under_way: HashMap<u64, Sent, BuildHasherDefault<FlowHasher>>,
+    sent: u64,
+    /// What listeners were given, by UDP port.
+    tokens: BTreeMap<u16, u64>,
+    /// Ports to listen on again.
+    listens: Vec<u16>,
+    /// The channel to the last daemon, for messages that came over it and were not read yet.
+    retired: Option<(Home, AppChannel)>,
+    is_detached: bool,
+    try_at: Instant,
+}
+
+impl Steady {
+    pub(super) fn new(config: &ClientConfig) -> Steady {
+        Steady {
+            config: config.clone(),
+            under_way: HashMap::default(),
+            sent: 0,
+            tokens: BTreeMap::new(),
+            listens: Vec::new(),
+            retired: None,
+            is_detached: false,
+            try_at: Instant::ZERO,
+        }
+    }
+
+    #[inline]
+    pub(super) fn begins(&mut self, flow: FlowId, offset: u32, len: u32, token: u64) {
+        self.sent += 1;
+        let number = self.sent;
+        self.under_way.insert(offset.into(), Sent { number, flow, len, token });
+    }
+
+    #[inline]
+    pub(super) fn ends(&mut self, offset: u32) {
+        self.under_way.remove(&u64::from(offset));
+    }
+
+    pub(super) fn listens(&mut self, udp_port: u16, token: u64) {
+        self.tokens.insert(udp_port, token);
+    }
+
+    pub(super) fn unlistens(&mut self, udp_port: u16) {
+        self.tokens.remove(&udp_port);
+        self.listens.retain(|p| *p != udp_port);
+    }
+
+    /// Where a message lies that came over the channel to the last daemon.
+    pub(super) fn memory_of(&self, message: &Inbound) -> Option<&Region> {
+        let (home, channel) = self.retired.as_ref()?;
+        (home.number() == message.home).then(|| channel.recv_memory())
+    }
+}
+
+impl Client {
+    /// Whether there is no daemon at the moment, and the client looks for one ([`ClientConfig::reattach`]).
+    pub fn is_detached(&self) -> bool {
+        self.steady.as_ref().is_some_and(|s| s.is_detached)
+    }
+
+    /// The daemon is gone, and everything that it had said was handed out: queues what is to be said of that, once.
+    #[cold]
+    pub(super) fn mourn(&mut self) {
+        let Some(steady) = self.steady.as_mut().filter(|s| !s.is_detached) else { return };
+        if self.channel.is_inherited() || !self.channel.is_closed() {
+            return;
+        }
+        steady.is_detached = true;
+        let mut sent: Vec<_> = steady.under_way.drain().collect();
+        sent.sort_unstable_by_key(|(_, s)| s.number);
+        let flows = self.shares.flows();
+        self.queued.push_back(Event::Detached { flows: flows.len(), unconfirmed: sent.len() });
+        for (offset, Sent { flow, len, token, .. }) in sent {
+            let mut bytes = vec![0; len as usize];
+            // Always there: it was written to the same place.
+            let _ = self.channel.send_memory().read(offset as usize, &mut bytes);
+            self.undelivered += 1;
+            let token = (token & WANTED != 0).then_some(token & !WANTED);
+            self.queued.push_back(Event::Unconfirmed { flow, token, bytes });
+        }
+        steady.listens = self.calls.orphan(&mut self.queued);
+        for flow in flows {
+            self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
+        }
+        self.shares = Shares::new(self.channel.geometry().sends_max());
+        self.peers.clear();
+        self.owed.clear();
+        self.ring_was_full = false;
+    }
+
+    /// Looks for a daemon, where there is none and the client is to find one; [`wait_event`](Client::wait_event) does so by itself. Not
+    /// more often than every 50 ms. True: there is one.
+    ///
+    /// # Errors
+    /// Why none let us in, this time.
+    pub fn try_reattach(&mut self) -> Result<bool, AttachError> {
+        self.mourn();
+        let Some(steady) = self.steady.as_mut().filter(|s| s.is_detached) else {
+            return Ok(!self.channel.is_closed());
+        };
+        let now = barewire_engine::now();
+        if now < steady.try_at {
+            return Ok(false);
+        }
+        steady.try_at = now + RETRY.into();
+        let ClientConfig { socket, name, geometry, .. } = &steady.config;
+        let Attached { mut channel, control, welcome } = attach(socket, name, *geometry)?;
+        let home = Home::new();
+        if let Some(waker) = channel.adopt_waker(&self.channel) {
+            home.set_waker(waker);
+        }
+        let listens: Vec<_> = std::mem::take(&mut steady.listens)
+            .into_iter()
+            .map(|p| (p, steady.tokens.get(&p).copied()))
+            .collect();
+        self.send_books = Buddy::new(channel.geometry().send_bytes as usize);
+        self.shares = Shares::new(channel.geometry().sends_max());
+        (self.addresses, self.mtu, self.number) = (welcome.addresses, welcome.mtu, welcome.application);
+        steady.retired =
+            Some((std::mem::replace(&mut self.home, home), std::mem::replace(&mut self.channel, channel)));
+        steady.is_detached = false;
+        self._control = control;
+        // What was released meanwhile was the old daemon's.
+        self.owed.clear();
+        self.queued.push_back(Event::Reattached);
+        for (udp_port, token) in listens {
+            let token = token.unwrap_or(0);
+            self.owed.push_back(Request::Listen { token, udp_port, local: None });
+            self.calls.listens(udp_port, token, Fate::Told(token));
+        }
+        self.flush();
+        Ok(true)
+    }
+
+    /// Sleeps until it is time to look for a daemon again, for `left` at most, or until somebody rings. What came of it: an event, or
+    /// nothing yet.
+    pub(super) fn await_daemon(&mut self, left: Option<Duration>) -> Result<Option<Event>, WaitError> {
+        self.mourn();
+        // Whatever the reason is: a daemon that starts refuses, too.
+        let _ = self.try_reattach();
+        if let Some(event) = self.queued.pop_front() {
+            return Ok(Some(event));
+        }
+        match self.channel.lonely_sleeper()?.sleep(Some(left.map_or(RETRY, |left| left.min(RETRY)))) {
+            Ok(true) if self.channel.take_woken() => Ok(Some(Event::Woken)),
+            Ok(_) => Ok(None),
+            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// What to sleep on while there is no daemon: a [`Waker`] or the time ends it.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn lonely_sleeper(&mut self) -> io::Result<Sleeper> {
+        self.channel.lonely_sleeper()
+    }
+}

@@ -1,0 +1,44 @@
+//! A daemon in a process of its own, which can be killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Host 1, in a process of its own.
+pub struct Other {
+    pub process: Child,
+}
+
+impl Other {
+    pub fn start(dir: &Path, name: &str) -> Other {
+        // Beside the directory that test programs are built in.
+        let program = std::env::current_exe().unwrap();
+        let program = program.parent().unwrap().parent().unwrap().join("examples/daemon");
+        assert!(program.exists(), "{} is missing: cargo build --example daemon", program.display());
+        let port = format!("unix:{0}/1.port,{0}/2.port", dir.display());
+        let mut process = Command::new(program)
+            .args([&port, "10.0.0.1/24"])
+            .arg(dir.join("1.sock"))
+            .args([name, "keepalive=400", "keepalive_interval=300"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Other { process }
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

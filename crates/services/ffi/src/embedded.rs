@@ -1,0 +1,339 @@
+//! Entries: the engine in the program's own thread, without a daemon.
+//!
+//! An endpoint belongs to the thread that opened it: its frames and memory are of that thread. So its table is the thread's own, and a
+//! ticket that another thread shows is nobody's.
+
+use crate::boundary::{Failure, get, guard, put, text};
+use crate::entry::connect_arguments;
+use crate::error::{
+    BW_ERR_HANDLE, BW_ERR_INVALID, BW_ERR_NO_FLOW, BW_ERR_PORT_TAKEN, BW_ERR_SYSTEM, BW_ERR_TABLE_FULL,
+    BW_ERR_TOO_LARGE, BW_ERR_UNREACHABLE,
+};
+use crate::memory::BW_MESSAGE_MAX;
+use crate::session::event_of;
+use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwMessage, NONE};
+use barewire_client::{
+    ConnectError, ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound, ListenError,
+};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An endpoint, and the messages of it that C holds, by their offset.
+struct Held {
+    endpoint: Embedded,
+    messages: HashMap<u32, Inbound>,
+}
+
+thread_local! {
+    static OPEN: RefCell<HashMap<usize, Held>> = RefCell::new(HashMap::new());
+}
+
+/// Odd numbers, of all threads: an address is never one.
+static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
+
+fn with<R>(
+    endpoint: *mut BwEmbedded,
+    work: impl FnOnce(&mut Held) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    // The pointer's bits are the ticket; it is never followed. A thread that is ending has none open any more.
+    OPEN.try_with(|open| work(open.borrow_mut().get_mut(&endpoint.addr()).ok_or(BW_ERR_HANDLE)?))
+        .map_err(|_| Failure::from(BW_ERR_HANDLE))?
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(BW_ERR_SYSTEM, error.to_string())
+}
+
+/// `10.0.0.1/24,fd00::1/64`: addresses with the lengths of their networks.
+fn addresses(config: &mut EmbeddedConfig, list: &str) -> Result<(), Failure> {
+    let bad = |word: &str| {
+        Failure::new(
+            BW_ERR_INVALID,
+            format!("`{word}` is no address with a network's length, such as 10.0.0.1/24"),
+        )
+    };
+    config.ipv4.clear();
+    for word in list.split(',').map(str::trim) {
+        let (ip, len) = word.split_once('/').ok_or_else(|| bad(word))?;
+        let (ip, len): (IpAddr, u8) =
+            (ip.parse().map_err(|_| bad(word))?, len.parse().map_err(|_| bad(word))?);
+        match ip {
+            IpAddr::V4(v4) if len <= 32 => config.ipv4.push((v4, len)),
+            IpAddr::V6(v6) if len <= 128 => config.ipv6.push((v6, len)),
+            _ => return Err(bad(word)),
+        }
+    }
+    Ok(())
+}
+
+/// Opens a port in this thread: the engine runs in bw_embedded_poll, and there is no daemon. All calls on the endpoint are this thread's;
+/// others get BW_ERR_HANDLE. Flows are not encrypted.
+///
+/// @param port       The port's URI, such as "xdp:eth0".
+/// @param addresses  Our addresses with the lengths of their networks: "10.0.0.1/24", several with commas.
+/// @param gateway    The router to other networks, such as "10.0.0.254"; null: none.
+/// @param endpoint   Receives the endpoint.
+/// @return BW_OK, BW_ERR_INVALID, BW_ERR_SYSTEM (bw_last_error says what could not be opened).
+///
+/// # Safety
+/// Strings end with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_open(
+    port: *const c_char,
+    addresses: *const c_char,
+    gateway: *const c_char,
+    endpoint: *mut *mut BwEmbedded,
+) -> c_int {
+    guard(|| {
+        // SAFETY: this entry's contract.
+        let (port, list, gateway) = unsafe { (text(port), text(addresses), text(gateway)) };
+        // SAFETY: this entry's contract.
+        unsafe { put(endpoint, std::ptr::null_mut()) }?;
+        let (port, list) = (port.ok_or(BW_ERR_INVALID)?, list.ok_or(BW_ERR_INVALID)?);
+        let mut config = EmbeddedConfig::new(&port, Ipv4Addr::UNSPECIFIED);
+        self::addresses(&mut config, &list)?;
+        match gateway.as_deref().map(str::parse) {
+            None => {}
+            Some(Ok(IpAddr::V4(v4))) => config.gateway4 = Some(v4),
+            Some(Ok(IpAddr::V6(v6))) => config.gateway6 = Some(v6),
+            Some(Err(_)) => return Err(Failure::new(BW_ERR_INVALID, "the gateway is no address")),
+        }
+        let opened = Embedded::open(&config).map_err(|e| failed(&e))?;
+        let ticket = NEXT.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+        let held = Held { endpoint: opened, messages: HashMap::new() };
+        OPEN.with(|open| open.borrow_mut().insert(ticket, held));
+        // SAFETY: this entry's contract.
+        unsafe { put(endpoint, std::ptr::without_provenance_mut(ticket)) }?;
+        Ok(0)
+    })
+}
+
+/// Closes the port; flows end at once, without a word to their peers. Null does nothing.
+///
+/// @return BW_OK, BW_ERR_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_free(endpoint: *mut BwEmbedded) -> c_int {
+    guard(|| {
+        if !endpoint.is_null() {
+            let gone = OPEN.try_with(|open| open.borrow_mut().remove(&endpoint.addr()));
+            drop(gone.ok().flatten().ok_or(BW_ERR_HANDLE)?);
+        }
+        Ok(0)
+    })
+}
+
+/// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Call it all the time, or when bw_embedded_fd is
+/// readable and at least every millisecond.
+///
+/// @return How many frames moved, BW_ERR_SYSTEM while the port is down (go on calling: it may come back), BW_ERR_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_poll(endpoint: *mut BwEmbedded) -> c_int {
+    guard(|| with(endpoint, |held| Ok(held.endpoint.poll().map_err(|e| failed(&e))? as c_int)))
+}
+
+/// A descriptor for an epoll or poll of your own, readable when frames have arrived. Neither read it nor close it. It is another after the
+/// interface was made anew.
+///
+/// @return The descriptor, or BW_ERR_INVALID for a port that has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_fd(endpoint: *mut BwEmbedded) -> c_int {
+    guard(|| {
+        with(endpoint, |held| held.endpoint.stack().port().wait_fd().ok_or_else(|| BW_ERR_INVALID.into()))
+    })
+}
+
+/// Takes connections on a UDP port: BW_EVENT_ACCEPTED for each, with `token`.
+///
+/// @return BW_OK, BW_ERR_PORT_TAKEN, BW_ERR_INVALID for port 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_listen(endpoint: *mut BwEmbedded, udp_port: u16, token: u64) -> c_int {
+    guard(|| {
+        with(endpoint, |held| match held.endpoint.listen(udp_port, token) {
+            Ok(()) => Ok(0),
+            Err(ListenError::PortTaken) => Err(BW_ERR_PORT_TAKEN.into()),
+            Err(_) => Err(BW_ERR_INVALID.into()),
+        })
+    })
+}
+
+/// Starts to connect. BW_EVENT_CONNECTED or BW_EVENT_CONNECT_FAILED follows, with `token`. Messages may be sent at once.
+///
+/// @param options  How; null: the default.
+/// @param flow     Receives the flow; may be null.
+/// @return BW_OK, BW_ERR_INVALID, BW_ERR_TABLE_FULL, BW_ERR_UNREACHABLE.
+///
+/// # Safety
+/// Pointers that are not null are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_connect(
+    endpoint: *mut BwEmbedded,
+    remote: *const BwAddr,
+    options: *const BwConnectOptions,
+    token: u64,
+    flow: *mut BwFlow,
+) -> c_int {
+    guard(|| {
+        // SAFETY: this entry's contract.
+        let (remote, options) = unsafe { connect_arguments(remote, options) }?;
+        let options = ConnectOptions { token, ..options };
+        let id = with(endpoint, |held| {
+            held.endpoint.connect(remote, &options).map_err(|e| {
+                let code = match e {
+                    ConnectError::TableFull | ConnectError::NoPort => BW_ERR_TABLE_FULL,
+                    _ => BW_ERR_UNREACHABLE,
+                };
+                Failure::new(code, e.to_string())
+            })
+        })?;
+        if !flow.is_null() {
+            // SAFETY: this entry's contract.
+            unsafe { put(flow, id.to_raw()) }?;
+        }
+        Ok(0)
+    })
+}
+
+/// Queues a copy of a message; bw_embedded_poll sends it.
+///
+/// @return BW_OK, BW_ERR_AGAIN (poll, take events, try again after BW_EVENT_WRITABLE), BW_ERR_TOO_LARGE, BW_ERR_NO_FLOW, BW_ERR_CLOSING,
+///         BW_ERR_INVALID.
+///
+/// # Safety
+/// `bytes` has `len` bytes; it may be null when there are none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_send(
+    endpoint: *mut BwEmbedded,
+    flow: BwFlow,
+    bytes: *const c_void,
+    len: usize,
+) -> c_int {
+    guard(|| {
+        if len > BW_MESSAGE_MAX {
+            return Err(BW_ERR_TOO_LARGE.into());
+        }
+        let bytes = match (bytes.is_null(), len) {
+            (_, 0) => &[][..],
+            (true, _) => return Err(BW_ERR_INVALID.into()),
+            // SAFETY: not null, so there are `len` bytes by this entry's contract, which do not change during the call.
+            (false, _) => unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) },
+        };
+        with(endpoint, |held| Ok(held.endpoint.send(FlowId::from_raw(flow), bytes)?))?;
+        Ok(0)
+    })
+}
+
+/// The next thing that happened; never waits. The kinds are those of a client: connected, accepted, message, writable, closed.
+///
+/// @return 1 with `event` filled in, 0 when there is none.
+///
+/// # Safety
+/// `event` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_next_event(endpoint: *mut BwEmbedded, event: *mut BwEvent) -> c_int {
+    guard(|| {
+        if event.is_null() {
+            return Err(BW_ERR_INVALID.into());
+        }
+        with(endpoint, |held| {
+            while let Some(next) = held.endpoint.next_event() {
+                let found = match next {
+                    Event::Message(inbound) => Some(held.keep(inbound)),
+                    other => event_of(other),
+                };
+                if let Some(found) = found {
+                    // SAFETY: this entry's contract.
+                    unsafe { put(event, found) }?;
+                    return Ok(1);
+                }
+            }
+            Ok(0)
+        })
+    })
+}
+
+impl Held {
+    fn keep(&mut self, inbound: Inbound) -> BwEvent {
+        let (flow, message) = (inbound.flow().to_raw(), inbound.place());
+        let message = BwMessage { flow, offset: message.0, len: message.1 };
+        self.messages.insert(message.offset, inbound);
+        BwEvent { flow, message, ..BwEvent::new(crate::types::BW_EVENT_MESSAGE) }
+    }
+
+    fn find(&self, message: &BwMessage) -> Result<&Inbound, Failure> {
+        let found = self.messages.get(&message.offset).filter(|m| m.flow().to_raw() == message.flow);
+        found.ok_or_else(|| BW_ERR_INVALID.into())
+    }
+}
+
+/// Where the bytes of a received message lie: read them in place, until the message is released or the endpoint freed.
+///
+/// @param bytes  Receives the address; it is not null, also for a message without bytes.
+/// @return The message's length, or BW_ERR_INVALID.
+///
+/// # Safety
+/// Pointers that are not null are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_message(
+    endpoint: *mut BwEmbedded,
+    message: *const BwMessage,
+    bytes: *mut *const c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: this entry's contract.
+        let message = unsafe { get(message) }?;
+        with(endpoint, |held| {
+            let found = held.endpoint.message(held.find(&message)?);
+            // SAFETY: this entry's contract.
+            unsafe { put(bytes, found.as_ptr().cast()) }?;
+            Ok(found.len() as c_int)
+        })
+    })
+}
+
+/// Gives a received message back: its memory is free, its sender may send more. `message` is used up.
+///
+/// @return BW_OK, BW_ERR_INVALID.
+///
+/// # Safety
+/// `message` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_embedded_release(endpoint: *mut BwEmbedded, message: *mut BwMessage) -> c_int {
+    guard(|| {
+        // SAFETY: this entry's contract.
+        let got = unsafe { get(message.cast_const()) }?;
+        with(endpoint, |held| {
+            held.find(&got)?;
+            if let Some(inbound) = held.messages.remove(&got.offset) {
+                held.endpoint.release(inbound);
+            }
+            Ok(())
+        })?;
+        // SAFETY: this entry's contract.
+        unsafe { put(message, BwMessage { flow: 0, offset: NONE, len: 0 }) }?;
+        Ok(0)
+    })
+}
+
+/// Closes a flow after everything queued was acknowledged, which takes calls of bw_embedded_poll; BW_EVENT_CLOSED follows.
+///
+/// @return BW_OK, BW_ERR_NO_FLOW.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_close(endpoint: *mut BwEmbedded, flow: BwFlow) -> c_int {
+    guard(|| {
+        let is_there = with(endpoint, |held| Ok(held.endpoint.close(FlowId::from_raw(flow))))?;
+        if is_there { Ok(0) } else { Err(BW_ERR_NO_FLOW.into()) }
+    })
+}
+
+/// Ends a flow at once; BW_EVENT_CLOSED follows.
+///
+/// @return BW_OK, BW_ERR_NO_FLOW.
+#[unsafe(no_mangle)]
+pub extern "C" fn bw_embedded_reset(endpoint: *mut BwEmbedded, flow: BwFlow) -> c_int {
+    guard(|| {
+        let is_there = with(endpoint, |held| Ok(held.endpoint.reset(FlowId::from_raw(flow))))?;
+        if is_there { Ok(0) } else { Err(BW_ERR_NO_FLOW.into()) }
+    })
+}
