@@ -60,7 +60,7 @@ install_into() {
     cp bindings/c/{barewire,bwfeed,bwverbs,machnet}.h bindings/cpp/barewire.hpp "$prefix/include/"
     printf 'prefix=${pcfiledir}/../..\n\nName: barewire\nDescription: Low-latency messages\nVersion: %s\nLibs: -L${prefix}/lib -lbarewire\nCflags: -I${prefix}/include\n' \
         "$version" > "$prefix/lib/pkgconfig/barewire.pc"
-    cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/echo.cpp "$share/doc/barewire/examples/"
+    cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/{echo,bench}.cpp "$share/doc/barewire/examples/"
     cp bindings/c/README.md "$share/doc/barewire/README-c.md"
     cp bindings/cpp/README.md "$share/doc/barewire/README-cpp.md"
     cp CHANGELOG.md "$share/doc/barewire/"
