@@ -42,7 +42,7 @@ const PRICE: (u8, i8) = (19, 9);
 type Row = (Option<i64>, i64, Option<i32>);
 
 /// What every item has.
-struct Head {
+pub(crate) struct Head {
     channel: u32,
     seq: u32,
     sending_time_ns: u64,
@@ -53,7 +53,7 @@ struct Head {
     symbol: String,
 }
 
-enum Kind {
+pub(crate) enum Kind {
     Book {
         state: &'static str,
         cause: &'static str,
@@ -78,7 +78,7 @@ enum Kind {
     },
 }
 
-struct Item {
+pub(crate) struct Item {
     head: Head,
     kind: Kind,
 }
@@ -87,9 +87,9 @@ type Batch = Result<Vec<Item>, String>;
 
 /// What is wanted: books, trades, statistics.
 #[derive(Clone, Copy)]
-struct Wanted(bool, bool, bool);
+pub(crate) struct Wanted(bool, bool, bool);
 
-struct Collector {
+pub(crate) struct Collector {
     channel: u32,
     wanted: Wanted,
     packet: (u32, u64, u64, &'static str),
@@ -105,6 +105,10 @@ fn row(level: &Level) -> Row {
 }
 
 impl Collector {
+    pub(crate) fn new(channel: u32, wanted: Wanted, batch: &Arc<Mutex<Vec<Item>>>) -> Collector {
+        Collector { channel, wanted, packet: (0, 0, 0, ""), batch: Arc::clone(batch) }
+    }
+
     fn push(&self, instrument: &Instrument, transact_time_ns: u64, kind: Kind) {
         let (seq, sending_time_ns, stamp_ns, stamp_source) = self.packet;
         let (security_id, symbol) = (instrument.security_id, instrument.symbol.as_str().to_owned());
@@ -123,7 +127,7 @@ impl Collector {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -178,7 +182,7 @@ fn snake(name: &str) -> String {
     out
 }
 
-fn plan(config: Option<PathBuf>, channel: u32, udp_port: u16) -> Result<Plan, String> {
+pub(crate) fn plan(config: Option<PathBuf>, channel: u32, udp_port: u16) -> Result<Plan, String> {
     if let Some(path) = config {
         return Plan::read(&path).map_err(|e| e.to_string());
     }
@@ -203,12 +207,7 @@ fn replay(captures: &[PathBuf], plan: Plan, wanted: Wanted, to: &SyncSender<Batc
     let mut handler = FeedHandler::builder(plan)
         .sources(vec![])
         .start(start)
-        .listen(|_, channel| Collector {
-            channel: channel.id,
-            wanted,
-            packet: (0, 0, 0, ""),
-            batch: Arc::clone(&batch),
-        })
+        .listen(|_, channel| Collector::new(channel.id, wanted, &batch))
         .map_err(|e| text(&e))?;
     let mut packets = 0;
     loop {
@@ -245,7 +244,7 @@ fn start(captures: Vec<PathBuf>, plan: Plan, wanted: Wanted) -> PyResult<Receive
     Ok(from)
 }
 
-fn wanted(names: &[String]) -> PyResult<Wanted> {
+pub(crate) fn wanted(names: &[String]) -> PyResult<Wanted> {
     let mut wanted = Wanted(false, false, false);
     for name in names {
         match name.as_str() {
@@ -303,7 +302,7 @@ impl Capture {
     }
 }
 
-fn tuple(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyTuple>> {
+pub(crate) fn tuple(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyTuple>> {
     let Head { channel, seq, sending_time_ns, stamp_ns, stamp_source, transact_time_ns, security_id, symbol } =
         item.head;
     let head = (channel, seq, sending_time_ns, stamp_ns, stamp_source, transact_time_ns, security_id, symbol);
