@@ -4,6 +4,7 @@
 # The two daemons are on one link in the temporary folder; nothing of the machine is touched.
 set -euo pipefail
 dist=$(realpath "$1")
+repository=$(realpath "$(dirname "$0")/..")
 only=${2:-}
 work=$(mktemp -d)
 pids=()
@@ -74,6 +75,27 @@ hello() {
     fi
 }
 
+# block PAGE WORDS: the lines of the block of a page whose mark has the words.
+block() {
+    awk -v words="$2" 'index($0, words) { marked = 1 } marked && /^```$/ { exit } block { print } marked && /^```sh$/ { block = 1 }' "$1"
+}
+
+# by_the_book PAGE: installs as the page of the book says, in a folder of its own, and runs its two lines.
+by_the_book() {
+    local page=$repository/docs/src/bindings/$1.md
+    mkdir -p book/target
+    ln -s "$dist" book/target/dist
+    cd book
+    block "$page" "make dist-test installs" > install.sh
+    [ -s install.sh ] || { echo "error: $page says nothing of an installation" >&2; return 1; }
+    . ./install.sh > install.log 2>&1 || { cat install.log >&2; return 1; }
+    { echo '<!-- run by make dist-test -->'; echo '```sh'; block "$page" "make dist-test runs these"; echo '```'; } > hello.md
+    hello hello.md
+    cd ..
+    chmod -R u+w book
+    rm -rf book
+}
+
 # gone PLACE: nothing is left there.
 gone() {
     [ -z "$(find "$1" -mindepth 1 ! -type d 2> /dev/null)" ] || { echo "error: left in $1:" >&2; find "$1" ! -type d >&2; return 1; }
@@ -130,6 +152,7 @@ test_tarball() {
 }
 
 test_cpp() {
+    (by_the_book cpp)
     mkdir prefix
     tar -xzf "$tarball" -C prefix --strip-components 1
     c++ -std=c++17 -Iprefix/include prefix/share/doc/barewire/examples/echo.cpp -o echo-cpp -Lprefix/lib -lbarewire -pthread "-Wl,-rpath,$PWD/prefix/lib"
@@ -229,6 +252,7 @@ test_crates() {
 }
 
 test_wheel() {
+    (by_the_book python)
     python3 -m venv --without-pip venv
     # Of the machine's pip, and nothing from an index.
     python3 -m pip --python venv/bin/python install --quiet --no-index --disable-pip-version-check "$dist"/barewire-*.whl
@@ -243,6 +267,7 @@ test_go() {
     export GOPROXY=file://$dist/go GOFLAGS=-mod=mod GONOSUMDB='*' GOSUMDB=off GOTOOLCHAIN=local CGO_ENABLED=1
     export GOMODCACHE=$PWD/modules GOCACHE=$PWD/cache
     export CGO_CFLAGS=-I$prefix/include CGO_LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib"
+    (unset GOPROXY GOSUMDB CGO_CFLAGS CGO_LDFLAGS; by_the_book go)
     mkdir hello
     cd hello
     go mod init example.invalid/hello 2> /dev/null
@@ -255,6 +280,7 @@ test_go() {
 
 # A Maven repository in a folder, from which the jar is taken.
 test_jar() {
+    (by_the_book java)
     cp -r "$dist/maven" repository
     cp repository/dev/barewire/barewire/*/barewire-*.jar .
     jar --extract --file barewire-*.jar META-INF/README.md
@@ -274,6 +300,7 @@ hello_quietly() {
 }
 
 test_npm() {
+    (by_the_book node)
     npm install --silent --offline --no-audit --no-fund --no-save "$dist"/barewire-*.tgz > /dev/null
     hello node_modules/barewire/README.md
     npm uninstall --silent --no-save barewire > /dev/null
@@ -282,6 +309,7 @@ test_npm() {
 }
 
 test_nuget() {
+    (by_the_book csharp)
     local package
     package=$(echo "$dist"/nuget/barewire.*)
     cp "$package/lib/netstandard2.0/Barewire.dll" .
