@@ -176,11 +176,7 @@ impl Live {
     }
 
     /// The next items: none when the time (in seconds) is over. `None`: the feed has ended.
-    fn next_batch<'py>(
-        &self,
-        py: Python<'py>,
-        timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
+    fn next_batch<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyList>>> {
         let mut left = timeout.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
         loop {
             let nap = left.map_or(SIGNAL_CHECK, |left| left.min(SIGNAL_CHECK));

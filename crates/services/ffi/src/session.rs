@@ -1,6 +1,7 @@
 //! A client and what C needs beside it.
 
 use crate::boundary::Failure;
+use crate::embedded::Embedded;
 use crate::error::{
     BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TIMED_OUT, BW_ERR_TOO_MANY,
 };
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     connecting: Vec<(u64, ConnectId)>,
     /// Since `bw_requests`.
     pub requests: Option<Requests>,
+    /// Its engine, where there is no daemon. Last: the client goes first.
+    _engine: Option<Embedded>,
 }
 
 /// Offsets are multiples of 64: spread by one multiplication.
@@ -69,7 +72,7 @@ pub(crate) enum Step {
 }
 
 impl Session {
-    pub(crate) fn new(client: Client) -> Session {
+    pub(crate) fn new(client: Client, engine: Option<Embedded>) -> Session {
         Session {
             client,
             looks: 0,
@@ -81,6 +84,7 @@ impl Session {
             reserved: HashMap::default(),
             connecting: Vec::new(),
             requests: None,
+            _engine: engine,
         }
     }
 

@@ -361,6 +361,31 @@ fn market() -> EmulatorConfig {
     EmulatorConfig { active: Duration::from_secs(2), ..EmulatorConfig::default() }
 }
 
+/// Without any daemon: each language's client and server with an engine in threads of their own processes.
+#[test]
+fn embedded() {
+    let names = ["echo-small", "echo-unordered", "requests", "deadline", "cancellation", "use-after-close"];
+    let mut scenarios = scenarios();
+    scenarios.retain(|s| names.contains(&s["name"].as_str().unwrap()));
+    assert_eq!(scenarios.len(), names.len());
+    for runner in runners() {
+        let dir = Dir::new("embedded");
+        let place = |host: u8| {
+            let socket = |host: u8| dir.path().join(format!("link{host}")).display().to_string();
+            PathBuf::from(format!("embedded:10.9.0.{host}/24@unix:{},{}", socket(host), socket(3 - host)))
+        };
+        let mut served = Program::start(&runner.program, &place(2), &["serve", "888"]);
+        assert_eq!(served.line(), "ready", "{} as an embedded server", runner.language);
+        for scenario in &scenarios {
+            let args = args_of(scenario);
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            let label = format!("embedded, {}, {}", scenario["name"], runner.language);
+            assert_eq!(Program::start(&runner.program, &place(1), &args).succeed(), "ok\n", "{label}");
+            println!("{label}: ok");
+        }
+    }
+}
+
 /// A capture of the emulated exchange, with its books and trades as the library itself writes them.
 fn captured(dir: &Path) -> [PathBuf; 3] {
     let config = market();
