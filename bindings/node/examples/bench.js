@@ -53,6 +53,11 @@ async function serve(port) {
   client.close();
 }
 
+function fail(e) {
+  console.error(`bench: ${e.message}`);
+  process.exit(1);
+}
+
 const now = () => Number(process.hrtime.bigint());
 
 // What happens when an answer comes; `send` is to send.
@@ -109,6 +114,7 @@ function runTcp(where, measurement) {
     for (let i = 0; i < count; i += 1) send(measurement.data);
   });
   socket.on('connect', () => send(measurement.data));
+  socket.on('error', fail);
 }
 
 async function runMessages(where, measurement) {
@@ -142,7 +148,4 @@ async function main([verb, system, where, ...rest]) {
   }
 }
 
-main(process.argv.slice(2)).catch((e) => {
-  console.error(`bench: ${e.message}`);
-  process.exit(1);
-});
+main(process.argv.slice(2)).catch(fail);

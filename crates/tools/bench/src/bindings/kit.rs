@@ -229,8 +229,8 @@ impl Kit {
         };
         for part in folder.split('/').filter(|part| !part.is_empty()) {
             path = if part == "*" {
-                let folders = entries(&path).into_iter().filter(|path| path.is_dir());
-                folders.last().ok_or_else(none)?
+                let mut folders = entries(&path).into_iter().filter(|path| path.is_dir());
+                folders.next_back().ok_or_else(none)?
             } else {
                 path.join(part)
             };

@@ -24,7 +24,7 @@ use barewire_measure::{Contention, Histogram};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The name of the rows' table.
 pub const BENCH: &str = "bindings";
@@ -210,24 +210,28 @@ impl BindingWorkload {
         };
         let hosts = self.hosts.as_ref().map(|hosts| [&hosts.ns_a, &hosts.ns_b]);
         let (address, cores) = (self.server_address(), self.asked.cores);
-        // The server's port, from the one end to the other.
-        let (tell, told) = std::sync::mpsc::channel();
+        // Known before the server is ready, and so before the client begins.
+        let port = OnceLock::new();
         let where_to = || {
-            let port = told.recv().map_err(|_| BenchError::Plan("the server did not start".to_owned()))?;
-            Ok::<_, BenchError>(SocketAddr::from((address, port)))
+            let port: &u16 =
+                port.get().ok_or_else(|| BenchError::Plan("the server has no port".to_owned()))?;
+            Ok::<_, BenchError>(SocketAddr::from((address, *port)))
+        };
+        let tell = |own: u16| {
+            let _ = port.set(own);
         };
         let ((), times) = match &self.program {
             Some(program) => two_ends(
                 hosts,
                 cores,
                 || program.run(&job, where_to()?, socket(0), &folder.0),
-                |stop| program.serve(&job, socket(1), &folder.0, |port| tell.send(port).is_ok(), &stop),
+                |stop| program.serve(&job, socket(1), &folder.0, tell, &stop),
             )?,
             None => two_ends(
                 hosts,
                 cores,
                 || rust::run(&job, where_to()?, socket(0)),
-                |stop| rust::serve(&job, socket(1), |port| tell.send(port).is_ok(), &stop),
+                |stop| rust::serve(&job, socket(1), tell, &stop),
             )?,
         };
         Ok(times)
@@ -346,7 +350,7 @@ impl Workload for BindingWorkload {
         let samples = times.round_trips.samples();
         let mut measured = Measured::default().watched(&watch.finish());
         if samples == 0 {
-            measured.void = Some("no response within the measured time".to_owned());
+            measured.void = Some("no response arrived in the measured time".to_owned());
         } else {
             measured = measured.number("rate_per_s", samples as f64 / times.seconds);
         }

@@ -77,7 +77,7 @@ impl Program {
         job: &Job,
         socket: Option<&Path>,
         folder: &Path,
-        tell: impl Fn(u16) -> bool,
+        tell: impl Fn(u16),
         stop: &Stop<'_>,
     ) -> Result<(), BenchError> {
         let args = ["serve", job.carrier.word(), &job.port().to_string(), &job.size.to_string()];

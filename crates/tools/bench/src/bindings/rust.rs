@@ -124,7 +124,7 @@ impl Link for Tcp {
 pub(super) fn serve(
     job: &Job,
     socket: Option<&Path>,
-    tell: impl Fn(u16) -> bool,
+    tell: impl Fn(u16),
     stop: &Stop<'_>,
 ) -> Result<(), BenchError> {
     let mut link: Box<dyn Link> = match job.carrier {
