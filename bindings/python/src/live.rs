@@ -168,7 +168,7 @@ impl Live {
         let work = move || run(plan, wanted, &flag, &of_thread, &ready);
         let thread = std::thread::Builder::new().name("barewire-feed".to_owned()).spawn(work)?;
         let thread = Mutex::new(Some(thread));
-        match py.detach(|| is_ready.recv()) {
+        match py.detach(move || is_ready.recv()) {
             Ok(Ok(())) => Ok(Live { shared, stop, thread }),
             Ok(Err(why)) => Err(FeedError::new_err(why)),
             Err(_) => Err(FeedError::new_err("the feed's thread ended")),
