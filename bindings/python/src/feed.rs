@@ -42,7 +42,7 @@ const PRICE: (u8, i8) = (19, 9);
 type Row = (Option<i64>, i64, Option<i32>);
 
 /// What every item has.
-pub(crate) struct Head {
+struct Head {
     channel: u32,
     seq: u32,
     sending_time_ns: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Head {
     symbol: String,
 }
 
-pub(crate) enum Kind {
+enum Kind {
     Book {
         state: &'static str,
         cause: &'static str,
@@ -78,7 +78,7 @@ pub(crate) enum Kind {
     },
 }
 
-pub(crate) struct Item {
+struct Item {
     head: Head,
     kind: Kind,
 }
@@ -87,9 +87,9 @@ type Batch = Result<Vec<Item>, String>;
 
 /// What is wanted: books, trades, statistics.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted(bool, bool, bool);
+struct Wanted(bool, bool, bool);
 
-pub(crate) struct Collector {
+struct Collector {
     channel: u32,
     wanted: Wanted,
     packet: (u32, u64, u64, &'static str),
@@ -105,10 +105,6 @@ fn row(level: &Level) -> Row {
 }
 
 impl Collector {
-    pub(crate) fn new(channel: u32, wanted: Wanted, batch: &Arc<Mutex<Vec<Item>>>) -> Collector {
-        Collector { channel, wanted, packet: (0, 0, 0, ""), batch: Arc::clone(batch) }
-    }
-
     fn push(&self, instrument: &Instrument, transact_time_ns: u64, kind: Kind) {
         let (seq, sending_time_ns, stamp_ns, stamp_source) = self.packet;
         let (security_id, symbol) = (instrument.security_id, instrument.symbol.as_str().to_owned());
@@ -127,7 +123,7 @@ impl Collector {
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -182,7 +178,7 @@ fn snake(name: &str) -> String {
     out
 }
 
-pub(crate) fn plan(config: Option<PathBuf>, channel: u32, udp_port: u16) -> Result<Plan, String> {
+fn plan(config: Option<PathBuf>, channel: u32, udp_port: u16) -> Result<Plan, String> {
     if let Some(path) = config {
         return Plan::read(&path).map_err(|e| e.to_string());
     }
@@ -207,7 +203,12 @@ fn replay(captures: &[PathBuf], plan: Plan, wanted: Wanted, to: &SyncSender<Batc
     let mut handler = FeedHandler::builder(plan)
         .sources(vec![])
         .start(start)
-        .listen(|_, channel| Collector::new(channel.id, wanted, &batch))
+        .listen(|_, channel| Collector {
+            channel: channel.id,
+            wanted,
+            packet: (0, 0, 0, ""),
+            batch: Arc::clone(&batch),
+        })
         .map_err(|e| text(&e))?;
     let mut packets = 0;
     loop {
@@ -244,7 +245,7 @@ fn start(captures: Vec<PathBuf>, plan: Plan, wanted: Wanted) -> PyResult<Receive
     Ok(from)
 }
 
-pub(crate) fn wanted(names: &[String]) -> PyResult<Wanted> {
+fn wanted(names: &[String]) -> PyResult<Wanted> {
     let mut wanted = Wanted(false, false, false);
     for name in names {
         match name.as_str() {
@@ -302,7 +303,7 @@ impl Capture {
     }
 }
 
-pub(crate) fn tuple(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyTuple>> {
+fn tuple(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyTuple>> {
     let Head { channel, seq, sending_time_ns, stamp_ns, stamp_source, transact_time_ns, security_id, symbol } =
         item.head;
     let head = (channel, seq, sending_time_ns, stamp_ns, stamp_source, transact_time_ns, security_id, symbol);

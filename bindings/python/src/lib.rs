@@ -5,7 +5,6 @@
 //! wherever a call may take its time.
 
 mod feed;
-mod live;
 mod switch;
 
 use barewire::entry::*;
@@ -293,7 +292,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<switch::Switch>()?;
     m.add("FeedError", m.py().get_type::<feed::FeedError>())?;
     m.add_class::<feed::Capture>()?;
-    m.add_class::<live::Live>()?;
     m.add_function(wrap_pyfunction!(feed::capture_stream, m)?)?;
     m.add("REQUEST_HEAD", BW_REQUEST_HEAD)?;
     for f in [

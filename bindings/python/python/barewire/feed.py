@@ -1,13 +1,9 @@
-"""Market data (CME MDP 3.0), captured or live: iterators over books, trades and statistics, and tables for Arrow.
+"""Captured market data (CME MDP 3.0): an iterator over books, trades and statistics, and tables for Arrow.
 
 >>> for item in barewire.feed.Capture("morning.pcap"):
 ...     if isinstance(item, barewire.feed.Trade):
 ...         print(item.symbol, item.price, item.quantity)
 >>> table = pyarrow.table(barewire.feed.Table("morning.pcap", "trades"))   # or polars.DataFrame(...)
-
->>> with barewire.feed.Live() as live:                                       # `barewire feed emulate` beside it
-...     for item in live:
-...         print(item)
 
 Without a configuration the channel is that of `barewire feed emulate`. With one (barewire's TOML, which names CME's channel file) it is
 what the file says. Memory is bounded by a few batches, whatever the captures' size.
@@ -16,14 +12,14 @@ what the file says. Memory is bounded by a few batches, whatever the captures' s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
 from . import _native
 
-__all__ = ["Book", "Capture", "FeedError", "Level", "Live", "Statistic", "Table", "Trade"]
+__all__ = ["Book", "Capture", "FeedError", "Level", "Statistic", "Table", "Trade"]
 
 FeedError = _native.FeedError
 
@@ -109,16 +105,6 @@ def _paths(captures: _Path | Iterable[_Path]) -> list[str]:
     return [os.fspath(path) for path in captures]
 
 
-def _item(told: tuple) -> Book | Trade | Statistic:
-    kind, head, rest = told
-    if kind == "book":
-        state, cause, rpt_seq, bids, offers = rest
-        return Book(*head, state, cause, rpt_seq, [Level(*level) for level in bids], [Level(*level) for level in offers])
-    if kind == "trade":
-        return Trade(*head, *rest)
-    return Statistic(*head, *rest)
-
-
 class Capture:
     """Items of captures (pcap, pcapng), merged by their stamps, in the order of the feed."""
 
@@ -146,54 +132,15 @@ class Capture:
 
     def __iter__(self) -> Iterator[Book | Trade | Statistic]:
         while batch := self._native.next_batch():
-            yield from map(_item, batch)
-
-
-class Live:
-    """Items of channels as they arrive, from the kernel's sockets or from ports, as the configuration says. A thread of its own sleeps
-    until packets arrive. The last 65,536 items are kept while nobody takes them; older ones are counted in `lost`."""
-
-    def __init__(
-        self,
-        config: _Path | None = None,
-        *,
-        channel: int = _CHANNEL,
-        udp_port: int = _UDP_PORT,
-        interface: str | None = None,
-        items: Iterable[str] = ("books", "trades", "statistics"),
-    ) -> None:
-        """`interface`: its name or one of its addresses, instead of what the configuration says; `lo` without one."""
-        where = None if config is None else os.fspath(config)
-        self._native = _native.Live(where, channel, udp_port, interface, list(items))
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def lost(self) -> int:
-        """Items that nobody took in time."""
-        return self._native.lost
-
-    def close(self) -> None:
-        """Ends the feed; the iterator ends when what was kept has been taken."""
-        self._native.close()
-
-    def next_batch(self, timeout: float | None = None) -> list[Book | Trade | Statistic] | None:
-        """What has arrived, waiting for something (None: for ever). An empty list: the time was over. None: the feed has ended."""
-        batch = self._native.next_batch(timeout)
-        return None if batch is None else [_item(told) for told in batch]
-
-    def __iter__(self) -> Iterator[Book | Trade | Statistic]:
-        while (batch := self._native.next_batch(None)) is not None:
-            yield from map(_item, batch)
-
-    def listen(self, callback: Callable[[Book | Trade | Statistic], object]) -> None:
-        """Calls back for each item, in this thread, until the feed ends (`close` by another thread, or by the callback)."""
-        for item in self:
-            callback(item)
+            for kind, head, rest in batch:
+                if kind == "book":
+                    state, cause, rpt_seq, bids, offers = rest
+                    sides = [Level(*level) for level in bids], [Level(*level) for level in offers]
+                    yield Book(*head, state, cause, rpt_seq, *sides)
+                elif kind == "trade":
+                    yield Trade(*head, *rest)
+                else:
+                    yield Statistic(*head, *rest)
 
 
 class Table:

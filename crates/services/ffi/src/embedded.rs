@@ -74,8 +74,7 @@ impl Embedded {
         config.socket = folder.0.join("s");
         config.applications_max = 1;
         config.is_service = false;
-        let engine =
-            Daemon::start(&config).map_err(|e| Failure::new(BW_ERR_SYSTEM, format!("{port}: {e}")))?;
+        let engine = Daemon::start(&config).map_err(|e| Failure::new(BW_ERR_SYSTEM, e.to_string()))?;
         Ok(Embedded { engine, _folder: folder })
     }
 

@@ -6,7 +6,7 @@ use barewire_base::{Duration, Instant};
 use barewire_client::Geometry;
 use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_engine::CountersReader;
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, Sender, connections};
+use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
 use barewire_feed_handler::{
     ChannelPlan, CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Input, Plan, Replay, SocketOptions,
 };
@@ -356,39 +356,9 @@ fn under_loss() {
     }
 }
 
-/// A market of two seconds.
-fn market() -> EmulatorConfig {
-    EmulatorConfig { active: Duration::from_secs(2), ..EmulatorConfig::default() }
-}
-
-/// Without any daemon: each language's client and server with an engine in threads of their own processes.
-#[test]
-fn embedded() {
-    let names = ["echo-small", "echo-unordered", "requests", "deadline", "cancellation", "use-after-close"];
-    let mut scenarios = scenarios();
-    scenarios.retain(|s| names.contains(&s["name"].as_str().unwrap()));
-    assert_eq!(scenarios.len(), names.len());
-    for runner in runners() {
-        let dir = Dir::new("embedded");
-        let place = |host: u8| {
-            let socket = |host: u8| dir.path().join(format!("link{host}")).display().to_string();
-            PathBuf::from(format!("embedded:10.9.0.{host}/24@unix:{},{}", socket(host), socket(3 - host)))
-        };
-        let mut served = Program::start(&runner.program, &place(2), &["serve", "888"]);
-        assert_eq!(served.line(), "ready", "{} as an embedded server", runner.language);
-        for scenario in &scenarios {
-            let args = args_of(scenario);
-            let args: Vec<_> = args.iter().map(String::as_str).collect();
-            let label = format!("embedded, {}, {}", scenario["name"], runner.language);
-            assert_eq!(Program::start(&runner.program, &place(1), &args).succeed(), "ok\n", "{label}");
-            println!("{label}: ok");
-        }
-    }
-}
-
 /// A capture of the emulated exchange, with its books and trades as the library itself writes them.
 fn captured(dir: &Path) -> [PathBuf; 3] {
-    let config = market();
+    let config = EmulatorConfig { active: Duration::from_secs(2), ..EmulatorConfig::default() };
     let lines = connections(config.channel_id, 19_010);
     let plan = Plan {
         name: "capture".into(),
@@ -438,41 +408,6 @@ fn python_alone() {
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && out.stdout == b"ok\n", "{test}: {said}");
     }
-}
-
-/// A live channel on the loopback interface gives what a capture of the same packets does.
-#[test]
-fn python_live() {
-    const UDP_PORT: u16 = 29_310;
-    let python = |r: &&Runner| r.language == "python";
-    let Some(runner) = runners().iter().find(python) else { return };
-    let dir = Dir::new("live");
-    let config = EmulatorConfig { channel_id: 931, ..market() };
-    let lines = connections(config.channel_id, UDP_PORT);
-    let capture_file = dir.path().join("capture.pcap");
-    let emulator = || Emulator::new(config.clone(), Instant::ZERO).unwrap();
-    let (mut first, mut second) = (emulator(), emulator());
-    let mut capture = CaptureWriter::create(&capture_file, &lines, &first).unwrap();
-    let until = first.active_until();
-    first.next_packets(until, &mut |packet| capture.write(packet).unwrap());
-    capture.finish().unwrap();
-
-    let python = script(dir.path(), "python", "python3 -B");
-    let test = root().join("python/tests/test_live.py").display().to_string();
-    let package = runner.program.parent().unwrap().display().to_string();
-    let command = format!("env PYTHONPATH='{package}' '{}' '{test}'", python.display());
-    let program = script(dir.path(), "live", &command);
-    let args = [capture_file.display().to_string(), "931".to_owned(), UDP_PORT.to_string()];
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut listener = Program::start(&program, dir.path(), &args);
-    assert_eq!(listener.line(), "ready");
-    let sender = Sender::open(&lines, Some("lo")).unwrap();
-    second.next_packets(until, &mut |packet| {
-        sender.send(packet).unwrap();
-        // The socket's buffer is bounded, and a reader on a busy machine slow.
-        std::thread::sleep(std::time::Duration::from_micros(200));
-    });
-    assert_eq!(listener.succeed(), "ok\n");
 }
 
 /// The notebook runs from its shipped sample, with the packages that it needs.
