@@ -223,12 +223,18 @@ DAEMON_SOAK := daemon:environment cli:stopped
 
 # Each language's package where its toolchain is; the others are told as SKIPPED.
 .PHONY: dist
-dist: tools room ## Build the packages into target/dist: tarball, .deb, wheel, Go module, jar, npm, NuGet folder
+dist: tools room ## Build the packages into target/dist: tarballs, .deb, .rpm, image, crates, and one for each language
 	@CARGO="$(CARGO)" packaging/dist.sh "$(TARGET)" "$(TARGET)/dist"
 
 .PHONY: dist-test
 dist-test: ## Install each package of target/dist into a clean place, run its hello-world, remove it again
 	@packaging/dist-test.sh "$(TARGET)/dist"
+
+# Two builds of the same commit, each from nothing.
+.PHONY: dist-same
+dist-same: dist ## Build the packages again, from nothing, and compare every byte
+	@CARGO="$(CARGO)" packaging/dist.sh "$(TARGET)/dist-again" "$(TARGET)/dist-again/dist" > /dev/null
+	@diff $(TARGET)/dist/SHA256SUMS $(TARGET)/dist-again/dist/SHA256SUMS && echo "the same bytes: $$(wc -l < $(TARGET)/dist/SHA256SUMS) files"
 
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2

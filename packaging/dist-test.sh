@@ -4,6 +4,7 @@
 # The two daemons are on one link in the temporary folder; nothing of the machine is touched.
 set -euo pipefail
 dist=$(realpath "$1")
+repository=$(realpath "$(dirname "$0")/..")
 only=${2:-}
 work=$(mktemp -d)
 pids=()
@@ -29,7 +30,7 @@ line() {
     return 1
 }
 
-tarball=$(echo "$dist"/barewire-*-linux-*.tar.gz)
+tarball=$(echo "$dist"/barewire-*-linux-"$(uname -m)".tar.gz)
 prefix=$work/prefix
 mkdir "$prefix"
 tar -xzf "$tarball" -C "$prefix" --strip-components 1
@@ -74,9 +75,47 @@ hello() {
     fi
 }
 
+# block PAGE WORDS: the lines of the block of a page whose mark has the words.
+block() {
+    awk -v words="$2" 'index($0, words) { marked = 1 } marked && /^```$/ { exit } block { print } marked && /^```sh$/ { block = 1 }' "$1"
+}
+
+# by_the_book PAGE: installs as the page of the book says, in a folder of its own, and runs its two lines.
+by_the_book() {
+    local page=$repository/docs/src/bindings/$1.md
+    mkdir -p book/target
+    ln -s "$dist" book/target/dist
+    cd book
+    block "$page" "make dist-test installs" > install.sh
+    [ -s install.sh ] || { echo "error: $page says nothing of an installation" >&2; return 1; }
+    . ./install.sh > install.log 2>&1 || { cat install.log >&2; return 1; }
+    { echo '<!-- run by make dist-test -->'; echo '```sh'; block "$page" "make dist-test runs these"; echo '```'; } > hello.md
+    hello hello.md
+    cd ..
+    chmod -R u+w book
+    rm -rf book
+}
+
 # gone PLACE: nothing is left there.
 gone() {
     [ -z "$(find "$1" -mindepth 1 ! -type d 2> /dev/null)" ] || { echo "error: left in $1:" >&2; find "$1" ! -type d >&2; return 1; }
+}
+
+# The file that there is if the package was made; of those that need more than the usual.
+made() {
+    case $1 in
+        "Debian packages") echo "barewire_*.deb" ;;
+        "RPM packages") echo "barewire-*.rpm" ;;
+        "static binary") echo "barewire-*-musl.tar.gz" ;;
+        "container image") echo "barewire-*-image.oci.tar" ;;
+        aarch64) echo "barewire-*-linux-aarch64.tar.gz" ;;
+        crates) echo "crates/*.crate" ;;
+        "Python wheel") echo "barewire-*.whl" ;;
+        "Go module") echo "go" ;;
+        "Java jar") echo "maven" ;;
+        "npm package") echo "barewire-*.tgz" ;;
+        "NuGet folder") echo "nuget" ;;
+    esac
 }
 
 # check NAME FUNCTION TOOL...: in a clean folder of its own.
@@ -87,6 +126,10 @@ check() {
     for tool; do
         command -v "$tool" > /dev/null || { echo "SKIPPED: $name: $tool is not installed"; return; }
     done
+    if [ -n "$(made "$name")" ] && ! compgen -G "$dist/$(made "$name")" > /dev/null; then
+        echo "SKIPPED: $name: not made by make dist on this machine"
+        return
+    fi
     mkdir "$work/place"
     # Not as a condition: `set -e` would not hold inside.
     set +e
@@ -109,6 +152,7 @@ test_tarball() {
 }
 
 test_cpp() {
+    (by_the_book cpp)
     mkdir prefix
     tar -xzf "$tarball" -C prefix --strip-components 1
     c++ -std=c++17 -Iprefix/include prefix/share/doc/barewire/examples/echo.cpp -o echo-cpp -Lprefix/lib -lbarewire -pthread "-Wl,-rpath,$PWD/prefix/lib"
@@ -132,7 +176,83 @@ test_deb() {
     gone "$root/usr"
 }
 
+# A root of its own with a database of its own, without what other packages would bring.
+test_rpm() {
+    local root=$PWD/root
+    local options=(--root "$root" --nodeps --noscripts --nosignature)
+    mkdir root
+    rpm "${options[@]}" --install "$dist"/barewire-[0-9]*.rpm "$dist"/barewire-devel-*.rpm
+    "$root/usr/bin/barewire" --version
+    rpm "${options[@]}" --verify barewire barewire-devel
+    local doc=$root/usr/share/doc/barewire
+    cc -std=c11 "-I$root/usr/include" "$doc/examples/echo.c" -o echo "-L$root/usr/lib64" -lbarewire "-Wl,-rpath,$root/usr/lib64"
+    hello "$doc/README-c.md"
+    rpm "${options[@]}" --erase barewire-devel barewire
+    gone "$root/usr/bin"
+    gone "$root/usr/include"
+    gone "$root/usr/lib64"
+    gone "$root/usr/share/doc/barewire"
+}
+
+# A static program with static daemons: an application asks over a link of its own.
+test_static() {
+    tar -xzf "$dist"/barewire-*-musl.tar.gz --strip-components 1
+    ! ldd barewire > ldd.log 2>&1 || grep -q "statically linked" ldd.log || { cat ldd.log >&2; return 1; }
+    ping_with "$PWD/barewire"
+}
+
+# ping_with PROGRAM...: its `msg` as service and client over the two daemons.
+ping_with() {
+    BAREWIRE_SOCKET=$work/2.sock "$@" msg listen 887 --echo > listen.log 2>&1 &
+    local server=$! ok=0 said
+    for ((n = 0; n < 100; n++)); do
+        said=$(BAREWIRE_SOCKET=$work/1.sock "$@" msg ping 10.0.0.2:887 --count 3 2>&1) && { ok=1; break; }
+        kill -0 "$server" 2> /dev/null || break
+        sleep 0.1
+    done
+    kill "$server" 2> /dev/null || true
+    wait "$server" 2> /dev/null || true
+    [ "$ok" = 1 ] || { echo "error: no answer: $said" >&2; cat listen.log >&2; return 1; }
+}
+
+# The image's own files as root of a process: its program needs nothing beside it.
+test_image() {
+    local store=(--root "$PWD/storage" --runroot "$PWD/storage-run" --storage-driver vfs) container root
+    buildah "${store[@]}" pull --quiet "oci-archive:$(echo "$dist"/barewire-*-image.oci.tar)" > image.id
+    container=$(buildah "${store[@]}" from "$(cat image.id)")
+    root=$(buildah "${store[@]}" mount "$container")
+    chroot "$root" /barewire --version
+    [ "$(find "$root" -type f | wc -l)" = 1 ] || { find "$root" -type f >&2; return 1; }
+    [ "$(stat -c %a "$root/run/barewire")" = 1777 ]
+    buildah "${store[@]}" inspect --format '{{.OCIv1.Config.Entrypoint}} {{.OCIv1.Config.Env}}' "$container" | \
+        grep -q '\[/barewire\].*BAREWIRE_SOCKET=/run/barewire/barewire.sock'
+    buildah "${store[@]}" umount "$container" > /dev/null
+    buildah "${store[@]}" rm "$container" > /dev/null
+    buildah "${store[@]}" rmi "$(cat image.id)" > /dev/null
+}
+
+# Of another machine's: what runs under an emulator.
+test_aarch64() {
+    tar -xzf "$dist"/barewire-*-linux-aarch64.tar.gz --strip-components 1
+    local run=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+    "${run[@]}" bin/barewire --version
+    "${run[@]}" bin/barewire up --port mem:x --ipv4 10.0.0.1/24 --check
+    aarch64-linux-gnu-gcc -std=c11 -Iinclude share/doc/barewire/examples/echo.c -o echo -Llib -lbarewire
+    # Without a daemon it says so: the library is found and runs.
+    ! LD_LIBRARY_PATH=$PWD/lib BAREWIRE_SOCKET=$PWD/none "${run[@]}" -E "LD_LIBRARY_PATH=$PWD/lib" ./echo 888 > echo.log 2>&1
+    grep -q -i "daemon" echo.log || { cat echo.log >&2; return 1; }
+}
+
+# What is packed builds what it says: the ground floor, which needs no other crate of ours.
+test_crates() {
+    [ "$(ls "$dist"/crates/*.crate | wc -l)" -ge 30 ]
+    tar -xzf "$dist"/crates/barewire-base-*.crate --strip-components 1
+    [ -e Cargo.toml ] && [ -e README.md ] && grep -q '^license = ' Cargo.toml && ! grep -q 'path = "\.\.' Cargo.toml
+    CARGO_TARGET_DIR=$PWD/target cargo build --quiet --offline
+}
+
 test_wheel() {
+    (by_the_book python)
     python3 -m venv --without-pip venv
     # Of the machine's pip, and nothing from an index.
     python3 -m pip --python venv/bin/python install --quiet --no-index --disable-pip-version-check "$dist"/barewire-*.whl
@@ -147,6 +267,7 @@ test_go() {
     export GOPROXY=file://$dist/go GOFLAGS=-mod=mod GONOSUMDB='*' GOSUMDB=off GOTOOLCHAIN=local CGO_ENABLED=1
     export GOMODCACHE=$PWD/modules GOCACHE=$PWD/cache
     export CGO_CFLAGS=-I$prefix/include CGO_LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib"
+    (unset GOPROXY GOSUMDB CGO_CFLAGS CGO_LDFLAGS; by_the_book go)
     mkdir hello
     cd hello
     go mod init example.invalid/hello 2> /dev/null
@@ -159,6 +280,7 @@ test_go() {
 
 # A Maven repository in a folder, from which the jar is taken.
 test_jar() {
+    (by_the_book java)
     cp -r "$dist/maven" repository
     cp repository/dev/barewire/barewire/*/barewire-*.jar .
     jar --extract --file barewire-*.jar META-INF/README.md
@@ -178,6 +300,7 @@ hello_quietly() {
 }
 
 test_npm() {
+    (by_the_book node)
     npm install --silent --offline --no-audit --no-fund --no-save "$dist"/barewire-*.tgz > /dev/null
     hello node_modules/barewire/README.md
     npm uninstall --silent --no-save barewire > /dev/null
@@ -186,6 +309,7 @@ test_npm() {
 }
 
 test_nuget() {
+    (by_the_book csharp)
     local package
     package=$(echo "$dist"/nuget/barewire.*)
     cp "$package/lib/netstandard2.0/Barewire.dll" .
@@ -196,6 +320,11 @@ test_nuget() {
 check "tarball and C" test_tarball cc
 check "C++ header" test_cpp c++
 check "Debian packages" test_deb dpkg cc
+check "RPM packages" test_rpm rpm cc
+check "static binary" test_static ldd
+check "container image" test_image buildah
+check "aarch64" test_aarch64 qemu-aarch64 aarch64-linux-gnu-gcc
+check "crates" test_crates cargo
 check "Python wheel" test_wheel python3
 check "Go module" test_go go cc
 check "Java jar" test_jar java jar

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the packages into DIST from what is in this repository: dist.sh TARGET DIST
 # A package whose toolchain is missing is told as SKIPPED. Times in archives are those of the last commit.
+# ONLY="wheel jar" makes these parts alone anew, and leaves the others as they are: deb rpm static aarch64 image crates wheel go jar npm nuget.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "$1") dist=$(realpath -m "$2")
@@ -9,9 +10,12 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 machine=$(uname -m)
 export VERSION=$version
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 315532800)}
+# PROFILE=dev packs what tests have built already: large and slow, to try the packing itself.
+profile=${PROFILE:-release}
 # Where it was built is not in it.
-export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-rm -rf "$dist"
+[ "$profile" = dev ] || export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+only=${ONLY:-}
+[ -n "$only" ] || rm -rf "$dist"
 mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -24,6 +28,9 @@ have() {
     done
 }
 
+# part NAME: whether it is to be made.
+part() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
+
 packed() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -cf - "$2" | gzip -9n; }
 
 licences() {
@@ -32,13 +39,15 @@ licences() {
 }
 
 # Its own folder: other flags than `make build` has would make everything anew there.
-build() { CARGO_TARGET_DIR="$target/dist-build" "$cargo" build --release --quiet "$@"; }
+here=$target/dist-build native_here=$target/dist-build folder=release
+[ "$profile" = release ] || { here=$target native_here=$target/bindings folder=debug; }
+build() { CARGO_TARGET_DIR="$here" "$cargo" build --profile "$profile" --quiet "$@"; }
 
 echo "dist: program and C libraries" >&2
 # The program for itself: libraries must not bring it features.
 build --locked --package barewire-cli
 build --locked --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi --package barewire-machnet-shim
-built=$target/dist-build/release
+built=$here/$folder
 
 # Into a prefix: what the tarball and the Debian packages have in common.
 install_into() {
@@ -60,7 +69,7 @@ install_into() {
     cp bindings/c/{barewire,bwfeed,bwverbs,machnet}.h bindings/cpp/barewire.hpp "$prefix/include/"
     printf 'prefix=${pcfiledir}/../..\n\nName: barewire\nDescription: Low-latency messages\nVersion: %s\nLibs: -L${prefix}/lib -lbarewire\nCflags: -I${prefix}/include\n' \
         "$version" > "$prefix/lib/pkgconfig/barewire.pc"
-    cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/echo.cpp "$share/doc/barewire/examples/"
+    cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/{echo,bench}.cpp "$share/doc/barewire/examples/"
     cp bindings/c/README.md "$share/doc/barewire/README-c.md"
     cp bindings/cpp/README.md "$share/doc/barewire/README-cpp.md"
     cp CHANGELOG.md "$share/doc/barewire/"
@@ -70,11 +79,11 @@ install_into() {
     fi
 }
 
-name=barewire-$version-linux-$machine
-install_into "$work/tar/$name"
-packed "$work/tar" "$name" > "$dist/$name.tar.gz"
+base=barewire-$version-linux-$machine
+install_into "$work/tar/$base"
+packed "$work/tar" "$base" > "$dist/$base.tar.gz"
 
-if have "Debian packages" dpkg-deb; then
+if part deb && have "Debian packages" dpkg-deb; then
     echo "dist: Debian packages" >&2
     architecture=$(dpkg --print-architecture)
     # deb PACKAGE DESCRIPTION DEPENDS: what lies in $work/PACKAGE.
@@ -119,14 +128,47 @@ CONTROL
     deb libbarewire-dev "headers of barewire for C and C++" "libbarewire (= $version)"
 fi
 
+# The same files as the Debian packages', in one package and its -devel.
+if part rpm && have "RPM packages" rpmbuild; then
+    echo "dist: RPM packages" >&2
+    root=$work/rpm
+    install_into "$root/usr"
+    mkdir -p "$root/usr/lib/systemd/system" "$root/usr/lib/sysusers.d" "$root/usr/share/doc/barewire/examples"
+    sed 's#/usr/local/bin/#/usr/bin/#' 'packaging/barewire@.service' > "$root/usr/lib/systemd/system/barewire@.service"
+    cp packaging/barewire.sysusers "$root/usr/lib/sysusers.d/barewire.conf"
+    cp packaging/barewire.toml "$root/usr/share/doc/barewire/examples/"
+    mv "$root/usr/lib/pkgconfig" "$work/pkgconfig"
+    mkdir -p "$root/usr/lib64"
+    mv "$root"/usr/lib/*.so "$root/usr/lib64/"
+    mv "$work/pkgconfig" "$root/usr/lib64/"
+    find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+    # Nothing of the machine: neither its name, nor its time, nor what its own scripts would do to the files.
+    rpmbuild -bb --quiet --buildroot "$work/rpm-root" --define "_topdir $work/rpmbuild" --define "_rpmdir $work/rpms" --define "root $root" \
+        --define "version_ $version" --define "_buildhost localhost" --define "use_source_date_epoch_as_buildtime 1" \
+        --define "clamp_mtime_to_source_date_epoch 1" --define "_build_id_links none" --define "__os_install_post %{nil}" \
+        packaging/barewire.spec
+    find "$work/rpms" -name '*.rpm' -exec cp {} "$dist/" \;
+fi
+
+# What crates.io would be given: all crates but those that are for other languages and for tests.
+if part crates && have crates python3; then
+    echo "dist: crates" >&2
+    # Each is built where `cargo publish --dry-run` is run; here they are packed.
+    CARGO_TARGET_DIR="$here" "$cargo" package --workspace --quiet --locked --no-verify --allow-dirty \
+        $(python3 packaging/publishable.py Cargo.toml)
+    mkdir -p "$dist/crates"
+    rm -f "$dist"/crates/*
+    cp "$here/package"/barewire-*-"$version".crate "$dist/crates/"
+fi
+
 # Native parts of bindings, in the bindings' own workspace, with the versions that everything else has.
 native() {
     [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
-    build --manifest-path bindings/Cargo.toml --package "$1"
-    strip --strip-unneeded -o "$3" "$built/$2"
+    CARGO_TARGET_DIR="$native_here" "$cargo" build --profile "$profile" --quiet --manifest-path bindings/Cargo.toml --package "$1"
+    strip --strip-unneeded -o "$3" "$native_here/$folder/$2"
 }
 
-if have Python python3; then
+if part wheel && have Python python3; then
     echo "dist: Python wheel" >&2
     [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
     maturin=maturin
@@ -135,17 +177,17 @@ if have Python python3; then
         [ -x "$maturin" ] || { python3 -m venv "$target/dist-tools" && "$target/dist-tools/bin/pip" install --quiet 'maturin>=1.7,<2'; }
     fi
     cp LICENSE-MIT LICENSE-APACHE bindings/python/
-    (cd bindings/python && CARGO_TARGET_DIR="$target/dist-build" "$maturin" build --quiet --release --strip --out "$dist") || \
+    (cd bindings/python && CARGO_TARGET_DIR="$native_here" "$maturin" build --quiet --profile "$profile" --strip --out "$dist") || \
         { rm -f bindings/python/LICENSE-*; exit 1; }
     rm -f bindings/python/LICENSE-*
 fi
 
-if have Go python3; then
+if part go && have Go python3; then
     echo "dist: Go module" >&2
     python3 packaging/gozip.py bindings/go LICENSE-MIT LICENSE-APACHE "$dist/go"
 fi
 
-if have Java javac jar; then
+if part jar && have Java javac jar; then
     echo "dist: Java jar" >&2
     classes=$work/java
     mkdir -p "$classes/dev/barewire/native/linux-$machine"
@@ -163,7 +205,7 @@ if have Java javac jar; then
     sed "s/@VERSION@/$version/" bindings/java/pom.xml.in > "$maven/barewire-$version.pom"
 fi
 
-if have Node node npm; then
+if part npm && have Node node npm; then
     echo "dist: npm package" >&2
     package=$work/node
     mkdir -p "$package/native"
@@ -175,19 +217,80 @@ if have Node node npm; then
     (cd "$package" && npm pack --silent --pack-destination "$dist" > /dev/null)
 fi
 
-if have "C#" mcs; then
+if part nuget && have "C#" mcs; then
     echo "dist: NuGet folder" >&2
     nuget=$dist/nuget/barewire.$version
     mkdir -p "$nuget/lib/netstandard2.0" "$nuget/runtimes/linux-x64/native"
     # What -deterministic does not cover: the documentation, which has no times.
     mcs -deterministic -warn:4 -warnaserror -unsafe -optimize -target:library -r:System.Core.dll -doc:"$nuget/lib/netstandard2.0/Barewire.xml" \
         -out:"$nuget/lib/netstandard2.0/Barewire.dll" bindings/csharp/Barewire.cs
-    cp "$work/tar/$name/lib/libbarewire.so" "$nuget/runtimes/linux-x64/native/"
+    cp "$work/tar/$base/lib/libbarewire.so" "$nuget/runtimes/linux-x64/native/"
     sed "s/@VERSION@/$version/" bindings/csharp/barewire.nuspec.in > "$nuget/barewire.nuspec"
     cp bindings/csharp/README.md "$nuget/"
     mkdir -p "$nuget/examples"
     cp bindings/csharp/examples/Echo.cs "$nuget/examples/"
     licences "$nuget"
+fi
+
+# One file without any library, for any distribution.
+musl=$machine-unknown-linux-musl
+static=$here/$musl/$folder/barewire
+has_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$1/lib" ] || { echo "SKIPPED: $2: rustup target add $1" >&2; return 1; }; }
+if part static || part image; then
+    if have "static binary" musl-gcc && has_target "$musl" "static binary"; then
+        echo "dist: static binary" >&2
+        export "CC_${musl//-/_}=musl-gcc"
+        build --locked --package barewire-cli --target "$musl"
+        name=barewire-$version-linux-$machine-musl
+        mkdir -p "$work/static/$name"
+        strip --strip-unneeded -o "$work/static/$name/barewire" "$static"
+        licences "$work/static/$name"
+        cp "$work/tar/$base/share/doc/barewire/sbom.cdx.json" "$work/static/$name/" 2> /dev/null || true
+        packed "$work/static" "$name" > "$dist/$name.tar.gz"
+    fi
+fi
+
+# An image with nothing but that file, as an OCI archive, and the compose file that uses it.
+if part image && [ -e "$work/static" ] && have "container image" buildah; then
+    echo "dist: container image" >&2
+    store=(--root "$work/storage" --runroot "$work/storage-run" --storage-driver vfs)
+    export BUILDAH_ISOLATION=chroot
+    mkdir -p "$work/tree/run/barewire"
+    chmod 1777 "$work/tree/run/barewire"
+    cp "$work/static/barewire-$version-linux-$machine-musl/barewire" "$work/tree/barewire"
+    find "$work/tree" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+    container=$(buildah "${store[@]}" from scratch)
+    buildah "${store[@]}" copy --quiet "$container" "$work/tree" / > /dev/null
+    # As in packaging/Containerfile.
+    buildah "${store[@]}" config --entrypoint '["/barewire"]' --cmd --help --env XDG_RUNTIME_DIR=/run/barewire \
+        --env BAREWIRE_SOCKET=/run/barewire/barewire.sock --volume /run/barewire --label "org.opencontainers.image.version=$version" \
+        --label "org.opencontainers.image.licenses=MIT OR Apache-2.0" "$container"
+    buildah "${store[@]}" commit --quiet --timestamp "$SOURCE_DATE_EPOCH" --format oci "$container" "barewire:$version" > /dev/null
+    buildah "${store[@]}" push --quiet "barewire:$version" "oci:$work/image:barewire:$version"
+    # The order of its files is ours, as their times are.
+    tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$work/image" \
+        -cf "$dist/barewire-$version-image.oci.tar" oci-layout index.json blobs
+    cp packaging/compose.yaml "$dist/"
+    chmod -R u+w "$work/storage"
+fi
+
+# Program and libraries for another machine, by its own linker.
+if part aarch64 && [ "$machine" != aarch64 ]; then
+    other=aarch64-unknown-linux-gnu
+    if have "aarch64" aarch64-linux-gnu-gcc && has_target "$other" "aarch64"; then
+        echo "dist: aarch64" >&2
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
+        build --locked --package barewire-cli --target "$other"
+        build --locked --package barewire-ffi --target "$other"
+        name=barewire-$version-linux-aarch64
+        mkdir -p "$work/cross/$name"/{bin,lib}
+        aarch64-linux-gnu-strip --strip-unneeded -o "$work/cross/$name/bin/barewire" "$here/$other/$folder/barewire"
+        aarch64-linux-gnu-strip --strip-unneeded -o "$work/cross/$name/lib/libbarewire.so" "$here/$other/$folder/libbarewire.so"
+        # What is the same on every machine.
+        cp -r "$work/tar/$base"/{include,share} "$work/cross/$name/"
+        cp -r "$work/tar/$base/lib/pkgconfig" "$work/cross/$name/lib/"
+        packed "$work/cross" "$name" > "$dist/$name.tar.gz"
+    fi
 fi
 
 (cd "$dist" && find . -type f ! -name SHA256SUMS | sed 's#^\./##' | LC_ALL=C sort | xargs -d '\n' sha256sum > SHA256SUMS)

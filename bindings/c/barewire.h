@@ -586,13 +586,16 @@ const char *bw_strerror(int code);
 const char *bw_last_error(void);
 
 /**
- * Attaches to a daemon.
+ * Attaches to a daemon, or to an engine of its own.
  *
  * @param name    What to call the application in statistics; null: "application".
  * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
- *                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
+ *                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire). Without any
+ *                daemon: "embedded:ADDRESS/PREFIX@PORT", such as "embedded:10.0.0.1/24@xdp:eth0", starts an engine in threads
+ *                of this process, for this client alone, and ends it with the client. Several addresses with commas.
  * @param client  Receives the client.
- * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
+ * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY; embedded also BW_ERR_INVALID for
+ *         another form, BW_ERR_SYSTEM for a port that does not open.
  */
 int bw_client_attach(const char *name,
                      const char *socket,

@@ -138,6 +138,8 @@ pub struct Config {
     pub rdma: RdmaConfig,
     /// Where users may listen and connect; empty: anywhere. Otherwise who is not listed, root aside, may nowhere.
     pub rules: HashMap<u32, UserRules>,
+    /// The process is this daemon, and tells its service manager (`NOTIFY_SOCKET`) how it is. Default on; off within another program.
+    pub is_service: bool,
 }
 
 /// RDMA for the daemon's applications.
@@ -331,6 +333,7 @@ impl Config {
             },
             rdma: RdmaConfig::off(),
             rules: HashMap::new(),
+            is_service: true,
         }
     }
 

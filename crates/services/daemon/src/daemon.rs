@@ -243,7 +243,7 @@ impl Daemon {
             page,
             socket: config.socket.clone(),
             description: String::new(),
-            manager: Manager::from_env(),
+            manager: Manager::of(config.is_service),
             aside: Some(aside_threads),
         };
         // Before the ports: what changes while they are opened is news.
@@ -260,17 +260,20 @@ impl Daemon {
             link_lines.push(started.link);
             mtu = mtu.min(started.mtu);
         }
-        let watchdog = Watchdog::from_env(&daemon.counters_path(), usize::from(engines));
+        let watchdog = config
+            .is_service
+            .then(|| Watchdog::from_env(&daemon.counters_path(), usize::from(engines)))
+            .flatten();
         let told_mtu = Arc::new(AtomicU32::new(mtu.into()));
         let control =
             Control::new(listener, config.clone(), Arc::clone(&told_mtu), lines, watchdog, aside.clone());
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
-                let stop = stop.clone();
+                let (stop, is_service) = (stop.clone(), config.is_service);
                 move || {
                     // By the thread that then vouches for the engines: the manager hears it first.
-                    Manager::from_env().tell("READY=1\n");
+                    Manager::of(is_service).tell("READY=1\n");
                     control.run(&stop);
                 }
             })

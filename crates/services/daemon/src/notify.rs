@@ -30,6 +30,11 @@ impl Manager {
         Manager::at(std::env::var_os("NOTIFY_SOCKET"))
     }
 
+    /// The same of a daemon that is a service; within another program the manager is that program's affair.
+    pub(crate) fn of(is_service: bool) -> Manager {
+        if is_service { Manager::from_env() } else { Manager(None) }
+    }
+
     fn at(address: Option<OsString>) -> Manager {
         let connect = |address: OsString| {
             let bytes = address.as_bytes();

@@ -1,6 +1,7 @@
 //! Entries: attaching, listening, connecting, events.
 
 use crate::boundary::{Failure, get, guard, last_text, put, text};
+use crate::own_engine::OwnEngine;
 use crate::error::{
     self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_NO_DAEMON, BW_ERR_PORT_TAKEN,
     BW_ERR_TOO_MANY,
@@ -9,6 +10,7 @@ use crate::session::{OURS, Session, Step};
 use crate::table::Table;
 use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -75,13 +77,16 @@ pub extern "C" fn bw_last_error() -> *const c_char {
     last_text()
 }
 
-/// Attaches to a daemon.
+/// Attaches to a daemon, or to an engine of its own.
 ///
 /// @param name    What to call the application in statistics; null: "application".
 /// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
-///                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire).
+///                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire). Without any
+///                daemon: "embedded:ADDRESS/PREFIX@PORT", such as "embedded:10.0.0.1/24@xdp:eth0", starts an engine in threads
+///                of this process, for this client alone, and ends it with the client. Several addresses with commas.
 /// @param client  Receives the client.
-/// @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY.
+/// @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY; embedded also BW_ERR_INVALID for
+///         another form, BW_ERR_SYSTEM for a port that does not open.
 ///
 /// # Safety
 /// Strings end with a zero byte.
@@ -126,14 +131,19 @@ unsafe fn attach(
     // SAFETY: this function's contract.
     unsafe { put(client, std::ptr::null_mut()) }?;
     let mut config = ClientConfig::new(name.as_deref().unwrap_or("application"));
-    if let Some(socket) = socket {
+    if let Some(socket) = &socket {
         if socket.is_empty() {
             return Err(Failure::new(BW_ERR_NO_DAEMON, "a socket's path has 1 to 107 bytes"));
         }
         config.socket = PathBuf::from(socket.as_ref());
     }
+    let place = socket.map(Cow::into_owned).or_else(|| std::env::var("BAREWIRE_SOCKET").ok());
+    let engine = place.as_deref().and_then(OwnEngine::asked_for).transpose()?;
+    if let Some(engine) = &engine {
+        config.socket = engine.socket().to_owned();
+    }
     config.reattach = reattach;
-    let session = Session::new(Client::attach_with(&config)?, reattach);
+    let session = Session::new(Client::attach_with(&config)?, reattach, engine);
     let ticket = CLIENTS.insert(session).ok_or(BW_ERR_TOO_MANY)?;
     // SAFETY: this function's contract.
     unsafe { put(client, std::ptr::without_provenance_mut(ticket)) }?;

@@ -4,6 +4,7 @@
 //! entry, memory, request, embedded
 //!                 extern "C": null checks, the panic boundary, pointers into values   unsafe
 //! session         a client and what C needs beside it
+//! own_engine      an engine in a thread of the application, in the place of a daemon
 //! table           clients by ticket: what C holds is no address
 //! types, error    what crosses the border, with numbers that are never given another meaning
 //! boundary        why a call fails, the panic boundary, values by pointer; shared with the feed's library   unsafe
@@ -18,6 +19,7 @@ pub mod embedded;
 pub mod entry;
 pub mod error;
 pub mod memory;
+mod own_engine;
 pub mod request;
 mod session;
 mod table;

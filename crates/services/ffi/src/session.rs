@@ -1,6 +1,7 @@
 //! A client and what C needs beside it.
 
 use crate::boundary::Failure;
+use crate::own_engine::OwnEngine;
 use crate::error::{
     BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TIMED_OUT, BW_ERR_TOO_MANY,
 };
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     held: Option<HashMap<u32, u64, BuildHasherDefault<OffsetHasher>>>,
     /// The message that the last event told of as unconfirmed.
     unconfirmed: Option<Vec<u8>>,
+    /// Its engine, where there is no daemon. Last: the client goes first.
+    _engine: Option<OwnEngine>,
 }
 
 /// Offsets are multiples of 64: spread by one multiplication.
@@ -77,7 +80,7 @@ pub(crate) enum Step {
 
 impl Session {
     /// `is_steady`: the client outlives its daemon.
-    pub(crate) fn new(client: Client, is_steady: bool) -> Session {
+    pub(crate) fn new(client: Client, is_steady: bool, engine: Option<OwnEngine>) -> Session {
         Session {
             client,
             looks: 0,
@@ -91,6 +94,7 @@ impl Session {
             requests: None,
             held: is_steady.then(HashMap::default),
             unconfirmed: None,
+            _engine: engine,
         }
     }
 

@@ -410,6 +410,27 @@ fn python_alone() {
     }
 }
 
+/// The notebook runs from its shipped sample, with the packages that it needs.
+#[test]
+fn the_notebook_runs() {
+    let python = |r: &&Runner| r.language == "python";
+    let Some(runner) = runners().iter().find(python) else { return };
+    let interpreter = std::env::var("BAREWIRE_NOTEBOOK_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let out = Command::new(interpreter)
+        .arg("-B")
+        .arg(root().join("python/tests/test_notebook.py"))
+        .arg(root().join("python/notebooks/market_data.ipynb"))
+        .env("PYTHONPATH", runner.program.parent().unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    match said.trim() {
+        "ok" => {}
+        missing => skip_part(Needs::Tools, format!("{missing}: not installed; the notebook is not executed")),
+    }
+}
+
 #[test]
 fn a_server_with_another_key() {
     let rig = Rig::start_by("keys", |config, host| {

@@ -155,6 +155,8 @@ pub enum Bench {
     Stream(Box<verb::bench_stream::Args>),
     /// Raw frames between two ports, without any protocol: packets a second and time a packet
     Port(verb::bench_port::Args),
+    /// The languages of the bindings: requests and responses through the daemon, beside each language's own TCP sockets
+    Bindings(Box<verb::bench_bindings::Args>),
     /// The published tables of all four fields, with the same experiments run on this machine
     #[command(name = "published", visible_alias = "seeds")]
     Seeds(verb::bench_seeds::Args),

@@ -33,12 +33,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long a daemon may take to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-const MEM_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
+/// Addresses of the two daemons where there are no hosts.
+pub(crate) const MEM_IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
 /// Numbers the runs of this process, for names.
 static RUN: AtomicU64 = AtomicU64::new(0);
+
+/// The next run's number.
+pub(crate) fn next_run() -> u64 {
+    RUN.fetch_add(1, Ordering::Relaxed)
+}
 
 /// barewire with a daemon on each host: a [`Cell`] of an interleaved plan.
 pub struct DaemonCell {
@@ -138,7 +144,7 @@ impl DaemonCell {
 
     fn run_once(&self) -> Result<RunResult, AnyError> {
         let workload = &self.info.workload;
-        let run = RUN.fetch_add(1, Ordering::Relaxed);
+        let run = next_run();
         let folder = Folder::create(run)?;
         let ips = self.hosts.as_ref().map_or(MEM_IPS, |h| [h.eth_a.v4, h.eth_b.v4]);
         let core = |side: usize| self.cores.map(|c| [c.0, c.1][side]);
@@ -236,10 +242,10 @@ impl Cell for DaemonCell {
 }
 
 /// A directory for sockets, removed at the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn create(run: u64) -> io::Result<Folder> {
+    pub(crate) fn create(run: u64) -> io::Result<Folder> {
         let path = std::env::temp_dir().join(format!("barewire-bench-{}-{run}", std::process::id()));
         std::fs::create_dir_all(&path)?;
         Ok(Folder(path))
@@ -253,14 +259,14 @@ impl Drop for Folder {
 }
 
 /// A daemon in a process of its own, stopped when dropped.
-struct DaemonProcess {
+pub(crate) struct DaemonProcess {
     child: Child,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 impl DaemonProcess {
     /// Starts it and waits until it says that it serves.
-    fn start(
+    pub(crate) fn start(
         folder: &Path,
         side: usize,
         namespace: Option<&Namespace>,

@@ -274,6 +274,23 @@ impl Leave {
 /// # Errors
 /// When something cannot be written.
 pub fn run_all(
+    workloads: Vec<Box<dyn Workload>>,
+    runs: u32,
+    leave: &Leave,
+    results: Results,
+    verb: &str,
+    hardware: HardwareClass,
+    console: &Console,
+) -> anyhow::Result<Code> {
+    run_all_and(workloads, runs, leave, results, verb, hardware, console, |_| {})
+}
+
+/// The same, where rows have something to say of each other, or others are to stand beside them, once all have run: `finish` adds it.
+///
+/// # Errors
+/// As [`run_all`].
+#[allow(clippy::too_many_arguments)]
+pub fn run_all_and(
     mut workloads: Vec<Box<dyn Workload>>,
     runs: u32,
     leave: &Leave,
@@ -281,6 +298,7 @@ pub fn run_all(
     verb: &str,
     hardware: HardwareClass,
     console: &Console,
+    finish: impl FnOnce(&mut Vec<Row>),
 ) -> anyhow::Result<Code> {
     for workload in &workloads {
         workload.check().map_err(of_bench)?;
@@ -296,10 +314,11 @@ pub fn run_all(
         let written = so_far.add(rows).and_then(|()| so_far.document(hardware, false, &[]));
         let _ = written.map(|document| std::fs::write(path, document + "\n"));
     };
-    let (rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), &mut keep);
+    let (mut rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), &mut keep);
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(workloads);
+    finish(&mut rows);
     results.add(&rows)?;
     leave.end(&results, verb, hardware, &[], console, || match rows.as_slice() {
         [] => String::new(),

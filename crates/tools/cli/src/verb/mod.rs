@@ -1,6 +1,7 @@
 //! One file for each verb.
 
 pub mod agent;
+pub mod bench_bindings;
 pub mod bench_control;
 pub mod bench_feed;
 pub mod bench_msg;
@@ -44,6 +45,7 @@ pub fn run(verb: &Verb, console: &Console) -> anyhow::Result<Code> {
         Verb::Bench { what: Bench::Switch(args) } => bench_switch::run(args, console),
         Verb::Bench { what: Bench::Feed(args) } => bench_feed::run(args, console),
         Verb::Bench { what: Bench::Rc(args) } => bench_rc::run(args, console),
+        Verb::Bench { what: Bench::Bindings(args) } => bench_bindings::run(args, console),
         Verb::Bench { what: Bench::Port(args) } => bench_port::run(args, console),
         Verb::Bench { what: Bench::Control(args) } => bench_control::run(args, console),
         Verb::Bench { what: Bench::Run(args) } => bench_run::run(args, console),

@@ -22,7 +22,7 @@ const CPU: Column = Column {
 };
 
 /// Tables that bench verbs name after themselves, as a heading.
-const OWN_TITLES: [(&str, &str); 10] = [
+const OWN_TITLES: [(&str, &str); 11] = [
     ("msg", "Messages"),
     ("switch", "P4 switch"),
     ("feed", "Market data"),
@@ -31,6 +31,7 @@ const OWN_TITLES: [(&str, &str); 10] = [
     ("feed-rates", "Rates of market data"),
     ("feed-decoders", "Decoders of market data"),
     ("port", "Ports"),
+    ("bindings", "Languages"),
     ("stream", "Streams over the kernel's sockets"),
     ("search", "Searches for the greatest load"),
 ];

@@ -1,0 +1,126 @@
+//! An engine in a thread of the application: what `embedded:ADDRESS/PREFIX@PORT` in the place of a daemon's socket means.
+//!
+//! It is the daemon's own engine with one application, so that everything else is as through a daemon: events, requests, limits, waits.
+
+use crate::boundary::Failure;
+use crate::error::{BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TOO_MANY};
+use barewire_daemon::{Config, Daemon};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What such a place begins with.
+const SCHEME: &str = "embedded:";
+/// Tries for a folder that nobody has made before.
+const TRIES: u32 = 1000;
+
+/// A folder of this user's alone, with the engine's socket. Removed on drop.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Folder, Failure> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        for _ in 0..TRIES {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path =
+                std::env::temp_dir().join(format!("barewire-embedded-{}-{number}", std::process::id()));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Failure::new(BW_ERR_SYSTEM, format!("{}: {e}", path.display()))),
+            }
+        }
+        Err(BW_ERR_TOO_MANY.into())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The engine and its threads, stopped on drop; peers are told.
+pub(crate) struct OwnEngine {
+    // Before the folder: it removes its socket itself.
+    engine: Daemon,
+    _folder: Folder,
+}
+
+impl OwnEngine {
+    /// Starts the engine that `place` asks for. `None`: it names a daemon's socket.
+    pub(crate) fn asked_for(place: &str) -> Option<Result<OwnEngine, Failure>> {
+        place.strip_prefix(SCHEME).map(OwnEngine::start)
+    }
+
+    fn start(rest: &str) -> Result<OwnEngine, Failure> {
+        let (addresses, port) =
+            rest.split_once('@').filter(|(_, port)| !port.is_empty()).ok_or_else(shape)?;
+        let mut config = Config::new(port, Ipv4Addr::UNSPECIFIED, 24);
+        config.ipv4.clear();
+        for address in addresses.split(',') {
+            let (ip, prefix) = address.split_once('/').ok_or_else(shape)?;
+            let prefix = |most: u8| prefix.parse::<u8>().ok().filter(|bits| *bits <= most).ok_or_else(shape);
+            match ip.parse::<IpAddr>().map_err(|_| shape())? {
+                IpAddr::V4(ip) => config.ipv4.push((ip, prefix(32)?)),
+                IpAddr::V6(ip) => config.ipv6.push((ip, prefix(128)?)),
+            }
+        }
+        let folder = Folder::create()?;
+        // The folder's own name, so that `stat` shows whose engine it is.
+        let name = folder.0.file_name().map(|name| name.to_string_lossy().into_owned());
+        config.name = name.unwrap_or_else(|| "embedded".to_owned());
+        config.socket = folder.0.join("s");
+        config.applications_max = 1;
+        config.is_service = false;
+        let engine = Daemon::start(&config).map_err(|e| Failure::new(BW_ERR_SYSTEM, e.to_string()))?;
+        Ok(OwnEngine { engine, _folder: folder })
+    }
+
+    /// Where its one application attaches.
+    pub(crate) fn socket(&self) -> &Path {
+        self.engine.socket()
+    }
+}
+
+fn shape() -> Failure {
+    Failure::new(
+        BW_ERR_INVALID,
+        "an engine of one's own is asked for as embedded:ADDRESS/PREFIX@PORT, such as embedded:10.0.0.1/24@xdp:eth0",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_socket_or_says_what_it_lacks() {
+        assert!(OwnEngine::asked_for("/run/barewire/barewire.sock").is_none());
+        for wrong in [
+            "embedded:",
+            "embedded:10.0.0.1/24",
+            "embedded:10.0.0.1/24@",
+            "embedded:10.0.0.1@mem:x",
+            "embedded:10.0.0.1/33@mem:x",
+            "embedded:fd00::1/129@mem:x",
+            "embedded:ten/24@mem:x",
+        ] {
+            let failure = OwnEngine::asked_for(wrong).unwrap().err().unwrap();
+            assert_eq!(failure.code, BW_ERR_INVALID, "{wrong}");
+        }
+        let failure = OwnEngine::asked_for("embedded:10.0.0.1/24@packet:nosuch0").unwrap().err().unwrap();
+        assert_eq!(failure.code, BW_ERR_SYSTEM);
+    }
+
+    #[test]
+    fn an_engine_leaves_nothing_behind() {
+        let engine =
+            OwnEngine::asked_for("embedded:10.0.0.1/24,fd00::1/64@mem:embedded-test").unwrap().unwrap();
+        let folder = engine.socket().parent().unwrap().to_owned();
+        assert!(engine.socket().exists());
+        drop(engine);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,362 @@
+//! The languages of the bindings: requests and responses through the daemon and over each language's own TCP sockets.
+//!
+//! What flows through: [`Kit`] makes each language's `bench` program out of the packages that users install, and says why where it cannot.
+//! A [`BindingWorkload`] runs one of them at both ends of one wire, each end with its daemon on a host and a core of its own: the server
+//! says that it is ready, the client leaves its round trips in a file. Rust's row beside them is made the same way, in threads of
+//! [`rust`]. [`compare`] puts each row beside Rust's and beside the language's own TCP.
+
+mod kit;
+mod program;
+mod rust;
+
+pub use kit::{Kit, Language};
+
+use crate::awake::settle;
+use crate::error::BenchError;
+use crate::messages::IdleState;
+use crate::messages::daemon::{DaemonProcess, Folder, MEM_IPS, next_run};
+use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
+use crate::run::{Workload, two_ends};
+use barewire_base::Duration;
+use barewire_engine::{IdleStrategy, target_on};
+use barewire_lab::{LinkConfig, Namespace, TwoHosts, TwoHostsConfig};
+use barewire_measure::{Contention, Histogram};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+/// The name of the rows' table.
+pub const BENCH: &str = "bindings";
+/// Bytes of a message.
+const SIZES: std::ops::RangeInclusive<u32> = 1..=65_536;
+/// Requests in flight.
+const WINDOWS: std::ops::RangeInclusive<u32> = 1..=256;
+/// Where servers listen for flows.
+const FLOW_PORT: u16 = 888;
+/// What two daemons and two programs take to start.
+const STARTING: Duration = Duration::from_millis(800);
+
+const MEASURES: &[Measure] = &[
+    Measure::spans("rtt_ns", "round trip", SPANS),
+    Measure::rate("rate_per_s", "responses/s", "rate"),
+    Measure::cost("p50_to_rust", "p50 to Rust's", "median beside Rust's").in_unit(Unit::None, 0.01),
+    Measure::cost("p50_to_tcp", "p50 to TCP's", "median beside the language's own TCP")
+        .in_unit(Unit::None, 0.01),
+];
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// The binding, through the daemons.
+    Barewire,
+    /// The language's ordinary TCP sockets.
+    Tcp,
+}
+
+impl Carrier {
+    /// As programs are told.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Carrier::Barewire => "barewire",
+            Carrier::Tcp => "tcp",
+        }
+    }
+}
+
+/// What lies between the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Shared memory between the daemons, and loopback for TCP.
+    Mem,
+    /// A pair of interfaces between two hosts, and its twin for TCP.
+    Packet,
+    /// The same by AF_XDP.
+    Xdp,
+}
+
+impl Wire {
+    fn scheme(self) -> &'static str {
+        match self {
+            Wire::Mem => "mem",
+            Wire::Packet => "packet",
+            Wire::Xdp => "xdp",
+        }
+    }
+
+    /// The two hosts that it needs, if it does.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    pub fn hosts(self) -> Result<Option<Arc<TwoHosts>>, BenchError> {
+        if self == Wire::Mem {
+            return Ok(None);
+        }
+        let config = TwoHostsConfig {
+            label: None,
+            // The kernel at its best, on a wire without a program of ours.
+            twin: Some(LinkConfig { offloads: true, ..LinkConfig::default() }),
+            ..TwoHostsConfig::default()
+        };
+        Ok(Some(Arc::new(TwoHosts::create(&config)?)))
+    }
+}
+
+/// What every run of a command has in common.
+#[derive(Clone)]
+pub struct Settings {
+    /// The program whose verb `up` is a daemon.
+    pub binary: PathBuf,
+    /// Between the ends.
+    pub wire: Wire,
+    /// Bytes of a request, and of its response.
+    pub size: u32,
+    /// Before measuring.
+    pub warmup: Duration,
+    /// Measured time of a run.
+    pub seconds: Duration,
+    /// What daemons do when nothing comes.
+    pub idle: IdleStrategy,
+    /// State of the cores.
+    pub idle_state: IdleState,
+    /// The client's side and the server's: each program on one core with its daemon.
+    pub cores: Option<(usize, usize)>,
+    /// The command, for rows.
+    pub command: String,
+}
+
+/// One language over one carrier with one window.
+pub struct BindingWorkload {
+    language: Language,
+    carrier: Carrier,
+    window: u32,
+    hosts: Option<Arc<TwoHosts>>,
+    program: Option<program::Program>,
+    asked: Settings,
+}
+
+impl BindingWorkload {
+    /// With the language's program out of `kit`, between `hosts` where the wire has some.
+    ///
+    /// # Errors
+    /// Why there is no such program here, in words.
+    pub fn new(
+        kit: &mut Kit,
+        language: Language,
+        carrier: Carrier,
+        window: u32,
+        hosts: Option<&Arc<TwoHosts>>,
+        asked: Settings,
+    ) -> Result<BindingWorkload, String> {
+        let program = match language {
+            Language::Rust => None,
+            language => Some(kit.program(language)?),
+        };
+        Ok(BindingWorkload { language, carrier, window, hosts: hosts.cloned(), program, asked })
+    }
+
+    fn host(&self, side: usize) -> Option<&Namespace> {
+        self.hosts.as_ref().map(|hosts| [&hosts.ns_a, &hosts.ns_b][side])
+    }
+
+    fn daemon(&self, folder: &Path, run: u64, side: usize) -> Result<DaemonProcess, BenchError> {
+        let asked = &self.asked;
+        let scheme = asked.wire.scheme();
+        let (port, ips) = match &self.hosts {
+            Some(hosts) => {
+                let ends = [&hosts.eth_a, &hosts.eth_b];
+                let target = target_on(scheme, &ends[side].name);
+                (format!("{scheme}:{target}"), ends.map(|end| end.v4))
+            }
+            None => (format!("{scheme}:bench-{}-{run}?shared=1", std::process::id()), MEM_IPS),
+        };
+        let command = |socket: &Path| {
+            let mut c = Command::new(&asked.binary);
+            let name = format!("bench-{}-{run}-{side}", std::process::id());
+            c.args(["--quiet", "up", "--with-parent", "--name", &name, "--port", &port]);
+            c.args(["--ipv4", &format!("{}/24", ips[side]), "--idle", &asked.idle.to_string()]);
+            c.arg("--socket").arg(socket);
+            if let Some(core) = asked.cores.map(|cores| [cores.0, cores.1][side]) {
+                c.args(["--core", &core.to_string()]);
+            }
+            c
+        };
+        Ok(DaemonProcess::start(folder, side, self.host(side), command)?)
+    }
+
+    fn server_address(&self) -> Ipv4Addr {
+        match (&self.hosts, self.carrier) {
+            (Some(hosts), Carrier::Barewire) => hosts.eth_b.v4,
+            (Some(hosts), Carrier::Tcp) => hosts.twin.as_ref().map_or(hosts.eth_b.v4, |twin| twin.1.v4),
+            (None, Carrier::Barewire) => MEM_IPS[1],
+            (None, Carrier::Tcp) => Ipv4Addr::LOCALHOST,
+        }
+    }
+
+    fn run(&self) -> Result<Times, BenchError> {
+        let run = next_run();
+        let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
+        let daemons = match self.carrier {
+            Carrier::Barewire => vec![self.daemon(&folder.0, run, 0)?, self.daemon(&folder.0, run, 1)?],
+            Carrier::Tcp => Vec::new(),
+        };
+        let socket = |side: usize| daemons.get(side).map(|daemon: &DaemonProcess| daemon.socket.as_path());
+        let job = Job {
+            carrier: self.carrier,
+            size: self.asked.size,
+            window: self.window,
+            warmup: self.asked.warmup,
+            seconds: self.asked.seconds,
+        };
+        let hosts = self.hosts.as_ref().map(|hosts| [&hosts.ns_a, &hosts.ns_b]);
+        let (address, cores) = (self.server_address(), self.asked.cores);
+        // Known before the server is ready, and so before the client begins.
+        let port = OnceLock::new();
+        let where_to = || {
+            let port: &u16 =
+                port.get().ok_or_else(|| BenchError::Plan("the server has no port".to_owned()))?;
+            Ok::<_, BenchError>(SocketAddr::from((address, *port)))
+        };
+        let tell = |own: u16| {
+            let _ = port.set(own);
+        };
+        let ((), times) = match &self.program {
+            Some(program) => two_ends(
+                hosts,
+                cores,
+                || program.run(&job, where_to()?, socket(0), &folder.0),
+                |stop| program.serve(&job, socket(1), &folder.0, tell, &stop),
+            )?,
+            None => two_ends(
+                hosts,
+                cores,
+                || rust::run(&job, where_to()?, socket(0)),
+                |stop| rust::serve(&job, socket(1), tell, &stop),
+            )?,
+        };
+        Ok(times)
+    }
+}
+
+/// What programs are told to do.
+pub(crate) struct Job {
+    carrier: Carrier,
+    size: u32,
+    window: u32,
+    warmup: Duration,
+    seconds: Duration,
+}
+
+impl Job {
+    fn port(&self) -> u16 {
+        match self.carrier {
+            Carrier::Barewire => FLOW_PORT,
+            Carrier::Tcp => 0,
+        }
+    }
+}
+
+/// What a client measured.
+pub(crate) struct Times {
+    round_trips: Histogram,
+    seconds: f64,
+}
+
+/// Who a row is of.
+pub fn subject(language: Language, carrier: Carrier, window: u32, asked: &Settings) -> Subject {
+    let (system, mode, over) = match carrier {
+        Carrier::Barewire => ("barewire", "daemon", asked.wire.scheme()),
+        Carrier::Tcp => ("kernel-tcp", "blocking", if asked.wire == Wire::Mem { "loopback" } else { "veth" }),
+    };
+    let mode = if (language, carrier) == (Language::Node, Carrier::Tcp) { "event-loop" } else { mode };
+    Subject {
+        bench: BENCH,
+        system: system.to_owned(),
+        mode: Some(mode.to_owned()),
+        over: Some(over.to_owned()),
+        params: vec![
+            Param::word("language", language.word()),
+            Param::new("size", Unit::Bytes, asked.size),
+            Param::new("window", Unit::Count, window),
+        ],
+        idle_state: Some(asked.idle_state),
+        command: asked.command.clone(),
+        ..Subject::default()
+    }
+}
+
+/// The row of a language that cannot be measured here.
+pub fn missing(language: Language, carrier: Carrier, window: u32, asked: &Settings, why: &str) -> Row {
+    Row::missing(subject(language, carrier, window, asked), MEASURES, why)
+}
+
+/// Puts each row beside Rust's of the same carrier and window, and those of barewire beside the language's own TCP.
+pub fn compare(rows: &mut [Row]) {
+    let key = |row: &Row| (row.subject.system.clone(), row.param("language"), row.param("window"));
+    let medians: Vec<_> = rows
+        .iter()
+        .filter(|row| row.is_usable())
+        .filter_map(|row| Some((key(row), row.number("rtt_ns")?)))
+        .collect();
+    for row in rows.iter_mut().filter(|row| row.is_usable()) {
+        let (system, language, window) = key(row);
+        let of = |system: &str, language: Option<&str>| {
+            let wanted = (system.to_owned(), language.map(str::to_owned), window.clone());
+            medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| *ns)
+        };
+        let Some(own) = row.number("rtt_ns") else { continue };
+        if let Some(rust) = of(&system, Some(Language::Rust.word())) {
+            row.set("p50_to_rust", own / rust);
+        }
+        if let Some(tcp) = of("kernel-tcp", language.as_deref()).filter(|_| system == "barewire") {
+            row.set("p50_to_tcp", own / tcp);
+        }
+    }
+}
+
+impl Workload for BindingWorkload {
+    fn subjects(&self) -> Vec<Subject> {
+        vec![subject(self.language, self.carrier, self.window, &self.asked)]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        MEASURES
+    }
+
+    fn planned(&self) -> Duration {
+        self.asked.warmup + self.asked.seconds + STARTING
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        let (size, window) = (self.asked.size, self.window);
+        let refuse = |why: String| Err(BenchError::Plan(why));
+        match () {
+            () if !SIZES.contains(&size) => {
+                refuse(format!("`--size {size}` is out of range: 1 to {}", SIZES.end()))
+            }
+            () if !WINDOWS.contains(&window) => {
+                refuse(format!("`--window {window}` is out of range: 1 to {}", WINDOWS.end()))
+            }
+            () if self.asked.seconds == Duration::ZERO => refuse("a run needs some time".to_owned()),
+            () => Ok(()),
+        }
+    }
+
+    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
+        let cores: Vec<usize> = self.asked.cores.map_or(vec![], |(a, b)| vec![a, b]);
+        let _awake = settle(self.asked.idle_state, &cores)?;
+        let watch = Contention::start();
+        let times = self.run()?;
+        let samples = times.round_trips.samples();
+        let mut measured = Measured::default().watched(&watch.finish());
+        if samples == 0 {
+            measured.void = Some("no response arrived in the measured time".to_owned());
+        } else {
+            measured = measured.number("rate_per_s", samples as f64 / times.seconds);
+        }
+        Ok(vec![measured.spans("rtt_ns", times.round_trips)])
+    }
+}
+
+#[cfg(test)]
+mod tests;

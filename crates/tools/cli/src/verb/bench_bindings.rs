@@ -1,0 +1,142 @@
+//! `barewire bench bindings`: the languages of the bindings beside their own TCP sockets.
+
+use super::measured::{self, Leave, State, Timing, warn_of_debug_build};
+use crate::console::Console;
+use crate::failure::{Code, Failure};
+use crate::signals;
+use barewire_base::Duration;
+use barewire_bench::IdleState;
+use barewire_bench::bindings::{BindingWorkload, Carrier, Kit, Language, Settings, Wire, compare, missing};
+use barewire_bench::run::Workload;
+use barewire_engine::IdleStrategy;
+use barewire_report::run::HardwareClass;
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(mut_arg("runs", |arg| arg.default_value("3")), after_help = "\
+Each language's program is made out of the packages that `make dist` leaves, and runs at both ends: through a daemon on each host, and over
+the language's own blocking TCP sockets on a twin of the same wire. Rust's rows are always there. A language whose tools or package are not
+here has a row that says so. Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. All take
+turns, run by run.
+
+  barewire bench bindings --languages python,go,node,java,csharp,cpp --json
+  barewire bench bindings --languages cpp --over mem --window 1 --seconds 1")]
+pub struct Args {
+    /// Languages beside Rust: python, go, node, java, csharp, cpp; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "python,go,node,java,csharp,cpp")]
+    languages: Vec<Language>,
+    /// What lies between the hosts
+    #[arg(long, value_enum, default_value_t = Between::Xdp)]
+    over: Between,
+    /// The folder with the packages
+    #[arg(long, value_name = "FOLDER", default_value = "target/dist")]
+    packages: PathBuf,
+    /// Bytes of a request, and of its response
+    #[arg(long, default_value_t = 1024, help_heading = "Workload")]
+    size: u32,
+    /// Requests in flight; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "1,32", help_heading = "Workload")]
+    window: Vec<u32>,
+    /// Warm-up before it: virtual machines compile in it
+    #[arg(long, default_value = "1", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
+    warmup: Duration,
+    /// What daemons do when nothing comes: spin, yield, park, park:20us
+    #[arg(long, default_value = "yield", help_heading = "Cores")]
+    idle: IdleStrategy,
+    /// State of the cores
+    #[arg(long, value_enum, default_value = "warm", help_heading = "Cores")]
+    idle_state: State,
+    #[command(flatten)]
+    timing: Timing,
+    #[command(flatten)]
+    leave: Leave,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Between {
+    /// Shared memory between the daemons, and loopback for TCP
+    Mem,
+    /// A pair of interfaces
+    Packet,
+    /// The same by AF_XDP
+    Xdp,
+}
+
+impl From<Between> for Wire {
+    fn from(between: Between) -> Wire {
+        match between {
+            Between::Mem => Wire::Mem,
+            Between::Packet => Wire::Packet,
+            Between::Xdp => Wire::Xdp,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing can be measured.
+pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    warn_of_debug_build(console);
+    signals::catch()?;
+    if !args.packages.is_dir() && args.languages.iter().any(|language| *language != Language::Rust) {
+        let what = format!("no packages: there is no folder {}", args.packages.display());
+        return Err(Failure::new(Code::Unfit, what)
+            .hint("`make dist` builds them; or `--packages FOLDER`")
+            .into());
+    }
+    let cores = args.timing.pin(console)?;
+    let results = args.leave.begin(console);
+    let asked = Settings {
+        binary: std::env::current_exe().unwrap_or_else(|_| "barewire".into()),
+        wire: args.over.into(),
+        size: args.size,
+        warmup: args.warmup,
+        seconds: args.timing.seconds,
+        idle: args.idle,
+        idle_state: IdleState::from(args.idle_state),
+        cores,
+        command: results.fingerprint().run.command_line.clone(),
+    };
+    let hosts = asked.wire.hosts().map_err(measured::of_bench)?;
+    let mut kit = Kit::of(&args.packages)?;
+    let mut languages = vec![Language::Rust];
+    for &language in &args.languages {
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    let (mut workloads, mut absent): (Vec<Box<dyn Workload>>, Vec<_>) = (Vec::new(), Vec::new());
+    for &window in &args.window {
+        for &language in &languages {
+            for carrier in [Carrier::Barewire, Carrier::Tcp] {
+                let (hosts, own) = (hosts.as_ref(), asked.clone());
+                match BindingWorkload::new(&mut kit, language, carrier, window, hosts, own) {
+                    Ok(workload) => workloads.push(Box::new(workload)),
+                    Err(why) => {
+                        if (carrier, Some(&window)) == (Carrier::Barewire, args.window.first()) {
+                            console.note(&format!("{language} is not measured: {why}"));
+                        }
+                        absent.push(missing(language, carrier, window, &asked, &why));
+                    }
+                }
+            }
+        }
+    }
+    drop(hosts);
+    measured::run_all_and(
+        workloads,
+        args.timing.runs,
+        &args.leave,
+        results,
+        "bindings",
+        HardwareClass::OneMachine,
+        console,
+        |rows| {
+            compare(rows);
+            rows.append(&mut absent);
+        },
+    )
+}
