@@ -1,11 +1,11 @@
 //! Entries: attaching, listening, connecting, events.
 
 use crate::boundary::{Failure, get, guard, last_text, put, text};
-use crate::own_engine::OwnEngine;
 use crate::error::{
     self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_NO_DAEMON, BW_ERR_PORT_TAKEN,
     BW_ERR_TOO_MANY,
 };
+use crate::own_engine::OwnEngine;
 use crate::session::{OURS, Session, Step};
 use crate::table::Table;
 use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow};

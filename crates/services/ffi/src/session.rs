@@ -1,10 +1,10 @@
 //! A client and what C needs beside it.
 
 use crate::boundary::Failure;
-use crate::own_engine::OwnEngine;
 use crate::error::{
     BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TIMED_OUT, BW_ERR_TOO_MANY,
 };
+use crate::own_engine::OwnEngine;
 use crate::types::{self, BwBuf, BwEvent, BwMessage};
 use barewire_client::requests::{Answer, Asked, RequestId, Requests, Taken};
 use barewire_client::{

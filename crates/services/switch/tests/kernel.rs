@@ -263,7 +263,7 @@ fn hits_in_the_kernel_are_hits() {
     if !may_load() {
         return;
     }
-    let json = include_str!("../../../../programs/l2_learning.json");
+    let json = include_str!("../../../../tests/p4c/l2_learning.json");
     let program = Arc::new(barewire_p4::import::import(json).expect("our own program"));
     for tc in [false, true] {
         let prepared = Prepared::for_kernel(Arc::clone(&program), 511).expect("it has a form for the kernel");

@@ -89,7 +89,7 @@ impl Hosts {
             };
             let receiver = scope.spawn(|| self.hosts[1].enter(receive).expect("the namespace"));
             let port = port.recv().expect("the receiver listens");
-            let sent: Vec<u8> = (0..STREAM).map(|at| (at * 31 >> 5) as u8).collect();
+            let sent: Vec<u8> = (0..STREAM).map(|at| ((at * 31) >> 5) as u8).collect();
             let send = || {
                 let address = (ip(1, 10), port).into();
                 let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("a connection");
@@ -108,9 +108,9 @@ fn mac_of(host: &Namespace) -> u64 {
 
 /// Both ways through the router.
 fn routes(switch: &Switch, hosts: &Hosts) {
-    for at in 0..2 {
+    for (at, router) in ROUTER_MACS.into_iter().enumerate() {
         let (host, port) = (u64::from(ip(at as u8, 10).to_bits()), at as u64 + 1);
-        add(switch, "send_frame", vec![exact(port)], 0, "set_src_addr", &[ROUTER_MACS[at]]);
+        add(switch, "send_frame", vec![exact(port)], 0, "set_src_addr", &[router]);
         add(switch, "forward", vec![exact(host)], 0, "set_dst_addr", &[mac_of(&hosts.hosts[at])]);
         add(switch, "ipv4_lpm", vec![lpm(ip(at as u8, 10).to_bits(), 32)], 0, "set_next_hop", &[host, port]);
     }
@@ -196,7 +196,7 @@ fn what_the_kernel_hands_over_at_tc_comes_up_once() {
                     let mut wire = Wire::open("packet:eth0");
                     tell.send(()).expect("it is awaited");
                     let (patience, mut seen) = (Patience::new(), vec![0; sent]);
-                    while seen.iter().any(|count| *count == 0) {
+                    while seen.contains(&0) {
                         wire.receive(|packet| {
                             if packet[12..14] == [0x88, 0xb5] {
                                 seen[usize::from(packet[11])] += 1;

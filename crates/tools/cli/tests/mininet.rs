@@ -21,7 +21,7 @@ fn a_program_in_the_kernel_between_hosts_of_mininet() {
         .arg(root.join("crates/tools/cli/tests/mininet/kernel.py"))
         .arg(root.join("bindings/mininet"))
         .arg(env!("CARGO_BIN_EXE_barewire"))
-        .arg(root.join("programs/simple_router.json"))
+        .arg(root.join("programs/simple_router.p4"))
         .arg(folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -16,7 +16,7 @@ use barewire_base::Duration;
 use barewire_measure::{Contention, stamp};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::harness::Harness;
-use barewire_switch::prepared::{EngineKind, prepare};
+use barewire_switch::prepared::EngineKind;
 use std::sync::Arc;
 
 /// Runs on a packet between two readings of the clock: the workloads' packets have a time to live of 64.
@@ -35,8 +35,7 @@ struct Rig {
 impl Rig {
     fn build(cell: &MemCell, tc: bool, duration: Duration, command: &str) -> Result<Rig, BenchError> {
         let begin = stamp();
-        let prepared = prepare(&cell.source.json, EngineKind::Kernel)
-            .map_err(BenchError::control(format!("program {}", cell.source.name)))?;
+        let prepared = cell.source.prepare(EngineKind::Kernel)?;
         let load_us = stamp().since(begin).as_nanos() / 1000;
         if let (true, Some(Err(why))) = (tc, prepared.kernel().map(|compiled| compiled.tc.as_ref())) {
             return Err(BenchError::Plan(format!("program {} at tc: {why}", cell.source.name)));
