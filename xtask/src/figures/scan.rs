@@ -71,6 +71,8 @@ const UNITS: &[(&str, Kind, f64)] = &[
     ("times", Kind::Ratio, 1.0),
     ("%", Kind::Ratio, 0.01),
 ];
+/// Percentiles: `99 % within` says which, not how much.
+const PERCENTILES: &[&str] = &["50", "90", "99", "99.9", "99.99"];
 /// Thousands and millions.
 const SCALES: &[(&str, f64)] =
     &[("K", 1e3), (" K", 1e3), (" thousand", 1e3), ("M", 1e6), (" M", 1e6), (" million", 1e6)];
@@ -159,7 +161,8 @@ pub fn figures(claims: &str, assumed: Option<Unit>) -> Vec<Figure> {
         let is_name = before.ends_with(|c: char| is_word(c) || c == '-')
             || (before.ends_with('.') && !before.ends_with(".."))
             || rest.starts_with('-')
-            || (unit.is_none() && rest.starts_with(is_word));
+            || (unit.is_none() && rest.starts_with(is_word))
+            || (PERCENTILES.contains(&digits.as_str()) && rest.trim_start().starts_with('%'));
         if let (Ok(number), false) = (digits.parse(), is_name) {
             let text = claims[start..at].to_owned();
             found.push(Figure { at: start, end: at, text, number: Some(number), decimals, unit });
@@ -223,6 +226,7 @@ mod tests {
         assert_eq!(words("0.53 of the bridge's"), ["0.53 Ratio 1"]);
         assert_eq!(words("51 Gbit/s"), ["51 Bits 1000000000"]);
         assert_eq!(words("lost 1.5 %, 30% of the rate"), ["1.5 Ratio 0.01", "30 Ratio 0.01"]);
+        assert_eq!(words("99 % within 4 us, 99.9 % within 6 us"), ["4 Time 1000", "6 Time 1000"]);
     }
 
     #[test]
