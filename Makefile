@@ -73,7 +73,7 @@ programs: build ## Write bmv2 JSON and P4Info of each sample beside its source i
 	@for p in programs/*.p4; do $(BAREWIRE) switch compile $$p -o $${p%.p4}.json --p4info $${p%.p4}.p4info.txtpb; done
 
 .PHONY: demo
-demo: build ## The four programs beside what is known, in three minutes, with a report (as root: over real packets)
+demo: build ## The four programs beside what is known, in about four minutes, with a report (as root: over real packets)
 	@$(BAREWIRE) demo --report $(TARGET)/demo/report.html --run $(TARGET)/demo/runs $(VOID_IS_SAID)
 
 .PHONY: bench

@@ -24,7 +24,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
         (&["--size", "59"], "60 to 1518"),
         (&["--entries", "0"], "at least one"),
         (&["--runs", "0"], "there must be one"),
-        (&["--gso"], "add it to `--over`"),
+        (&["--gso"], "go over packet, or with `--engine kernel`"),
         (&["--over", "xdp", "--offloads", "on"], "goes over packet"),
     ] {
         let said = match args[0] {

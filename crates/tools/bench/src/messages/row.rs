@@ -304,6 +304,7 @@ impl MsgRow {
             let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0, late: 0 });
             sum.unanswered += run.unanswered;
             sum.unsent += run.unsent;
+            sum.late += run.late;
         }
         // Of all runs, those that carried everything included.
         let overload = overload.map(|sum| Overload { due: counts.sends + counts.unsent, ..sum });
