@@ -80,6 +80,7 @@ impl<'a> Lower<'a> {
         if out.len() > 255 {
             return refuse(span, "a loop with more than 255 ways out");
         }
+        self.check_once(&inner)?;
         let body = code::body(&inner, span)?;
         self.emit(Ins::Action(body, span));
         for (at, (to, _)) in out.iter().enumerate() {

@@ -30,8 +30,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const RETRY: Duration = Duration::from_millis(200);
 /// How long a smaller MTU must last to be meant: tools that set up a link change it more than once.
 const MTU_GRACE: Duration = Duration::from_secs(1);
-/// How long a carrier must be away to be lost.
-const CARRIER_GRACE: Duration = Duration::from_millis(500);
+/// How long a carrier must be away to be lost: the kernel tells of one that has come up to a second late (its link watch takes changes that
+/// are not urgent once a second).
+const CARRIER_GRACE: Duration = Duration::from_millis(1500);
 /// Smallest MTU that messages need, in bytes.
 const MTU_MIN: u16 = 256;
 /// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns

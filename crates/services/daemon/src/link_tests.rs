@@ -100,7 +100,7 @@ fn a_carrier_that_is_lost_is_told_once_each_time() {
     let Some(mut bed) = Bed::new() else { return };
     let losses = |bed: &mut Bed| {
         let mut all = 0;
-        for _ in 0..200 {
+        for _ in 0..300 {
             let guard = &mut bed.guard;
             bed.near.enter(|| guard.look(now()).unwrap()).unwrap();
             all += bed.orders.try_iter().filter(|order| matches!(order, LinkOrder::CarrierLost)).count();

@@ -144,7 +144,9 @@ fn stf(path: &Path, tc: bool) -> Option<Result<stf::Outcome, String>> {
     if tc && prepared.kernel().is_some_and(|compiled| compiled.tc.is_err()) {
         return None;
     }
-    match stf::run(Arc::new(prepared), at(tc), &without_runts(&text)) {
+    // What loses headers at tc goes to user space, which sends packets of any length.
+    let text = if tc { text } else { without_runts(&text) };
+    match stf::run(Arc::new(prepared), at(tc), &text) {
         Ok(outcome) => Some(Ok(outcome)),
         Err(RunError::Harness(HarnessError::Kernel(error))) => Some(Err(error.to_string())),
         Err(error) => Some(Err(error.to_string())),
@@ -198,10 +200,16 @@ fn pass_at(tc: bool) {
         files(&corpus, "stf", &mut tests);
     }
     let (mut passed, mut in_user_space, mut sent, mut handed_over) = (0, 0, 0, 0);
-    let mut failed = Vec::new();
+    let (mut failed, mut not_run) = (Vec::new(), Vec::new());
+    // The kernel makes no trial at tc of a packet that says it is IP and is shorter than IP's header.
+    let refused = |wrong: &str| tc && wrong.contains("Invalid argument");
     for test in &tests {
         match stf(test, tc) {
             None => in_user_space += 1,
+            Some(Err(error)) if refused(&error) => not_run.push(test.display().to_string()),
+            Some(Ok(outcome)) if !outcome.passed() && outcome.wrong.iter().any(|wrong| refused(wrong)) => {
+                not_run.push(test.display().to_string());
+            }
             Some(Ok(outcome)) => {
                 sent += outcome.sent as u64;
                 handed_over += outcome.handed_over;
@@ -219,8 +227,9 @@ fn pass_at(tc: bool) {
          programs have no form there",
         tests.len() - in_user_space
     );
+    println!("the kernel makes no trial of a packet of {not_run:?}");
     assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
-    assert!(passed > 50, "{passed}");
+    assert!(passed > 50 && not_run.len() < 10, "{passed}, {not_run:?}");
 }
 
 /// Packets that only user space takes count in the same registers as those that the kernel forwards.
@@ -490,6 +499,9 @@ mod differential {
         Ok(())
     }
 
+    /// Programs of which packets are lost at tc: `docs/src/reference/missing.md` names them.
+    const LOST_AT_TC: [&str; 2] = ["11-MultiTags.json", "12-MultiTagsNoLoop.json"];
+
     #[derive(Default)]
     struct Sums {
         packets: u64,
@@ -532,7 +544,7 @@ mod differential {
                 _ => packets::mutate(packets::structured(program, 0, prng), prng),
             };
             packet.truncate(3000);
-            if packet.len() < 14 {
+            if packet.len() < 14 || (tc && is_shorter_than_its_header(&packet)) {
                 continue;
             }
             let port = prng.below(6) as u32;
@@ -562,6 +574,15 @@ mod differential {
         compare_states(program, &mut left, &mut right)
     }
 
+    /// It says that it is IP, and is shorter than IP's header: the kernel makes no trial of it at tc.
+    fn is_shorter_than_its_header(packet: &[u8]) -> bool {
+        match packet[12..14] {
+            [0x08, 0x00] => packet.len() < 14 + 20,
+            [0x86, 0xdd] => packet.len() < 14 + 40,
+            _ => false,
+        }
+    }
+
     /// Random entries and packets through the interpreter and through the kernel: the same packets, counters and registers.
     #[test]
     fn packets_fare_as_in_the_interpreter() {
@@ -589,7 +610,9 @@ mod differential {
             };
             let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
             compared += 1;
-            if let Err(why) = one(&program, tc, 120, &mut prng, &mut sums) {
+            if let Err(why) = one(&program, tc, 120, &mut prng, &mut sums)
+                && !(tc && LOST_AT_TC.iter().any(|known| name.ends_with(known)))
+            {
                 wrong.push(format!("{name}: {why}"));
             }
         }

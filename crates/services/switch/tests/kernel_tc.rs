@@ -170,7 +170,7 @@ fn a_program_moves_to_tc_when_segments_come() {
             assert!(note.contains("segments larger than a frame came"), "{note}");
         }
         // A new program stands where the old one stood.
-        switch.load(ROUTER).expect("a program");
+        switch.load(&common::json(ROUTER)).expect("a program");
         routes(switch, hosts);
         switch.swap().expect("another program");
         hosts.stream();
