@@ -122,6 +122,8 @@ struct Twins {
 
 /// Sets of entries for each program.
 const ROUNDS: usize = 4;
+/// The most of them.
+const ROUNDS_MAX: usize = 100;
 
 impl Twins {
     fn new(json: &str, sample: &[Vec<u8>], seed: u64) -> Twins {
@@ -175,10 +177,14 @@ fn packets_of_every_length_fare_alike_in_both_engines() {
         let program = Arc::clone(&ready(json, EngineKind::Interpreter).program);
         let (mut sent, mut out, mut digests) = (0_u64, 0_u64, 0);
         let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
-        for round in 0..ROUNDS {
+        // Random entries of two tables seldom meet in one packet: some rounds more where none came out.
+        for round in 0..ROUNDS_MAX {
+            if round >= ROUNDS && out > 0 {
+                break;
+            }
             let sample: Vec<Vec<u8>> = (0..64).map(|_| packets::structured(&program, 0, &mut prng)).collect();
             let mut twins = Twins::new(json, &sample, prng.next_u64());
-            for len in (round..=LONGEST).step_by(ROUNDS) {
+            for len in (round % ROUNDS..=LONGEST).step_by(ROUNDS) {
                 for _ in 0..if len <= SHORT { 16 } else { 1 } {
                     let packet = if prng.chance(0.5) {
                         hostile(&program, name, len, &mut prng)

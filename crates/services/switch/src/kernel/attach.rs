@@ -7,7 +7,6 @@
 use super::{Kernel, KernelError};
 use barewire_bpf::{Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, takes_redirected};
 use barewire_engine::Interface;
-use barewire_p4_ebpf::Form;
 use barewire_p4_ebpf::maps::{MAX_PORTS, fixed, targets};
 use std::io;
 
@@ -17,8 +16,7 @@ const FRAME_OVERHEAD: u32 = 18;
 /// Where programs in the kernel are to stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HookChoice {
-    /// At XDP, native where it is a card's; at tc from the first segment on that is larger than a frame, for a program of which all packets
-    /// stay in the kernel there that do at XDP.
+    /// At XDP, native where it is a card's; at tc from the first segment on that is larger than a frame.
     #[default]
     Auto,
     /// XDP, in the driver. On a veth only where its other end polls; the senders there then cut their segments themselves, and have to
@@ -159,25 +157,16 @@ impl Kernel {
         self.choice = choice;
         self.place = match choice {
             HookChoice::Tc => Place::Tc("asked for"),
-            HookChoice::Auto if segments && self.is_as_whole_at_tc() => {
-                Place::Tc("large segments are to pass whole")
-            }
+            HookChoice::Auto if segments && self.tc.is_ok() => Place::Tc("large segments are to pass whole"),
             _ => Place::Xdp,
         };
-    }
-
-    /// Whether at tc no more ways leave the kernel than at XDP: else moving there by itself would make packets slower, or lose what tc does not
-    /// hand over well.
-    fn is_as_whole_at_tc(&self) -> bool {
-        let more = |form: &Form| form.slow.len() > self.compiled.slow.len();
-        self.tc.is_ok() && !self.compiled.tc.as_ref().is_ok_and(more)
     }
 
     /// Whether segments come that only tc takes, and it does not stand there.
     pub fn wants_tc(&self) -> bool {
         self.choice == HookChoice::Auto
             && self.place == Place::Xdp
-            && self.is_as_whole_at_tc()
+            && self.tc.is_ok()
             && !self.attached.is_empty()
             && self.too_long() > 0
     }
