@@ -3,7 +3,7 @@
 //! What flows through: [`Kit`] makes each language's `bench` program out of the packages that users install, and says why where it cannot.
 //! A [`BindingWorkload`] runs one of them at both ends of one wire, each end with its daemon on a host and a core of its own: the server
 //! says that it is ready, the client leaves its round trips in a file. Rust's row beside them is made the same way, in threads of
-//! [`rust`]. [`compare`] puts each row beside Rust's and beside the language's own TCP.
+//! `rust`. [`compare`] puts each row beside Rust's and beside the language's own TCP.
 
 mod kit;
 mod program;
