@@ -7,9 +7,8 @@ use crate::boundary::{Failure, get, guard, put, text};
 use crate::entry::connect_arguments;
 use crate::error::{
     BW_ERR_HANDLE, BW_ERR_INVALID, BW_ERR_NO_FLOW, BW_ERR_PORT_TAKEN, BW_ERR_SYSTEM, BW_ERR_TABLE_FULL,
-    BW_ERR_TOO_LARGE, BW_ERR_UNREACHABLE,
+    BW_ERR_UNREACHABLE,
 };
-use crate::memory::BW_MESSAGE_MAX;
 use crate::session::event_of;
 use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwMessage, NONE};
 use barewire_client::{
@@ -46,23 +45,29 @@ fn failed(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(BW_ERR_SYSTEM, error.to_string())
 }
 
+/// `10.0.0.1/24` and the like, each an address with the length of its network; or the first word that is none.
+pub(crate) fn networks<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<(IpAddr, u8)>, &'a str> {
+    let network = |word: &'a str| {
+        let (ip, len) = word.split_once('/')?;
+        let (ip, len): (IpAddr, u8) = (ip.parse().ok()?, len.parse().ok()?);
+        (len <= if ip.is_ipv4() { 32 } else { 128 }).then_some((ip, len))
+    };
+    words.map(|word| network(word).ok_or(word)).collect()
+}
+
 /// `10.0.0.1/24,fd00::1/64`: addresses with the lengths of their networks.
 fn addresses(config: &mut EmbeddedConfig, list: &str) -> Result<(), Failure> {
-    let bad = |word: &str| {
+    config.ipv4.clear();
+    let found = networks(list.split(',').map(str::trim)).map_err(|word| {
         Failure::new(
             BW_ERR_INVALID,
             format!("`{word}` is no address with a network's length, such as 10.0.0.1/24"),
         )
-    };
-    config.ipv4.clear();
-    for word in list.split(',').map(str::trim) {
-        let (ip, len) = word.split_once('/').ok_or_else(|| bad(word))?;
-        let (ip, len): (IpAddr, u8) =
-            (ip.parse().map_err(|_| bad(word))?, len.parse().map_err(|_| bad(word))?);
+    })?;
+    for (ip, len) in found {
         match ip {
-            IpAddr::V4(v4) if len <= 32 => config.ipv4.push((v4, len)),
-            IpAddr::V6(v6) if len <= 128 => config.ipv6.push((v6, len)),
-            _ => return Err(bad(word)),
+            IpAddr::V4(v4) => config.ipv4.push((v4, len)),
+            IpAddr::V6(v6) => config.ipv6.push((v6, len)),
         }
     }
     Ok(())
@@ -210,15 +215,8 @@ pub unsafe extern "C" fn bw_embedded_send(
     len: usize,
 ) -> c_int {
     guard(|| {
-        if len > BW_MESSAGE_MAX {
-            return Err(BW_ERR_TOO_LARGE.into());
-        }
-        let bytes = match (bytes.is_null(), len) {
-            (_, 0) => &[][..],
-            (true, _) => return Err(BW_ERR_INVALID.into()),
-            // SAFETY: not null, so there are `len` bytes by this entry's contract, which do not change during the call.
-            (false, _) => unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) },
-        };
+        // SAFETY: this entry's contract.
+        let bytes = unsafe { crate::memory::bytes(bytes, len) }?;
         with(endpoint, |held| Ok(held.endpoint.send(FlowId::from_raw(flow), bytes)?))?;
         Ok(0)
     })

@@ -3,6 +3,7 @@
 //! It is the daemon's own engine with one application, so that everything else is as through a daemon: events, requests, limits, waits.
 
 use crate::boundary::Failure;
+use crate::embedded::networks;
 use crate::error::{BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TOO_MANY};
 use barewire_daemon::{Config, Daemon};
 use std::net::{IpAddr, Ipv4Addr};
@@ -59,12 +60,10 @@ impl OwnEngine {
             rest.split_once('@').filter(|(_, port)| !port.is_empty()).ok_or_else(shape)?;
         let mut config = Config::new(port, Ipv4Addr::UNSPECIFIED, 24);
         config.ipv4.clear();
-        for address in addresses.split(',') {
-            let (ip, prefix) = address.split_once('/').ok_or_else(shape)?;
-            let prefix = |most: u8| prefix.parse::<u8>().ok().filter(|bits| *bits <= most).ok_or_else(shape);
-            match ip.parse::<IpAddr>().map_err(|_| shape())? {
-                IpAddr::V4(ip) => config.ipv4.push((ip, prefix(32)?)),
-                IpAddr::V6(ip) => config.ipv6.push((ip, prefix(128)?)),
+        for (ip, len) in networks(addresses.split(',')).map_err(|_| shape())? {
+            match ip {
+                IpAddr::V4(ip) => config.ipv4.push((ip, len)),
+                IpAddr::V6(ip) => config.ipv6.push((ip, len)),
             }
         }
         let folder = Folder::create()?;
