@@ -153,6 +153,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn reports_know_who_makes_a_call_for_each_message() {
+        for baseline in Baseline::all() {
+            let said = barewire_report::report::handicap(baseline.name(), 2.0);
+            assert_eq!(!said.is_empty(), baseline.calls == Calls::Each, "{}", baseline.name());
+            assert_eq!(barewire_report::report::handicap(baseline.name(), 1.0), "");
+        }
+    }
+
+    #[test]
     fn names_and_numbers_are_one_each() {
         for baseline in Baseline::all() {
             assert_eq!(Baseline::named(baseline.name()), Some(baseline));

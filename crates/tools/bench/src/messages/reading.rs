@@ -1,12 +1,13 @@
 //! What rows say, in words: the comparison, and what a reader has to know before believing it.
 
-use crate::kernel::{Baseline, Calls};
+use crate::kernel::Baseline;
 use crate::messages::SystemName;
 use crate::messages::aead::AEAD;
 use crate::messages::{IdleState, MsgRow};
 use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN, WAITED};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
+use barewire_report::report::handicap;
 use std::fmt::Write as _;
 
 fn name(row: &MsgRow) -> SystemName {
@@ -74,12 +75,6 @@ fn baselines<'a>(rows: &'a [MsgRow], row: &MsgRow) -> Vec<&'a MsgRow> {
     twin.chain(all.iter().copied().enumerate().filter(matters).map(|(_, row)| row)).collect()
 }
 
-/// What a baseline did with less freedom than ours, which take as many messages at once as there are.
-fn handicap(row: &MsgRow) -> &'static str {
-    let each = Baseline::named(&row.system).is_some_and(|baseline| baseline.calls == Calls::Each);
-    if row.window > 1 && each { " (a call for each message)" } else { "" }
-}
-
 /// A line for each of our rows and each baseline that it is compared with: how it stands by the median round trip. Empty when there is
 /// none.
 pub fn ratios(rows: &[MsgRow]) -> String {
@@ -91,7 +86,11 @@ pub fn ratios(rows: &[MsgRow]) -> String {
                     out,
                     "{} is {}, {} B, window {}, {} cores",
                     name(ours),
-                    standing.words(&format!("{}{}", name(theirs), handicap(theirs))),
+                    standing.words(&format!(
+                        "{}{}",
+                        name(theirs),
+                        handicap(&theirs.system, theirs.window.into())
+                    )),
                     ours.size,
                     ours.window,
                     ours.idle_state.word(),

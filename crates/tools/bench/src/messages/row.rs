@@ -7,6 +7,7 @@ use crate::messages::{Arrivals, MsgWorkload, SystemName};
 use crate::rounds::median;
 use crate::when::When;
 use barewire_measure::{Histogram, RttNs, little_law_check};
+use barewire_report::report::SLEEPS_BELOW;
 use serde::{Deserialize, Serialize};
 
 /// In what state the cores were that the run used.
@@ -248,9 +249,6 @@ impl std::fmt::Display for CellInfo {
         }
     }
 }
-
-/// More busy cores than this, of those that were left to sleep: they did not.
-const SLEEPS_BELOW: f64 = 1.0;
 
 impl MsgRow {
     /// Busy cores of a row on cores that were left to sleep, where they were so busy that they did not: an engine that polls for a while

@@ -37,8 +37,11 @@ const WORKLOAD: [&str; 17] = [
     "idle_state",
 ];
 
+/// More busy cores than this, of those that were left to sleep: they did not.
+pub const SLEEPS_BELOW: f64 = 1.0;
+
 /// Baselines that make a receive and a send call for each message.
-const CALLS_EACH: [&str; 8] = [
+const CALLS_EACH: [&str; 7] = [
     "kernel-tcp",
     "kernel-tcp-spin",
     "kernel-tcp-spin-sleep",
@@ -46,8 +49,12 @@ const CALLS_EACH: [&str; 8] = [
     "kernel-udp",
     "kernel-udp-spin",
     "kernel-udp-busy-poll",
-    "kernel-tls",
 ];
+
+/// What the baseline `system` did, with so many messages in flight, with less freedom than who takes as many at once as there are; else nothing.
+pub fn handicap(system: &str, window: f64) -> &'static str {
+    if window > 1.0 && CALLS_EACH.contains(&system) { " (a call for each message)" } else { "" }
+}
 
 pub(super) fn items<'a>(runs: &[&'a Run]) -> Vec<Item<'a>> {
     let mut items = Vec::new();
@@ -93,10 +100,9 @@ impl Item<'_> {
         all.map(|all| all.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
     }
 
-    /// What a baseline did with less freedom than who takes as many messages at once as there are: `plain` sockets with several in flight.
+    /// [`handicap`] of the row.
     pub(super) fn handicap(&self) -> &'static str {
-        let each = self.text("system").is_some_and(|system| CALLS_EACH.contains(&system));
-        if each && self.number("window") > Some(1.0) { " (a call for each message)" } else { "" }
+        handicap(self.text("system").unwrap_or_default(), self.number("window").unwrap_or_default())
     }
 
     /// Cores that were left to sleep and did not, as an engine that polls before it sleeps kept them busy: what it saved is the wake-up, not
@@ -104,7 +110,7 @@ impl Item<'_> {
     fn never_slept(&self) -> bool {
         let row = &self.record.row;
         let busy = row.get("cpu").and_then(|cpu| cpu.get("cores")?.as_f64());
-        self.text("idle_state") == Some("cold") && busy.is_some_and(|cores| cores > 1.0)
+        self.text("idle_state") == Some("cold") && busy.is_some_and(|cores| cores > SLEEPS_BELOW)
     }
 
     /// The same work was asked of both, in the same state of the cores, encrypted or not. A cipher alone carries nothing, and is nobody's

@@ -11,6 +11,7 @@ mod pictures;
 mod table;
 
 pub use head::{RunHead, control_words};
+pub use item::{SLEEPS_BELOW, handicap};
 pub use pictures::Opening;
 pub use table::{Badge, BadgeKind, Cell, Group, Row, Source, Table};
 
