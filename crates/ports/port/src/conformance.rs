@@ -29,7 +29,7 @@ pub struct ConformancePair {
 }
 
 impl ConformancePair {
-    /// Two ports on a wire of the kernel's, or of another library's: in order and lossless, and other threads have a part in it.
+    /// Two ports on a wire that keeps order and loses nothing; the time to settle is that of one in which other threads have a part.
     pub fn on_a_wire(
         a: impl Port + 'static,
         a_pool: Pool,

@@ -335,13 +335,8 @@ mod tests {
             let a = UnixPort::open(dir.config("a", "b"), a_pool.clone()).unwrap();
             let b = UnixPort::open(dir.config("b", "a"), b_pool.clone()).unwrap();
             ConformancePair {
-                a: Box::new(a),
-                a_pool,
-                b: Box::new(b),
-                b_pool,
-                in_order: true,
-                lossless: true,
                 settle: std::time::Duration::from_millis(50),
+                ..ConformancePair::on_a_wire(a, a_pool, b, b_pool)
             }
         });
     }

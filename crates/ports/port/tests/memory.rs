@@ -19,13 +19,8 @@ fn conform(name: &str, open_pair: &mut dyn FnMut(Pool, Pool) -> (MemoryPort, Mem
         let (a_pool, b_pool) = (pool(600), pool(300));
         let (a, b) = open_pair(a_pool.clone(), b_pool.clone());
         ConformancePair {
-            a: Box::new(a),
-            a_pool,
-            b: Box::new(b),
-            b_pool,
-            in_order: true,
-            lossless: true,
             settle: Duration::from_millis(20),
+            ..ConformancePair::on_a_wire(a, a_pool, b, b_pool)
         }
     });
 }

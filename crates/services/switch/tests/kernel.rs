@@ -145,10 +145,11 @@ fn stf(path: &Path, tc: bool) -> Option<Result<stf::Outcome, String>> {
         return None;
     }
     // At tc some that are shorter than an Ethernet header leave by user space, and some do not leave.
-    if tc && !without_runts(&text).lines().eq(text.lines()) {
+    let kept = without_runts(&text);
+    if tc && !kept.lines().eq(text.lines()) {
         return None;
     }
-    match stf::run(Arc::new(prepared), at(tc), &without_runts(&text)) {
+    match stf::run(Arc::new(prepared), at(tc), &kept) {
         Ok(outcome) => Some(Ok(outcome)),
         Err(RunError::Harness(HarnessError::Kernel(error))) => Some(Err(error.to_string())),
         Err(error) => Some(Err(error.to_string())),
