@@ -5,12 +5,22 @@ use barewire_testing::{Needs, have, program};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Debian packages Mininet for its own Python, which need not be the first one in the path.
+fn python_of_mininet() -> Result<&'static str, String> {
+    let imports = |python: &&str| {
+        let asked = Command::new(python).args(["-c", "import mininet"]).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(imports);
+    found.ok_or_else(|| "no python3 here imports mininet (Debian package mininet)".to_owned())
+}
+
 /// Streams, a link down and up, the switch stopped and started, in a network namespace of the test's own.
 #[test]
 fn a_program_in_the_kernel_between_hosts_of_mininet() {
     let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     let Some(_) = have(Needs::Peers, program("mnexec")) else { return };
-    let Some(python) = have(Needs::Peers, program("python3")) else { return };
+    let Some(python) = have(Needs::Peers, python_of_mininet()) else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let folder = tempfile::tempdir().expect("a folder");
     let space = Namespace::anonymous().expect("a namespace");
