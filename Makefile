@@ -37,13 +37,13 @@ tools:
 	fi
 
 # Cargo's own words for a full disk are a failed linker. A build that was there before needs less: it is told, not refused.
-ROOM_MB := 4000
+ROOM_MB := 7000
 
 .PHONY: room
 room:
 	@mkdir -p $(TARGET); free=$$(df --output=avail --block-size=1M $(TARGET) | tail -n 1); \
 	if [ "$$free" -lt $(ROOM_MB) ]; then \
-	    echo "note: $$((free)) MB are free for $(TARGET), and a build from nothing takes up to $(ROOM_MB) MB" >&2; \
+	    echo "note: $$((free)) MB are free for $(TARGET), and a build of everything takes up to $(ROOM_MB) MB" >&2; \
 	    echo "hint: free some, or set CARGO_TARGET_DIR to a folder where there is more" >&2; \
 	fi
 

@@ -196,6 +196,9 @@ if part jar && have Java javac jar; then
     javac --release 17 -Xlint:all -Werror -d "$classes" "@$work/java.sources"
     licences "$classes/META-INF"
     cp bindings/java/README.md "$classes/META-INF/"
+    # `bench bindings` compiles it where there is Aeron, which the package does not need.
+    mkdir -p "$classes/META-INF/examples"
+    cp bindings/java/src/beside/java/dev/barewire/examples/BenchAeron.java "$classes/META-INF/examples/"
     maven=$dist/maven/dev/barewire/barewire/$version
     mkdir -p "$maven"
     when=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)

@@ -4,7 +4,8 @@
 //     node bench.js serve barewire 888 SIZE
 //     node bench.js run barewire 10.0.0.2:888 SIZE WINDOW WARMUP_MS MEASURE_MS FILE
 //
-// `tcp` instead of `barewire` has a port of 0 for any. A server says `ready PORT`, and ends after its client. A client leaves each
+// `tcp` instead of `barewire` has a port of 0 for any, as has `grpc` (calls of bytes by @grpc/grpc-js), where Node finds it: `has SYSTEM`
+// says whether it does. A server says `ready PORT`, and ends after its client, or never: then it is to be ended. A client leaves each
 // round trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took.
 const fs = require('node:fs');
 const net = require('node:net');
@@ -42,6 +43,20 @@ function serveTcp(port, size) {
   server.listen(port, '0.0.0.0', () => console.log(`ready ${server.address().port}`));
 }
 
+const same = (data) => data;
+const ECHO = { path: '/barewire.Bench/Echo', requestStream: false, responseStream: false };
+
+function serveGrpc(port) {
+  const grpc = require('@grpc/grpc-js');
+  const server = new grpc.Server();
+  const coding = { requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same };
+  server.addService({ echo: { ...ECHO, ...coding } }, { echo: (call, answer) => answer(null, call.request) });
+  server.bindAsync(`0.0.0.0:${port}`, grpc.ServerCredentials.createInsecure(), (e, bound) => {
+    if (e) fail(e);
+    console.log(`ready ${bound}`);
+  });
+}
+
 async function serve(port) {
   const client = new Client('bench server');
   await client.listen(port);
@@ -72,6 +87,7 @@ class Measurement {
     this.times = new Uint32Array(1 << 22);
     this.count = 0;
     this.begin = 0;
+    this.done = false;
   }
 
   // The first answer is compared, and begins the measurement: how many to send now.
@@ -117,6 +133,23 @@ function runTcp(where, measurement) {
   socket.on('error', fail);
 }
 
+function runGrpc(where, measurement) {
+  const grpc = require('@grpc/grpc-js');
+  const client = new grpc.Client(where, grpc.credentials.createInsecure());
+  const send = () => client.makeUnaryRequest(ECHO.path, same, same, measurement.data, (e, data) => {
+    if (e) return measurement.done ? undefined : fail(e);
+    if (measurement.done) return undefined;
+    const count = measurement.answered(data);
+    if (count === 0) {
+      measurement.done = true;
+      client.close();
+    }
+    for (let i = 0; i < count; i += 1) send();
+    return undefined;
+  });
+  send();
+}
+
 async function runMessages(where, measurement) {
   const client = new Client('bench client');
   const flow = await client.connect(where);
@@ -135,15 +168,20 @@ async function runMessages(where, measurement) {
 
 async function main([verb, system, where, ...rest]) {
   const n = rest.slice(0, 4).map(Number);
-  if (verb === 'serve' && rest.length === 1) {
+  if (verb === 'has' && where === undefined) {
+    if (system === 'grpc') require('@grpc/grpc-js');
+    else if (system !== 'tcp' && system !== 'barewire') throw new Error(`there is no ${system} here`);
+  } else if (verb === 'serve' && rest.length === 1) {
     if (system === 'tcp') serveTcp(Number(where), n[0]);
+    else if (system === 'grpc') serveGrpc(Number(where));
     else await serve(Number(where));
   } else if (verb === 'run' && rest.length === 5) {
     const measurement = new Measurement(n[0], n[1], n[2] * 1e6, n[3] * 1e6, rest[4]);
     if (system === 'tcp') runTcp(where, measurement);
+    else if (system === 'grpc') runGrpc(where, measurement);
     else await runMessages(where, measurement);
   } else {
-    console.error('usage: serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE');
+    console.error('usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE');
     process.exitCode = 2;
   }
 }

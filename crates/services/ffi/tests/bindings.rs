@@ -17,7 +17,7 @@ use std::io::BufWriter;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A language's program.
 struct Runner {
@@ -224,6 +224,12 @@ fn csharp(dir: &Path, source: &str) -> Option<PathBuf> {
     Some(script(dir, &name, &format!("mono --debug '{}'", program.display())))
 }
 
+/// Tests take turns: programs and daemons of one keep all cores busy, and time-outs are for programs that hang.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Built once for all tests, and left in cargo's own folder for them.
 fn runners() -> &'static [Runner] {
     static ALL: OnceLock<Vec<Runner>> = OnceLock::new();
@@ -271,13 +277,17 @@ fn daemon_restarted(client: &Runner) {
 
 #[test]
 fn each_client_with_each_server() {
+    let _turn = turn();
     let runners = runners();
     let scenarios = scenarios();
     assert!(scenarios.len() >= 18);
     for server in runners {
-        let channel = Geometry { send_bytes: 256 << 20, recv_bytes: 256 << 20, ..Geometry::DEFAULT };
-        let rig = Rig::start_with("bind", channel);
+        let memory = |mib| Geometry { send_bytes: mib << 20, recv_bytes: mib << 20, ..Geometry::DEFAULT };
+        let rig = Rig::start_with("bind", memory(256));
         let served = serve(server, &rig, "888");
+        // Who fills the memory has less of it to fill.
+        let small = Rig::start_with("small", memory(32));
+        let small_served = serve(server, &small, "888");
         for client in runners {
             for scenario in &scenarios {
                 let value = |key: &str| scenario[key].as_str().unwrap();
@@ -296,7 +306,8 @@ fn each_client_with_each_server() {
                 let mut args = args_of(scenario);
                 args[1] = format!("10.9.0.2:{port}");
                 let args: Vec<_> = args.iter().map(String::as_str).collect();
-                let mut program = Program::start(&client.program, &rig.socket(1), &args);
+                let socket = if kind == "pressure" { &small } else { &rig }.socket(1);
+                let mut program = Program::start(&client.program, &socket, &args);
                 if let Some(mut victim) = victim {
                     assert_eq!(program.line(), "connected", "{label}");
                     victim.signal("-KILL");
@@ -305,7 +316,7 @@ fn each_client_with_each_server() {
                 println!("{label}: ok");
             }
         }
-        drop(served);
+        drop((served, small_served));
         daemon_restarted(server);
     }
 }
@@ -328,6 +339,7 @@ fn args_of(scenario: &serde_json::Map<String, serde_json::Value>) -> Vec<String>
 /// Each client with its own server and with the next one's, over a link that does all that links do.
 #[test]
 fn under_loss() {
+    let _turn = turn();
     const FAULTS: &str = "loss=0.02&duplicate=0.01&reorder=0.02&corrupt=0.002&seed=11";
     let runners = runners();
     let names = ["echo-small", "echo-unordered", "many-flows", "requests", "failure"];
@@ -389,6 +401,7 @@ fn captured(dir: &Path) -> [PathBuf; 3] {
 /// What Python has beside messages: the P4 switch in process, run folders, and captured market data.
 #[test]
 fn python_alone() {
+    let _turn = turn();
     let python = |r: &&Runner| r.language == "python";
     let Some(runner) = runners().iter().find(python) else { return };
     let (repository, dir) = (root().join(".."), Dir::new("python"));
@@ -413,6 +426,7 @@ fn python_alone() {
 /// The notebook runs from its shipped sample, with the packages that it needs.
 #[test]
 fn the_notebook_runs() {
+    let _turn = turn();
     let python = |r: &&Runner| r.language == "python";
     let Some(runner) = runners().iter().find(python) else { return };
     let interpreter = std::env::var("BAREWIRE_NOTEBOOK_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -433,6 +447,7 @@ fn the_notebook_runs() {
 
 #[test]
 fn a_server_with_another_key() {
+    let _turn = turn();
     let rig = Rig::start_by("keys", |config, host| {
         let key = |n: u8| PrivateKey::from_bytes([n; 32]);
         let other = 3 - host;
@@ -456,6 +471,7 @@ fn a_server_with_another_key() {
 /// Counted, not timed. What grows by a page for each hundred messages is seen.
 #[test]
 fn memory_stays() {
+    let _turn = turn();
     const GROWTH_MAX: u64 = 24 << 20;
     let messages: u64 = std::env::var("BAREWIRE_MESSAGES").map_or(100_000, |n| n.parse().unwrap());
     let rig = Rig::start("flat");
@@ -489,6 +505,7 @@ fn memory_stays() {
 
 #[test]
 fn the_examples_echo() {
+    let _turn = turn();
     let dir = Dir::new("examples");
     link_library(dir.path());
     let dir_path = dir.path();

@@ -3,17 +3,30 @@
 python -m barewire.examples.bench serve barewire 888 SIZE
 python -m barewire.examples.bench run barewire 10.0.0.2:888 SIZE WINDOW WARMUP_MS MEASURE_MS FILE
 
-`tcp` instead of `barewire` has a port of 0 for any. A server says `ready PORT`, and ends after its client. A client leaves each round
-trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took.
+`tcp` instead of `barewire` has a port of 0 for any, as have `zmq` (pyzmq: a pair of ZeroMQ's sockets) and `grpc` (grpcio: calls of bytes),
+where Python has them: `has SYSTEM` says whether it does. A server says `ready PORT`, and ends after its client, or never: then it is to be
+ended. A client leaves each round trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took.
 """
 
+import importlib
 import socket
 import sys
 import time
 from array import array
 from collections import deque
+from typing import Any, Protocol
 
 import barewire
+
+# What a system needs beside this package.
+NEEDS = {"barewire": "barewire", "tcp": "socket", "zmq": "zmq", "grpc": "grpc"}
+ECHO = "/barewire.Bench/Echo"
+
+
+class Link(Protocol):
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self) -> bytes: ...
 
 
 class Messages:
@@ -60,11 +73,66 @@ class Tcp:
         return bytes(self.view[4:])
 
 
+class Zmq:
+    """A socket of ZeroMQ, which has one peer and its own thread for the wire."""
+
+    def __init__(self) -> None:
+        zmq = importlib.import_module("zmq")
+        self.socket: Any = zmq.Context.instance().socket(zmq.PAIR)
+        self.socket.linger = 0
+
+    def send(self, data: bytes) -> None:
+        self.socket.send(data)
+
+    def receive(self) -> bytes:
+        return bytes(self.socket.recv())
+
+
+class Grpc:
+    """Calls of bytes, without a form of messages, each answered by its future."""
+
+    def __init__(self, where: str) -> None:
+        grpc = importlib.import_module("grpc")
+        self.channel: Any = grpc.insecure_channel(where)
+        self.call: Any = self.channel.unary_unary(ECHO)
+        self.waiting: deque[Any] = deque()
+
+    def send(self, data: bytes) -> None:
+        self.waiting.append(self.call.future(data))
+
+    def receive(self) -> bytes:
+        return bytes(self.waiting.popleft().result())
+
+
+def serve_grpc(port: int) -> None:
+    from concurrent import futures
+
+    grpc = importlib.import_module("grpc")
+    echo = grpc.unary_unary_rpc_method_handler(lambda data, _: data)
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("barewire.Bench", {"Echo": echo}),))
+    port = server.add_insecure_port(f"0.0.0.0:{port}")
+    server.start()
+    print("ready", port, flush=True)
+    server.wait_for_termination()
+
+
 def serve(system: str, port: int, size: int) -> None:
+    if system == "grpc":
+        return serve_grpc(port)
+    if system == "zmq":
+        zmq = Zmq()
+        if port == 0:
+            port = zmq.socket.bind_to_random_port("tcp://0.0.0.0")
+        else:
+            zmq.socket.bind(f"tcp://0.0.0.0:{port}")
+        print("ready", port, flush=True)
+        while True:
+            zmq.send(zmq.receive())
     if system == "tcp":
         with socket.create_server(("", port)) as listener:
             print("ready", listener.getsockname()[1], flush=True)
-            link: Messages | Tcp = Tcp(listener.accept()[0], size)
+            link = Tcp(listener.accept()[0], size)
         while True:
             link.send(link.receive())
     with barewire.Client("bench server") as client:
@@ -78,7 +146,7 @@ def serve(system: str, port: int, size: int) -> None:
                 return
 
 
-def measure(link: Messages | Tcp, size: int, window: int, warmup_ns: int, measure_ns: int, file: str) -> None:
+def measure(link: Link, size: int, window: int, warmup_ns: int, measure_ns: int, file: str) -> None:
     now = time.perf_counter_ns
     data = bytes(n * 31 & 0xFF for n in range(size))
     link.send(data)
@@ -120,9 +188,20 @@ def main(args: list[str]) -> None:
                 host, port = where.rsplit(":", 1)
                 with socket.create_connection((host, int(port))) as stream:
                     measure(Tcp(stream, numbers[0]), *numbers, file)
+            elif system == "zmq":
+                zmq = Zmq()
+                zmq.socket.connect(f"tcp://{where}")
+                measure(zmq, *numbers, file)
+            elif system == "grpc":
+                measure(Grpc(where), *numbers, file)
             else:
                 with barewire.Client("bench client") as client:
                     measure(Messages(client, client.connect(where)), *numbers, file)
+        case ["has", system] if system in NEEDS:
+            try:
+                importlib.import_module(NEEDS[system])
+            except ImportError as e:
+                sys.exit(f"{e}")
         case _:
             sys.exit(__doc__)
 

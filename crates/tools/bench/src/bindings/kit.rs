@@ -1,5 +1,6 @@
 //! Each language's `bench` program, made out of the packages that its users install.
 
+use super::Carrier;
 use super::program::Program;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -9,6 +10,9 @@ use std::str::FromStr;
 
 /// Bytes of a compiler's words that are repeated.
 const WORDS_MAX: usize = 600;
+
+/// In the jar: it is compiled where there is Aeron.
+const AERON_SOURCE: &str = "META-INF/examples/BenchAeron.java";
 
 /// A language with a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +81,10 @@ impl FromStr for Language {
 pub struct Kit {
     packages: PathBuf,
     work: PathBuf,
+    /// In memory, for what programs share with themselves.
+    memory: PathBuf,
     made: BTreeMap<Language, Result<Program, String>>,
+    asked: BTreeMap<(Language, &'static str), Result<(), String>>,
 }
 
 impl Kit {
@@ -86,10 +93,27 @@ impl Kit {
     /// # Errors
     /// When there is no place to work in.
     pub fn of(packages: &Path) -> std::io::Result<Kit> {
-        let work = std::env::temp_dir().join(format!("barewire-kit-{}", std::process::id()));
+        let name = format!("barewire-kit-{}", std::process::id());
+        let work = std::env::temp_dir().join(&name);
         std::fs::create_dir_all(&work)?;
+        let memory = Path::new("/dev/shm").join(name);
+        let memory = if std::fs::create_dir(&memory).is_ok() { memory } else { work.clone() };
         let packages = packages.canonicalize().unwrap_or_else(|_| packages.to_owned());
-        Ok(Kit { packages, work, made: BTreeMap::new() })
+        Ok(Kit { packages, work, memory, made: BTreeMap::new(), asked: BTreeMap::new() })
+    }
+
+    /// Whether the language finds the packages of others that a carrier is made of.
+    ///
+    /// # Errors
+    /// What is missing, in its program's words.
+    pub(super) fn ask_for(&mut self, language: Language, carrier: Carrier) -> Result<(), String> {
+        if let Some(said) = self.asked.get(&(language, carrier.word())) {
+            return said.clone();
+        }
+        let program = self.program(language)?;
+        let said = program.asked(&["has", carrier.word()]);
+        self.asked.insert((language, carrier.word()), said.clone());
+        said
     }
 
     /// The language's program.
@@ -127,12 +151,7 @@ impl Kit {
                 let words = vec!["node".to_owned(), text(&folder.join("package/examples/bench.js"))];
                 Ok(Program { words, env: Vec::new() })
             }
-            Language::Java => {
-                let jar = self.package("maven/dev/barewire/barewire/*", "barewire-", ".jar")?;
-                let temporary = format!("-Djava.io.tmpdir={}", folder.display());
-                let words = ["java", &temporary, "-cp", &text(&jar), "dev.barewire.examples.Bench"];
-                Ok(Program { words: words.map(str::to_owned).into(), env: Vec::new() })
-            }
+            Language::Java => self.java(&folder),
             Language::CSharp => {
                 let assembly = self.package("nuget/*/lib/netstandard2.0", "Barewire", ".dll")?;
                 let package = assembly.ancestors().nth(3).unwrap_or(Path::new("/")).to_owned();
@@ -167,6 +186,35 @@ impl Kit {
                 Ok(Program { words: vec![text(&program)], env: Vec::new() })
             }
         }
+    }
+
+    /// With Aeron's end where the class path has Aeron; its classes look into the virtual machine's own.
+    fn java(&self, folder: &Path) -> Result<Program, String> {
+        let jar = text(&self.package("maven/dev/barewire/barewire/*", "barewire-", ".jar")?);
+        let mut words =
+            vec!["java".to_owned(), format!("-Djava.io.tmpdir={}", folder.display()), "-cp".to_owned()];
+        let others = std::env::var("CLASSPATH").unwrap_or_default();
+        if others.contains("aeron") {
+            done(Command::new("jar").args(["--extract", "--file", &jar, AERON_SOURCE]).current_dir(folder))?;
+            let path = format!("{}:{jar}:{others}", folder.display());
+            let place = text(folder);
+            done(Command::new("javac").args([
+                "-cp",
+                &path,
+                "-d",
+                &place,
+                &text(&folder.join(AERON_SOURCE)),
+            ]))?;
+            words.push(path);
+            words.push(format!("-Dbarewire.bench.memory={}", self.memory.display()));
+            for package in ["sun.nio.ch", "jdk.internal.misc"] {
+                words.extend(["--add-opens".to_owned(), format!("java.base/{package}=ALL-UNNAMED")]);
+            }
+        } else {
+            words.push(jar);
+        }
+        words.push("dev.barewire.examples.Bench".to_owned());
+        Ok(Program { words, env: Vec::new() })
     }
 
     /// Out of the module proxy in the folder, with the C package beside it.
@@ -246,6 +294,7 @@ impl Kit {
 impl Drop for Kit {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.work);
+        let _ = std::fs::remove_dir_all(&self.memory);
     }
 }
 
@@ -269,7 +318,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn done(command: &mut Command) -> Result<(), String> {
+pub(super) fn done(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let out = command.output().map_err(|error| format!("{program}: {error}"))?;
     if out.status.success() {

@@ -3,7 +3,8 @@
 //! What flows through: [`Kit`] makes each language's `bench` program out of the packages that users install, and says why where it cannot.
 //! A [`BindingWorkload`] runs one of them at both ends of one wire, each end with its daemon on a host and a core of its own: the server
 //! says that it is ready, the client leaves its round trips in a file. Rust's row beside them is made the same way, in threads of
-//! `rust`. [`compare`] puts each row beside Rust's and beside the language's own TCP.
+//! `rust`. [`compare`] puts each row beside Rust's and beside the language's own TCP. What else a language's users take for this
+//! ([`Carrier::of`]) is measured by the same program where the language finds its packages.
 
 mod kit;
 mod program;
@@ -24,6 +25,7 @@ use barewire_measure::{Contention, Histogram};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 /// The name of the rows' table.
@@ -34,6 +36,8 @@ const SIZES: std::ops::RangeInclusive<u32> = 1..=65_536;
 const WINDOWS: std::ops::RangeInclusive<u32> = 1..=256;
 /// Where servers listen for flows.
 const FLOW_PORT: u16 = 888;
+/// Aeron's server has this UDP port and the next one.
+const AERON_PORT: u16 = 20_121;
 /// What two daemons and two programs take to start.
 const STARTING: Duration = Duration::from_millis(800);
 
@@ -52,15 +56,52 @@ pub enum Carrier {
     Barewire,
     /// The language's ordinary TCP sockets.
     Tcp,
+    /// ZeroMQ: a pair of sockets over TCP.
+    Zmq,
+    /// gRPC: a call of bytes for each request.
+    Grpc,
+    /// Aeron over UDP, its media driver in the program's own thread.
+    Aeron,
 }
 
 impl Carrier {
+    /// Beside barewire.
+    pub const OTHERS: [Carrier; 4] = [Carrier::Tcp, Carrier::Zmq, Carrier::Grpc, Carrier::Aeron];
+
+    /// Those that a language's program knows.
+    pub fn of(language: Language) -> &'static [Carrier] {
+        match language {
+            Language::Python => &[Carrier::Barewire, Carrier::Tcp, Carrier::Zmq, Carrier::Grpc],
+            Language::Node => &[Carrier::Barewire, Carrier::Tcp, Carrier::Grpc],
+            Language::Java => &[Carrier::Barewire, Carrier::Tcp, Carrier::Aeron],
+            _ => &[Carrier::Barewire, Carrier::Tcp],
+        }
+    }
+
     /// As programs are told.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Carrier::Barewire => "barewire",
             Carrier::Tcp => "tcp",
+            Carrier::Zmq => "zmq",
+            Carrier::Grpc => "grpc",
+            Carrier::Aeron => "aeron",
         }
+    }
+
+    /// Whether each end's program has it without packages of others.
+    fn is_built_in(self) -> bool {
+        matches!(self, Carrier::Barewire | Carrier::Tcp)
+    }
+}
+
+impl FromStr for Carrier {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Carrier, String> {
+        Carrier::OTHERS.into_iter().find(|carrier| carrier.word() == text.trim()).ok_or_else(|| {
+            format!("unknown system `{text}`; there are {}", Carrier::OTHERS.map(Carrier::word).join(", "))
+        })
     }
 }
 
@@ -150,7 +191,13 @@ impl BindingWorkload {
     ) -> Result<BindingWorkload, String> {
         let program = match language {
             Language::Rust => None,
-            language => Some(kit.program(language)?),
+            language => {
+                let program = kit.program(language)?;
+                if !carrier.is_built_in() {
+                    kit.ask_for(language, carrier)?;
+                }
+                Some(program)
+            }
         };
         Ok(BindingWorkload { language, carrier, window, hosts: hosts.cloned(), program, asked })
     }
@@ -187,9 +234,9 @@ impl BindingWorkload {
     fn server_address(&self) -> Ipv4Addr {
         match (&self.hosts, self.carrier) {
             (Some(hosts), Carrier::Barewire) => hosts.eth_b.v4,
-            (Some(hosts), Carrier::Tcp) => hosts.twin.as_ref().map_or(hosts.eth_b.v4, |twin| twin.1.v4),
+            (Some(hosts), _) => hosts.twin.as_ref().map_or(hosts.eth_b.v4, |twin| twin.1.v4),
             (None, Carrier::Barewire) => MEM_IPS[1],
-            (None, Carrier::Tcp) => Ipv4Addr::LOCALHOST,
+            (None, _) => Ipv4Addr::LOCALHOST,
         }
     }
 
@@ -198,7 +245,7 @@ impl BindingWorkload {
         let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
         let daemons = match self.carrier {
             Carrier::Barewire => vec![self.daemon(&folder.0, run, 0)?, self.daemon(&folder.0, run, 1)?],
-            Carrier::Tcp => Vec::new(),
+            _ => Vec::new(),
         };
         let socket = |side: usize| daemons.get(side).map(|daemon: &DaemonProcess| daemon.socket.as_path());
         let job = Job {
@@ -251,7 +298,8 @@ impl Job {
     fn port(&self) -> u16 {
         match self.carrier {
             Carrier::Barewire => FLOW_PORT,
-            Carrier::Tcp => 0,
+            Carrier::Aeron => AERON_PORT,
+            _ => 0,
         }
     }
 }
@@ -264,9 +312,13 @@ pub(crate) struct Times {
 
 /// Who a row is of.
 pub fn subject(language: Language, carrier: Carrier, window: u32, asked: &Settings) -> Subject {
+    let kernel = if asked.wire == Wire::Mem { "loopback" } else { "veth" };
     let (system, mode, over) = match carrier {
         Carrier::Barewire => ("barewire", "daemon", asked.wire.scheme()),
-        Carrier::Tcp => ("kernel-tcp", "blocking", if asked.wire == Wire::Mem { "loopback" } else { "veth" }),
+        Carrier::Tcp => ("kernel-tcp", "blocking", kernel),
+        Carrier::Zmq => ("zeromq", "pair", kernel),
+        Carrier::Grpc => ("grpc", "calls", kernel),
+        Carrier::Aeron => ("aeron", "spin", kernel),
     };
     let mode = if (language, carrier) == (Language::Node, Carrier::Tcp) { "event-loop" } else { mode };
     Subject {
@@ -290,7 +342,7 @@ pub fn missing(language: Language, carrier: Carrier, window: u32, asked: &Settin
     Row::missing(subject(language, carrier, window, asked), MEASURES, why)
 }
 
-/// Puts each row beside Rust's of the same carrier and window, and those of barewire beside the language's own TCP.
+/// Puts each row beside Rust's of the same carrier and window, and all but TCP's beside the language's own TCP.
 pub fn compare(rows: &mut [Row]) {
     let key = |row: &Row| (row.subject.system.clone(), row.param("language"), row.param("window"));
     let medians: Vec<_> = rows
@@ -308,7 +360,7 @@ pub fn compare(rows: &mut [Row]) {
         if let Some(rust) = of(&system, Some(Language::Rust.word())) {
             row.set("p50_to_rust", own / rust);
         }
-        if let Some(tcp) = of("kernel-tcp", language.as_deref()).filter(|_| system == "barewire") {
+        if let Some(tcp) = of("kernel-tcp", language.as_deref()).filter(|_| system != "kernel-tcp") {
             row.set("p50_to_tcp", own / tcp);
         }
     }

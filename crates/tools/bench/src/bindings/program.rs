@@ -1,5 +1,6 @@
 //! A language's `bench` program as a process: told what to do, waited for, ended.
 
+use super::kit::done;
 use super::{Job, Times};
 use crate::error::{BenchError, go_on};
 use crate::run::Stop;
@@ -58,6 +59,13 @@ impl Drop for Running {
 }
 
 impl Program {
+    /// Runs it for one answer, by its exit status.
+    pub(super) fn asked(&self, args: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).args(args).stdin(Stdio::null());
+        done(command.envs(self.env.iter().map(|(key, value)| (key, value))))
+    }
+
     fn start(&self, args: &[String], socket: Option<&Path>, words: PathBuf) -> Result<Running, BenchError> {
         let shown = self.words.join(" ");
         let mut command = Command::new(&self.words[0]);

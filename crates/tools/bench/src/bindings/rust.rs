@@ -135,7 +135,7 @@ pub(super) fn serve(
             stop.ready();
             Box::new(messages)
         }
-        Carrier::Tcp => {
+        _ => {
             let io = BenchError::io;
             let listener =
                 TcpListener::bind((Ipv4Addr::UNSPECIFIED, job.port())).map_err(io("a TCP port"))?;
@@ -178,7 +178,7 @@ pub(super) fn run(job: &Job, server: SocketAddr, socket: Option<&Path>) -> Resul
             messages.flow = Some(flow);
             Box::new(messages)
         }
-        Carrier::Tcp => {
+        _ => {
             let stream =
                 TcpStream::connect(server).map_err(|source| BenchError::NoServer { server, source })?;
             Box::new(Tcp::new(stream, job.size).map_err(BenchError::io("a TCP connection"))?)

@@ -1,4 +1,4 @@
-//! `barewire bench bindings`: the languages of the bindings beside their own TCP sockets.
+//! `barewire bench bindings`: the languages of the bindings beside their own TCP sockets, ZeroMQ, gRPC and Aeron.
 
 use super::measured::{self, Leave, State, Timing, warn_of_debug_build};
 use crate::console::Console;
@@ -18,7 +18,8 @@ use std::path::PathBuf;
 #[command(mut_arg("runs", |arg| arg.default_value("3")), after_help = "\
 Each language's program is made out of the packages that `make dist` leaves, and runs at both ends: through a daemon on each host, and over
 the language's own blocking TCP sockets on a twin of the same wire. Rust's rows are always there. A language whose tools or package are not
-here has a row that says so. Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. All take
+here has a row that says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are asked for as any program of the language finds them
+(python3 imports it, NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. All take
 turns, run by run.
 
   barewire bench bindings --languages python,go,node,java,csharp,cpp --json
@@ -27,6 +28,9 @@ pub struct Args {
     /// Languages beside Rust: python, go, node, java, csharp, cpp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "python,go,node,java,csharp,cpp")]
     languages: Vec<Language>,
+    /// Other systems in the same language: tcp, zmq, grpc, aeron; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "tcp,zmq,grpc,aeron")]
+    beside: Vec<Carrier>,
     /// What lies between the hosts
     #[arg(long, value_enum, default_value_t = Between::Xdp)]
     over: Between,
@@ -108,16 +112,25 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             languages.push(language);
         }
     }
+    let mut absent_languages = Vec::new();
     let (mut workloads, mut absent): (Vec<Box<dyn Workload>>, Vec<_>) = (Vec::new(), Vec::new());
     for &window in &args.window {
         for &language in &languages {
-            for carrier in [Carrier::Barewire, Carrier::Tcp] {
+            let wanted = |carrier: &&Carrier| **carrier == Carrier::Barewire || args.beside.contains(carrier);
+            for &carrier in Carrier::of(language).iter().filter(wanted) {
                 let (hosts, own) = (hosts.as_ref(), asked.clone());
                 match BindingWorkload::new(&mut kit, language, carrier, window, hosts, own) {
                     Ok(workload) => workloads.push(Box::new(workload)),
                     Err(why) => {
-                        if (carrier, Some(&window)) == (Carrier::Barewire, args.window.first()) {
+                        let is_first = Some(&window) == args.window.first();
+                        if is_first && carrier == Carrier::Barewire {
                             console.note(&format!("{language} is not measured: {why}"));
+                        } else if is_first && carrier != Carrier::Tcp && !absent_languages.contains(&language)
+                        {
+                            console.note(&format!("{} in {language} is not measured: {why}", carrier.word()));
+                        }
+                        if carrier == Carrier::Barewire {
+                            absent_languages.push(language);
                         }
                         absent.push(missing(language, carrier, window, &asked, &why));
                     }

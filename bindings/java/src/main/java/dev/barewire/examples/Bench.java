@@ -6,6 +6,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
@@ -23,21 +24,56 @@ import java.util.Arrays;
  * run barewire 10.0.0.2:888 SIZE WINDOW WARMUP_MS MEASURE_MS FILE
  * </pre>
  *
- * {@code tcp} instead of {@code barewire} has a port of 0 for any. A server says {@code ready PORT}, and ends after its client. A
- * client leaves each round trip in FILE, as ns in 32 bits, and says {@code measured} and the ns that they took.
+ * {@code tcp} instead of {@code barewire} has a port of 0 for any. {@code aeron} is there where {@code BenchAeron} was compiled with
+ * Aeron's jar, in the class path of both: {@code has aeron} says whether it is. A server says {@code ready PORT}, and ends after its
+ * client. A client leaves each round trip in FILE, as ns in 32 bits, and says {@code measured} and the ns that they took.
  */
 public final class Bench {
     private static final Duration FOREVER = Duration.ofDays(1);
 
     private Bench() {}
 
-    private interface Link extends AutoCloseable {
+    interface Link extends AutoCloseable {
         void send(ByteBuffer data) throws IOException;
 
         ByteBuffer receive() throws IOException;
 
         @Override
         void close() throws IOException;
+    }
+
+    /** What another system's ends are made by. */
+    interface Peer {
+        void serve(int port, int size) throws IOException;
+
+        Link connect(InetSocketAddress server, int size) throws IOException;
+    }
+
+    /** Not compiled with this class, which needs no other packages. */
+    private static Peer aeron() {
+        try {
+            Class.forName("io.aeron.Aeron");
+            Class<?> there = Class.forName("dev.barewire.examples.BenchAeron");
+            return (Peer) there.getDeclaredConstructor().newInstance();
+        } catch (ReflectiveOperationException | LinkageError e) {
+            throw new UnsupportedOperationException("Aeron is not in the class path: " + e, e);
+        }
+    }
+
+    private static InetSocketAddress address(String where) {
+        int colon = where.lastIndexOf(':');
+        return new InetSocketAddress(where.substring(0, colon), Integer.parseInt(where.substring(colon + 1)));
+    }
+
+    private static Link connect(String system, String where, int size) throws IOException {
+        if (system.equals("aeron")) {
+            return aeron().connect(address(where), size);
+        }
+        if (system.equals("tcp")) {
+            InetSocketAddress server = address(where);
+            return new Tcp(new Socket(server.getAddress(), server.getPort()), size);
+        }
+        return new Messages(where, size);
     }
 
     private static final class Messages implements Link {
@@ -119,8 +155,12 @@ public final class Bench {
         }
     }
 
-    private static void serve(boolean tcp, int port, int size) throws IOException {
-        if (tcp) {
+    private static void serve(String system, int port, int size) throws IOException {
+        if (system.equals("aeron")) {
+            aeron().serve(port, size);
+            return;
+        }
+        if (system.equals("tcp")) {
             try (ServerSocket server = new ServerSocket(port)) {
                 System.out.println("ready " + server.getLocalPort());
                 Tcp link = new Tcp(server.accept(), size);
@@ -203,18 +243,19 @@ public final class Bench {
      */
     public static void main(String[] args) throws IOException {
         if (args.length == 4 && args[0].equals("serve")) {
-            serve(args[1].equals("tcp"), Integer.parseInt(args[2]), Integer.parseInt(args[3]));
+            serve(args[1], Integer.parseInt(args[2]), Integer.parseInt(args[3]));
         } else if (args.length == 8 && args[0].equals("run")) {
             int size = Integer.parseInt(args[3]);
-            int colon = args[2].lastIndexOf(':');
-            try (Link link = args[1].equals("tcp")
-                    ? new Tcp(new Socket(args[2].substring(0, colon), Integer.parseInt(args[2].substring(colon + 1))), size)
-                    : new Messages(args[2], size)) {
+            try (Link link = connect(args[1], args[2], size)) {
                 measure(link, size, Integer.parseInt(args[4]), Long.parseLong(args[5]) * 1_000_000,
                         Long.parseLong(args[6]) * 1_000_000, Path.of(args[7]));
             }
+        } else if (args.length == 2 && args[0].equals("has")) {
+            if (args[1].equals("aeron")) {
+                aeron();
+            }
         } else {
-            System.err.println("usage: serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE");
+            System.err.println("usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE");
             System.exit(2);
         }
     }
