@@ -9,6 +9,15 @@
 //! The format is narrower than the representation: keys of parser states and inputs of hashes are fields, a table stands
 //! in one place. What can be brought into shape by a temporary field is; the rest is refused with its reason.
 
+/// An object of values that are moved into it: `json!` copies what it is given, all the way down, at each level anew.
+macro_rules! object {
+    ($($key:literal: $value:expr),* $(,)?) => {{
+        let mut map = serde_json::Map::new();
+        $(map.insert($key.to_owned(), serde_json::Value::from($value));)*
+        serde_json::Value::Object(map)
+    }};
+}
+
 mod expr;
 mod flow;
 mod stmt;
@@ -241,12 +250,12 @@ impl<'p> Export<'p> {
                 fields.iter().map(|field| json!([header.name, field.name])).collect::<Vec<_>>()
             })
             .collect();
-        Ok(json!({
-            "program": program.name,
-            "__meta__": {
+        Ok(object! {
+            "program": &*program.name,
+            "__meta__": json!({
                 "version": [2, 23],
                 "compiler": concat!("barewire ", env!("CARGO_PKG_VERSION")),
-            },
+            }),
             "header_types": header_types,
             "headers": headers,
             "header_stacks": stacks,
@@ -254,7 +263,7 @@ impl<'p> Export<'p> {
             "header_unions": unions,
             "header_union_stacks": union_stacks,
             "field_lists": field_lists,
-            "errors": program.errors,
+            "errors": json!(program.errors),
             "enums": enums.collect::<Vec<_>>(),
             "parsers": parsers,
             "parse_vsets": value_sets.collect::<Vec<_>>(),
@@ -270,7 +279,7 @@ impl<'p> Export<'p> {
             "force_arith": force,
             "extern_instances": externs,
             "field_aliases": aliases.collect::<Vec<_>>(),
-        }))
+        })
     }
 
     fn header_types(&mut self) -> Result<Vec<Value>> {
@@ -404,7 +413,7 @@ impl<'p> Export<'p> {
             let input = self.inputs(&calculation.input, Some(&mut computed))?;
             self.computed.push(computed);
             let algo = self.algorithm(calculation.algorithm)?;
-            out.push(json!({ "name": calculation.name, "id": id, "algo": algo, "input": input }));
+            out.push(object! { "name": &*calculation.name, "id": id, "algo": algo, "input": input });
         }
         Ok(out)
     }
@@ -447,7 +456,7 @@ impl<'p> Export<'p> {
                     }
                 });
             }
-            out.push(json!({ "id": at + 1, "name": list.name, "elements": elements }));
+            out.push(object! { "id": at + 1, "name": &*list.name, "elements": elements });
         }
         if self.empty_list {
             out.push(json!({ "id": out.len() + 1, "name": "empty", "elements": [] }));
@@ -461,7 +470,7 @@ impl<'p> Export<'p> {
             self.at("learn list", &list.name);
             let items: Vec<CalcInput> = list.items.iter().map(|(input, _)| input.clone()).collect();
             let elements = self.inputs(&items, None)?;
-            out.push(json!({ "id": list.id, "name": list.name, "elements": elements }));
+            out.push(object! { "id": list.id, "name": &*list.name, "elements": elements });
         }
         Ok(out)
     }
