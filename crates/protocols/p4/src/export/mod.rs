@@ -48,13 +48,27 @@ type Result<T> = std::result::Result<T, ExportError>;
 /// # Errors
 /// What the format has no form for.
 pub fn export(program: &Program) -> Result<String> {
-    let mut export = Export::new(program);
-    let document = export.document()?;
-    let text = serde_json::to_string_pretty(&document).map_err(|error| ExportError {
-        place: format!("program '{}'", program.name),
-        reason: error.to_string(),
-    })?;
-    Ok(text + "\n")
+    let document = Export::new(program).document()?;
+    text(program, serde_json::to_string_pretty(&document))
+}
+
+/// The same in one line, for those who are no people: indented, most of it is blanks.
+///
+/// # Errors
+/// What the format has no form for.
+pub fn export_compact(program: &Program) -> Result<String> {
+    let document = Export::new(program).document()?;
+    text(program, serde_json::to_string(&document))
+}
+
+fn text(program: &Program, written: serde_json::Result<String>) -> Result<String> {
+    match written {
+        Ok(text) => Ok(text + "\n"),
+        Err(error) => {
+            let place = format!("program '{}'", program.name);
+            Err(ExportError { place, reason: error.to_string() })
+        }
+    }
 }
 
 /// A number as the format writes it.
