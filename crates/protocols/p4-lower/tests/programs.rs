@@ -103,6 +103,15 @@ fn machine_code_is_as_short_as_from_the_reference_compilers_form() {
 }
 
 #[test]
+fn a_header_that_nobody_wants_is_passed_over() {
+    // With its type said, `_` has none of its own.
+    let text = with_ingress("s.egress_spec = 1;")
+        .replace("p.extract(hdr.h);", "p.extract<h_t>(_); p.extract(hdr.h);");
+    let program = made(&text).unwrap();
+    sends(&program, "packet 0 010203\nexpect 1 0203 $\n");
+}
+
+#[test]
 fn what_shares_a_name_or_a_digest_is_told_apart() {
     // A register of an inner scope, and two digests of one type.
     let body = "register<bit<8>>(1) r; bit<8> x; r.read(x, 0);\n\
